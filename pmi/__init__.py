@@ -1,0 +1,1 @@
+"""How words keep company with gendered words in a corpus, and what that says of a sentence."""
