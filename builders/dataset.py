@@ -21,6 +21,10 @@ PROVENANCE = (
     pa.field("licence", pa.string(), nullable=False),
 )
 
+#: The source of rows made from what the project carries itself, and the folder of its lists.
+PROJECT = "gender-neutral-probes"
+DATA = Path(__file__).parent / "data"
+
 
 class BuildError(Exception):
     """A build cannot go on. The message is one sentence for the person at the terminal."""
@@ -162,7 +166,8 @@ class Config:
     splits:
         In the order of the card.
     disjoint:
-        A column whose normalised text no two splits may share (the leak check), or empty.
+        A column whose normalised text no two splits may share, or empty. Configs of one data set
+        that name the same column are checked together (the leak check).
     embedded:
         Files of this package that the rows are read from, shown in the manifest.
     cite:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from builders.dataset import BuildError
+
+# Spaces between a closing quote and the end of the line, which the csv module would refuse.
+_TRAILING = re.compile(r'(?<=") +$', re.MULTILINE)
 
 
 def text(path: Path) -> str:
@@ -40,12 +44,19 @@ def lines(path: Path) -> list[str]:
 
 
 def table(
-    path: Path, columns: Sequence[str], *, delimiter: str = ",", header: bool = True, quoted: bool = True
+    path: Path,
+    columns: Sequence[str],
+    *,
+    optional: Sequence[str] = (),
+    delimiter: str = ",",
+    header: bool = True,
+    quoted: bool = True,
 ) -> Iterator[dict[str, str]]:
     """Rows of a delimited file with exactly these columns, as dictionaries.
 
     Quoted fields may hold delimiters and line ends. Trailing white space of a field is removed.
-    ``quoted=False`` reads a file in which quote characters are ordinary text.
+    ``optional`` columns stand at the end of some lines, all of them or none. ``quoted=False`` reads
+    a file in which quote characters are ordinary text.
 
     Raises
     ------
@@ -53,7 +64,7 @@ def table(
         When the header differs or a line has more or fewer fields: the line number is given and
         nothing is shifted into other columns.
     """
-    body = text(path).replace("\r\n", "\n").replace("\r", "\n")
+    body = _TRAILING.sub("", text(path).replace("\r\n", "\n").replace("\r", "\n"))
     reader = csv.reader(
         io.StringIO(body, newline=""),
         delimiter=delimiter,
@@ -73,12 +84,12 @@ def table(
                     )
                 started = True
                 continue
-            if len(fields) != len(columns):
+            if len(fields) not in (len(columns), len(columns) + len(optional)):
                 raise BuildError(
                     f"{path.name} line {reader.line_num} has {len(fields)} fields, expected {len(columns)} "
                     f"({', '.join(columns)}); quote a field that holds {delimiter!r}."
                 )
-            yield {name: value.rstrip() for name, value in zip(columns, fields, strict=True)}
+            yield {name: value.rstrip() for name, value in zip((*columns, *optional), fields, strict=False)}
     except csv.Error as error:
         raise BuildError(f"{path.name} line {reader.line_num} is not valid CSV: {error}.") from None
 

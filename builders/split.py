@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 
 from builders.dataset import BuildError
 from builders.words import normalise
@@ -53,3 +54,28 @@ def check_disjoint(name: str, splits: Mapping[str, Iterable[str]]) -> None:
             f"{name}: {len(found)} phrases stand in more than one split ({shown}"
             f"{'; …' if len(found) > 10 else ''}); drop them from the later split before writing."
         )
+
+
+# Words too common to tell two statements apart.
+_FUNCTION_WORDS = frozenset(
+    "my friend is a an the to of in on at and for with has can from by be it its that this as or but not".split()
+)
+
+
+def overlap(a: str, b: str) -> float:
+    """Jaccard similarity of the content words of two statements, between 0 and 1.
+
+    >>> overlap("My friend likes the colour blue", "My friend likes blue")
+    0.6666666666666666
+    """
+    one, two = (set(phrase_key(t).split()) - _FUNCTION_WORDS for t in (a, b))
+    return len(one & two) / len(one | two) if one | two else float(phrase_key(a) == phrase_key(b))
+
+
+def near_duplicates(statements: Sequence[str], limit: float = 0.5) -> list[tuple[str, str]]:
+    """Pairs of statements whose :func:`overlap` reaches the limit.
+
+    >>> near_duplicates(["My friend likes blue", "My friend likes the blue", "My friend waits"])
+    [('My friend likes blue', 'My friend likes the blue')]
+    """
+    return [(a, b) for a, b in combinations(statements, 2) if overlap(a, b) >= limit]

@@ -7,10 +7,18 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
+from builders.agreement import agree
+
 Gender = Literal["male", "female", "they"]
 
-_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
-_APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc\uff07\u2032`\u00b4"), "'")
+# Soft hyphen, joiners, direction marks, invisible operators, variation selectors, byte-order mark.
+_INVISIBLE = str.maketrans(
+    "",
+    "",
+    "\u00ad\u034f\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
+    "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufe0e\ufe0f\ufeff",
+)
+_ONE_SPELLING = str.maketrans("\u2018\u2019\u02bc\uff07\u2032`\u00b4\u2010\u2011", "'''''''--")
 
 
 def plain(text: str) -> str:
@@ -20,8 +28,8 @@ def plain(text: str) -> str:
     "she's here"
     """
     # Characters first: NFKC would turn a lone acute accent into a space and a mark.
-    text = unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)).translate(_INVISIBLE)
-    return " ".join(text.translate(_APOSTROPHES).split())
+    text = unicodedata.normalize("NFKC", text.translate(_ONE_SPELLING).translate(_INVISIBLE))
+    return " ".join(text.translate(_ONE_SPELLING).split())
 
 
 def normalise(text: str) -> str:
@@ -57,7 +65,7 @@ PRONOUNS: dict[Gender, Pronouns] = {
     "they": Pronouns("they", "them", "their", "theirs", "themself", "they're"),
 }
 
-#: The 10 pairs (female, male) of S1 section 6.3, in the order of its list.
+#: The 20 forms (10 pairs, female and male) of "Probing Explicit and Implicit Gender Bias", section 6.3, in its order.
 PAIRS: tuple[tuple[str, str], ...] = tuple(
     (f(female), f(male))
     for f in (str, str.capitalize)
@@ -66,35 +74,60 @@ PAIRS: tuple[tuple[str, str], ...] = tuple(
 
 #: Pronoun forms of either gender, lower case.
 GENDERED_PRONOUNS = frozenset("she her hers herself she's he him his himself he's".split())
+#: Forms of *they*, lower case.
 THEY_FORMS = frozenset("they them their theirs themself themselves they're they've they'd they'll".split())
+#: Nouns and pronouns for a person that name no gender, singular.
+NEUTRAL: tuple[str, ...] = tuple(
+    """person someone somebody anyone anybody everyone everybody individual human adult grown-up child kid baby infant
+    toddler newborn teenager adolescent youth youngster parent grandparent stepparent godparent guardian sibling twin
+    cousin grandchild stepchild godchild relative spouse partner friend companion roommate classmate teammate colleague
+    neighbor neighbour acquaintance stranger guest visitor passer-by bystander newcomer member citizen resident
+    inhabitant pupil student participant customer client patient passenger pedestrian""".split()
+)
 
-# Nouns, titles and adjectives that name a gender, in the singular; plurals and possessives are derived.
-# Words as often used of anyone (hero, host), or that mean something else too (count, miss), are left out.
-_FEMALE = """
-woman lady girl female gal lass lassie damsel maiden mother mom mommy mum mummy momma mama ma'am madam madame mrs ms
-grandmother grandma granny stepmother godmother mother-in-law daughter granddaughter stepdaughter goddaughter
-daughter-in-law sister stepsister sister-in-law aunt auntie niece wife housewife ex-wife widow bride bridesmaid
-fiancee fiancée girlfriend schoolgirl cowgirl showgirl queen princess duchess countess baroness empress heiress
-hostess stewardess actress waitress goddess priestess nun abbess sorceress enchantress temptress seductress landlady
-saleswoman businesswoman policewoman congresswoman chairwoman spokeswoman councilwoman sportswoman fisherwoman
-firewoman mailwoman craftswoman noblewoman gentlewoman horsewoman stuntwoman camerawoman washerwoman seamstress
-ballerina governess midwife matron matriarch heroine songstress poetess authoress sculptress masseuse usherette
-lesbian sorority womanhood motherhood sisterhood womanly girly ladylike motherly feminine pregnant maternal lioness
-tigress comedienne chambermaid barmaid milkmaid maid handmaid spinster femininity suffragette tomboy
+# A word is gendered when it names the gender of the one it is said of, in its only or usual sense. Left
+# out are words as often said of anyone (hero, host, actor, heir, wizard, master, freshman, feminist), words
+# with another common sense (count, groom, knight, bull, mummy), parts and states of the body other than
+# pregnancy and the beard, first names, and words that stand for all people (mankind).
+_NOUNS = """
+woman lady girl female gal lass lassie damsel maiden mother mom mommy mum mama mamma momma mammy madam madame
+mademoiselle missus señora senora señorita senorita grandmother grandma granny grannie grandmom grandmum grandaunt
+stepmother stepmom stepmum godmother mother-in-law daughter granddaughter stepdaughter goddaughter daughter-in-law
+sister stepsister sis sister-in-law aunt auntie aunty niece grandniece wife housewife midwife widow bride bridesmaid
+fiancée fiancee divorcée girlfriend schoolgirl cowgirl showgirl bellgirl salesgirl choirgirl queen princess duchess
+countess viscountess marchioness baroness empress tsarina czarina heiress hostess stewardess actress waitress goddess
+priestess nun abbess sorceress enchantress witch temptress seductress murderess adulteress villainess giantess
+huntress shepherdess patroness benefactress proprietress conductress landlady seamstress ballerina governess mistress
+headmistress schoolmistress postmistress matron matriarch heroine songstress poetess authoress sculptress masseuse
+usherette comedienne chanteuse dominatrix lesbian sorority suffragette tomboy spinster bachelorette belle dame wench
+maid maidservant handmaid handmaiden chambermaid barmaid milkmaid mermaid lioness tigress mare filly ewe hen
+man gentleman gent lord lad laddie boy guy male bloke chap dude fella father dad daddy papa sir mister monsieur señor
+senor grandfather grandpa grandad granddad granddaddy stepfather stepdad godfather father-in-law son grandson stepson
+godson son-in-law brother stepbrother bro brother-in-law uncle nephew grandnephew husband hubby househusband widower
+bridegroom suitor beau fiancé fiance boyfriend schoolboy cowboy bellboy busboy choirboy playboy king prince duke
+viscount baron marquess marquis emperor waiter monk abbot friar sorcerer enchanter warlock landlord headmaster
+manservant masseur patriarch bachelor womanizer womaniser fraternity beard moustache mustache stallion gelding rooster
+tomcat brotherhood sisterhood masculinity femininity
 """.split()
-_MALE = """
-man gentleman lad boy guy male bloke chap dude fella father dad daddy papa sir mr mister grandfather grandpa
-granddad stepfather godfather father-in-law son grandson stepson godson son-in-law brother stepbrother
-brother-in-law bro uncle nephew husband househusband ex-husband widower bridegroom groomsman fiance fiancé boyfriend
-schoolboy cowboy king prince duke baron emperor waiter monk abbot friar sorcerer warlock landlord salesman
-businessman policeman congressman chairman spokesman councilman sportsman fisherman fireman mailman craftsman
-nobleman horseman stuntman cameraman milkman postman doorman foreman patriarch masseur manhood fatherhood
-brotherhood manly boyish fatherly masculine paternal beard bearded mustache moustache mustached stallion rooster
-bachelor masculinity playboy barman repairman workman anchorman
+_OTHERS = """
+mrs ms ma'am womanly womanhood womankind womenfolk girly girlish girlhood ladylike motherly motherhood mothered
+mothering sisterly wifely feminine maternal maternity pregnant pregnancy mr gramps brethren menservants manly
+manliness manhood menfolk boyish boyhood fatherly fatherhood fathered fathering brotherly masculine effeminate virile
+virility macho paternal paternity bearded moustached mustached mustachioed
 """.split()
+# Each stands before -man, -woman, -men and -women.
+_BEFORE_MAN = """
+air alder anchor assembly bar business camera cave chair church clergy committee con congress council country crafts
+crew dairy door dutch english fire fisher fore french front frontiers gentle grooms guards gun handy head hench herds
+horse hunts irish lay line mail marks mer middle milk noble oars outdoors patrol police post repair sales scots sea
+service show spokes sports states strong stunt super swords trades tribes washer watch weather welsh work yachts
+""".split()
+_IRREGULAR_PLURALS = {"matriarch": "matriarchs", "patriarch": "patriarchs", "beau": "beaux"}
 
 
 def _plural(word: str) -> str:
+    if word in _IRREGULAR_PLURALS:
+        return _IRREGULAR_PLURALS[word]
     if word.endswith("man"):
         return word[:-3] + "men"
     if "-in-law" in word:
@@ -109,30 +142,48 @@ def _plural(word: str) -> str:
 
 
 #: Every gendered word of the neutrality test, lower case, with plurals.
-GENDERED_WORDS: frozenset[str] = GENDERED_PRONOUNS | {
-    form for word in (*_FEMALE, *_MALE) for form in (word, _plural(word))
-}
+GENDERED_WORDS: frozenset[str] = (
+    GENDERED_PRONOUNS
+    | {form for word in _NOUNS for form in (word, _plural(word))}
+    | set(_OTHERS)
+    | {before + end for before in _BEFORE_MAN for end in ("man", "men", "woman", "women")}
+)
+# Compounds that name no gender although a part of them would.
+_NEUTRAL_COMPOUNDS = frozenset(
+    """man-made man-hour man-hours man-eating king-size king-sized queen-size queen-sized mother-of-pearl
+    daddy-long-legs witch-hunt witch-hunts""".split()
+)
 
-# A word may join parts by apostrophe or hyphen; a trailing possessive is taken off before the look-up.
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
+_MISS = re.compile(r"Miss [^\W\d_]")
+_ENDING = re.compile(r"'(?:s|d|ll|ve|re)$")
+
+
+def _gendered_parts(word: str) -> list[str]:
+    bare = word if word in GENDERED_WORDS else _ENDING.sub("", word)
+    if bare in GENDERED_WORDS:
+        return [bare]
+    if "-" not in bare or bare in _NEUTRAL_COMPOUNDS:
+        return []
+    return [found for part in bare.split("-") for found in _gendered_parts(part)]
 
 
 def gendered_words(text: str) -> list[str]:
     """Gendered words in a text, lower case, in order of appearance.
 
-    Case, Unicode form, curly apostrophes, invisible characters, plurals, possessives and
-    punctuation do not hide a word; a word that merely contains one ("history", "man-made") is
-    not gendered.
+    Case, Unicode form, curly apostrophes, invisible characters, plurals, possessives, contractions,
+    hyphens and punctuation do not hide a word. A word that merely contains one ("history",
+    "man-made") is not gendered. "Miss" counts before a capital only: else it is a verb.
 
     >>> gendered_words("The WAITRESS\u2019s brother-in-law read a history of Sherry")
     ['waitress', 'brother-in-law']
     """
+    text = plain(text)
     found = []
-    for match in _WORD.finditer(normalise(text)):
-        word = match.group()
-        bare = word if word in GENDERED_WORDS else word.removesuffix("'s").rstrip("'")
-        if bare in GENDERED_WORDS:
-            found.append(bare)
+    for match in _WORD.finditer(text):
+        title = _MISS.match(text, match.start())
+        is_title = title is not None and title.group()[-1].isupper()
+        found += ["miss"] if is_title else _gendered_parts(match.group().casefold())
     return found
 
 
@@ -166,34 +217,61 @@ def slots(template: str) -> list[str]:
     """
     found = _SLOT.findall(template)
     known = ", ".join(f"{{{s}}}" for s in SLOTS)
-    if not found:
-        raise TemplateError(f"The template {template!r} has no placeholder; use at least one of {known}.")
     for name in found:
         if name not in SLOTS:
             raise TemplateError(f"The template {template!r} has the unknown placeholder {{{name}}}; use {known}.")
     if set("{}") & set(_SLOT.sub("", template)):
-        raise TemplateError(f"The template {template!r} has a brace that belongs to no placeholder.")
+        raise TemplateError(f"The template {template!r} has a brace that belongs to no placeholder; use {known}.")
+    if not found:
+        raise TemplateError(f"The template {template!r} has no placeholder; use at least one of {known}.")
     return found
 
 
-_SENTENCE_START = re.compile(r"(?:^|[.!?][\"')\]]*\s+)[\"'(\[]*$")
+_OPENING, _CLOSING = "\"'“‘«(\\[", "\"'”’»)\\]"
+_SENTENCE_START = re.compile(rf"(?:^\s*(?:[-–—]\s*)?|([.!?…])([{_CLOSING}]*)\s+)[{_OPENING}]*$")
+# Abbreviations that end no sentence. Others ("etc.", "p.m.") may, and count as its end.
+_ABBREVIATION = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Mx|Prof|Rev|Gen|Capt|Lt|Sgt|vs|cf|e\.g|i\.e|viz|approx)\.\s+$")
+_SAYING = re.compile(r" (?:said|asked|cried|replied|answered|whispered|shouted|called|exclaimed|wondered|thought)\b")
+
+
+def _starts_sentence(before: str, after: str) -> bool:
+    found = _SENTENCE_START.search(before)
+    if not found or _ABBREVIATION.search(before):
+        return False
+    # '"Why?" she asked' goes on; '"Why not?" She left' does not.
+    return not (found[1] in ("!", "?") and found[2] and _SAYING.match(after))
 
 
 def fill(template: str, gender: Gender) -> str:
     """The template with the forms of one pronoun; a form that begins a sentence is capitalised.
 
-    Everything else (names, acronyms, quotes) stays as it is. For *they* see :func:`fill_they`.
+    A sentence begins after ".", "!", "?" or "…", behind quotes and brackets too, but not after
+    abbreviations such as "Dr.". Everything else (names, acronyms, quotes) stays as it is. Verbs do not
+    change: for *they* see :func:`fill_they`.
 
     >>> fill('{nominative} told the CEO: "{possessive_absolute} was lost."', "female")
     'She told the CEO: "hers was lost."'
     """
     slots(template)
     forms = PRONOUNS[gender]
-    out: list[str] = []
+    out = ""
     end = 0
     for match in _SLOT.finditer(template):
-        out.append(template[end : match.start()])
-        word = getattr(forms, match.group(1))
-        out.append(word.capitalize() if _SENTENCE_START.search("".join(out)) else word)
+        out += template[end : match.start()]
+        word: str = getattr(forms, match.group(1))
+        out += word.capitalize() if _starts_sentence(out, template[match.end() :]) else word
         end = match.end()
-    return "".join(out) + template[end:]
+    return out + template[end:]
+
+
+def fill_they(template: str) -> str | None:
+    """The template with singular *they*, its verbs agreeing; None where that takes guessing.
+
+    >>> fill_they("{nominative} is here and {nominative} never forgets {possessive} keys.")
+    'They are here and they never forget their keys.'
+    >>> fill_they("{nominative} sings and dances.") is None
+    True
+    """
+    slots(template)
+    agreeing = agree(template)
+    return None if agreeing is None else fill(agreeing, "they")

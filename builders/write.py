@@ -1,0 +1,180 @@
+"""Checked rows become Parquet files; a finished folder takes the place of the old one in one step."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from builders.dataset import BuildError, Config, Drop, Origin, Row
+from builders.manifest import SplitEntry, file_sha256
+
+ENCODER = f"pyarrow {pa.__version__}"
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
+
+
+def tables(config: Config, rows: Iterable[Row | Drop], language: str) -> dict[str, tuple[pa.Table, dict[str, int]]]:
+    """The checked table of each split, with the number of records dropped for each reason.
+
+    Raises
+    ------
+    BuildError
+        At the first row whose columns, types, split or id are not what the config says, and for a
+        split without rows.
+    """
+    columns = {field.name: field.nullable for field in config.schema}
+    kept: dict[str, list[dict[str, Any]]] = {split: [] for split in config.splits}
+    dropped: dict[str, Counter[str]] = {split: Counter() for split in config.splits}
+    seen: dict[str, Origin] = {}
+    for row in rows:
+        if row.split not in kept:
+            raise BuildError(
+                f"{_where(config, row.origin)} has the split {row.split!r}; the config has {', '.join(config.splits)}."
+            )
+        if isinstance(row, Drop):
+            dropped[row.split][row.reason] += 1
+            continue
+        if row.id in seen:
+            raise BuildError(
+                f"{_where(config, row.origin)} has the id {row.id!r}, which {_where(config, seen[row.id])} has too; "
+                "ids must be unique."
+            )
+        seen[row.id] = row.origin
+        record = _record(config, row, language)
+        if fault := _fault(record, columns):
+            raise BuildError(f"{_where(config, row.origin)} {fault}.")
+        kept[row.split].append(record)
+    empty = [split for split, records in kept.items() if not records]
+    if empty:
+        raise BuildError(f"{config.name} has no row in {', '.join(empty)}; a published split must not be empty.")
+    return {s: (_table(config, records), dict(sorted(dropped[s].items()))) for s, records in kept.items()}
+
+
+def _where(config: Config, origin: Origin) -> str:
+    return f"{config.name}: {origin.file} row {origin.row}"
+
+
+def _record(config: Config, row: Row, language: str) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        **row.values,
+        "language": language,
+        "source": row.origin.source,
+        "source_file": row.origin.file,
+        "source_row": row.origin.row,
+        "licence": row.licence or config.licence,
+    }
+
+
+def _fault(record: dict[str, Any], columns: dict[str, bool]) -> str:
+    """What is wrong with a record whose columns should be these (name to nullable), or nothing."""
+    if record.keys() != columns.keys():
+        return f"differs from the config's columns in {', '.join(sorted(record.keys() ^ columns.keys()))}"
+    for name, value in record.items():
+        if value is None and not columns[name]:
+            return f"has no {name}; the column may not be null"
+        if isinstance(value, str) and (_CONTROL.search(value) or not (value or columns[name])):
+            return f"has {value!r} as {name}; expected text without control characters"
+    return ""
+
+
+def _table(config: Config, records: list[dict[str, Any]]) -> pa.Table:
+    try:
+        return pa.Table.from_pylist(records, schema=config.schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise BuildError(f"{config.name} has a value of another type than its column: {error}.") from None
+
+
+def content_digest(table: pa.Table) -> str:
+    """SHA-256 of the rows in order, independent of how Parquet encodes them."""
+    digest = hashlib.sha256()
+    for record in table.to_pylist():
+        digest.update(json.dumps(record, ensure_ascii=False, sort_keys=True).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def write_split(folder: Path, config: Config, split: str, table: pa.Table, dropped: dict[str, int]) -> SplitEntry:
+    """Writes ``data/CONFIG/SPLIT.parquet`` below the folder."""
+    file = f"data/{config.name}/{split}.parquet"
+    path = folder / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, compression="zstd")
+    return SplitEntry(file, table.num_rows, path.stat().st_size, file_sha256(path), content_digest(table), dropped)
+
+
+def publish(new: Path, target: Path) -> None:
+    """Puts the folder ``new`` in the place of ``target`` and removes what stood there.
+
+    Everything is on disk before the step. Where the system can exchange two folders at once there
+    is no moment without a whole folder; elsewhere the old one stands aside for the time between two
+    renames, and :func:`recover` puts it back if that time is cut short.
+    """
+    for folder, _, names in os.walk(new):
+        for name in names:
+            _sync(Path(folder, name))
+        _sync(Path(folder))
+    if not target.exists():
+        new.rename(target)
+    elif exchange(new, target):
+        shutil.rmtree(new)
+    else:
+        aside = _aside(target)
+        target.rename(aside)
+        new.rename(target)
+        shutil.rmtree(aside)
+    _sync(target.parent)
+
+
+def recover(target: Path) -> None:
+    """Puts back a folder that an interrupted :func:`publish` had moved aside."""
+    aside = _aside(target)
+    if aside.exists():
+        if target.exists():
+            shutil.rmtree(aside)
+        else:
+            aside.rename(target)
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f".old-{target.name}")
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Swaps two folders in one step of the file system; False where that is not to be had."""
+    if os.name != "posix":
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(one), os.fsencode(other)
+    if sys.platform == "linux" and hasattr(libc, "renameat2"):
+        here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+        failed = libc.renameat2(here, names[0], here, names[1], swap)
+    elif sys.platform == "darwin" and hasattr(libc, "renamex_np"):
+        failed = libc.renamex_np(*names, 2)  # RENAME_SWAP
+    else:
+        return False
+    if not failed:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
