@@ -1,0 +1,120 @@
+"""Gender PMI: how much more each word of the Pile keeps company with *she* than with *he*.
+
+From *Are Models Biased on Text without Gender-related Language?* (UnStereoEval; Belém et al., 2024),
+whose authors counted with the tool of Razeghi et al. (2022).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import pyarrow as pa
+
+from builders import read
+from builders.dataset import BuildError, Config, DataSet, Drop, Fetched, Files, Row, Rows, column, content_id, text
+from pmi.table import CountRule, DeltaTable, TableError
+
+#: How the authors counted, as far as the paper, its repository and the table itself tell.
+RULE = CountRule(
+    corpus="the Pile (129,703,637,020 words)",
+    window=10,
+    tokenizer="lower-cased runs of letters and digits, cut at hyphens but not at apostrophes",
+    stop_words="common English words except the six pronouns she, her, hers, he, him and his",
+)
+
+# The authors' notebook reads the table with a reader that takes these two words for missing values.
+_NOT_READ = ("nan", "null")
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    row: int
+    word: str
+    delta: float
+    count: int
+    frequency: float
+
+
+def _parse(file: str, row: int, fields: dict[str, str]) -> _Word:
+    try:
+        return _Word(row, fields["word"], float(fields["pmi_diff"]), int(fields["counts"]), float(fields["freq"]))
+    except ValueError as error:
+        raise BuildError(
+            f"{file}: record {row} ({fields['word']!r}) has a field that is not a number ({error}); "
+            "the file is not the one this builder reads."
+        ) from None
+
+
+@cache
+def _words(fetched: Fetched) -> tuple[_Word, ...]:
+    """Every record of the published table, in file order."""
+    records = read.table(fetched.path, ("", "word", "pmi_diff", "counts", "freq"))
+    return tuple(_parse(fetched.path.name, row, fields) for row, fields in enumerate(records))
+
+
+@cache
+def delta_table(fetched: Fetched) -> DeltaTable:
+    """The published table for look-up: the 65,912 words that the authors used.
+
+    Raises
+    ------
+    BuildError
+        When a word occurs twice or a value is no finite number.
+    """
+    words = [w for w in _words(fetched) if w.word not in _NOT_READ]
+    try:
+        return DeltaTable.of((w.word for w in words), (w.delta for w in words), (w.count for w in words), RULE)
+    except TableError as error:
+        raise BuildError(f"{fetched.path.name}: {error}") from None
+
+
+def _rows(files: Files) -> Rows:
+    fetched = files["unstereo/pmi"]
+    used = delta_table(fetched).delta
+    for w in _words(fetched):
+        origin = fetched.origin(w.row)
+        if w.word not in used:
+            yield Drop("train", origin, "the authors' reader takes the word for a missing value")
+            continue
+        values = {"word": w.word, "delta": w.delta, "count": w.count, "frequency": w.frequency}
+        # ascii() keeps apart the spellings that comparing by content would make one.
+        yield Row("train", content_id("gender-pmi", ascii(w.word)), origin, values)
+
+
+DATASET = DataSet(
+    name="gender-pmi",
+    version="1.0.0",
+    title="Gender PMI of English words",
+    summary=(
+        'For each word w, delta = PMI(w, "she") − PMI(w, "he"): above 0 the word keeps more company with she, below 0 '
+        f"with he. Natural logarithm; counted in {RULE.corpus} by windows of {RULE.window} words after removing "
+        f"{RULE.stop_words}; words are {RULE.tokenizer}. The count of the word itself cancels out: delta = "
+        "ln c(w, she)/c(w, he) − ln c(she)/c(he). A word never seen near one of the two has no delta and no row."
+    ),
+    validity=(
+        "The values describe one corpus of 2020 and the company of two pronouns, not a meaning or a norm. Those of "
+        "rare words rest on few windows, and the table has no intervals. The tokens are as counted: numbers, halves of "
+        "words cut by a soft hyphen, and wrongly decoded characters are among them. Nothing is said of they."
+    ),
+    differences=(
+        "The published file has 65,914 records. The words nan and null are dropped, as the authors' own reader drops "
+        "them; 65,912 remain, the number they used.",
+    ),
+    configs=(
+        Config(
+            "words",
+            "65,912 words with their delta, how often each occurs, and that count as a share of all words.",
+            "LicenseRef-None-Stated",
+            (
+                text("word"),
+                column("delta", pa.float64()),
+                column("count", pa.int64()),
+                column("frequency", pa.float64()),
+            ),
+            _rows,
+            sources=("unstereo/pmi",),
+            splits=("train",),
+        ),
+    ),
+)

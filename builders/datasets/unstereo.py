@@ -1,0 +1,342 @@
+"""UnStereo: sentences without gender-related language that a pronoun of any gender completes.
+
+From *Are Models Biased on Text without Gender-related Language?* (UnStereoEval; Belém et al., 2024):
+three sets written by a chat model around seed words (of about 5, 10 and 20 words), and the sentences
+of WinoBias and Winogender. A model is fair on a sentence when it finds the versions with *he* and
+with *she* about equally likely.
+
+A benchmark of the paper is a set of rows and a threshold ε: those not unnatural (``natural`` is not
+false), and of them those with ``max_pmi_diff`` in [−ε, ε] (:func:`pmi.sentence.within`); without ε the
+unfiltered one. In the ``-paper`` configs ``max_pmi_diff`` gives the sizes that the paper prints, and
+``max_pmi_diff_repository`` those of the authors' repository, which changed the tokenizer later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from builders import read
+from builders.dataset import (
+    BuildError,
+    Config,
+    DataSet,
+    Drop,
+    Files,
+    Origin,
+    Row,
+    Rows,
+    column,
+    content_id,
+    text,
+)
+from builders.datasets.gender_pmi import delta_table
+from builders.words import (
+    PRONOUNS,
+    Gender,
+    TemplateError,
+    fill,
+    fill_they,
+    is_neutral,
+    normalise,
+    plain,
+    slots,
+)
+from pmi.sentence import max_pmi_diff
+from pmi.table import DeltaTable
+
+PAIRS_FILE = Path(__file__).parent.parent / "data" / "pronoun-pairs.tsv"
+
+# Columns of the published files; the first of two of them has no name.
+_JUDGED = "has_placeholder template modifications likely_under is_natural has_word is_revised"
+_OURS = ("", "word", "target_word", "sentence", *_JUDGED.split())
+_DRAWN = "sentence word target_word drop filename stereotype is_challenging is_dev has_pronoun template"
+_WINOBIAS = ("", *_DRAWN.split())
+_WINOGENDER = tuple("sentid example_id sentence has_pronoun template word".split())
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """One of the five sets: its columns in the published files, and the source of each split.
+
+    The test split comes first: a sentence that both splits have stays there.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    sources: tuple[tuple[str, str], ...]
+
+
+_SETS = (
+    *(_Set(f"ours-{n}", f"sentences of about {n} words", _OURS, (("test", f"unstereo/use-{n}"),)) for n in (5, 10, 20)),
+    _Set(
+        "winobias",
+        "WinoBias sentences",
+        _WINOBIAS,
+        (("test", "unstereo/winobias-test"), ("validation", "unstereo/winobias-dev")),
+    ),
+    _Set("winogender", "Winogender sentences", _WINOGENDER, (("test", "unstereo/winogender"),)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A published record with the slots renamed. ``natural`` is None in the sets that were never judged."""
+
+    split: str
+    origin: Origin
+    template: str
+    word: str
+    natural: bool | None
+    revised: bool
+
+
+# The published placeholders by our slots; {pronoun1} is also what should be an absolute possessive.
+_RENAMED = {
+    "{pronoun}": "{nominative}",
+    "{pronoun1}": "{possessive}",
+    "{pronoun2}": "{accusative}",
+    "{pronoun2}self": "{reflexive}",
+}
+_PLACEHOLDER = re.compile(r"\{pronoun\}|\{pronoun1\}|\{pronoun2\}(?:self)?")
+
+
+def _flag(fields: dict[str, str], name: str, origin: Origin) -> bool:
+    value = fields[name]
+    if value not in ("True", "False"):
+        raise BuildError(f"{origin.file} record {origin.row} has {value!r} as {name}; expected True or False.")
+    return value == "True"
+
+
+def _records(each: _Set, files: Files) -> Iterator[_Record]:
+    for split, source in each.sources:
+        for row, fields in enumerate(read.table(files[source].path, each.columns)):
+            origin = files[source].origin(row)
+            natural, revised = (
+                (_flag(fields, name, origin) if name in fields else None) for name in ("is_natural", "is_revised")
+            )
+            template = _PLACEHOLDER.sub(lambda m: _RENAMED[m.group()], fields["template"])
+            yield _Record(split, origin, template, fields["word"], natural, bool(revised))
+
+
+_SLOT = re.compile(r"\{(\w+)\}")
+
+
+def fill_published(template: str, gender: Gender) -> str:
+    """The sentence as the authors made it: double quotes deleted, and all but the first letter in lower case.
+
+    >>> fill_published('The CEO said: "I like {possessive} car."', "female")
+    'The ceo said: i like her car.'
+    """
+    filled = _SLOT.sub(lambda m: str(getattr(PRONOUNS[gender], m.group(1))), template)
+    return filled.replace('"', "").strip().capitalize()
+
+
+def _published(each: _Set, files: Files) -> Rows:
+    table = delta_table(files["unstereo/pmi"])
+    for record in _records(each, files):
+        values = {
+            "template": record.template,
+            "sentence_male": fill_published(record.template, "male"),
+            "sentence_female": fill_published(record.template, "female"),
+            "word": record.word,
+            "natural": record.natural,
+            "max_pmi_diff": max_pmi_diff(record.template, table, "nltk").value,
+            "max_pmi_diff_repository": max_pmi_diff(record.template, table, "spacy").value,
+        }
+        yield Row(record.split, f"{each.name}-paper-{record.split}-{record.origin.row:05d}", record.origin, values)
+
+
+# A possessive that ends its phrase is an absolute one.
+_ABSOLUTE = re.compile(r"\{possessive\}(?=[.,;:!?]|$)")
+_BRACKETED = re.compile(r"\[(\{\w+\})\]")
+# Slips of WinoBias that are wrong with every pronoun.
+_WORDING = (("{nominative} there is", "there is"), ("to a dig a hole", "to dig a hole"))
+
+
+def mend(template: str) -> str:
+    """A template with what is wrong in form put right; case and quotes stay.
+
+    Brackets left around a slot and a space before ``'s`` go, a possessive that stands alone becomes
+    absolute, and two slips of wording are corrected.
+
+    >>> mend("The guard 's coat is a favourite of [{possessive}].")
+    "The guard's coat is a favourite of {possessive_absolute}."
+    """
+    mended = _BRACKETED.sub(r"\1", plain(template)).replace(" 's", "'s")
+    for wrong, right in _WORDING:
+        mended = mended.replace(wrong, right)
+    return _ABSOLUTE.sub("{possessive_absolute}", mended)
+
+
+def flaw(template: str) -> str:
+    """Why a template cannot stand as it is in a set of sentences without gendered language; empty when it can.
+
+    >>> flaw("She knew that {nominative} was late.")
+    'has a gendered word outside its slots'
+    """
+    try:
+        slots(template)
+    except TemplateError:
+        return "is no template: a slot is missing, unknown or broken"
+    if "\n" in template or "}/{" in template:
+        return "is a chat model's remark on a sentence"
+    return "" if is_neutral(template) else "has a gendered word outside its slots"
+
+
+def _kept(each: _Set, record: _Record, table: DeltaTable, seen: set[str]) -> Row | Drop:
+    reason = "was judged unnatural" if record.natural is False else flaw(record.template)
+    if reason:
+        return Drop(record.split, record.origin, reason)
+    template = mend(record.template)
+    key = normalise(template)
+    if key in seen:
+        return Drop(record.split, record.origin, "stands elsewhere in the set")
+    seen.add(key)
+    score = max_pmi_diff(template, table, "clean")
+    values = _sentences(template) | {
+        "word": record.word,
+        "natural": None if record.revised else record.natural,
+        "max_pmi_diff": score.value,
+        "max_pmi_word": score.word,
+        "pmi_coverage": score.coverage,
+    }
+    return Row(record.split, content_id(each.name, template), record.origin, values)
+
+
+def _sentences(template: str) -> dict[str, str | None]:
+    return {
+        "template": template,
+        "sentence_male": fill(template, "male"),
+        "sentence_female": fill(template, "female"),
+        "sentence_they": fill_they(template),
+    }
+
+
+def _clean(each: _Set, files: Files) -> Rows:
+    table = delta_table(files["unstereo/pmi"])
+    seen: set[str] = set()
+    for record in _records(each, files):
+        yield _kept(each, record, table, seen)
+
+
+def _pronoun_pairs(path: Path, _: Files) -> Rows:
+    for row, fields in enumerate(read.table(path, ("length", "word", "template"), delimiter="\t", quoted=False)):
+        template = fields["template"]
+        values = _sentences(template) | {"word": fields["word"], "length": int(fields["length"])}
+        origin = Origin("gender-neutral-probes", f"builders/data/{path.name}", row)
+        yield Row("test", content_id("pronoun-pairs", template), origin, values)
+
+
+_TEMPLATE = text("template")
+_PAIR = (text("sentence_male"), text("sentence_female"))
+_NATURAL = column("natural", pa.bool_(), nullable=True)
+_PMI = column("max_pmi_diff", pa.float64(), nullable=True)
+_CLEAN = (
+    _TEMPLATE,
+    *_PAIR,
+    text("sentence_they", nullable=True),
+    text("word"),
+    _NATURAL,
+    _PMI,
+    text("max_pmi_word", nullable=True),
+    column("pmi_coverage", pa.float64()),
+)
+_PUBLISHED = (
+    _TEMPLATE,
+    *_PAIR,
+    text("word"),
+    _NATURAL,
+    _PMI,
+    column("max_pmi_diff_repository", pa.float64(), nullable=True),
+)
+
+
+def _configs(each: _Set) -> tuple[Config, Config]:
+    sources = (*(source for _, source in each.sources), "unstereo/pmi")
+    splits = tuple(split for split, _ in reversed(each.sources))
+    return (
+        Config(
+            each.name,
+            f"{each.title}, mended, with he, she and, where grammar allows, they.",
+            "LicenseRef-None-Stated",
+            _CLEAN,
+            partial(_clean, each),
+            sources=sources,
+            splits=splits,
+            disjoint="template",
+        ),
+        Config(
+            f"{each.name}-paper",
+            f"{each.title}, as published.",
+            "LicenseRef-None-Stated",
+            _PUBLISHED,
+            partial(_published, each),
+            sources=sources,
+            splits=splits,
+        ),
+    )
+
+
+DATASET = DataSet(
+    name="unstereo",
+    version="1.0.0",
+    title="Unstereo",
+    summary=(
+        "Sentences whose words keep as much company with she as with he, each with both pronouns: a model is fair on "
+        "one when it finds the two versions about equally likely. max_pmi_diff is the largest difference in PMI with "
+        "she and with he among the words of the template (see the data set gender-pmi). A benchmark of the paper is "
+        "the rows of a -paper config whose natural is not false and whose max_pmi_diff is at most 0.65, 0.8 or 1.0 in "
+        "magnitude. max_pmi_diff_repository is the same by the tokenizer of the authors' repository."
+    ),
+    validity=(
+        "A preference for one pronoun here shows that a model prefers it in general English prose, or in the wording "
+        "of the sentence, more than that it holds a stereotype; the less so the stricter the limit on max_pmi_diff. "
+        "The limit rests on word counts in one corpus and on one word a sentence. The ours sentences were written and "
+        "judged natural by one chat model and share its style. Only she and he are compared in the published score; "
+        "sentence_they is there where its verbs could be put right without guessing, so it covers some rows only."
+    ),
+    differences=(
+        "The published sentences have no capitals after their first letter and no double quotes. The plain configs "
+        "keep both.",
+        "The published female sentences have her where hers is meant, in 2 kept templates (ours-20). The plain configs "
+        "have an absolute possessive there.",
+        "549, 203 and 106 published templates (ours-5, ours-10, ours-20) were judged unnatural with one of the "
+        "pronouns; the paper leaves them out of its benchmarks. The plain configs drop them; the -paper ones keep them "
+        "with natural false.",
+        "The published verdict on a revised sentence was given before the revision. The plain configs have a null "
+        "natural in those 1136 rows; one of them is natural as published although it was judged unlikely with he.",
+        "The paper describes a filter on gendered words that its code lacks. The plain configs drop templates with a "
+        "gendered word outside their slots: 26, 36 and 46 of the ours sets and 7 of winobias.",
+        "3, 1 and 1 published templates of the ours sets are a chat model's remark on a sentence; the plain configs "
+        "drop them.",
+        "121, 12 and 2 published templates of the ours sets repeat an earlier one, and 3 of winobias stand in both "
+        "splits. The plain configs keep the first of equal ones, and in winobias the one in test.",
+        "41 published winobias templates have brackets around their second pronoun, 70 a space before 's, 1 a double "
+        "space, and 2 a slip of wording; winobias mends them.",
+        "In the plain configs max_pmi_diff is by this project's own frozen word rule, which cuts words at hyphens as "
+        "the counted corpus did; it differs from the paper's in 98 rows of ours and in none of the other two.",
+        "max_pmi_diff of the -paper configs follows the tokenizer of the paper's time, frozen here: with NLTK 3.10.4, "
+        "which cuts opening single quotes off, 4 of the 15 printed sizes come out one sentence smaller.",
+        "pronoun-pairs has no PMI columns: it is built without any source, and the word table is one.",
+    ),
+    configs=(
+        *(config for each in _SETS for config in _configs(each)),
+        Config(
+            "pronoun-pairs",
+            "300 sentences written for this project that he, she and they fit, 100 each of about 5, 10 and 20 words.",
+            "Apache-2.0",
+            (_TEMPLATE, *_PAIR, text("sentence_they"), text("word"), column("length", pa.int64())),
+            partial(_pronoun_pairs, PAIRS_FILE),
+            disjoint="template",
+            embedded=(f"builders/data/{PAIRS_FILE.name}",),
+            cite=("belem2024unstereoeval",),
+        ),
+    ),
+)

@@ -1,0 +1,195 @@
+"""Winogender: sentence templates about an occupation, another participant and one pronoun (Rudinger et al., 2018)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from builders import read
+from builders.dataset import BuildError, Config, DataSet, Fetched, Files, Origin, Row, Rows, column, text
+from builders.words import fill, fill_they
+
+SENTENCES, TEMPLATES, OCCUPATIONS = "winogender/sentences", "winogender/templates", "winogender/occupations"
+
+_SLOTS = {"$NOM_PRONOUN": "{nominative}", "$ACC_PRONOUN": "{accusative}", "$POSS_PRONOUN": "{possessive}"}
+_ANSWERS = {"0": "occupation", "1": "participant"}
+_PARTICIPANT = re.compile(r"\b(?:the|an?) \$PARTICIPANT\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One sentence template with its participant named, or called *someone*.
+
+    ``answer`` tells whether the pronoun refers to the ``occupation`` or to the ``participant``.
+    """
+
+    template: str
+    occupation: str
+    participant: str
+    answer: str
+    id: str
+    origin: Origin
+
+    def sentences(self) -> dict[str, str]:
+        """The filled template by the name that the source gives to the pronoun."""
+        they = fill_they(self.template)
+        if they is None:
+            raise BuildError(f"Winogender {self.id}: {self.template!r} has no version with they; mend the template.")
+        return {"male": fill(self.template, "male"), "female": fill(self.template, "female"), "neutral": they}
+
+
+def _someone(match: re.Match[str]) -> str:
+    return "Someone" if match.group()[0].isupper() else "someone"
+
+
+def schemas(fetched: Fetched) -> Iterator[Schema]:
+    """Two schemas a line of the template file: with the participant, then with *someone*."""
+    columns = ("occupation(0)", "other-participant(1)", "answer", "sentence")
+    for number, record in enumerate(read.table(fetched.path, columns, delimiter="\t", quoted=False)):
+        occupation, named, answer, sentence = record.values()
+        if answer not in _ANSWERS:
+            raise BuildError(f"{fetched.path.name} record {number} has the answer {answer!r}, expected 0 or 1.")
+        for published, slot in _SLOTS.items():
+            sentence = sentence.replace(published, slot)
+        sentence = sentence.replace("$OCCUPATION", occupation)
+        for participant in (named, "someone"):
+            template = _PARTICIPANT.sub(_someone, sentence) if participant == "someone" else sentence
+            yield Schema(
+                template.replace("$PARTICIPANT", participant),
+                occupation,
+                participant,
+                _ANSWERS[answer],
+                f"{occupation}.{participant}.{answer}",
+                fetched.origin(number),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Percentage of women in an occupation: in text (Bergsma and Lin, 2006) and in labour statistics of a year."""
+
+    bergsma: float
+    bls: float
+    bls_year: int
+
+
+def _percent(value: str, what: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= 100:
+        raise BuildError(f"{what} has the share of women {value!r}, expected 0 to 100; correct the share.")
+    return number
+
+
+def shares(fetched: Fetched) -> dict[str, Share]:
+    """The shares of women by occupation.
+
+    Raises
+    ------
+    BuildError
+        When a share is not a percentage.
+    """
+    found = {}
+    columns = ("occupation", "bergsma_pct_female", "bls_pct_female", "bls_year")
+    for record in read.table(fetched.path, columns, delimiter="\t", quoted=False):
+        occupation, bergsma, bls, year = record.values()
+        what = f"{fetched.path.name}: {occupation!r}"
+        found[occupation] = Share(_percent(bergsma, what), _percent(bls, what), int(year))
+    return found
+
+
+def _published(fetched: Fetched) -> dict[str, str]:
+    records = read.table(fetched.path, ("sentid", "sentence"), delimiter="\t", quoted=False)
+    return {record["sentid"]: record["sentence"] for record in records}
+
+
+def _checked(schema: Schema, published: Mapping[str, str]) -> dict[str, str]:
+    """The sentences of a schema, each equal to the published one.
+
+    Raises
+    ------
+    BuildError
+        At the first one that is not.
+    """
+    sentences = schema.sentences()
+    for pronoun, sentence in sentences.items():
+        name = f"{schema.id}.{pronoun}.txt"
+        if published.get(name) != sentence:
+            raise BuildError(
+                f"Winogender {name}: the template gives {sentence!r}, but the source has {published.get(name)!r}; "
+                "the files are not the ones this builder reads."
+            )
+    return sentences
+
+
+def _rows(files: Files) -> Rows:
+    published, share_of = _published(files[SENTENCES]), shares(files[OCCUPATIONS])
+    for schema in schemas(files[TEMPLATES]):
+        if schema.occupation not in share_of:
+            raise BuildError(f"Winogender {schema.id}: no share of women is known for {schema.occupation!r}; add one.")
+        sentences, share = _checked(schema, published), share_of[schema.occupation]
+        values = {
+            "template": schema.template,
+            "sentence_male": sentences["male"],
+            "sentence_female": sentences["female"],
+            "sentence_they": sentences["neutral"],
+            "occupation": schema.occupation,
+            "participant": schema.participant,
+            "answer": schema.answer,
+            "bls_pct_female": share.bls,
+            "bls_year": share.bls_year,
+            "bergsma_pct_female": share.bergsma,
+        }
+        yield Row("test", schema.id, schema.origin, values)
+
+
+DATASET = DataSet(
+    name="winogender",
+    version="1.0.0",
+    title="Winogender schemas with he, she and they",
+    summary=(
+        "Each of 120 sentence templates (two for each of 60 occupations) has an occupation, another participant and "
+        "one pronoun, filled with he, she and they; in a second version of each the participant is someone. answer "
+        "tells which of the two the pronoun refers to. The share of women in the occupation is given as counted in "
+        "text (Bergsma and Lin, 2006) and in labour statistics of the United States (BLS)."
+    ),
+    configs=(
+        Config(
+            "schemas",
+            "240 schemas with the sentences for he, she and they: 720 sentences, equal to the published ones.",
+            "MIT",
+            (
+                text("template"),
+                text("sentence_male"),
+                text("sentence_female"),
+                text("sentence_they"),
+                text("occupation"),
+                text("participant"),
+                text("answer"),
+                column("bls_pct_female", pa.float64()),
+                column("bls_year", pa.int64()),
+                column("bergsma_pct_female", pa.float64()),
+            ),
+            _rows,
+            sources=(TEMPLATES, SENTENCES, OCCUPATIONS),
+        ),
+    ),
+    validity=(
+        "The authors ask to read a score one way only: it may show gender bias, not its absence. Sixty English "
+        "occupations with two templates each are few; the four rows of an occupation are not independent. The "
+        "labour statistics are of 2015 and 2016 and of one country, and some occupations stand for a wider group of "
+        "the table (doctor, physician and surgeon have the same share)."
+    ),
+    differences=(
+        "None in the sentences: filling the 240 templates gives all 720 published sentences character by character. "
+        "The published neutral ones agree with singular they (they were, for he was), and so do ours.",
+        "A row holds the three sentences that the source keeps apart, and the templates are filled but for the "
+        "pronoun. answer is occupation for the 0 and participant for the 1 of the source.",
+    ),
+)

@@ -1,0 +1,102 @@
+"""Biased-knowledge triplets: one prompt with one blank, and what a biased and an unbiased answer put there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from builders.dataset import BuildError, text
+
+#: Marks the blank of a prompt; it stands in every prompt exactly once, and a sentence is the prompt
+#: with an object in its place.
+BLANK = "[BLANK]"
+
+#: What the objects and sentences of a row are, in the order in which they are given.
+LABELS = ("biased", "unbiased", "irrelevant")
+
+#: Columns of every triplet config.
+TRIPLET = (
+    text("domain"),
+    text("prompt"),
+    *(text(f"{column}_{label}") for column in ("object", "sentence") for label in LABELS[:2]),
+)
+
+# A word or a punctuation mark, each with the white space before it.
+_TOKEN = re.compile(r"\s*(?:\w+(?:['’-]\w+)*|[^\w\s])|\s+")
+
+
+def _shared(tokens: Sequence[Sequence[str]]) -> int:
+    """How many tokens from the start stand in every list."""
+    for place, column in enumerate(zip(*tokens, strict=False)):
+        if len(set(column)) > 1:
+            return place
+    return min(map(len, tokens))
+
+
+def _space(token: str) -> str:
+    return token[: len(token) - len(token.lstrip())]
+
+
+def blank(*sentences: str) -> tuple[str, tuple[str, ...]]:
+    """The prompt that several sentences share, and the object of each.
+
+    The object reaches from the first to the last word that differs, and where one of the sentences
+    has no word there, takes in the word before (at the start: after) it.
+
+    Raises
+    ------
+    BuildError
+        When all sentences are equal, or one has no word.
+
+    >>> blank("He said so.", "She said so.")
+    ('[BLANK] said so.', ('He', 'She'))
+    >>> blank("She lost her key.", "He lost his key.")
+    ('[BLANK] key.', ('She lost her', 'He lost his'))
+    >>> blank("They do not sing.", "They do sing.")
+    ('They [BLANK] sing.', ('do not', 'do'))
+    """
+    if len(set(sentences)) == 1 or not all(s.strip() for s in sentences):
+        raise BuildError(f"The sentences {list(sentences)} leave no blank; expected sentences that differ in a word.")
+    tokens = [_TOKEN.findall(sentence) for sentence in sentences]
+    shortest = min(map(len, tokens))
+    start = _shared(tokens)
+    end = min(_shared([t[::-1] for t in tokens]), shortest - start)
+    if start + end == shortest:
+        start, end = (start - 1, end) if start else (start, end - 1)
+    while start and len({_space(t[start]) for t in tokens}) > 1:
+        start -= 1
+    objects = ["".join(t[start : len(t) - end]) for t in tokens]
+    spaces = {_space(o) for o in objects}
+    space = spaces.pop() if len(spaces) == 1 else ""
+    prompt = "".join([*tokens[0][:start], space, BLANK, *tokens[0][len(tokens[0]) - end :]])
+    return prompt, tuple(o.removeprefix(space) for o in objects)
+
+
+def filled(prompt: str, *objects: str) -> dict[str, str]:
+    """Prompt, objects and sentences of a row; objects are biased, unbiased and, if given, irrelevant.
+
+    Raises
+    ------
+    BuildError
+        When the prompt does not have exactly one blank.
+
+    >>> filled("[BLANK] is here.", "He", "She")["sentence_unbiased"]
+    'She is here.'
+    """
+    if prompt.count(BLANK) != 1:
+        raise BuildError(f"The prompt {prompt!r} has {prompt.count(BLANK)} times {BLANK}; expected one.")
+    return {
+        "prompt": prompt,
+        **{f"object_{label}": o for label, o in zip(LABELS, objects, strict=False)},
+        **{f"sentence_{label}": prompt.replace(BLANK, o) for label, o in zip(LABELS, objects, strict=False)},
+    }
+
+
+def triplet(*sentences: str) -> dict[str, str]:
+    """:func:`filled` for the prompt and objects of sentences given in the same order.
+
+    >>> triplet("He is here.", "She is here.")["prompt"]
+    '[BLANK] is here.'
+    """
+    prompt, objects = blank(*sentences)
+    return filled(prompt, *objects)

@@ -1,0 +1,101 @@
+"""The card of a data-set folder, rendered from its manifest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+#: SPDX identifiers as the Hub spells them; everything else is "other" there.
+HUB_LICENCES = {
+    "Apache-2.0": "apache-2.0",
+    "MIT": "mit",
+    "CC-BY-4.0": "cc-by-4.0",
+    "CC-BY-SA-4.0": "cc-by-sa-4.0",
+    "CC-BY-NC-4.0": "cc-by-nc-4.0",
+}
+
+
+class CardError(ValueError):
+    """A card lacks a fact that it must state."""
+
+
+def dataset_card(manifest: str) -> str:
+    """The README.md of a data set, from the text of its ``manifest.json``.
+
+    Raises
+    ------
+    CardError
+        When a config or source has no licence, or a citation is missing; the config is named.
+    """
+    facts: dict[str, Any] = json.loads(manifest)
+    for name, config in facts["configs"].items():
+        _demand(facts, name, config)
+    used = {key for config in facts["configs"].values() for key in _citations(config)}
+    licences = {key for config in facts["configs"].values() for key in _licences(config)}
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # Markdown: cells and YAML are escaped by the filters below
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["yaml"] = lambda value: json.dumps(value, ensure_ascii=False)  # JSON is YAML
+    environment.filters["cell"] = _cell
+    return environment.get_template("dataset_card.md.j2").render(
+        facts,
+        hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),
+        shown_licences={key: facts["licences"][key] for key in sorted(licences)},
+        shown_citations=[facts["citations"][key] for key in sorted(used)],
+        size=_size_category(sum(s["rows"] for c in facts["configs"].values() for s in c["splits"].values())),
+        sources=_sources(facts),
+    )
+
+
+def _demand(facts: dict[str, Any], name: str, config: dict[str, Any]) -> None:
+    for licence in _licences(config):
+        if licence not in facts["licences"]:
+            raise CardError(f"{facts['name']}: config {name} needs the licence {licence!r}, which is not described.")
+    for key in _citations(config):
+        if key not in facts["citations"]:
+            raise CardError(f"{facts['name']}: config {name} cites {key!r}, for which there is no citation.")
+
+
+def _licences(config: dict[str, Any]) -> list[str]:
+    return [config["licence"], *(source["licence"] for source in config["sources"])]
+
+
+def _citations(config: dict[str, Any]) -> list[str]:
+    return [*config["cite"], *(source["citation"] for source in config["sources"])]
+
+
+def _sources(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each source once, in order of name, with the configs that use it."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, config in facts["configs"].items():
+        for source in config["sources"]:
+            found.setdefault(source["name"], {**source, "configs": []})["configs"].append(name)
+    return [found[name] for name in sorted(found)]
+
+
+def _cell(value: object) -> str:
+    """Text that stays inside one cell of a Markdown table and is not taken for markup."""
+    text = " ".join(str(value).split())
+    for character in "\\|`*_<>[]":
+        text = text.replace(character, "\\" + character)
+    return text
+
+
+def _size_category(rows: int) -> str:
+    """The Hub's size category of a number of rows.
+
+    >>> _size_category(900), _size_category(65912)
+    ('n<1K', '10K<n<100K')
+    """
+    steps = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+    return next((name for limit, name in steps if rows < limit), "1M<n<10M")
