@@ -1,0 +1,41 @@
+# Two commands for a fresh machine: `make demo` and `make test`. Both can be run again at any time.
+PYTHON ?= python3
+VENV := .venv
+OLDEST := .venv-oldest
+PIP := -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test bench clean
+
+demo: $(VENV)/.core
+	$(VENV)/bin/python -m builders.rebuild --offline --out output
+	@echo 'Try:  $(VENV)/bin/python -c "from datasets import load_dataset; print(load_dataset(\"output/occugender\", \"explicit\", split=\"test\")[0])"'
+
+test: $(VENV)/.dev $(OLDEST)/.ready
+	$(VENV)/bin/python -m pytest
+
+bench: $(VENV)/.dev
+	$(VENV)/bin/python -m benchmarks.rebuild
+
+# A stamp is written last, so an environment that was left half made is made anew.
+$(VENV)/.core: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python $(PIP) --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	mv $(VENV)/.core $(VENV)/.unfinished
+	$(VENV)/bin/python $(PIP) --constraint constraints.txt --editable '.[dev]'
+	mv $(VENV)/.unfinished $(VENV)/.core
+	touch $@
+
+# The oldest release of the datasets library that must still read what is built.
+$(OLDEST)/.ready: tests/oldest.txt
+	rm -rf $(OLDEST)
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python $(PIP) --requirement tests/oldest.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) $(OLDEST) output

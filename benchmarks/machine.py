@@ -1,0 +1,42 @@
+"""What the figures were measured on, and the time and memory of one whole process."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+
+def describe(*packages: str) -> dict[str, str | int]:
+    """Processor, cores, memory and versions."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **{package: version(package) for package in packages},
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.processor())
+
+
+def measure(command: Sequence[str]) -> dict[str, float]:
+    """Wall and processor seconds and peak memory (MB) of a command that must succeed."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with status {process.returncode}.")
+    cpu = usage.ru_utime + usage.ru_stime
+    return {"wall_s": round(wall, 2), "cpu_s": round(cpu, 2), "peak_mb": round(usage.ru_maxrss / 1024)}

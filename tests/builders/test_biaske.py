@@ -1,0 +1,526 @@
+import json
+from collections import Counter
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import weat, write
+from builders.dataset import Alternative, BuildError, Fetched, Source
+from builders.datasets.biaske import DATASET
+from builders.triplets import BLANK, LABELS, blank, filled
+from tests.helpers import made, mirrored
+
+CONFIGS = {config.name: config for config in DATASET.configs}
+LABELLED = {"stereotype": "biased", "anti-stereotype": "unbiased", "unrelated": "irrelevant"}
+
+
+def rows(name, files):
+    """Rows of a config as they would be published, split by split; checks columns, types and ids."""
+    config = CONFIGS[name]
+    tables = write.tables(config, config.rows(files), "en")
+    return [{"split": split, **row} for split, (table, _) in tables.items() for row in table.to_pylist()]
+
+
+@cache
+def built(name):
+    return rows(name, mirrored(*CONFIGS[name].sources))
+
+
+def domains(found):
+    return dict(Counter(row["domain"] for row in found))
+
+
+def difference(about, containing):
+    (sentence,) = [d for d in DATASET.differences if d.startswith(about) and containing in d]
+    return sentence
+
+
+# Blanks
+
+
+SENTENCES = st.lists(st.sampled_from(["a", "b", "a's", ",", "."]), min_size=1, max_size=6).flatmap(
+    lambda words: st.lists(st.sampled_from([" ", "  ", ""]), min_size=len(words), max_size=len(words)).map(
+        lambda spaces: "".join(word + space for word, space in zip(words, spaces, strict=True)).strip()
+    )
+)
+
+
+@given(st.lists(SENTENCES, min_size=2, max_size=3).filter(lambda s: len(set(s)) > 1))
+def test_filling_the_blank_gives_the_sentences_back(sentences):
+    prompt, objects = blank(*sentences)
+    assert prompt.count(BLANK) == 1
+    assert [prompt.replace(BLANK, o) for o in objects] == sentences
+    assert all(o.strip() for o in objects)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "prompt", "objects"),
+    [
+        (("He is a cook.", "She is a cook."), "[BLANK] is a cook.", ("He", "She")),
+        (("It was red!", "It was blue!", "It was two!"), "It was [BLANK]!", ("red", "blue", "two")),
+        (("He cut his hair.", "She cut her hair."), "[BLANK] hair.", ("He cut his", "She cut her")),
+        (("They do not.", "They do."), "They [BLANK].", ("do not", "do")),
+        (("Not they.", "they."), "[BLANK].", ("Not they", "they")),
+        (("a pre-war man", "a pre-paid man"), "a [BLANK] man", ("pre-war", "pre-paid")),
+        (("x  y z", "x y z"), "[BLANK] z", ("x  y", "x y")),
+    ],
+)
+def test_a_blank_holds_whole_words_from_the_first_to_the_last_that_differ(sentences, prompt, objects):
+    assert blank(*sentences) == (prompt, objects)
+
+
+def test_equal_sentences_are_refused():
+    with pytest.raises(BuildError, match=r"'Same\.', 'Same\.'\] leave no blank; expected sentences that differ"):
+        blank("Same.", "Same.")
+
+
+def test_a_prompt_without_exactly_one_blank_is_refused():
+    with pytest.raises(BuildError, match=r"'\[BLANK\] and \[BLANK\]' has 2 times \[BLANK\]; expected one"):
+        filled("[BLANK] and [BLANK]", "he", "she")
+
+
+# StereoSet
+
+
+def example(number, domain, template="Term {number} is BLANK.", words=("kind", "mean", "blue")):
+    context = template.format(number=number)
+    sentences = [
+        {"sentence": context.replace("BLANK", word), "id": f"{domain}{number}{word}", "gold_label": label}
+        for word, label in zip(words, LABELLED, strict=True)
+    ]
+    return {
+        "id": f"{domain}-{number}",
+        "target": f"term {number}",
+        "bias_type": domain,
+        "context": context,
+        "sentences": sentences[::-1],
+    }
+
+
+def released(*examples):
+    return json.dumps({"version": "1", "data": {"intersentence": [], "intrasentence": examples}})
+
+
+def listed(number, domain, source="StereoSet test set"):
+    sentences = {
+        f"{key}-sentence": f"Term {number} is {word}."
+        for key, word in (("stereo", "kind"), ("anti", "mean"), ("unrelated", "blue"))
+    }
+    return {**sentences, "Source": source, "Target group type": domain, "subject_word": f"term {number}"}
+
+
+def stereoset(tmp_path, *test_files):
+    dev = made(tmp_path, "stereoset/dev", released(example(-1, "gender")))
+    return rows("stereoset", dev | made(tmp_path, "stereoset/test", *test_files))
+
+
+def test_a_whole_test_file_has_every_example_of_the_paper(tmp_path):
+    sizes = {"gender": 771, "race": 2976, "religion": 247}
+    found = stereoset(tmp_path, released(*(example(f"{d} {n}", d) for d, size in sizes.items() for n in range(size))))
+    assert domains(row for row in found if row["split"] == "test") == sizes
+
+
+def test_a_released_example_keeps_its_ids_and_context(tmp_path):
+    row = stereoset(tmp_path, released(example(7, "race")))[1]
+    assert (row["split"], row["source_file"], row["source_row"]) == ("test", "0-stereoset-test", 0)
+    assert (row["subject"], row["context"], row["example_id"]) == ("term 7", "Term 7 is BLANK.", "race-7")
+    assert row["prompt"] == "Term 7 is [BLANK]."
+    for label, word in zip(LABELS, ("kind", "mean", "blue"), strict=True):
+        assert row[f"object_{label}"] == word
+        assert row[f"sentence_{label}"] == f"Term 7 is {word}."
+        assert row[f"sentence_id_{label}"] == f"race7{word}"
+
+
+def test_two_blanks_of_a_context_become_one_stretch(tmp_path):
+    row = stereoset(tmp_path, released(example(7, "race", "Term {number} is BLANK and not BLANK.")))[1]
+    assert row["prompt"] == "Term 7 is [BLANK]."
+    assert row["object_unbiased"] == "mean and not mean"
+
+
+def test_a_list_of_sentences_adds_the_domains_that_no_released_file_has(tmp_path):
+    entries = [listed(1, "race"), listed(2, "gender"), listed(3, "race", "StereoSet development set")]
+    found = stereoset(tmp_path, released(example(9, "gender")), json.dumps(entries))[1:]
+    assert [(row["domain"], row["subject"], row["source_file"]) for row in found] == [
+        ("gender", "term 9", "0-stereoset-test"),
+        ("race", "term 1", "1-stereoset-test"),
+    ]
+
+
+def test_a_listed_example_is_the_released_one_without_context_and_ids(tmp_path):
+    (whole,) = stereoset(tmp_path, released(example(1, "race")))[1:]
+    (alone,) = stereoset(tmp_path, json.dumps([listed(1, "race")]))[1:]
+    lacking = {name for name in whole if whole[name] != alone[name]}
+    assert lacking == {"context", "example_id", *(f"sentence_id_{label}" for label in LABELS)}
+    assert {alone[name] for name in lacking} == {None}
+
+
+def test_an_example_without_one_sentence_of_each_label_is_refused(tmp_path):
+    odd = example(7, "race")
+    odd["sentences"][0]["gold_label"] = "stereotype"
+    with pytest.raises(BuildError) as error:
+        stereoset(tmp_path, released(example(6, "race"), odd))
+    assert str(error.value) == (
+        "0-stereoset-test row 1 (id race-7) has sentences labelled stereotype, anti-stereotype, stereotype; "
+        "expected one each of stereotype, anti-stereotype, unrelated."
+    )
+
+
+def test_an_intersentence_blank_is_the_whole_next_sentence(tmp_path):
+    entry = example(7, "race", "BLANK", ("She is kind.", "She is mean.", "Sky is blue.")) | {"context": "I saw her."}
+    files = made(tmp_path, "stereoset/dev", json.dumps({"data": {"intersentence": [entry]}}))
+    (row,) = rows("stereoset-intersentence", files)
+    assert row["prompt"] == "I saw her. [BLANK]"
+    assert row["object_unbiased"] == "She is mean."
+    assert row["sentence_irrelevant"] == "I saw her. Sky is blue."
+
+
+@pytest.mark.mirror
+def test_stereoset_has_the_examples_of_the_paper_or_says_what_it_lacks():
+    found = domains(row for row in built("stereoset") if row["split"] == "test")
+    used = mirrored("stereoset/test")["stereoset/test"]
+    race, profession = (2976, 2398) if used.alternative == 0 else (2974, 2397)
+    assert found == {"gender": 771, "race": race, "religion": 247, "profession": profession}
+    assert used.alternative == 0 or used.used.lacks.startswith("2 of the 2976 race")
+
+
+@pytest.mark.mirror
+def test_stereoset_has_the_whole_validation_split_of_both_tasks():
+    intra = [row for row in built("stereoset") if row["split"] == "validation"]
+    inter = built("stereoset-intersentence")
+    assert domains(intra) == {"gender": 255, "profession": 810, "race": 962, "religion": 79}
+    assert domains(inter) == {"gender": 242, "profession": 827, "race": 976, "religion": 78}
+    ids = [row[f"sentence_id_{label}"] for row in intra + inter for label in LABELS]
+    assert None not in ids
+    assert len(set(ids)) == len(ids) == 3 * (2106 + 2123)
+
+
+@pytest.mark.mirror
+def test_the_list_of_sentences_agrees_with_the_released_files():
+    """Where both have a domain, and in the validation split, but for the examples with two blanks."""
+    fetched = mirrored("stereoset/test")["stereoset/test"]
+    if fetched.alternative == 0:
+        pytest.skip("the mirror has the whole test file, so the list of sentences is not read")
+    alone = Alternative(fetched.used.files[2:])
+    source = Source("stereoset/test", "", "", (alone,))
+    files = mirrored("stereoset/dev") | {"stereoset/test": Fetched(source, 0, fetched.paths[2:])}
+    by_list = {row["id"]: row for row in rows("stereoset", files) if row["split"] == "test"}
+    assert {row["id"] for row in built("stereoset") if row["split"] == "test"} == by_list.keys()
+
+    entries = json.loads(fetched.paths[2].read_text())
+    listed = {(e["subject_word"], e["stereo-sentence"], e["anti-sentence"], e["unrelated-sentence"]) for e in entries}
+    left = [
+        row["context"].count("BLANK")
+        for row in built("stereoset")
+        if row["split"] == "validation"
+        and (row["subject"], *(row[f"sentence_{label}"] for label in LABELS)) not in listed
+    ]
+    assert left == [2, 2]
+
+
+@pytest.mark.mirror
+def test_the_blank_of_a_released_context_is_found_in_all_but_the_stated_examples():
+    found = [row for row in built("stereoset") if row["context"]]
+    wider = [r for r in found if r["context"].replace("BLANK", BLANK).casefold() != r["prompt"].casefold()]
+    assert f"In {len(wider)} of the {len(found)} examples" in difference("StereoSet", "white space")
+    assert sum(row["context"].count("BLANK") == 2 for row in wider) == 2
+
+
+# CrowS-Pairs
+
+
+CROWS_HEADER = ",sent_more,sent_less,stereo_antistereo,bias_type,annotations,anon_writer,anon_annotators\n"
+
+
+def crows(tmp_path, *lines, config="crows_pairs"):
+    text = CROWS_HEADER + "".join(f"{n},{line},[],w{n},[]\n" for n, line in enumerate(lines))
+    return rows(config, made(tmp_path, "crows-pairs/pairs", text))
+
+
+def test_crows_pairs_keeps_both_directions_of_its_three_domains(tmp_path):
+    found = crows(
+        tmp_path,
+        "Reds run.,Blues run.,stereo,race-color",
+        "The old run.,The young run.,stereo,age",
+        '"He, too, ran.","She, too, ran.",antistereo,gender',
+        "Xs run.,Ys run.,stereo,religion",
+    )
+    assert [(r["domain"], r["direction"], r["source_row"], r["writer"]) for r in found] == [
+        ("race", "stereo", 0, "w0"),
+        ("gender", "antistereo", 2, "w2"),
+        ("religion", "stereo", 3, "w3"),
+    ]
+    assert (found[1]["sentence_biased"], found[1]["object_unbiased"]) == ("He, too, ran.", "She")
+
+
+def test_crows_pairs_has_single_spaces_and_its_paper_config_the_released_ones(tmp_path):
+    line = "He  ran.,She  ran.,stereo,gender"
+    (clean,) = crows(tmp_path, line)
+    (paper,) = crows(tmp_path, line, config="crows_pairs-paper")
+    assert (clean["sentence_biased"], paper["sentence_biased"]) == ("He ran.", "He  ran.")
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("name", ["crows_pairs", "crows_pairs-paper"])
+def test_crows_pairs_has_the_pairs_of_the_paper(name):
+    assert domains(built(name)) == {"gender": 262, "race": 516, "religion": 105}
+    assert domains(row for row in built(name) if row["direction"] == "stereo") == {
+        "gender": 159,
+        "race": 473,
+        "religion": 99,
+    }
+
+
+@pytest.mark.mirror
+def test_crows_pairs_differs_from_its_paper_config_in_white_space_alone():
+    changed = 0
+    for clean, paper in zip(built("crows_pairs"), built("crows_pairs-paper"), strict=True):
+        assert clean["id"] == paper["id"]
+        changed += clean != paper
+        for label in LABELS[:2]:
+            assert clean[f"sentence_{label}"] == " ".join(paper[f"sentence_{label}"].split())
+    assert f"in {changed} pairs" in difference("CrowS-Pairs", "Runs of spaces")
+
+
+# WEAT
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("name", ["weat", "weat-paper"])
+def test_weat_has_the_words_for_social_groups_of_the_paper(name):
+    words = {(row["domain"], row["test"], row["subject"]) for row in built(name)}
+    assert Counter(domain for domain, _, _ in words) == {"gender": 128, "race": 188, "religion": 18}
+    by_test = Counter(test for _, test, _ in words)
+    assert [by_test[test] for test in weat.RACE] == [64, 30, 32, 32, 30]
+    assert {by_test[test] for test in (*weat.GENDER, "double-bind-competent", "double-bind-likable")} == {16}
+
+
+@pytest.mark.mirror
+def test_weat_expects_of_each_group_what_its_test_expects():
+    expected = {
+        ("6", "MaleNames"): ("career", "family"),
+        ("6b", "FemaleTerms"): ("home", "executive"),
+        ("7", "MaleTerms"): ("math", "poetry"),
+        ("8b", "FemaleNames"): ("poetry", "science"),
+        ("3", "AfricanAmericanNames"): ("abuse", "caress"),
+        ("5b", "EuropeanAmericanTerms"): ("joy", "agony"),
+        ("double-bind-competent", "FemaleNames"): ("incompetent", "competent"),
+        ("religion", "JewishTerms"): ("abuse", "cherish"),
+    }
+    for (test, group), (biased, unbiased) in expected.items():
+        found = [row for row in built("weat") if (row["test"], row["group"]) == (test, group)]
+        assert biased in {row["object_biased"] for row in found}
+        assert unbiased in {row["object_unbiased"] for row in found}
+        assert not {row["object_biased"] for row in found} & {row["object_unbiased"] for row in found}
+
+
+@pytest.mark.mirror
+def test_weat_meets_every_word_with_every_pair_of_contrasted_words():
+    found = [row for row in built("weat") if row["test"] == "6"]
+    assert len(found) == 16 * 8
+    assert len({(row["subject"], row["object_biased"]) for row in found}) == 16 * 8
+
+
+@pytest.mark.mirror
+def test_the_two_weat_configs_differ_in_the_sentence_alone():
+    own, paper = built("weat")[0], built("weat-paper")[0]
+    assert own["prompt"] == f'The word "{own["subject"]}" goes with the word "[BLANK]".'
+    assert paper["prompt"] == f"{own['subject']} loves [BLANK]"
+    assert {k for k in own if own[k] != paper[k]} == {"prompt", "sentence_biased", "sentence_unbiased"}
+
+
+# WinoBias
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("name", ["winobias", "winobias-paper"])
+def test_winobias_has_396_pairs_of_each_type_and_split(name):
+    sizes = Counter((row["split"], row["type"]) for row in built(name))
+    assert sizes == {(split, kind): 396 for split in ("validation", "test") for kind in (1, 2)}
+    assert len(built(name)) == 1584
+
+
+@pytest.mark.mirror
+def test_winobias_paper_sentences_are_the_released_lines():
+    released = []
+    for side, label in (("pro", "biased"), ("anti", "unbiased")):
+        for split, part in (("validation", "dev"), ("test", "test")):
+            for kind in (1, 2):
+                name = f"winobias/{side}-type{kind}-{part}"
+                for number, line in enumerate(mirrored(name)[name].path.read_text().splitlines()):
+                    sentence = line.split(" ", 1)[1].replace("[", "").replace("]", "").rstrip()
+                    released.append((label, split, kind, number, sentence))
+    found = [
+        (label, row["split"], row["type"], row["source_row"], row[f"sentence_{label}"])
+        for row in built("winobias-paper")
+        for label in LABELS[:2]
+    ]
+    assert sorted(found) == sorted(released)
+
+
+@pytest.mark.mirror
+def test_winobias_sentences_differ_in_pronouns_alone():
+    pronouns = {"he", "him", "his", "himself", "she", "her", "hers", "herself"}
+    male = {"he", "him", "his", "himself"}
+    for row in built("winobias"):
+        words = [row[f"sentence_{label}"].rstrip(".").split() for label in LABELS[:2]]
+        differing = [pair for pair in zip(*words, strict=True) if pair[0] != pair[1]]
+        assert differing
+        assert {word.lower() for pair in differing for word in pair} <= pronouns
+        assert {pair[0].lower() in male for pair in differing} == {row["stereotype"] == "male"}
+
+
+@pytest.mark.mirror
+def test_the_mended_winobias_pairs_are_counted_in_the_differences():
+    changed = sum(
+        clean["sentence_biased"] != paper["sentence_biased"] or clean["sentence_unbiased"] != paper["sentence_unbiased"]
+        for clean, paper in zip(built("winobias"), built("winobias-paper"), strict=True)
+    )
+    notes = Counter(note for row in built("winobias") for note in row["mended"])
+    spaces = notes["space before 's"]
+    wording = notes["wording of the pro line"] + notes["wording of the anti line"]
+    stated = difference("WinoBias", "mended")
+    assert f"{changed} of 1584 pairs are mended" in stated
+    assert f"{spaces} lose the space before 's, {wording} in which" in stated
+    assert f"{notes['word']} have a word replaced, {notes['article']} a doubled" in stated
+
+
+@pytest.mark.mirror
+def test_the_blanks_of_more_than_one_word_are_counted_in_the_differences():
+    wide = {
+        name: sum(" " in row["object_biased"] + row["object_unbiased"] for row in built(name))
+        for name in ("winobias", "crows_pairs")
+    }
+    stated = difference("The blank", "more than one word")
+    assert f"{wide['winobias']} of the 1584 WinoBias pairs and {wide['crows_pairs']} of the 883" in stated
+
+
+# Winogender
+
+
+def winogender(tmp_path, share):
+    lines = [
+        f"cook.guest.0.{g}.txt\tThe cook said that {p} ate."
+        for g, p in (("male", "he"), ("female", "she"), ("neutral", "they"))
+    ]
+    sentences = made(tmp_path, "winogender/sentences", "\n".join(["sentid\tsentence", *lines]))
+    header = "occupation\tbergsma_pct_female\tbls_pct_female\tbls_year\n"
+    return rows("winogender", sentences | made(tmp_path, "winogender/occupations", f"{header}cook\t1\t{share}\t2015"))
+
+
+@pytest.mark.parametrize(("share", "biased", "unbiased"), [("50.1", "she", "he"), ("49.9", "he", "she")])
+def test_the_biased_pronoun_is_that_of_the_majority_of_the_occupation(tmp_path, share, biased, unbiased):
+    (row,) = winogender(tmp_path, share)
+    assert (row["object_biased"], row["object_unbiased"]) == (biased, unbiased)
+    assert (row["subject"], row["other_participant"], row["refers_to"]) == ("cook", "guest", "subject")
+    assert (row["female_share"], row["sentence_they"]) == (float(share), "The cook said that they ate.")
+
+
+@pytest.mark.mirror
+def test_winogender_has_60_occupations_in_720_sentences():
+    found = built("winogender")
+    assert len({row["subject"] for row in found}) == 60
+    sentences = [row[name] for row in found for name in ("sentence_biased", "sentence_unbiased", "sentence_they")]
+    lines = mirrored("winogender/sentences")["winogender/sentences"].path.read_text().splitlines()[1:]
+    assert sorted(sentences) == sorted(line.split("\t")[1] for line in lines)
+    assert len(sentences) == 720
+    assert Counter((row["refers_to"], row["other_participant"] == "someone") for row in found) == {
+        (who, someone): 60 for who in ("subject", "other_participant") for someone in (False, True)
+    }
+
+
+# BEC-Pro
+
+
+BEC_HEADER = "\tSentence\tSent_TM\tSent_AM\tSent_TAM\tTemplate\tPerson\tGender\tProfession\tProf_Gender\n"
+
+
+def bec(tmp_path, stereotype, *persons, profession="office manager", config="bec_pro"):
+    lines = [
+        f"{n}\tThis {word} is a {profession}.\tThis [MASK] is a office [MASK]ager.\tThis {word} is a [MASK].\t"
+        f"This [MASK] is a [MASK].\t<person subject> is a <profession>.\t{word}\t{gender}\t{profession}\t{stereotype}\n"
+        for n, (word, gender) in enumerate(persons)
+    ]
+    return rows(config, made(tmp_path, "bec-pro/sentences", BEC_HEADER + "".join(lines)))
+
+
+MAN, WOMAN = ("man", "male"), ("woman", "female")
+
+
+@pytest.mark.parametrize(
+    ("stereotype", "biased", "unbiased"),
+    [("male", "man", "woman"), ("female", "woman", "man"), ("balanced", "man", "woman")],
+)
+def test_a_bec_pro_pair_is_mended_and_ordered_by_the_expected_gender(tmp_path, stereotype, biased, unbiased):
+    (row,) = bec(tmp_path, stereotype, MAN, WOMAN)
+    assert (row["object_biased"], row["object_unbiased"], row["stereotype"]) == (biased, unbiased, stereotype)
+    assert row["prompt"] == "This [BLANK] is an office manager."
+    assert row["prompt_prior"] == "This [BLANK] is an [MASK] [MASK]."
+
+
+def test_a_bec_pro_sentence_without_a_counterpart_is_refused(tmp_path):
+    with pytest.raises(BuildError) as error:
+        bec(tmp_path, "male", MAN, ("mother", "female"))
+    assert str(error.value) == (
+        "0-bec-pro-sentences row 0 ('This man is a office manager.') has no counterpart of the other gender; "
+        "expected one."
+    )
+
+
+def test_the_paper_config_of_bec_pro_keeps_the_masks_as_released(tmp_path):
+    row, _ = bec(tmp_path, "male", MAN, WOMAN, config="bec_pro-paper")
+    assert row["sentence"] == "This man is a office manager."
+    assert row["masked_person"] == "This [MASK] is a office [MASK]ager."
+
+
+@pytest.mark.mirror
+def test_bec_pro_has_5400_sentences():
+    pairs, sentences = built("bec_pro"), built("bec_pro-paper")
+    assert len(sentences) == len({row["sentence"] for row in sentences}) == 5400
+    assert len({row[f"sentence_{label}"] for row in pairs for label in LABELS[:2]}) == 5400
+    assert Counter(row["stereotype"] for row in pairs) == {"male": 900, "female": 900, "balanced": 900}
+    assert len({row["object_biased"] for row in pairs if row["stereotype"] == "balanced"}) == 9
+
+
+@pytest.mark.mirror
+def test_the_errata_of_bec_pro_are_mended_and_counted_in_the_differences():
+    released = {row["source_row"]: row for row in built("bec_pro-paper")}
+    wrong, articles = Counter(), 0
+    for row in built("bec_pro"):
+        male, female = (released[int(number)] for number in row["id"].removeprefix("bec-pro-").split("-"))
+        for sentence in (male, female):
+            articles += sentence["sentence"] not in (row["sentence_biased"], row["sentence_unbiased"])
+            plain = row["prompt_prior"].replace(BLANK, "[MASK]").replace(" an [MASK]", " a [MASK]")
+            if sentence["masked_both"] != plain:
+                wrong["ager" if "ager" in sentence["masked_both"] else "of"] += 1
+    assert wrong == {"ager": 5, "of": 18}
+    stated = difference("BEC-Pro", "masks")
+    assert f"The masks of {wrong.total()} sentences" in stated
+    assert f"before a vowel in {articles} sentences" in stated
+
+
+# All
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "bec_pro-paper"])
+def test_every_prompt_has_one_blank_that_its_objects_fill(name):
+    for row in built(name):
+        assert row["prompt"].count(BLANK) == 1
+        for label in LABELS:
+            if f"object_{label}" in row:
+                assert row[f"object_{label}"] == row[f"object_{label}"].strip() != ""
+                assert row["prompt"].replace(BLANK, row[f"object_{label}"]) == row[f"sentence_{label}"]
+
+
+def test_each_source_keeps_its_licence():
+    licences = {name.removesuffix("-paper").removesuffix("-intersentence"): c.licence for name, c in CONFIGS.items()}
+    assert licences == {
+        "stereoset": "CC-BY-SA-4.0",
+        "crows_pairs": "CC-BY-SA-4.0",
+        "weat": "CC-BY-NC-4.0",
+        "winobias": "MIT",
+        "winogender": "MIT",
+        "bec_pro": "CC-BY-4.0",
+    }

@@ -1,0 +1,332 @@
+import dataclasses
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from filelock import FileLock
+from rich.progress import Progress
+from typer.testing import CliRunner
+
+from builders import datasets, write
+from builders import rebuild as command
+from builders.build import Profile, rebuild
+from builders.check import check
+from builders.dataset import BuildError, SourceUnavailable
+from builders.fetch import Fetcher
+from builders.manifest import NAME, file_sha256, read_manifest
+from tests.helpers import ROOT, mirror
+
+PROBES = "gender-neutral-probes"
+
+
+def fetcher(tmp_path):
+    return Fetcher(tmp_path / "cache", None, offline=True)
+
+
+def build(tmp_path, profile=Profile.all, names=(PROBES,)):
+    results = rebuild(list(names), fetcher(tmp_path), tmp_path / "out", profile, Progress(disable=True))
+    return tmp_path / "out" / PROBES, results
+
+
+def prove(tmp_path):
+    return check([PROBES], fetcher(tmp_path), tmp_path / "out", Progress(disable=True))
+
+
+def tree(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def run(*arguments, **environment):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PROBES_")} | environment
+    command = [sys.executable, "-m", "builders.rebuild", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+
+
+def rewrite(path, change):
+    table = pq.read_table(path)
+    pq.write_table(table.from_pylist(change(table.to_pylist()), schema=table.schema), path)
+
+
+def test_without_sources_the_embedded_configs_are_built_and_the_others_named(tmp_path):
+    done = run("--offline", "--out", tmp_path / "out", PROBES_CACHE=str(tmp_path / "cache"), COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    built = {p.parent.name for p in (tmp_path / "out" / PROBES / "data").rglob("*.parquet")}
+    assert built == {"llm-1", "llm-2", "templates", "templates-paper"}
+    assert {p.name for p in (tmp_path / "out").iterdir()} >= {PROBES, "occugender", "unstereo"}
+    for left_out in ("biaske", "winobias", "winogender", "gender-pmi"):
+        assert f"left out: {left_out}" in done.stdout
+        assert not (tmp_path / "out" / left_out).exists()
+    assert "run without --offline, or give --mirror DIR" in done.stderr
+
+
+@pytest.mark.fault(4)
+def test_a_data_set_named_in_vain_is_an_exit_with_code_2(tmp_path):
+    done = run("biaske", "--offline", "--out", tmp_path / "out", PROBES_CACHE=str(tmp_path / "cache"))
+    assert done.returncode == 2
+    assert "left out: biaske" in done.stdout
+
+
+@pytest.mark.fault(4)
+def test_configs_left_out_without_being_told_so_are_an_exit_with_code_2(tmp_path, monkeypatch):
+    def down(self, source):
+        raise SourceUnavailable(f"{source.name} is not available: the network is down.")
+
+    monkeypatch.setattr(Fetcher, "get", down)
+    done = CliRunner().invoke(command.app, [PROBES, "--out", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert read_manifest(tmp_path / "out" / PROBES).left_out["stsb"].endswith("the network is down.")
+    assert (tmp_path / "out" / PROBES / "data" / "llm-1" / "test.parquet").is_file()
+
+
+@pytest.mark.fault(15)
+@pytest.mark.parametrize("name", ["../x", "a|b", "CON", "x" * 300, "gender_neutral_probes"])
+def test_an_unknown_name_is_refused_in_a_sentence(tmp_path, name):
+    done = run(name, "--offline", "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert f"error: No data set is called {name!r}; the names are biaske" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_rebuilding_changes_nothing_when_nothing_changed(tmp_path):
+    folder, _ = build(tmp_path)
+    before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
+    _, (result,) = build(tmp_path)
+    assert result.staged is None
+    assert result.built == frozenset()
+    assert {p: p.stat().st_mtime_ns for p in folder.rglob("*")} == before
+
+
+@pytest.mark.parametrize("name", ["README.md", NAME, "data/llm-1/test.parquet"])
+def test_a_damaged_file_is_rebuilt(tmp_path, name):
+    folder, _ = build(tmp_path)
+    whole = tree(folder)
+    (folder / name).unlink()
+    build(tmp_path)
+    assert tree(folder) == whole
+
+
+def test_one_profile_leaves_the_other_profiles_configs_as_they_were(tmp_path):
+    folder, _ = build(tmp_path)
+    whole = tree(folder)
+    (folder / "data" / "llm-1" / "test.parquet").unlink()
+    _, (result,) = build(tmp_path, Profile.clean)
+    assert result.built == {"llm-1"}
+    assert tree(folder) == whole
+
+
+def test_configs_of_another_version_are_not_mixed_in(tmp_path, monkeypatch):
+    folder, _ = build(tmp_path)
+    whole = tree(folder)
+    newer = dataclasses.replace(datasets.get(PROBES), version="9.0.0")
+    monkeypatch.setattr(datasets, "get", lambda name: newer)
+    message = "holds version 1.0.0 with the configs templates-paper, which this run does not rebuild for version 9.0.0"
+    with pytest.raises(BuildError, match=message):
+        build(tmp_path, Profile.clean)
+    assert tree(folder) == whole
+
+
+def test_a_damaged_config_that_cannot_be_rebuilt_is_refused(tmp_path):
+    folder, _ = build(tmp_path)
+    (folder / "data" / "templates-paper" / "test.parquet").write_bytes(b"")
+    with pytest.raises(BuildError, match="the files of templates-paper are not what its manifest says"):
+        build(tmp_path, Profile.clean)
+
+
+@pytest.mark.fault(7)
+def test_a_rebuild_killed_at_any_write_leaves_the_old_folder_or_the_new_one(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.builders.killed", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert set(told["states"]) == {"old", "new", "finished"}, told
+    assert told["states"].count("old") > 15
+    assert told["states"].count("new") > 3
+    assert told["left"] == [".lock", PROBES]
+
+
+@pytest.mark.fault(8)
+@pytest.mark.parametrize("where", ["write_table", "fsync"])
+def test_a_full_disk_leaves_the_old_version_and_no_temporary_file(tmp_path, monkeypatch, where):
+    folder, _ = build(tmp_path, Profile.paper)
+    whole = tree(folder)
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pq if where == "write_table" else os, where, full)
+    message = r"No space left on device while writing to .*; the old output is as it was. Make room"
+    with pytest.raises(BuildError, match=message):
+        build(tmp_path, Profile.all)
+    assert tree(folder) == whole
+    assert {p.name for p in folder.parent.iterdir()} <= {PROBES, ".lock"}
+
+
+@pytest.mark.fault(9)
+def test_a_second_rebuild_in_the_same_folder_is_refused(tmp_path):
+    folder, _ = build(tmp_path, Profile.paper)
+    whole = tree(folder)
+    with FileLock(folder.parent / ".lock"):
+        done = run(PROBES, "--offline", "--out", folder.parent, PROBES_CACHE=str(tmp_path / "cache"))
+    assert done.returncode == 1
+    assert f"error: Another rebuild is at work in {folder.parent}; wait for it" in done.stderr
+    assert tree(folder) == whole
+
+
+def twice(tmp_path, *arguments, **common):
+    """Two builds as different as two machines can make them."""
+    worlds = [
+        {"LC_ALL": "C", "TZ": "UTC", "PYTHONHASHSEED": "1", "PYTHONUTF8": "0"},
+        {"LC_ALL": "tr_TR.UTF-8", "TZ": "Pacific/Kiritimati", "PYTHONHASHSEED": "2", "OMP_NUM_THREADS": "1"},
+    ]
+    for number, world in enumerate(worlds):
+        done = run("--offline", "--out", tmp_path / str(number), *arguments, **common, **world)
+        assert done.returncode == 0, done.stderr
+    return [{k: v for k, v in tree(tmp_path / str(n)).items() if k != ".lock"} for n in (0, 1)]
+
+
+@pytest.mark.fault(10)
+def test_two_builds_in_other_surroundings_are_byte_identical(tmp_path):
+    one, other = twice(tmp_path, PROBES, "occugender", PROBES_CACHE=str(tmp_path / "cache"))
+    assert one == other
+    assert len(one) > 10
+
+
+@pytest.mark.mirror
+@pytest.mark.fault(10)
+def test_two_full_builds_are_byte_identical_and_leave_nothing_out(tmp_path):
+    one, other = twice(tmp_path, PROBES_CACHE=str(tmp_path / "cache"), PROBES_MIRROR=str(mirror()))
+    assert one == other
+    assert {name.split("/")[0] for name in one} == set(datasets.names())
+    manifests = [read_manifest(tmp_path / "0" / name) for name in datasets.names()]
+    assert [manifest.left_out for manifest in manifests] == [{}] * len(manifests)
+
+
+@pytest.mark.fault(11)
+def test_another_encoding_of_the_same_rows_is_a_remark(tmp_path):
+    folder, _ = build(tmp_path)
+    path = folder / "data" / "templates" / "test.parquet"
+    pq.write_table(pq.read_table(path), path, compression="snappy")
+    assert file_sha256(path) != read_manifest(folder).configs["templates"].splits["test"].sha256
+    wrong, remarks = prove(tmp_path)
+    assert wrong == []
+    assert remarks == [
+        f"{PROBES}/data/templates/test.parquet: same rows, other encoder "
+        f"({write.ENCODER} wrote the folder, {write.ENCODER} is here)."
+    ]
+
+
+@pytest.mark.fault(12)
+def test_an_altered_cell_is_named_by_file_config_row_and_column(tmp_path):
+    folder, _ = build(tmp_path)
+
+    def alter(rows):
+        rows[3]["item"] = "doctor"
+        return rows
+
+    rewrite(folder / "data" / "templates" / "test.parquet", alter)
+    assert prove(tmp_path)[0] == [
+        f"{PROBES}/data/templates/test.parquet: config templates, row templates-occupation-nurse, "
+        "column item is 'doctor', expected 'nurse'."
+    ]
+    done = run(PROBES, "--check", "--offline", "--out", folder.parent, PROBES_CACHE=str(tmp_path / "cache"))
+    assert done.returncode == 1
+    assert "1 differences" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[1:], "lacks the row templates-occupation-attendant"),
+        (lambda rows: [*rows, rows[0] | {"id": "new"}], "has the row new, which the sources do not give"),
+        (lambda rows: rows[::-1], "has its rows in another order or more than once"),
+        (lambda rows: [*rows, rows[0]], "has its rows in another order or more than once"),
+    ],
+)
+def test_missing_added_and_moved_rows_are_named(tmp_path, change, message):
+    folder, _ = build(tmp_path)
+    rewrite(folder / "data" / "templates" / "test.parquet", change)
+    assert [message in sentence for sentence in prove(tmp_path)[0]] == [True]
+
+
+def test_a_manifest_that_states_another_fact_is_named(tmp_path):
+    folder, _ = build(tmp_path)
+    text = (folder / NAME).read_text()
+    assert text.count('"rows": 160') == 2
+    (folder / NAME).write_text(text.replace('"rows": 160', '"rows": 161', 1))
+    assert prove(tmp_path)[0] == [f"{PROBES}/manifest.json: configs templates splits test rows is 161, expected 160."]
+
+
+def test_a_folder_as_built_has_no_differences(tmp_path):
+    build(tmp_path)
+    assert prove(tmp_path) == ([], [])
+
+
+def test_a_missing_and_a_foreign_file_are_named(tmp_path):
+    folder, _ = build(tmp_path)
+    (folder / "data" / "templates" / "test.parquet").rename(folder / "data" / "notes.txt")
+    missing, foreign = prove(tmp_path)[0]
+    assert "data/templates/test.parquet: the file is missing (config templates, split test)" in missing
+    assert "data/notes.txt: the file belongs to no config" in foreign
+
+
+def test_a_folder_without_a_manifest_cannot_be_checked(tmp_path):
+    with pytest.raises(BuildError, match=r"has no manifest\.json to check; build it first"):
+        prove(tmp_path)
+
+
+def test_checking_writes_nothing(tmp_path):
+    folder, _ = build(tmp_path)
+    before = {p: p.stat().st_mtime_ns for p in folder.parent.rglob("*")}
+    prove(tmp_path)
+    assert {p: p.stat().st_mtime_ns for p in folder.parent.rglob("*")} == before
+
+
+def test_a_broken_manifest_is_refused_in_a_sentence(tmp_path):
+    folder, _ = build(tmp_path)
+    (folder / NAME).write_text("{}")
+    with pytest.raises(BuildError, match=r"is not a manifest of this version .*; move the folder away"):
+        build(tmp_path)
+
+
+def test_an_interrupted_run_says_that_nothing_was_lost(tmp_path, monkeypatch):
+    folder, _ = build(tmp_path, Profile.paper)
+    whole = tree(folder)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(write, "write_split", interrupt)
+    done = CliRunner().invoke(command.app, [PROBES, "--offline", "--out", str(folder.parent)])
+    assert done.exit_code == 130
+    assert "Interrupted; the old output is as it was." in done.output
+    assert tree(folder) == whole
+    assert [p.name for p in folder.parent.iterdir() if p.name.startswith(".new")] == []
+
+
+@pytest.mark.mirror
+@pytest.mark.fault(1)
+def test_a_changed_source_stops_the_build_before_anything_published_is_touched(tmp_path):
+    folder, _ = build(tmp_path)
+    whole = tree(folder)
+    source = "raw.githubusercontent.com/dongxiangjue/Debias-LLMs"
+    changed = next((mirror() / source).glob("*/data/templates_200.txt"))
+    copy = tmp_path / "mirror" / changed.relative_to(mirror())
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(changed.read_bytes().replace(b"chess", b"chest"))
+    done = run(PROBES, "--offline", "--out", folder.parent, "--mirror", tmp_path / "mirror")
+    assert done.returncode == 1
+    assert "templates_200.txt" in done.stderr
+    assert file_sha256(copy) in done.stderr
+    assert file_sha256(Path(changed)) in done.stderr
+    assert tree(folder) == whole

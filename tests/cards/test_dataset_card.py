@@ -1,0 +1,94 @@
+import json
+
+import pytest
+import yaml
+
+from cards.dataset_card import CardError, dataset_card
+
+
+def facts(**changes):
+    split = {"file": "data/stsb/test.parquet", "rows": 364, "sha256": "0" * 64, "content": "1" * 64, "bytes": 9}
+    source = {"name": "stsb/test", "licence": "CC-BY-SA-4.0", "citation": "cer", "alternative": 1, "lacks": "two rows"}
+    config = {
+        "name": "stsb",
+        "summary": "Statements.",
+        "profile": "clean",
+        "licence": "MIT",
+        "encoder": "pyarrow",
+        "recipe": "2" * 64,
+        "columns": {"id": "string"},
+        "sources": [source | {"files": [{"url": "https://example.org/a.csv", "sha256": "3" * 64}]}],
+        "embedded": {},
+        "cite": ["dong"],
+        "splits": {"test": split | {"dropped": {"row is blank": 2}}},
+    }
+    licence = {"name": "A licence", "url": "https://example.org/licence", "redistribute": True}
+    return {
+        "name": "probes",
+        "version": "1.2.3",
+        "title": 'Probes: "neutral"',
+        "summary": "What it is.",
+        "language": "en",
+        "tags": ["fairness"],
+        "validity": "What it means.",
+        "differences": ["One."],
+        "configs": {"stsb": config},
+        "left_out": {"snli": "snli/test is not available."},
+        "licences": {"MIT": licence, "CC-BY-SA-4.0": licence | {"redistribute": False}},
+        "citations": {"dong": "@article{dong}", "cer": "@inproceedings{cer}"},
+    } | changes
+
+
+def card(**changes):
+    return dataset_card(json.dumps(facts(**changes)))
+
+
+def header(text):
+    return yaml.safe_load(text.split("---\n")[1])
+
+
+def test_the_header_gives_explicit_configs_with_one_file_a_split():
+    assert header(card()) == {
+        "language": ["en"],
+        "license": ["cc-by-sa-4.0", "mit"],
+        "pretty_name": 'Probes: "neutral"',
+        "size_categories": ["n<1K"],
+        "tags": ["fairness"],
+        "configs": [
+            {"config_name": "stsb", "data_files": [{"split": "test", "path": "data/stsb/test.parquet"}]},
+        ],
+    }
+
+
+def test_the_body_states_the_facts_of_the_manifest():
+    text = card()
+    for fact in (
+        '"org/probes", "stsb", split="test", revision="v1.2.3"',
+        "| stsb | test | 364 | MIT | Statements. |",
+        "| stsb | test | 2 | row is blank |",
+        "- `snli`: snli/test is not available.",
+        "| stsb/test | CC-BY-SA-4.0 | <https://example.org/a.csv>  | two rows | stsb |",
+        "rows under it may not be published by others",
+        "@article{dong}",
+        "@inproceedings{cer}",
+        "python -m builders.rebuild probes --out DIR --check",
+    ):
+        assert fact in text
+
+
+@pytest.mark.fault(58)
+def test_a_missing_licence_or_citation_is_refused_by_name():
+    with pytest.raises(CardError, match="probes: config stsb needs the licence 'MIT', which is not described"):
+        card(licences={"CC-BY-SA-4.0": {}})
+    with pytest.raises(CardError, match="probes: config stsb cites 'cer', for which there is no citation"):
+        card(citations={"dong": "@article{dong}"})
+
+
+@pytest.mark.fault(50)
+def test_hostile_text_stays_in_its_cell_and_in_the_header():
+    hostile = "a|b`c\n<script>"
+    made = facts(title='x"\n- injected: true')
+    made["configs"]["stsb"]["summary"] = hostile
+    text = dataset_card(json.dumps(made))
+    assert r"| MIT | a\|b\`c \<script\> |" in text
+    assert header(text)["pretty_name"] == 'x"\n- injected: true'

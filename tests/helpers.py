@@ -1,0 +1,56 @@
+"""What several tests share: the mirror of upstream sources and sources made on the spot."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from builders.catalogue import catalogue, mirror_path
+from builders.dataset import Alternative, Fetched, Remote, Source
+
+ROOT = Path(__file__).parent.parent
+
+
+def mirror() -> Path:
+    """The mirror folder; skips the test, saying why, when there is none."""
+    folder = Path(os.environ.get("PROBES_MIRROR") or ROOT.parent / "shared" / "sources")
+    if not folder.is_dir():
+        missing("needs the mirror of upstream sources: set PROBES_MIRROR to a folder laid out as HOST/PATH")
+    return folder
+
+
+def missing(what: str) -> NoReturn:
+    """Skips the test, or fails it where PROBES_NEEDS_MIRROR says that nothing may be missing."""
+    if os.environ.get("PROBES_NEEDS_MIRROR"):
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+def mirrored(*names: str) -> dict[str, Fetched]:
+    """Sources found in the mirror, by the first alternative whose files are all there."""
+    folder = mirror()
+    found = {}
+    for name in names:
+        source = catalogue().sources[name]
+        for number, alternative in enumerate(source.alternatives):
+            paths = tuple(folder / mirror_path(file.url) for file in alternative.files)
+            if all(p.is_file() for p in paths):
+                found[name] = Fetched(source, number, paths)
+                break
+        else:
+            missing(f"the mirror has no copy of {name}")
+    return found
+
+
+def made(folder: Path, name: str, *contents: str | bytes, licence: str = "MIT") -> dict[str, Fetched]:
+    """A source of one alternative whose files have these contents."""
+    paths = []
+    for number, content in enumerate(contents):
+        path = folder / f"{number}-{name.replace('/', '-')}"
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        paths.append(path)
+    remotes = tuple(Remote(f"https://example.org/{p.name}", sha256="0" * 64) for p in paths)
+    return {name: Fetched(Source(name, licence, "made", (Alternative(remotes),)), 0, tuple(paths))}
