@@ -112,11 +112,8 @@ def _run(
     left_out = sum(len(result.left_out) for result in results)
     missing = [result.name for result in results if result.manifest is None]
     if left_out:
-        errors.print(
-            f"{left_out} configs were left out for want of sources: run without --offline, or give --mirror DIR, a "
-            "folder with the files of sources.toml as HOST/PATH.",
-            soft_wrap=True,
-        )
+        advice = ": run without --offline, or give --mirror DIR, a folder with the files of sources.toml as HOST/PATH"
+        errors.print(f"Left out for want of sources: {left_out} configs{advice if offline else ''}.", soft_wrap=True)
     console.print(f"The data sets are in {out}.", soft_wrap=True)
     named_in_vain = bool(missing) and len(names) < len(datasets.names())
     return 2 if named_in_vain or (left_out and not offline) else 0

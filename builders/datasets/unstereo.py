@@ -23,6 +23,8 @@ import pyarrow as pa
 
 from builders import read
 from builders.dataset import (
+    DATA,
+    PROJECT,
     BuildError,
     Config,
     DataSet,
@@ -50,7 +52,7 @@ from builders.words import (
 from pmi.sentence import max_pmi_diff
 from pmi.table import DeltaTable
 
-PAIRS_FILE = Path(__file__).parent.parent / "data" / "pronoun-pairs.tsv"
+PAIRS_FILE = DATA / "pronoun-pairs.tsv"
 
 # Columns of the published files; the first of two of them has no name.
 _JUDGED = "has_placeholder template modifications likely_under is_natural has_word is_revised"
@@ -230,7 +232,7 @@ def _pronoun_pairs(path: Path, _: Files) -> Rows:
     for row, fields in enumerate(read.table(path, ("length", "word", "template"), delimiter="\t", quoted=False)):
         template = fields["template"]
         values = _sentences(template) | {"word": fields["word"], "length": int(fields["length"])}
-        origin = Origin("gender-neutral-probes", f"builders/data/{path.name}", row)
+        origin = Origin(PROJECT, f"builders/data/{path.name}", row)
         yield Row("test", content_id("pronoun-pairs", template), origin, values)
 
 
