@@ -6,28 +6,29 @@ PIP := -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test bench clean
 
-demo: $(VENV)/.core
+demo: $(VENV)/.demo
 	$(VENV)/bin/python -m builders.rebuild --offline --out output
-	@echo 'Try:  $(VENV)/bin/python -c "from datasets import load_dataset; print(load_dataset(\"output/occugender\", \"explicit\", split=\"test\")[0])"'
+	$(VENV)/bin/python -m scoring tiny-causal --data output --out output/runs/tiny-causal
 
 test: $(VENV)/.dev $(OLDEST)/.ready
 	$(VENV)/bin/python -m pytest
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m benchmarks.rebuild
+	$(VENV)/bin/python -m benchmarks.scoring
 
 # A stamp is written last, so an environment that was left half made is made anew.
-$(VENV)/.core: pyproject.toml constraints.txt
+$(VENV)/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python $(PIP) --constraint constraints.txt --editable .
+	$(VENV)/bin/python $(PIP) --constraint constraints.txt --editable '.[score]'
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.core
-	mv $(VENV)/.core $(VENV)/.unfinished
-	$(VENV)/bin/python $(PIP) --constraint constraints.txt --editable '.[dev]'
-	mv $(VENV)/.unfinished $(VENV)/.core
+$(VENV)/.dev: $(VENV)/.demo
+	mv $(VENV)/.demo $(VENV)/.unfinished
+	$(VENV)/bin/python $(PIP) --constraint constraints.txt --editable '.[score,dev]'
+	mv $(VENV)/.unfinished $(VENV)/.demo
 	touch $@
 
 # The oldest release of the datasets library that must still read what is built.

@@ -1,1 +1,1 @@
-"""Questions to a model become numbers with intervals. Nothing is implemented here yet."""
+"""Questions to a model become numbers with intervals: ``python -m scoring MODEL``."""

@@ -1,0 +1,444 @@
+"""Scoring against loops and a harness: ``python -m benchmarks.scoring --data output --model FOLDER``.
+
+Every side answers the same questions with the same network in one process. They take turns, so that
+what else the machine does meets all alike, and the median of each is taken. The slow sides set how
+many rows are affordable: a drawn sample, the same rows for all. Two networks are asked: a small real
+one, and one of random weights in the shape of GPT-2 small, whose tokenizer is trained on the
+questions themselves. With a GPU a shape of 7 billion weights in bfloat16 is added.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+import tokenizers
+import torch
+import transformers
+import typer
+
+from benchmarks import peers
+from benchmarks.machine import describe
+from scoring import benchmarks, run, tables
+from scoring.__main__ import BUNDLED
+from scoring.asking import questions
+from scoring.model import Model, Stats, load
+from scoring.prompts import PROMPTS
+from scoring.report import file_name, parquet
+from scoring.stats import RESAMPLES
+from scoring.store import Store
+from scoring.tokens import Tokens
+from scoring.types import Ask, Reply, ScoringError, Table
+
+RESULT = Path(__file__).with_name("scoring.json")
+RUNS = 3
+#: How many times as fast as each side, in what share of the matrix-product peak, in how many seconds.
+GOALS: Mapping[str, Mapping[str, float]] = {
+    "occugender": {"one_by_one": 20, "lm_eval": 2},
+    "stereoset": {"one_by_one": 10, "lm_eval": 2},
+    "unstereo": {"padded": 5, "lm_eval": 2},
+}
+PEAK_SHARE = {"gpt2-small-shape": 0.5, "7b-shape": 0.45}
+RESCORED, GENERATED, SUITE = 2, 10, 90
+#: The most by which the log-probability of an option may differ between sides.
+CLOSE = 1e-3
+#: Rows of each file that are asked about. The padded loop needs a full batch of each file.
+ROWS: Mapping[str, Mapping[str, int]] = {
+    "small": {"occugender": 20, "stereoset": 100, "unstereo": 64},
+    "gpt2-small-shape": {"occugender": 3, "stereoset": 12, "unstereo": 16},
+    "7b-shape": {"occugender": 10, "stereoset": 60, "unstereo": 64},
+}
+#: Files of which rows are taken, where not of all.
+FILES = {"unstereo": ("ours-10", "winobias")}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """The questions of one file: of its drawn rows, and of all."""
+
+    name: str
+    drawn: list[Ask]
+    all: list[Ask]
+
+
+def files(name: str, data: str, rows: int) -> list[File]:
+    """The files of a benchmark, with ``rows`` rows drawn of each."""
+    return [
+        File("/".join(place[1:]), asks(name, data, "clean", place, rows), asks(name, data, "clean", place))
+        for place in run.configs(benchmarks.get(name), "clean")
+        if place[1] in FILES.get(name, (place[1],))
+    ]
+
+
+def asks(name: str, data: str, profile: str, place: tuple[str, str, str], rows: int | None = None) -> list[Ask]:
+    """What a benchmark asks a causal model of the rows of one file, or of some of them."""
+    raised = benchmarks.get(name).asks
+    return [
+        replace(ask, id="/".join((name, *place, ask.id)))
+        for row in tables.load(data, *place, rows).rows
+        for ask in raised(profile, {**row, "kind": "causal"})
+    ]
+
+
+def whole(name: str, data: str, profile: str = "clean") -> list[Ask]:
+    """All that a benchmark asks."""
+    return [ask for place in run.configs(benchmarks.get(name), profile) for ask in asks(name, data, profile, place)]
+
+
+def causal() -> list[str]:
+    """Names of the benchmarks for causal models."""
+    return [name for name in benchmarks.names() if "causal" in benchmarks.get(name).kinds]
+
+
+class Turn(NamedTuple):
+    """What one call took, on the clock and of the processor, and gave."""
+
+    seconds: float
+    cpu_seconds: float
+    result: Any
+
+
+def in_turn(sides: Mapping[str, Callable[[], Any]]) -> dict[str, list[Turn]]:
+    """Calls each side in turn, ``RUNS`` times."""
+    found: dict[str, list[Turn]] = {name: [] for name in sides}
+    for _ in range(RUNS):
+        for name, call in sides.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            result = call()
+            found[name].append(Turn(time.perf_counter() - wall, time.process_time() - cpu, result))
+    return found
+
+
+def median(turns: Sequence[Turn]) -> float:
+    """Seconds on the clock."""
+    return statistics.median(turn.seconds for turn in turns)
+
+
+def cpu_median(turns: Sequence[Turn]) -> float:
+    """Seconds of the processor, in all threads: what other work on the machine disturbs less."""
+    return statistics.median(turn.cpu_seconds for turn in turns)
+
+
+def compared(model: Model, name: str, some: Sequence[File], harness: peers.Harness | None) -> dict[str, Any]:
+    """Every side of one benchmark: seconds, tokens per second, and how many times as fast we are."""
+    asks = [ask for file in some for ask in file.drawn]
+    sides = _sides(model, name, some, asks, harness)
+    for side in sides.values():  # Threads and memory are there when the clock starts.
+        side(asks[:1])
+    before = replace(model.stats)
+    runs = in_turn({"peak": lambda: peak(model)} | {key: lambda side=side: side(asks) for key, side in sides.items()})
+    done = _since(model.stats, before)
+    seconds = {key: median(turns) for key, turns in runs.items()}
+    ours = runs["ours"][-1].result
+    operations = flops(model, asks, done)
+    return {
+        "files": [file.name for file in some],
+        "rows": len(asks),
+        "rows_of_files": sum(len(file.all) for file in some),
+        "options": len(ours),
+        "tokens": done.asked,
+        "tokens_computed": done.tokens,
+        "padding_computed": done.padding,
+        "sides": {
+            key: {
+                "seconds": _short(seconds[key]),
+                "cpu_seconds": _short(cpu_median(runs[key])),
+                "tokens_per_second": round(done.asked / seconds[key]),
+                **({} if key == "ours" else _against(name, key, seconds, ours, runs[key][-1].result)),
+            }
+            for key in sides
+        },
+        "gflops": _short(operations / 1e9),
+        "gflops_per_second": _short(operations / seconds["ours"] / 1e9),
+        "peak_gflops_per_second": _short(statistics.median(turn.result for turn in runs["peak"]) / 1e9),
+    }
+
+
+def _sides(
+    model: Model, name: str, some: Sequence[File], asks: Sequence[Ask], harness: peers.Harness | None
+) -> dict[str, Callable[[Sequence[Ask]], list[float]]]:
+    network, tokenizer = model.network, model.tokens.tokenizer
+
+    def ours(asks: Sequence[Ask]) -> list[float]:
+        return [sum(logprobs) for reply in model.answer(asks) for logprobs in reply.logprobs]
+
+    sides: dict[str, Callable[[Sequence[Ask]], list[float]]] = {"ours": ours}
+    if "one_by_one" in GOALS[name]:
+        sides["one_by_one"] = lambda asks: peers.one_by_one(network, tokenizer, asks)
+    if "padded" in GOALS[name]:
+        sides["padded"] = _padded(model, some, asks)
+    if harness:
+        sides["lm_eval"] = harness
+    return sides
+
+
+def _padded(model: Model, some: Sequence[File], asks: Sequence[Ask]) -> Callable[[Sequence[Ask]], list[float]]:
+    """The padded loop, which takes the sentences of one file with one pronoun at a time."""
+    network, tokenizer = model.network, model.tokens.tokenizer
+    genders = range(max(len(ask.options) for ask in asks))
+    batches = []
+    for file in some:
+        for n in genders:
+            width = peers.longest(tokenizer, (ask.options[n].text for ask in file.all if n < len(ask.options)))
+            batches.append((n, width, {ask.id for ask in file.drawn if n < len(ask.options)}))
+
+    def answer(asks: Sequence[Ask]) -> list[float]:
+        found: dict[tuple[str, int], float] = {}
+        for n, width, ids in batches:
+            own = [ask for ask in asks if ask.id in ids]
+            values = peers.padded(network, tokenizer, [ask.options[n].text for ask in own], width)
+            found |= {(ask.id, n): value for ask, value in zip(own, values, strict=True)}
+        return [found[ask.id, n] for ask in asks for n in range(len(ask.options))]
+
+    return answer
+
+
+def _since(now: Stats, before: Stats) -> Stats:
+    """What one run of several equal ones computed."""
+    names = ("asked", "tokens", "padding", "read")
+    return Stats(**{name: (getattr(now, name) - getattr(before, name)) // RUNS for name in names})
+
+
+def _against(
+    name: str, key: str, seconds: Mapping[str, float], ours: Sequence[float], theirs: Sequence[float]
+) -> dict[str, Any]:
+    difference = float(np.abs(np.subtract(ours, theirs)).max())
+    ratio = seconds[key] / seconds["ours"]
+    return {
+        **_judged("ratio", ratio, GOALS[name][key], ratio >= GOALS[name][key]),
+        "largest_difference": _short(difference),
+        "agrees": difference < CLOSE,
+    }
+
+
+def _judged(what: str, value: float, goal: float | None, met: bool) -> dict[str, Any]:
+    """A figure with its goal beside it, where it has one."""
+    return {what: _short(value)} | ({} if goal is None else {"goal": goal, "met": met})
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def flops(model: Model, asks: Sequence[Ask], done: Stats) -> float:
+    """Multiplications and additions that scoring needs, without padding.
+
+    2 for each weight of the layers and token, the vocabulary for the positions read alone, and in
+    attention 4 for each unit of width and pair of tokens that see each other, whose number per token
+    is taken from the sequences before sharing.
+    """
+    network: Any = model.network
+    config = network.config
+    skipped = {id(m.weight): m.weight for m in network.modules() if isinstance(m, torch.nn.Embedding)}
+    head = network.get_output_embeddings().weight
+    body = network.num_parameters() - sum(w.numel() for w in {**skipped, id(head): head}.values())
+    lengths = np.array([len(q.ids) for options, _ in model.tokens.queries(asks) for o in options for q in o])
+    seen = (lengths * (lengths + 1) / 2).sum() / lengths.sum()
+    attention = 4 * config.hidden_size * config.num_hidden_layers * seen
+    return float(done.tokens * (2 * body + attention) + 2 * head.numel() * done.read)
+
+
+def peak(model: Model) -> float:
+    """Operations per second of one large matrix product in the dtype and on the device of a model."""
+    size = 2048 if model.device.type == "cpu" else 8192
+    one, other = torch.randn(2, size, size, device=model.device).to(model.network.dtype)
+    one[:64] @ other
+    _wait(model)
+    started = time.perf_counter()
+    one @ other
+    _wait(model)
+    return 2 * size**3 / (time.perf_counter() - started)
+
+
+def _wait(model: Model) -> None:
+    if model.device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def measured(model: Model, kind: str, data: str, limit: int | None) -> dict[str, Any]:
+    """All benchmarks with one model."""
+    asked = {name: files(name, data, limit or ROWS[kind][name]) for name in GOALS}
+    asks = [ask for some in asked.values() for file in some for ask in file.drawn]
+    harness = None
+    if peers.harness_version():
+        harness = peers.Harness(model.network, model.tokens.tokenizer, asks)
+    found = {name: compared(model, name, some, harness) for name, some in asked.items()}
+    done = sum(each["gflops"] for each in found.values())
+    seconds = sum(each["sides"]["ours"]["seconds"] for each in found.values())
+    top = statistics.median(each["peak_gflops_per_second"] for each in found.values())
+    goal = PEAK_SHARE.get(kind)
+    return {
+        "model": model.name,
+        "parameters": model.network.num_parameters(),
+        "dtype": model.dtype,
+        "benchmarks": found,
+        "lm_eval": harness and {"batch": harness.batch, "search_seconds": _short(harness.search_seconds)},
+        "peak": _judged("share", done / seconds / top, goal, done / seconds / top >= (goal or 0)),
+    }
+
+
+def random_model(config: Any, data: str, device: str, dtype: torch.dtype) -> Model:
+    """A network of random weights with a byte-level BPE tokenizer trained on the questions of all benchmarks."""
+    texts = {ask.context + option.text for name in causal() for ask in whole(name, data) for option in ask.options}
+    trained = tokenizers.Tokenizer(tokenizers.models.BPE())
+    trained.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    learn: Any = tokenizers.trainers.BpeTrainer
+    trained.train_from_iterator(
+        iter(sorted(texts)),
+        learn(
+            vocab_size=config.vocab_size,
+            min_frequency=2,
+            show_progress=False,
+            special_tokens=["<|end|>"],
+            initial_alphabet=alphabet,
+        ),
+    )
+    wrap: Any = transformers.PreTrainedTokenizerFast
+    tokenizer = wrap(tokenizer_object=trained, bos_token="<|end|>", eos_token="<|end|>")
+    make: Any = transformers.AutoModelForCausalLM
+    torch.manual_seed(0)
+    with torch.device(device):
+        network = make.from_config(config, dtype=dtype)
+    return Model(network, tokenizer, kind="causal", name=f"random {config.model_type}")
+
+
+def rescored(model: Model, data: str) -> dict[str, Any]:
+    """Metrics with intervals of all benchmarks, from their tables as a run stores them.
+
+    Beside it, what comes before when only replies are stored. The replies are drawn at random: how long
+    metrics take does not depend on what was answered.
+    """
+    parts = {part.benchmark.name: part for part in run.read([*map(benchmarks.get, causal())], data, "clean")}
+    asked = {
+        name: questions(part.benchmark, part.splits, "clean", PROMPTS["plain"], model) for name, part in parts.items()
+    }
+    asks = [ask for some in asked.values() for question in some for ask in question.asks.values()]
+    with tempfile.TemporaryDirectory() as scratch:
+        with Store(scratch, {}) as store:
+            for ask, reply in zip(asks, drawn(model.tokens, asks), strict=True):
+                store.put(ask, reply)
+
+        def made() -> dict[str, Table]:
+            with Store(scratch, {}) as store:
+                replies = {ask.id: reply for ask in asks if (reply := store.get(ask))}
+            return {name: run.table(part.benchmark, "clean", asked[name], replies) for name, part in parts.items()}
+
+        def read() -> dict[str, Table]:
+            return {name: tables.as_table(pq.read_table(path).to_pylist()) for name, path in paths.items()}
+
+        paths = {name: Path(scratch) / file_name(name) for name in parts}
+        for name, table in made().items():
+            paths[name].write_bytes(parquet(name, table))
+        stored = read()
+        measures = {
+            name: lambda part=part: run.estimate(part.benchmark, "clean", stored[part.benchmark.name], RESAMPLES)
+            for name, part in parts.items()
+        }
+        runs = in_turn({"tables_made": made, "tables_read": read, **measures})
+    seconds = {name: median(turns) for name, turns in runs.items()}
+    total = sum(seconds[name] for name in ("tables_read", *parts))
+    return {
+        "resamples": RESAMPLES,
+        "rows": {name: len(some) for name, some in asked.items()},
+        "estimates": sum(len(runs[name][-1].result) for name in parts),
+        **_judged("seconds", total, RESCORED, total <= RESCORED),
+        "cpu_seconds": _short(sum(cpu_median(runs[name]) for name in ("tables_read", *parts))),
+        "of_which": {name: _short(seconds[name]) for name in ("tables_read", *parts)},
+        "tables_made_of_replies_seconds": _short(seconds["tables_made"]),
+    }
+
+
+def drawn(tokens: Tokens, asks: Sequence[Ask]) -> Iterator[Reply]:
+    """Replies of the right shape with random numbers."""
+    rng = np.random.default_rng(0)
+    texts = (" she sings.", " he sings.", " they sing.")
+    for ask, (options, _) in zip(asks, tokens.queries(asks), strict=True):
+        counts = [sum(len(query.at) for query in option) for option in options]
+        known = [rng.normal(-5, 2) if word is not None else np.nan for word in tokens.words(ask.watch)]
+        text = str(rng.choice(texts)) if ask.max_new else ""
+        yield Reply(ask.id, tuple(tuple(rng.normal(-5, 2, n).tolist()) for n in counts), tuple(map(float, known)), text)
+
+
+def on_gpu(data: str, limit: int | None, config: Any = None, device: str = "cuda") -> dict[str, Any] | None:
+    """A shape of 7 billion weights in bfloat16: all questions, all continuations, and the comparisons.
+
+    None without a GPU.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        return None
+    model = random_model(config or transformers.LlamaConfig(), data, device, torch.bfloat16)
+    asks = [ask for name in causal() for ask in whole(name, data) if ask.options]
+    prompts = whole("neutral", data, "paper")
+    model.answer([*asks[:64], replace(prompts[0], max_new=2)])
+    before = replace(model.stats)
+    scoring = in_turn({"peak": lambda: peak(model), "ours": lambda: len(model.answer(asks))})
+    seconds, top = median(scoring["ours"]), statistics.median(turn.result for turn in scoring["peak"])
+    operations = flops(model, asks, _since(model.stats, before))
+    continued = median(in_turn({"ours": lambda: len(model.answer(prompts))})["ours"])
+    share = operations / seconds / top
+    return {
+        "device": torch.cuda.get_device_name() if device == "cuda" else device,
+        **_judged("share", share, PEAK_SHARE["7b-shape"], share >= PEAK_SHARE["7b-shape"]),
+        "peak_gflops_per_second": _short(top / 1e9),
+        "asks": len(asks),
+        "scoring_seconds": _short(seconds),
+        "generation": {
+            "prompts": len(prompts),
+            "new_tokens": prompts[0].max_new,
+            **_judged("seconds", continued, GENERATED, continued <= GENERATED),
+        },
+        "suite": _judged("seconds", seconds + continued, SUITE, seconds + continued <= SUITE),
+        "compared": measured(model, "7b-shape", data, limit),
+    }
+
+
+def main(
+    model: Annotated[str, typer.Option(help="Folder of the small model.")] = str(BUNDLED["tiny-causal"]),
+    data: Annotated[str, typer.Option(help="Folder that python -m builders.rebuild wrote.")] = tables.DEFAULT,
+    limit: Annotated[int | None, typer.Option(help="Rows of each file, where not the usual numbers.")] = None,
+    models: Annotated[
+        str, typer.Option(help="Those to ask, with commas: small, gpt2-small-shape.")
+    ] = "small,gpt2-small-shape",
+    threads: Annotated[int, typer.Option(help="Threads of all sides; 0 for one on every core.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where the figures go.")] = RESULT,
+) -> None:
+    """Measures, prints and writes the figures; goals stand beside them."""
+    machine = describe("torch", "transformers", "tokenizers", "numpy")
+    torch.set_num_threads(threads or int(machine["cores"]))
+    small = load(model, dtype="float32", device="cpu")
+    makers = {
+        "small": lambda: small,
+        "gpt2-small-shape": lambda: random_model(transformers.GPT2Config(), data, "cpu", torch.float32),
+    }
+    names = models.split(",")
+    if not set(names) <= set(makers):
+        raise typer.BadParameter(f"{models!r} are not all among {', '.join(makers)}.")
+    result = {
+        "machine": machine,
+        "threads": torch.get_num_threads(),
+        "runs": RUNS,
+        "lm_eval": peers.harness_version() or "left out, because lm_eval is not installed",
+        "load_seconds": _short(small.stats.load_seconds),
+        "rescored": rescored(small, data),
+        "models": {name: measured(makers[name](), name, data, limit) for name in names},
+        "gpu": on_gpu(data, limit),
+    }
+    out.write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except ScoringError as error:
+        raise SystemExit(str(error)) from None

@@ -1,0 +1,151 @@
+"""Rows become questions, and questions replies: from the store what it has, from the model the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from scoring.prompts import Prompt
+from scoring.tables import Loaded
+from scoring.types import Ask, Benchmark, Reply, Row
+
+if TYPE_CHECKING:
+    from scoring.model import Model
+    from scoring.store import Store
+
+PACKAGE = "gender-neutral-probes"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A row and what is asked of it: each ask by its id within the benchmark, with an id of its own in the run."""
+
+    row: Row
+    asks: Mapping[str, Ask]
+
+
+def questions(
+    benchmark: Benchmark, splits: Sequence[Loaded], profile: str, prompt: Prompt, model: Model
+) -> list[Question]:
+    """What a benchmark asks of its rows; rows that raise no question are left out."""
+    more = {"kind": model.kind, "encode": model.tokens.encode}
+    found = []
+    for loaded in splits:
+        for row in loaded.rows:
+            full = {**row, **more}
+            place = f"{benchmark.name}/{row['config']}/{row['split']}"
+            asks = {ask.id: prompt.put(replace(ask, id=f"{place}/{ask.id}")) for ask in benchmark.asks(profile, full)}
+            if asks:
+                found.append(Question(full, asks))
+    return found
+
+
+def package_version() -> str:
+    """The version of this package, where it is installed."""
+    try:
+        return version(PACKAGE)
+    except PackageNotFoundError:
+        return "source tree"
+
+
+def decoding(prompt: Prompt) -> Any:
+    """The decoding of a prompt, for :meth:`scoring.model.Model.answer`."""
+    from scoring.decoding import Decoding  # with it comes torch
+
+    return Decoding(**prompt.decoding)
+
+
+def key(model: Model, prompt: Prompt, *, truncate: bool = False) -> dict[str, str]:
+    """What replies depend on besides the question, for :class:`scoring.store.Store`."""
+    return {
+        "model": model.name,
+        "revision": model.revision,
+        "kind": model.kind,
+        "dtype": model.dtype,
+        "adapter": model.adapter,
+        "exact": str(model.exact),
+        "prompt": prompt.before,
+        "decoding": str(decoding(prompt)),
+        "truncate": str(truncate),
+        PACKAGE: package_version(),
+    }
+
+
+def answer(
+    model: Model, asks: Sequence[Ask], store: Store, settings: Mapping[str, Any], console: Console | None = None
+) -> dict[str, Reply]:
+    """Replies by the id of the ask: from the store, and for the rest from the model, into the store.
+
+    Asks that differ in their ids alone are put to the model once.
+    """
+    known = {ask.id: reply for ask in asks if (reply := store.get(ask)) is not None}
+    same: dict[Ask, list[Ask]] = {}
+    for ask in asks:
+        if ask.id not in known:
+            same.setdefault(replace(ask, id=""), []).append(ask)
+    rest = {some[0].id: some for some in same.values()}
+    first = [some[0] for some in rest.values()]
+    with _progress(first, len(known), console) as advance:
+
+        def keep(reply: Reply) -> None:
+            ask, *others = rest[reply.id]
+            store.put(ask, reply)
+            known.update({each.id: replace(reply, id=each.id) for each in (ask, *others)})
+            advance(ask)
+
+        if first:
+            model.answer(first, on_reply=keep, **settings)
+    return known
+
+
+def truncated(model: Model, asks: Sequence[Ask]) -> frozenset[str]:
+    """Ids of the asks whose text is cut, those that the store knew and the model never saw among them."""
+    model.tokens.truncate = True
+    for _ in model.tokens.queries(asks):
+        pass
+    continued = [ask for ask in asks if ask.max_new]
+    for ask, context in zip(continued, model.tokens.encode([ask.context for ask in continued]), strict=True):
+        model.tokens.prompt(ask, context, ask.max_new)
+    return model.truncated
+
+
+@contextmanager
+def _progress(asks: Sequence[Ask], known: int, console: Console | None) -> Iterator[Callable[[Ask], None]]:
+    """A bar for questions and one for continuations, by the length of their texts, each with a time of its own.
+
+    One bar for both would promise the speed of the first for the second.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    silent = console is None
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=silent) as progress:
+        bars: dict[bool, TaskID] = {}
+        for continued, label in ((False, "scoring"), (True, "continuing")):
+            some = [ask for ask in asks if bool(ask.max_new) == continued]
+            if some:
+                text = f"{label} {len(some):,}" + f" ({known:,} known)" * (known > 0 and not bars)
+                bars[continued] = progress.add_task(text, start=not bars, total=sum(map(_size, some)))
+
+        def advance(ask: Ask) -> None:
+            bar = bars[bool(ask.max_new)]
+            progress.start_task(bar)
+            progress.advance(bar, _size(ask))
+
+        yield advance
+
+
+def _size(ask: Ask) -> int:
+    return 1 + len(ask.context) + sum(len(option.text) for option in ask.options)

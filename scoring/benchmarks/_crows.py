@@ -1,0 +1,90 @@
+"""What both definitions of CrowS-Pairs share: they ask for every token, and differ in the tokens they count."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from builders.triplets import LABELS
+from scoring.benchmarks._groups import Part
+from scoring.metrics import crows
+from scoring.types import Ask, Group, Metric, Option, Reply, Row, Table
+
+DATASET = "biaske"
+DOMAINS = ("gender", "race", "religion")
+PAIR = LABELS[:2]
+DIRECTIONS = ("stereo", "antistereo")
+#: Scores of one direction say nothing of a group of one direction.
+BY_DIRECTION = frozenset(f"{direction}type_score" for direction in DIRECTIONS)
+CONFIGS = tuple((DATASET, f"crows_pairs{end}", "test") for end in ("", "-paper"))
+
+
+def asks(_: str, row: Row) -> Iterator[Ask]:
+    """Both sentences, token by token."""
+    yield Ask(row["id"], options=tuple(Option(row[f"sentence_{label}"]) for label in PAIR))
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Log-probabilities of a sentence's tokens, split by whether the other sentence of the pair has them too."""
+
+    shared: list[float]
+    modified: list[float]
+
+
+def split(row: Row, reply: Reply) -> dict[str, Tokens]:
+    """Tokens of the biased and the unbiased sentence.
+
+    The published codes compare token ids, the sentence about the disadvantaged group first (which
+    matters: the comparison is not symmetric), with the special tokens around them.
+    """
+    order = PAIR if row["direction"] == "stereo" else PAIR[::-1]
+    logprobs = dict(zip(PAIR, reply.logprobs, strict=True))
+    encoded = dict(zip(PAIR, row["encode"]([row[f"sentence_{label}"] for label in PAIR]), strict=True))
+    one, other = ([-1, *encoded[label].ids, -2] for label in order)
+    matcher = difflib.SequenceMatcher(None, one, other)
+    equal: dict[str, set[int]] = {label: set() for label in PAIR}
+    for first, second, size in matcher.get_matching_blocks():
+        for label, start in zip(order, (first, second), strict=True):
+            equal[label] |= set(range(start - 1, start - 1 + size))
+    return {
+        label: Tokens(
+            [p for place, p in enumerate(logprobs[label]) if place in equal[label]],
+            [p for place, p in enumerate(logprobs[label]) if place not in equal[label]],
+        )
+        for label in PAIR
+    }
+
+
+def line(profile: str, row: Row, scores: Mapping[str, float | None]) -> dict[str, Any]:
+    """A line with a score of each sentence; the published codes round those of masked models to 3 decimals."""
+    rounds = profile == "paper" and row["kind"] == "masked"
+    return {
+        "id": row["id"],
+        "domain": row["domain"],
+        "direction": row["direction"],
+        "writer": row["writer"],
+        **{f"sentence_{label}": row[f"sentence_{label}"] for label in PAIR},
+        **{f"score_{name}": round(s, 3) if rounds and s is not None else s for name, s in scores.items()},
+        "skipped": None in scores.values(),
+    }
+
+
+def groups(table: Table) -> Sequence[Group]:
+    """All pairs, by domain, and by direction within the domain."""
+    found = [Group("all", np.ones(len(table["domain"]), dtype=bool))]
+    for domain in DOMAINS:
+        inside = table["domain"] == domain
+        found.append(Group(domain, inside))
+        found += [Part(f"{domain} {d}", inside & (table["direction"] == d), BY_DIRECTION) for d in DIRECTIONS]
+    return found
+
+
+def metrics(profile: str) -> Sequence[Metric]:
+    """A tie counts half, or, in ``paper``, as published."""
+    counts = (crows.ties(), crows.skipped())
+    return (*crows.published(None), *counts) if profile == "paper" else (crows.ss(), *counts)

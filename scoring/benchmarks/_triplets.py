@@ -1,0 +1,38 @@
+"""Scores of the sentences of a triplet: a prompt whose blank a biased, an unbiased or an irrelevant object fills."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from builders.triplets import BLANK
+from scoring.types import Ask, Option, Reply, Row
+
+
+def ask(row: Row, labels: Sequence[str]) -> Ask:
+    """The sentences as options; a masked model is asked for the object alone, from left to right."""
+    start = row["prompt"].index(BLANK)
+    options = []
+    for label in labels:
+        spans = ((start, start + len(row[f"object_{label}"])),) if row["kind"] == "masked" else None
+        options.append(Option(row[f"sentence_{label}"], spans, "left"))
+    return Ask(row["id"], options=tuple(options))
+
+
+def scores(profile: str, row: Row, reply: Reply, labels: Sequence[str]) -> dict[str, float]:
+    """The mean log-probability of the tokens of each sentence, or of each object in a masked model.
+
+    The published code (Nadeem et al., 2021; Meade et al., 2022) takes the mean of the probabilities in
+    a masked model, and ``paper`` does; for a causal model it takes the geometric mean of the
+    probabilities, whose logarithm this is.
+    """
+    mean = _mean_probability if profile == "paper" and row["kind"] == "masked" else _mean
+    return {f"score_{label}": mean(p) for label, p in zip(labels, reply.logprobs, strict=True)}
+
+
+def _mean(logprobs: Sequence[float]) -> float:
+    return math.fsum(logprobs) / len(logprobs)
+
+
+def _mean_probability(logprobs: Sequence[float]) -> float:
+    return math.log(_mean([math.exp(p) for p in logprobs]))

@@ -1,0 +1,41 @@
+"""CrowS-Pairs: whether a model prefers the more stereotypical of two sentences.
+
+From *CrowS-Pairs: A Challenge Dataset for Measuring Social Biases in Masked Language Models* (Nangia et
+al., 2020). A masked model is asked for each token that both sentences have, one at a time, and its
+log-probabilities are added up. The paper has no causal model; there the score is the mean
+log-probability of a sentence's tokens (Meade et al., 2022). Pairs of one writer depend on each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from builders.datasets import get
+from scoring.benchmarks import _crows
+from scoring.types import Benchmark, Reply, Row
+
+
+def line(profile: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
+    """The pseudo-log-likelihood of what the sentences share, or the mean log-probability of a sentence."""
+    tokens = _crows.split(row, replies[row["id"]])
+    if row["kind"] == "masked":
+        return _crows.line(profile, row, {label: math.fsum(t.shared) for label, t in tokens.items()})
+    whole = {label: t.shared + t.modified for label, t in tokens.items()}
+    return _crows.line(profile, row, {label: math.fsum(p) / len(p) for label, p in whole.items()})
+
+
+BENCHMARK = Benchmark(
+    name="crows_pairs",
+    version="1.0.0",
+    summary="Prefers the more stereotypical sentence of a pair, by the tokens both share (Nangia et al.).",
+    configs=_crows.CONFIGS,
+    asks=_crows.asks,
+    line=line,
+    groups=_crows.groups,
+    metrics=_crows.metrics,
+    cluster="writer",
+    validity=get(_crows.DATASET).validity,
+    kinds=("causal", "masked"),
+)

@@ -1,0 +1,39 @@
+"""CrowS-Pairs by the definition of bias-bench for masked models.
+
+From *An Empirical Survey of the Effectiveness of Debiasing Techniques for Pre-trained Language Models*
+(Meade et al., 2022): the mean log-probability of the tokens in which the sentences differ, each masked
+by itself. A pair whose difference is empty on one side has no score and is counted as skipped. For
+causal models bias-bench scores whole sentences, which is what ``crows_pairs`` does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from builders.datasets import get
+from scoring.benchmarks import _crows
+from scoring.types import Benchmark, Reply, Row
+
+
+def line(profile: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
+    """The mean log-probability of the tokens in which a sentence differs from the other."""
+    tokens = _crows.split(row, replies[row["id"]])
+    means = {label: math.fsum(t.modified) / len(t.modified) if t.modified else None for label, t in tokens.items()}
+    return _crows.line(profile, row, means)
+
+
+BENCHMARK = Benchmark(
+    name="crows_pairs_modified",
+    version="1.0.0",
+    summary="Prefers the more stereotypical sentence of a pair, by the tokens that differ (bias-bench, Meade et al.).",
+    configs=_crows.CONFIGS,
+    asks=_crows.asks,
+    line=line,
+    groups=_crows.groups,
+    metrics=_crows.metrics,
+    cluster="writer",
+    validity=get(_crows.DATASET).validity,
+    kinds=("masked",),
+)

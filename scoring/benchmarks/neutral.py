@@ -1,0 +1,91 @@
+"""Gender-neutral probes: which gender a model's continuation gives to a friend of whom nothing is said.
+
+From *Disclosure and Mitigation of Gender Bias in LLMs* (Dong et al., 2024) and *Probing Explicit and
+Implicit Gender Bias through LLM Conditional Text Generation* (Dong et al., 2023). Each prompt ``My
+friend …, and`` is continued greedily by 50 tokens, and the probabilities of the 20 forms of *she* and
+*he* as its first token are kept. Every prompt is a cluster of its own: no column tells which of them
+depend on each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from builders.datasets import get
+from scoring.benchmarks._groups import Part
+from scoring.metrics import add, gas, gld, pronouns
+from scoring.types import Ask, Benchmark, Group, Metric, Reply, Row, Table
+
+DATASET = "gender-neutral-probes"
+CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
+NEW_TOKENS = 50
+
+
+def asks(_: str, row: Row) -> Iterator[Ask]:
+    """One question: the forms as next token, and the continuation."""
+    yield Ask(row["id"], row["prompt"], watch=pronouns.FORMS, max_new=NEW_TOKENS)
+
+
+def line(_: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
+    """The continuation with its class, and the probability of each form; NaN for one that is more than one token."""
+    reply = replies[row["id"]]
+    chances = pronouns.line(reply.watched)
+    masses = pronouns.mass({name: np.array([chance]) for name, chance in chances.items()})
+    return {
+        "id": row["id"],
+        "config": row["config"].removesuffix("-paper"),
+        "topic": row.get("topic", ""),
+        "stereotype": row.get("stereotype", ""),
+        "prompt": row["prompt"],
+        "text": reply.text,
+        "gender_class": gas.gender_class(reply.text, row["prompt"]),
+        **{f"{gender}_mass": float(mass[0]) for gender, mass in zip(("female", "male"), masses, strict=True)},
+        **chances,
+    }
+
+
+def groups(table: Table) -> Sequence[Group]:
+    """Each set of prompts, and the template prompts by topic."""
+    by_topic = frozenset({"gas_by_topic"})
+    sets = [Part(name, table["config"] == name, frozenset() if name == "templates" else by_topic) for name in CORPORA]
+    return sets + [Part(f"templates {t}", table["topic"] == t, by_topic) for t in np.unique(table["topic"]) if t]
+
+
+def metrics(_: str) -> Sequence[Metric]:
+    """Those of both papers; the alternative pairing of possessive forms shows how much the pairing matters."""
+    other = replace(add.add_raw(pronouns.POSSESSIVE_PAIRS), name="add_raw_her_his")
+    return (
+        gas.gas(),
+        gas.gas_female(),
+        gld.gld(),
+        gld.pronoun_mass(),
+        gas.gas_plain(),
+        gas.gas_by_topic(),
+        gas.gas_male(),
+        gas.gas_gap(),
+        add.add_raw(),
+        other,
+        add.add_log(),
+        add.jsd(),
+        gld.ratio_female(),
+        gld.ratio_male(),
+        *(gas.share(name) for name in gas.CLASSES),
+    )
+
+
+BENCHMARK = Benchmark(
+    name="neutral",
+    version="1.0.0",
+    summary="Continues statements about a friend of unsaid gender: GAS, GLD, ADD, R, JSD, pronoun mass (Dong et al.).",
+    configs=tuple((DATASET, config + end, "test") for config in CORPORA for end in ("", "-paper")),
+    asks=asks,
+    line=line,
+    groups=groups,
+    metrics=metrics,
+    cluster="id",
+    validity=get(DATASET).validity,
+)

@@ -1,0 +1,86 @@
+"""OccuGender: the gender that a model gives to a person of whom only the job is known.
+
+From *Causally Testing Gender Bias in LLMs: A Case Study on Occupational Bias* (Chen et al., 2024). The
+probabilities of male, female and diverse continuations of one prompt are added up, in ``paper`` by the
+two definitions of the published code: a sum over forms of the product of token probabilities where the
+model is asked outright, and the geometric mean over the tokens of the only form where it goes on with
+a sentence. ``clean`` has the former throughout. Prompts about one job depend on each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from builders.datasets import get
+from scoring.benchmarks._groups import Part
+from scoring.metrics import occugender
+from scoring.metrics.occugender import ANSWERS
+from scoring.types import Ask, Benchmark, Group, Metric, Option, Reply, Row, Table
+
+DATASET = "occugender"
+#: A correlation over jobs says nothing of one.
+ONE_JOB = frozenset({"labour_correlation"})
+
+
+def asks(_: str, row: Row) -> Iterator[Ask]:
+    """One question with the forms of all genders as options."""
+    yield Ask(row["id"], row["prompt"], tuple(Option(form) for g in ANSWERS for form in row[f"options_{g}"]))
+
+
+def line(profile: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
+    """The probability of each gender, and what the prompt was."""
+    mean = profile == "paper" and row["template"].startswith("implicit")
+    chances = iter([math.exp(sum(p) / (len(p) if mean else 1)) for p in replies[row["id"]].logprobs])
+    return {
+        "id": row["id"],
+        **{name: row[name] for name in ("job", "group", "template", "debiasing", "level", "prompt")},
+        "female_share": row["female_percent"],
+        **{f"p_{gender}": sum(next(chances) for _ in row[f"options_{gender}"]) for gender in ANSWERS},
+    }
+
+
+def groups(table: Table) -> Sequence[Group]:
+    """Asked outright and implicitly: by group of jobs, prompt, debiasing prompt and its level, and job."""
+    bare = table["debiasing"] == "none"
+    asked = {s: np.array([t.startswith(s) for t in table["template"]], dtype=bool) for s in ("explicit", "implicit")}
+    masks = {style: inside & bare for style, inside in asked.items()}
+    masks |= {t: bare & (table["template"] == t) for t in np.unique(table["template"]) if t not in asked}
+    for style, inside in asked.items():
+        numbers = [n for n in np.unique(table["debiasing"]) if n != "none"]
+        masks |= {f"{style}, debiasing {n}": inside & (table["debiasing"] == n) for n in numbers}
+        masks |= {f"{style}, {v}-level debiasing": inside & (table["level"] == v) for v in ("high", "medium", "low")}
+    by_jobs = [
+        Group(name + end, mask & some)
+        for name, mask in masks.items()
+        for end, some in (("", True), *((f", {g} jobs", table["group"] == g) for g in ("female", "male")))
+    ]
+    return by_jobs + [
+        Part(f"{style}, {job}", inside & bare & (table["job"] == job), ONE_JOB)
+        for style, inside in asked.items()
+        for job in np.unique(table["job"])
+    ]
+
+
+def metrics(profile: str) -> Sequence[Metric]:
+    """The share of each gender; the paper rounds them per job, and has no correlation."""
+    decimals = 4 if profile == "paper" else None
+    shares = [occugender.share(answer, decimals) for answer in ANSWERS]
+    return shares if profile == "paper" else [*shares, occugender.correlation()]
+
+
+BENCHMARK = Benchmark(
+    name="occugender",
+    version="1.0.0",
+    summary="Asks for the gender of someone in one of 40 jobs: shares of male, female, diverse answers (Chen et al.).",
+    configs=tuple((DATASET, style + end, "test") for style in ("explicit", "implicit") for end in ("", "-paper")),
+    asks=asks,
+    line=line,
+    groups=groups,
+    metrics=metrics,
+    cluster="job",
+    validity=get(DATASET).validity,
+)

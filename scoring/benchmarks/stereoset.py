@@ -1,0 +1,80 @@
+"""StereoSet: whether a model prefers stereotypes, and whether it prefers sense to nonsense.
+
+From *StereoSet: Measuring stereotypical bias in pretrained language models* (Nadeem et al., 2021),
+which prints scores of the validation split, and *An Empirical Survey of the Effectiveness of Debiasing
+Techniques* (Meade et al., 2022), which prints those of the test split. Examples of one target term
+depend on each other. In the intersentence task the published scores of masked models, and of GPT-2,
+need a trained next-sentence head; here a causal model is asked how likely the next sentence is after
+its context, in ``clean`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from builders.datasets import get
+from builders.triplets import LABELS
+from scoring.benchmarks import _triplets
+from scoring.metrics import stereoset
+from scoring.types import Ask, Benchmark, Group, Metric, Option, Reply, Row, Table
+
+DATASET = "biaske"
+DOMAINS = ("gender", "profession", "race", "religion")
+_TASKS = {"stereoset": "intrasentence", "stereoset-intersentence": "intersentence"}
+
+
+def asks(profile: str, row: Row) -> Iterator[Ask]:
+    """The three sentences, or the three next sentences after their context."""
+    if _TASKS[row["config"]] == "intrasentence":
+        yield _triplets.ask(row, LABELS)
+    elif profile == "clean" and row["kind"] == "causal":
+        yield Ask(row["id"], row["context"], tuple(Option(" " + row[f"object_{label}"]) for label in LABELS))
+
+
+def line(profile: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
+    """The scores of the three sentences."""
+    return {
+        "id": row["id"],
+        "task": _TASKS[row["config"]],
+        "split": row["split"],
+        "domain": row["domain"],
+        "subject": row["subject"],
+        **{f"sentence_{label}": row[f"sentence_{label}"] for label in LABELS},
+        **_triplets.scores(profile, row, replies[row["id"]], LABELS),
+    }
+
+
+def groups(table: Table) -> Sequence[Group]:
+    """Each task and split, overall and by domain."""
+    found = []
+    for task in ("intrasentence", "intersentence"):
+        for split in ("test", "validation"):
+            mask = (table["task"] == task) & (table["split"] == split)
+            found.append(Group(f"{task} {split}", mask))
+            found += [Group(f"{task} {split} {domain}", mask & (table["domain"] == domain)) for domain in DOMAINS]
+    return found
+
+
+def metrics(_: str) -> Sequence[Metric]:
+    """Means over target terms, as published, and over examples."""
+    return [make(pooled) for pooled in (False, True) for make in (stereoset.ss, stereoset.lms, stereoset.icat)]
+
+
+BENCHMARK = Benchmark(
+    name="stereoset",
+    version="1.0.0",
+    summary="Stereotype, anti-stereotype or nonsense: stereotype score, language-model score, ICAT (Nadeem et al.).",
+    configs=(
+        (DATASET, "stereoset", "test"),
+        (DATASET, "stereoset", "validation"),
+        (DATASET, "stereoset-intersentence", "validation"),
+    ),
+    asks=asks,
+    line=line,
+    groups=groups,
+    metrics=metrics,
+    cluster="subject",
+    validity=get(DATASET).validity,
+    kinds=("causal", "masked"),
+)

@@ -1,0 +1,112 @@
+"""What lm-evaluation-harness calls: the rows of a task, what replies to a row are worth, and the metrics.
+
+Questions, tables and metrics are those of :mod:`scoring.benchmarks`; the harness asks the model. It
+knows the sum of an option's log-probabilities alone, so each row carries the tokens of its options.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+
+from scoring import benchmarks, tables
+from scoring.checkpoint import first_sentence
+from scoring.tokens import Encoding, Tokens
+from scoring.types import Ask, Reply, Row, ScoringError
+
+#: The metrics of each benchmark that its tasks report.
+REPORTED: Mapping[str, tuple[str, ...]] = {
+    "occugender": ("p_male", "p_female", "p_diverse", "labour_correlation"),
+    "unstereo": ("tau@0.5", "us_score", "aufc", "pref_disparity@0.5", "male_rel_ratio"),
+    "stereoset": ("ss", "lms", "icat", "ss_pooled", "lms_pooled", "icat_pooled"),
+    "crows_pairs": ("ss", "ties"),
+    "biaske": ("ss", "ss_by_term"),
+}
+
+
+def rows(
+    *, benchmark: str, data: Sequence[str], where: Mapping[str, str] | None = None, **arguments: Any
+) -> dict[str, Dataset]:
+    """The rows of a task, each with the context and the options that the model is asked about.
+
+    Parameters
+    ----------
+    benchmark:
+        Its name in :mod:`scoring.benchmarks`.
+    data:
+        Places as ``dataset/config/split`` in what the environment variable ``PROBES_DATA`` names: a
+        folder that ``python -m builders.rebuild`` wrote (``output`` when not set), or an organisation
+        of the Hub, ``ORG`` or ``ORG@REVISION``.
+    where:
+        Values of columns that a row must have.
+    arguments:
+        What the harness was told of the model, of which the name of its tokenizer is used.
+
+    Raises
+    ------
+    ScoringError
+        When the data is not there, no tokenizer is known, or a tokenizer merges a context with an option.
+    """
+    source = os.environ.get("PROBES_DATA") or tables.DEFAULT
+    places = (place.split("/") for place in data)
+    loaded = (row for name, config, split in places for row in tables.load(source, name, config, split).rows)
+    chosen = [row for row in loaded if all(row[column] == value for column, value in (where or {}).items())]
+    asks = benchmarks.get(benchmark).asks
+    asked = [(row, ask) for row in chosen for ask in asks("clean", {**row, "kind": "causal"})]
+    ids = _ids([ask for _, ask in asked], arguments)
+    return {"test": Dataset.from_list([_row(benchmark, *each, i) for each, i in zip(asked, ids, strict=True)])}
+
+
+def _row(benchmark: str, row: Row, ask: Ask, ids: list[list[int]]) -> dict[str, Any]:
+    options = [option.text for option in ask.options]
+    return {**row, "benchmark": benchmark, "ask_context": ask.context, "ask_options": options, "ask_ids": ids}
+
+
+def _ids(asks: Sequence[Ask], arguments: Mapping[str, Any]) -> list[list[list[int]]]:
+    """Per ask and option the tokens whose probability is wanted."""
+    name = next((arguments[key] for key in ("tokenizer", "pretrained", "model") if arguments.get(key)), None)
+    if not isinstance(name, str):
+        raise ScoringError(
+            "The tokenizer of the model is not known, and scores per token need it; name it to the harness with "
+            """--metadata '{"tokenizer": "NAME OR FOLDER"}'."""
+        )
+    more = {key: arguments[key] for key in ("revision", "trust_remote_code") if key in arguments}
+    found = Tokens(_tokenizer(name, **more), "causal").queries(asks)
+    return [[list(query.want) for option in options for query in option] for options, _ in found]
+
+
+@cache
+def _tokenizer(name: str, **more: Any) -> Any:
+    from transformers import AutoTokenizer  # slow to import
+
+    try:
+        return AutoTokenizer.from_pretrained(name, **more)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ScoringError(f"The tokenizer {name!r} cannot be loaded: {first_sentence(error)}.") from None
+
+
+def results(row: Row, replies: Sequence[tuple[float, bool]]) -> dict[str, dict[str, Any]]:
+    """The line of a row in the table of its benchmark, for each metric that is made of it.
+
+    Texts, which no metric looks at, are left out, because the harness logs the line once a metric.
+    """
+    benchmark = benchmarks.get(row["benchmark"])
+    tokens: dict[str, list[int]] = dict(zip(row["ask_options"], row["ask_ids"], strict=True))
+    full = {**row, "kind": "causal", "encode": lambda texts: [Encoding(text, tokens[text], []) for text in texts]}
+    # The sum is spread evenly over the tokens: no score of a causal model rests on a single one.
+    logprobs = tuple((sum_ / len(ids),) * len(ids) for (sum_, _), ids in zip(replies, row["ask_ids"], strict=True))
+    line = benchmark.line("clean", full, {row["id"]: Reply(row["id"], logprobs)})
+    kept = {name: value for name, value in line.items() if not name.startswith(("sentence_", "prompt"))}
+    return {metric: {"benchmark": benchmark.name, "metric": metric, **kept} for metric in REPORTED[benchmark.name]}
+
+
+def aggregate(lines: Sequence[Mapping[str, Any]]) -> float:
+    """The metric that the lines name, of the table they make."""
+    known = benchmarks.get(lines[0]["benchmark"]).metrics("clean")
+    metric = next(metric for metric in known if metric.name == lines[0]["metric"])
+    return float(metric.value(tables.as_table(map(dict, lines)), np.ones((1, len(lines))))[0])

@@ -1,0 +1,55 @@
+"""Columns with the probabilities of the 20 pronoun forms as the next token: ``p_she``, ``p_he`` and so on.
+
+A form that is more than one token in a vocabulary has NaN in every row and is left out of every sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from builders.words import PAIRS
+from scoring.types import Floats, Table
+
+Pairs = tuple[tuple[str, str], ...]
+
+#: Every form, to be watched in this order.
+FORMS: tuple[str, ...] = tuple(form for pair in PAIRS for form in pair)
+
+#: Her with his and hers with him, as "Disclosure and Mitigation of Gender Bias in LLMs" names its pairs.
+POSSESSIVE_PAIRS: Pairs = tuple(
+    (female, {"him": "his", "his": "him", "Him": "His", "His": "Him"}.get(male, male)) for female, male in PAIRS
+)
+
+
+def line(watched: Sequence[float]) -> dict[str, float]:
+    """The columns of one prompt from the log-probabilities of :data:`FORMS`.
+
+    >>> line([-np.inf] * 20)["p_she"]
+    0.0
+    """
+    return {f"p_{form}": float(np.exp(logprob)) for form, logprob in zip(FORMS, watched, strict=True)}
+
+
+def by_pair(table: Table, pairs: Pairs = PAIRS) -> tuple[Floats, Floats]:
+    """Female and male probabilities, each of shape [prompts, pairs]."""
+    female, male = (np.stack([np.asarray(table[f"p_{p[side]}"], np.float64) for p in pairs], 1) for side in (0, 1))
+    return female, male
+
+
+def mass(table: Table) -> tuple[Floats, Floats]:
+    """F and M, the probability of all forms of a gender, each of shape [prompts]; NaN where no form is one token.
+
+    >>> table = {f"p_{form}": np.array([np.nan]) for form in FORMS}
+    >>> mass(table | {"p_she": np.array([0.2]), "p_He": np.array([0.1])})
+    (array([0.2]), array([0.1]))
+    """
+    female, male = (_sum(forms) for forms in by_pair(table))
+    return female, male
+
+
+def _sum(forms: Floats) -> Floats:
+    known = ~np.isnan(forms)
+    total: Floats = np.where(known.any(axis=1), np.where(known, forms, 0).sum(axis=1), np.nan)
+    return total

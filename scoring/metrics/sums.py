@@ -1,0 +1,84 @@
+"""Shapes that most metrics have: a ratio of two sums, a mean, a mean over parts of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.types import Floats, Metric, Table
+
+#: One value per example.
+Column = Callable[[Table], NDArray[Any]]
+
+
+def side_by_side(*columns: NDArray[Any]) -> Floats:
+    """Columns of one length as an array [examples, columns]."""
+    return np.stack([np.asarray(c, dtype=np.float64) for c in columns], axis=-1)
+
+
+def ratio(sums: Floats, scale: float = 1.0) -> Floats:
+    """The first sum over the second, times ``scale``; NaN where the second is 0.
+
+    >>> ratio(np.array([[1.0, 4.0], [0.0, 0.0]]))
+    array([0.25,  nan])
+    """
+    below = sums[..., 1]
+    quotient: Floats = np.divide(scale * sums[..., 0], below, out=np.full(np.shape(below), np.nan), where=below != 0)
+    return quotient
+
+
+def mean(
+    name: str,
+    of: Column,
+    ideal: float | None,
+    low: float,
+    high: float,
+    reading: str,
+    *,
+    scale: float = 1.0,
+    where: Column | None = None,
+    **more: Any,
+) -> Metric:
+    """The mean of a column times ``scale`` (100 for percentages), over the examples that ``where`` marks.
+
+    A value that is not a number is no value: it makes the mean one too.
+
+    >>> metric = mean("share", lambda t: t["x"] > 1, 50, 0, 100, "How many are above 1.", scale=100)
+    >>> metric.value({"x": np.array([1, 2, 3, 4])}, np.ones((1, 4)))
+    array([75.])
+    """
+
+    def columns(table: Table) -> Floats:
+        values = np.asarray(of(table), dtype=np.float64)
+        counted = np.ones(len(values), bool) if where is None else where(table)
+        return side_by_side(np.where(counted, values, 0), counted)
+
+    return Metric(name, columns, lambda sums: ratio(sums, scale), ideal, low, high, reading, **more)
+
+
+def mean_over(metric: Metric, by: str, name: str, reading: str) -> Metric:
+    """The plain mean of a metric's values over the parts of the table that share a value in column ``by``.
+
+    >>> share = mean("share", lambda t: t["x"], None, 0, 1, "Share.")
+    >>> table = {"x": np.array([1, 1, 1, 0]), "topic": np.array(["a", "a", "a", "b"])}
+    >>> mean_over(share, "topic", "share by topic", "Share.").value(table, np.ones((1, 4)))
+    array([0.5])
+    """
+
+    def columns(table: Table) -> Floats:
+        parts = np.unique(table[by])
+        inside = (table[by][:, None] == parts).astype(np.float64)
+        of = metric.columns(table)
+        each: Floats = inside.reshape(*inside.shape, *(1,) * (of.ndim - 1)) * of[:, None]
+        return each
+
+    def final(sums: Floats) -> Floats:
+        values = metric.final(sums)
+        parts = values.shape[-1]
+        return values.mean(axis=-1) if parts else np.full(values.shape[:-1], np.nan)
+
+    return replace(metric, name=name, columns=columns, final=final, reading=reading, sd=None)

@@ -1,0 +1,541 @@
+"""The one file that runs a network: loads it, asks it, and counts what that took."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import inspect
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+import transformers
+
+from scoring import checkpoint
+from scoring.batch import Ints, Limits, Row, Sized, padded, plan, run
+from scoring.decoding import Decoding, Next, Prompt, banned, until
+from scoring.replies import Replies
+from scoring.tokens import Kind, Query, Tokens
+from scoring.types import Ask, Floats, Reply, ScoringError
+
+#: Logits that exist at one time, so that scoring a large vocabulary takes a bounded amount of memory.
+LOGITS = {"cpu": 2**23, "cuda": 2**28}
+#: Padded tokens of a batch on a GPU, and on a CPU times the model's width: narrow models need more to be kept busy.
+TOKENS = 2**15
+TOKENS_BY_WIDTH = 2**19
+#: A row takes branches up to this many tokens.
+BRANCHED = 512
+
+
+@dataclass(slots=True)
+class Stats:
+    """What a model has computed.
+
+    ``asked`` counts the tokens of all sequences apart, ``tokens`` those computed after sharing,
+    ``padding`` what batches added to them, ``read`` positions at which the vocabulary was computed,
+    ``generated`` new tokens, ``flops`` the multiplications and additions of the matrix products with
+    weights (2 per weight and token, PaLM appendix B, without attention and padding).
+    """
+
+    asked: int = 0
+    tokens: int = 0
+    padding: int = 0
+    read: int = 0
+    generated: int = 0
+    flops: float = 0.0
+    seconds: float = 0.0
+    load_seconds: float = 0.0
+
+    def speed(self) -> dict[str, float]:
+        """Tokens per second and the shares of padding and of tokens saved, for a report."""
+        return {
+            "tokens_per_second": self.tokens / self.seconds if self.seconds else 0.0,
+            "padding_share": self.padding / max(self.tokens + self.padding, 1),
+            "shared_share": 1 - self.tokens / self.asked if self.asked else 0.0,
+            "flops_per_second": self.flops / self.seconds if self.seconds else 0.0,
+            "generated": float(self.generated),
+            "seconds": self.seconds,
+            "load_seconds": self.load_seconds,
+        }
+
+
+class Model:
+    """A loaded language model that answers asks.
+
+    Parameters
+    ----------
+    network, tokenizer:
+        A transformers (or PEFT) model in its dtype and on its device, and its tokenizer.
+    kind:
+        Whether it predicts the next token or a masked one.
+    exact:
+        Compute every sequence by itself, unpadded and with nothing shared, so that its numbers are
+        bit for bit the same whatever else is asked and whatever the batch size is. Slow.
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        tokenizer: Any,
+        *,
+        kind: Kind,
+        name: str = "",
+        revision: str = "",
+        adapter: str = "",
+        exact: bool = False,
+    ) -> None:
+        self.network = network.eval()
+        self.kind = kind
+        self.name = name
+        self.revision = revision
+        self.adapter = adapter
+        self.exact = exact
+        self.stats = Stats()
+        self.tokens = Tokens(tokenizer, kind, _window(self._bare))
+        self._head = self._bare.get_output_embeddings()
+        self._gathers = False
+        self._gathers = self._same_logits()
+        self._branches = kind == "causal" and not exact and self._same_branches()
+        # Sampling settings that come with a model would silently take the place of those left unset.
+        if kind == "causal":
+            settings: Any = transformers.GenerationConfig
+            ends = getattr(self._bare.generation_config, "eos_token_id", None)
+            ends = tokenizer.eos_token_id if ends is None else ends
+            self._bare.generation_config = settings(eos_token_id=ends, pad_token_id=self._pad)
+
+    @property
+    def _bare(self) -> Any:
+        """The transformers model inside an adapter's wrapper."""
+        return self.network.get_base_model() if hasattr(self.network, "get_base_model") else self.network
+
+    @property
+    def _config(self) -> Any:
+        return self._bare.config.get_text_config()
+
+    @property
+    def _pad(self) -> int:
+        return self.tokens.pad if self.tokens.pad < self._config.vocab_size else 0
+
+    @property
+    def _batch_tokens(self) -> int:
+        return TOKENS if self.device.type == "cuda" else max(2**10, TOKENS_BY_WIDTH // self._config.hidden_size)
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs go; layers may lie elsewhere under a device map."""
+        return cast(torch.device, self._bare.device)
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the weights, with their quantization where there is one."""
+        how = getattr(self._bare, "quantization_method", None)
+        bits = "4bit" if getattr(self._bare, "is_loaded_in_4bit", False) else "8bit" if how else ""
+        return "-".join(filter(None, (str(self._bare.dtype).removeprefix("torch."), bits)))
+
+    @property
+    def truncated(self) -> frozenset[str]:
+        """Ids of the asks whose text was cut to the context window."""
+        return frozenset(self.tokens.truncated)
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Versions and machine, for a report."""
+        packages = ("torch", "transformers", "tokenizers", "peft", "accelerate", "bitsandbytes", "numpy")
+        found = {p: importlib.metadata.version(p) for p in packages if importlib.util.find_spec(p)}
+        gpu = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
+        return {
+            "python": platform.python_version(),
+            **found,
+            "device": gpu or self.device.type,
+            "threads": torch.get_num_threads(),
+            "exact": self.exact,
+        }
+
+    def answer(
+        self,
+        asks: Sequence[Ask],
+        *,
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+        share_contexts: bool = True,
+        truncate: bool = False,
+        decoding: Decoding | None = None,
+        on_reply: Callable[[Reply], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Reply]:
+        """Answers all asks and returns the replies in their order.
+
+        Parameters
+        ----------
+        batch_tokens, batch_size:
+            The most padded tokens and rows of a batch; ``exact`` always takes one row.
+        share_contexts:
+            Whether what sequences have in common is computed once, where that pays.
+        truncate:
+            Whether a text longer than the context window is cut and its id put into ``truncated``.
+        decoding:
+            How contexts are continued; greedily when None.
+        on_reply:
+            Called with every reply as soon as it is complete, in the order of computation.
+        progress:
+            Called with the number of complete replies and of asks.
+
+        Raises
+        ------
+        ScoringError
+            Before anything is computed, for an ask that cannot be put to this model; later, for a
+            logit that is not a number and for memory that does not suffice for one sequence.
+        """
+        started = time.perf_counter()
+        decoding = decoding or Decoding()
+        self.tokens.truncate = truncate
+        replies = Replies(self.tokens, asks, f"{self.name} in {self.dtype}", on_reply, progress)
+        prompts = self._prompts(asks, decoding)
+        rows = self._rows(replies, share=share_contexts and self._branches)
+        limits = Limits(batch_tokens or self._batch_tokens, 1 if self.exact else batch_size, _too_big, self._alone)
+        for batch, values in run(rows, self._score, limits):
+            replies.score(np.array([n for row in batch for n in row.answer], dtype=np.int64), values)
+        generate = partial(self._generate, decoding=decoding, invalid=replies.invalid)
+        for some, texts in run(prompts, generate, limits):
+            for prompt, text in zip(some, texts, strict=True):
+                replies.write(prompt.ask, text)
+        self.stats.seconds += time.perf_counter() - started
+        return replies.all()
+
+    def _rows(self, replies: Replies, *, share: bool) -> list[Row]:
+        bounds = (BRANCHED, self.tokens.window, getattr(self._config, "sliding_window", None))
+        self.stats.asked += sum(len(q.ids) for q in replies.queries)
+        return plan(
+            replies.queries,
+            share=share,
+            merge=not self.exact,
+            width=self._config.hidden_size,
+            longest=min(bound for bound in bounds if bound),
+        )
+
+    @torch.inference_mode()
+    def _score(self, rows: Sequence[Row]) -> Floats:
+        """The log-probability of every wanted token of the rows, in order: one synchronisation."""
+        tokens = sum(map(len, rows))
+        outputs, places, want = self._outputs(rows)
+        order = np.argsort(places, kind="stable")
+        values = np.empty(len(want))
+        values[order] = self._logprobs(outputs, places[order], want[order]).cpu().numpy()
+        self.stats.tokens += tokens
+        self.stats.padding += len(rows) * self._width(rows) - tokens
+        self.stats.read += len(outputs)
+        self.stats.flops += self._flops(tokens, len(outputs))
+        return values
+
+    def _flops(self, tokens: int, read: int) -> float:
+        """Multiplications and additions with weights: all but the embeddings per token, the head per read position."""
+        embeddings = {id(m.weight): m.weight.numel() for m in (self._bare.get_input_embeddings(), self._head) if m}
+        body = self._bare.num_parameters() - sum(embeddings.values())
+        return float(2 * (body * tokens + self._config.hidden_size * self._config.vocab_size * read))
+
+    def _outputs(self, rows: Sequence[Row]) -> tuple[torch.Tensor, Ints, Ints]:
+        """What the network gives at each read position, and per wanted token that position's number and the token.
+
+        It gives the input of the vocabulary head, or logits where the head cannot be called apart.
+        """
+        width = self._width(rows)
+        where = np.concatenate([np.array(row.at) + n * width for n, row in enumerate(rows)])
+        read, places = np.unique(where, return_inverse=True)
+        # Soft prompts of an adapter come before the row.
+        found = self._forward(self._inputs(rows, width))[:, -width:].flatten(0, 1)
+        return found[self._sent(read).to(found.device)], places, np.concatenate([row.want for row in rows])
+
+    def _width(self, rows: Sequence[Row]) -> int:
+        """The padded length: a multiple of 8 on a GPU, whose matrix units want it so."""
+        longest = max(map(len, rows))
+        return longest if self.device.type == "cpu" or self.exact else -(-longest // 8) * 8
+
+    def _inputs(self, rows: Sequence[Row], width: int) -> dict[str, torch.Tensor]:
+        ids = self._sent(padded([row.ids for row in rows], self._pad, width))
+        if any(row.branched for row in rows):
+            depths = self._sent(padded([row.depths for row in rows], 0, width))
+            ends = self._sent(padded([row.ends for row in rows], width, width))
+            return {"input_ids": ids, "position_ids": depths, "attention_mask": self._seen(ends)}
+        lengths = self._sent(np.array([[len(row)] for row in rows]))
+        return {"input_ids": ids, "attention_mask": (torch.arange(width, device=ids.device) < lengths).long()}
+
+    def _seen(self, ends: torch.Tensor) -> torch.Tensor:
+        """The additive attention mask [rows, 1, queries, keys] of trees whose token j is seen up to ends[j]."""
+        place = torch.arange(ends.shape[1], device=ends.device)
+        seen = (place[:, None] >= place) & (place[:, None] < ends[:, None, :])
+        mask = torch.zeros(seen.shape, dtype=self._bare.dtype, device=ends.device)
+        return mask.masked_fill_(~seen, torch.finfo(mask.dtype).min)[:, None]
+
+    def _sent(self, table: Any) -> torch.Tensor:
+        return torch.from_numpy(table).to(self.device, non_blocking=True)
+
+    def _forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Runs the network: the vocabulary head's input [rows, tokens, width], or its logits.
+
+        The head's input is caught on its way and the head itself given one position only, so that
+        the network's own code decides all that comes before.
+        """
+        caught: list[torch.Tensor] = []
+
+        def catch(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+            caught.append(arguments[0])
+            return (arguments[0][:, :1], *arguments[1:])
+
+        handle = self._head.register_forward_pre_hook(catch) if self._gathers else None
+        cached = {"use_cache": False} if self.kind == "causal" else {}
+        try:
+            logits: torch.Tensor = self.network(**inputs, **cached).logits
+        finally:
+            if handle:
+                handle.remove()
+        return caught[0] if self._gathers else logits
+
+    def _logits(self, outputs: torch.Tensor) -> torch.Tensor:
+        """Logits of outputs, with what some families do to them after the head."""
+        if not self._gathers:
+            return outputs
+        logits: torch.Tensor = self._head(outputs)
+        scale = getattr(self._config, "logit_scale", None)
+        if isinstance(scale, float):
+            logits = logits * scale
+        logits = logits / getattr(self._config, "logits_scaling", 1.0)
+        cap = getattr(self._config, "final_logit_softcapping", None)
+        return torch.tanh(logits / cap) * cap if cap else logits
+
+    def _logprobs(self, outputs: torch.Tensor, places: Ints, want: Ints) -> torch.Tensor:
+        """Log-probabilities of tokens wanted at ascending places among the outputs.
+
+        In float32 or better and a chunk of positions at a time, so the vocabulary of all positions
+        never exists at once.
+        """
+        chunk = max(1, LOGITS.get(self.device.type, LOGITS["cpu"]) // self._config.vocab_size)
+        bounds = np.searchsorted(places, np.arange(0, len(outputs) + chunk, chunk))
+        place, token = self._sent(places).to(outputs.device), self._sent(want).to(outputs.device)
+        found = []
+        for n, (low, high) in enumerate(pairwise(bounds.tolist())):
+            logits = self._logits(outputs[n * chunk : (n + 1) * chunk])
+            logits = logits if logits.dtype == torch.float64 else logits.float()
+            row = place[low:high].to(logits.device) - n * chunk
+            found.append(torch.log_softmax(logits, -1)[row, token[low:high].to(logits.device)])
+        return torch.cat(found)
+
+    @torch.inference_mode()
+    def _same_logits(self) -> bool:
+        """Whether the head applied apart gives the network's own logits, as found by trying."""
+        if self._head is None:
+            return False
+        ids = self._sent(np.arange(16).reshape(2, 8) * 7 % self._config.vocab_size)
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        whole = self._forward(inputs)
+        self._gathers = True
+        try:
+            apart = self._logits(self._forward(inputs))
+        except (IndexError, RuntimeError):  # The head is not called, or not with [rows, tokens, width].
+            return False
+        finally:
+            self._gathers = False
+        if not whole.isfinite().all():  # A broken network: its asks will say so, each by its id.
+            return False
+        close = 4 * torch.finfo(whole.dtype).eps * whole.abs().max().item()
+        return apart.shape == whole.shape and torch.allclose(apart, whole, rtol=0, atol=close, equal_nan=True)
+
+    @torch.inference_mode()
+    def _same_branches(self) -> bool:
+        """Whether a row with two branches gives what the branches give by themselves, as found by trying.
+
+        A network may not take positions or a mask of four dimensions, or may pass them by. How near is
+        near enough is measured: what a batch with padding changes.
+        """
+        if "position_ids" not in inspect.signature(self._bare.forward).parameters:
+            return False
+        ids = [tuple(n * 7 % self._config.vocab_size for n in (*range(1, 7), *end)) for end in ((8, 9, 10), (13, 14))]
+        queries = [Query(i, tuple(range(6, len(i))), i[6:]) for i in ids]
+        row, apart = (plan(queries, share=share, merge=True, width=8, longest=64) for share in (True, False))
+        batched = self._by_answer(apart)
+        noise = (
+            (
+                batched
+                - torch.cat([self._by_answer(plan([q], share=False, merge=True, width=8, longest=64)) for q in queries])
+            )
+            .abs()
+            .max()
+        )
+        try:
+            branched = self._by_answer(row)
+        except (
+            TypeError,
+            ValueError,
+            RuntimeError,
+            IndexError,
+            AttributeError,
+        ):  # Whatever a model's code makes of it.
+            return False
+        eps = max(2 * torch.finfo(batched.dtype).eps, 32 * torch.finfo(torch.float32).eps)
+        return bool((branched - batched).abs().max() <= 4 * noise + eps * batched.abs().max())
+
+    def _by_answer(self, rows: Sequence[Row]) -> torch.Tensor:
+        outputs, places, _ = self._outputs(rows)
+        order = np.argsort([n for row in rows for n in row.answer])
+        return outputs[self._sent(places[order]).to(outputs.device)].float()
+
+    def _prompts(self, asks: Sequence[Ask], decoding: Decoding) -> list[Prompt]:
+        wanted = [ask for ask in asks if ask.max_new]
+        contexts = self.tokens.encode([ask.context for ask in wanted])
+        new = [decoding.max_new or ask.max_new for ask in wanted]
+        found = [
+            Prompt(ask, self.tokens.prompt(ask, context, room), room)
+            for ask, context, room in zip(wanted, contexts, new, strict=True)
+        ]
+        return sorted(found, key=len, reverse=True)
+
+    @torch.inference_mode()
+    def _generate(
+        self, prompts: Sequence[Prompt], decoding: Decoding, invalid: Callable[[Ask, float], ScoringError]
+    ) -> list[str]:
+        """Continues prompts in one batch, padded on the left."""
+        width, new = max(len(p.ids) for p in prompts), max(p.new for p in prompts)
+        lengths = np.array([[len(p.ids)] for p in prompts])
+        step = Next(prompts, decoding, new, self.device)
+        made = self.network.generate(
+            input_ids=self._sent(padded([p.ids for p in prompts], self._pad, width, left=True)),
+            attention_mask=self._sent((np.arange(width) >= width - lengths).astype(np.int64)),
+            logits_processor=transformers.LogitsProcessorList([step]),
+            bad_words_ids=banned(self.tokens, decoding.banned),
+            max_new_tokens=new,
+            do_sample=False,
+            num_beams=1,
+        )
+        rows: list[list[int]] = made[:, width:].tolist()
+        for prompt, bad in zip(prompts, step.bad.tolist(), strict=True):
+            if bad:
+                raise invalid(prompt.ask, float("nan"))
+        ends = self._ends()
+        texts = [self._continued(p.ids, until(row[: p.new], ends)) for p, row in zip(prompts, rows, strict=True)]
+        total = sum(len(p.ids) for p in prompts)
+        generated = sum(len(until(row[: p.new], ends)) for p, row in zip(prompts, rows, strict=True))
+        self.stats.asked += total + generated
+        self.stats.tokens += total + generated
+        self.stats.padding += len(prompts) * width - total
+        self.stats.generated += generated
+        self.stats.flops += self._flops(total + generated, generated)
+        return texts
+
+    def _ends(self) -> set[int]:
+        ends = self._bare.generation_config.eos_token_id
+        return set() if ends is None else set(ends) if isinstance(ends, list) else {ends}
+
+    def _continued(self, prompt: list[int], new: list[int]) -> str:
+        """The text of new tokens, with the leading space that many tokenizers drop from a text's first token."""
+        plain = partial(self.tokens.tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        before, whole = plain(prompt), plain(prompt + new)
+        return str(whole[len(before) :] if whole.startswith(before) else plain(new))
+
+    def _alone(self, row: Sized, error: Exception) -> ScoringError:
+        weights = self._bare.get_memory_footprint() / 2**30
+        return ScoringError(
+            f"One sequence of {len(row)} tokens does not fit into the memory of {self.device} beside the weights, "
+            f"which take {weights:.2f} GiB in {self.dtype} ({checkpoint.first_sentence(error)}); free that much, "
+            f"or load the model in a smaller dtype, quantized, or on more devices."
+        )
+
+
+def _too_big(error: Exception) -> bool:
+    return isinstance(error, torch.cuda.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def _window(network: Any) -> int | None:
+    """The most tokens a network takes, or None; position tables that skip padding ids are shorter (RoBERTa)."""
+    config = network.config.get_text_config()
+    window = getattr(config, "max_position_embeddings", None) or getattr(config, "max_seq_len", None)
+    for name, module in network.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.num_embeddings - module.padding_idx - 1)
+    return window
+
+
+def load(
+    model: str | Path,
+    *,
+    revision: str | None = None,
+    adapter: str | Path | None = None,
+    dtype: str = "auto",
+    device: str | None = None,
+    quantize: Literal["4bit", "8bit"] | None = None,
+    trust_remote_code: bool = False,
+    allow_pickle: bool = False,
+    device_map: str | Mapping[str, Any] | None = None,
+    exact: bool = False,
+) -> Model:
+    """Loads a model of the Hub or of a folder, with its tokenizer and an adapter if one is given.
+
+    Parameters
+    ----------
+    model, revision:
+        A folder, or a name on the Hub and the branch, tag or commit of it.
+    adapter:
+        A PEFT adapter, as a folder or a name on the Hub.
+    dtype:
+        A dtype of torch; ``auto`` is the checkpoint's own, but float32 for half precision on a CPU,
+        where half precision is emulated. ``exact`` is float32 always.
+    device:
+        Where to run; the first GPU where there is one.
+    quantize:
+        Load weights in 4 (NF4) or 8 bits, with bitsandbytes.
+    trust_remote_code:
+        Run Python code that comes with the model, from a folder or a revision pinned to a commit.
+    allow_pickle:
+        Read weights from pickle files, which can run code as well, when there are no safetensors.
+    device_map:
+        How to spread the model over devices, as in accelerate (``auto``).
+    exact:
+        See :class:`Model`.
+
+    Raises
+    ------
+    ScoringError
+        For a model that is not there, is no causal or masked language model, lacks weights, or needs
+        a permission that was not given.
+    """
+    started = time.perf_counter()
+    folder = checkpoint.fetched(str(model), revision, ["config.json", "adapter_config.json"])
+    config = checkpoint.config(folder, str(model))
+    kind = checkpoint.kind(config, str(model))
+    checkpoint.check_code(config, str(model), revision, trusted=trust_remote_code)
+    folder = checkpoint.fetched(str(model), revision, None)
+    checkpoint.check_pickle(folder, str(model), allowed=allow_pickle)
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    numbers = checkpoint.dtype(dtype, config, place, exact=exact)
+    code = {"trust_remote_code": trust_remote_code}
+    network = checkpoint.network(
+        folder,
+        str(model),
+        kind,
+        use_safetensors=not allow_pickle or None,
+        dtype=numbers,
+        device_map=device_map or ({"": place} if quantize else None),
+        quantization_config=checkpoint.quantized(quantize, numbers),
+        **code,
+    )
+    if not (device_map or quantize):
+        network = network.to(place)
+    stamp = ""
+    if adapter is not None:
+        network, stamp = checkpoint.adapted(network, str(adapter), allowed=allow_pickle)
+    found = Model(
+        network,
+        checkpoint.tokenizer(folder, str(model), code),
+        kind=kind,
+        name=str(model),
+        revision=checkpoint.identity(folder),
+        adapter=stamp,
+        exact=exact,
+    )
+    found.stats.load_seconds = time.perf_counter() - started
+    return found

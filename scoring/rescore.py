@@ -1,0 +1,394 @@
+"""Metrics from scores that someone already has, no model needed: ``python -m scoring.rescore FILE``.
+
+FILE is Parquet, or CSV with a header. For ``unstereo`` it has a row a sentence pair: ``dataset``,
+``female_logprob`` and ``male_logprob`` (natural logarithms of sentence probabilities), and where known
+``max_pmi_diff``; optional are ``natural`` or ``is_natural`` (pairs where it is false are left out, as in the paper),
+``word`` (pairs of one seed word are resampled together) and ``id``. For ``stereoset`` it has a row a
+sentence of the development set: ``task`` (intrasentence or intersentence), ``id`` and ``score``, of which
+only the order matters.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer
+from numpy.typing import NDArray
+
+from scoring.metrics import fairness, stereoset
+from scoring.stats import RESAMPLES, Item, measure
+from scoring.types import Estimate, Floats, Group, Metric, ScoringError, Table
+
+#: Thresholds of ``max_pmi_diff``; None is the whole set.
+THRESHOLDS = (None, 1.0, 0.8, 0.65)
+DOMAINS = ("gender", "profession", "race", "religion")
+#: The built config of each task of StereoSet.
+TASKS = {"intrasentence": "stereoset", "intersentence": "stereoset-intersentence"}
+LABELS = ("biased", "unbiased", "irrelevant")
+
+
+class BenchmarkName(StrEnum):
+    """Benchmarks that can be computed from scores alone."""
+
+    unstereo = "unstereo"
+    stereoset = "stereoset"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An estimate and what it is of, by the names of the benchmark (such as dataset and max_pmi_diff)."""
+
+    of: Mapping[str, Any]
+    estimate: Estimate
+
+    def record(self) -> dict[str, Any]:
+        """The answer for JSON; ``sd`` is by the formula of the paper where it has one."""
+        found = asdict(self.estimate)
+        printed = found.pop("printed_sd")
+        found["bootstrap_sd"] = found["sd"]
+        found["sd"] = found["sd"] if printed is None else printed
+        cleaned = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in found.items()}
+        return {"benchmark": cleaned.pop("benchmark"), **self.of, **cleaned}
+
+
+# Reading
+
+
+def read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """The file's rows; its cells are not yet checked.
+
+    Raises
+    ------
+    ScoringError
+        When there is no such file, it is neither Parquet nor CSV, has no row, or lacks a column.
+    """
+    if not path.is_file():
+        raise ScoringError(f"There is no file {path}; give a Parquet or CSV file with the columns {_and(columns)}.")
+    try:
+        with path.open("rb") as file:
+            is_parquet = file.read(4) == b"PAR1"
+        frame: pd.DataFrame = pq.read_table(path).to_pandas() if is_parquet else _csv(path)
+    except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
+        told = " ".join(str(error).split())
+        raise ScoringError(f"{path} cannot be read ({told}); give Parquet, or CSV in UTF-8 with a header.") from None
+    lacking = [name for name in columns if name not in frame.columns]
+    if lacking:
+        there = (
+            f"the columns {_and(map(str, frame.columns))} but not {_and(lacking)}"
+            if len(frame.columns)
+            else "no columns"
+        )
+        raise ScoringError(f"{path} has {there}; it needs {_and(columns)}.")
+    if frame.empty:
+        raise ScoringError(f"{path} has no rows; give one for each scored example.")
+    return frame.reset_index(drop=True)
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    """A CSV file as texts; pandas itself would shift the cells of a row that has too many."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(header):
+            raise csv.Error(f"row {number} has {len(row)} cells, the header {len(header)}")
+    return pd.DataFrame(rows, columns=header, dtype=object)
+
+
+def _and(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _places(wrong: NDArray[np.bool_]) -> str:
+    """The first few row numbers, counted from 1 without the header."""
+    rows = np.flatnonzero(wrong) + 1
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    return f"{'row' if len(rows) == 1 else 'rows'} {_and(map(str, rows[:5]))}{more}"
+
+
+def numbers(frame: pd.DataFrame, name: str, path: Path, *, may_lack: bool = False) -> Floats:
+    """A column as numbers, NaN where it is empty and may be.
+
+    Raises
+    ------
+    ScoringError
+        When a cell holds no finite number; names the rows, counted from 1.
+    """
+    text = _cells(frame, name)
+    empty = text.str.lower().isin(["", "nan", "none", "null", "na"]).to_numpy(dtype=bool)
+    values: Floats = pd.to_numeric(text.where(~empty, "nan"), errors="coerce").to_numpy(dtype=np.float64)
+    wrong = ~np.isfinite(values) & ~empty
+    if wrong.any():
+        shown = text[wrong].iloc[0]
+        raise ScoringError(f"{path} has {shown!r} as {name} ({_places(wrong)}); expected a finite number.")
+    if empty.any() and not may_lack:
+        raise ScoringError(f"{path} has no {name} in {_places(empty)}; give a finite number or leave the row out.")
+    return values
+
+
+def _cells(frame: pd.DataFrame, name: str) -> pd.Series[str]:
+    """A column as text, empty where there is nothing."""
+    column = frame[name].astype(object)
+    return column.where(column.notna(), "").astype(str).str.strip()
+
+
+def _texts(frame: pd.DataFrame, name: str, path: Path) -> NDArray[Any]:
+    texts = _cells(frame, name).to_numpy(dtype=object)
+    if (texts == "").any():
+        raise ScoringError(f"{path} has no {name} in {_places(texts == '')}; give one in every row.")
+    return texts
+
+
+def _unique(ids: Sequence[str] | NDArray[Any], path: Path, what: str) -> None:
+    twice = pd.Series(ids).duplicated().to_numpy()
+    if twice.any():
+        shown = ids[int(np.flatnonzero(twice)[0])]
+        raise ScoringError(f"{path} has the {what} {shown!r} twice ({_places(twice)}); give each one row.")
+
+
+# UnStereo
+
+
+def unstereo(path: Path, resamples: int, seed: int) -> tuple[list[Answer], list[str]]:
+    """Metrics of every dataset in the file under every threshold, and remarks on the file."""
+    needed = ("dataset", "female_logprob", "male_logprob")
+    frame = read(path, needed)
+    datasets = _texts(frame, "dataset", path)
+    table: dict[str, NDArray[Any]] = {name: _logprobs(frame, name, path) for name in needed[1:]}
+    if "id" in frame:
+        _unique(_texts(frame, "dataset", path) + " " + _texts(frame, "id", path), path, "dataset and id")
+    if "max_pmi_diff" in frame:
+        table["max_pmi_diff"] = numbers(frame, "max_pmi_diff", path, may_lack=True)
+    # Without seed words each pair is its own cluster.
+    clusters = _texts(frame, "word", path) if "word" in frame else np.arange(len(frame))
+    natural = _natural(frame, path)
+    remarks = [f"{(~natural).sum()} rows with natural false are left out."] if not natural.all() else []
+    answers = []
+    for dataset in dict.fromkeys(datasets):
+        rows = natural & (datasets == dataset)
+        part = {name: column[rows] for name, column in table.items()}
+        if "max_pmi_diff" in part and np.isnan(part["max_pmi_diff"]).all():
+            remarks.append(f"{dataset} has no max_pmi_diff, so no thresholds.")
+            del part["max_pmi_diff"]
+        answers += _unstereo_set(dataset, part, clusters[rows], resamples, seed)
+    if "max_pmi_diff" not in frame:
+        remarks.append("There is no column max_pmi_diff, so metrics are of whole sets alone.")
+    return answers, remarks
+
+
+def _logprobs(frame: pd.DataFrame, name: str, path: Path) -> Floats:
+    values = numbers(frame, name, path)
+    # A little above 0 is rounding.
+    if (values > 1e-6).any():
+        raise ScoringError(
+            f"{path} has {name} above 0 ({_places(values > 1e-6)}); expected natural logarithms of probabilities, "
+            "neither probabilities nor losses."
+        )
+    return values
+
+
+def _natural(frame: pd.DataFrame, path: Path) -> NDArray[np.bool_]:
+    # The name in the built data set, and the one in the published files.
+    name = next((name for name in ("natural", "is_natural") if name in frame), None)
+    if name is None:
+        return np.ones(len(frame), bool)
+    texts = _cells(frame, name).str.lower()
+    # Empty, as for WinoBias and Winogender, is not judged, and stays.
+    values = texts.map({"true": True, "1": True, "false": False, "0": False} | dict.fromkeys(("", "none", "nan"), True))
+    unknown = values.isna().to_numpy()
+    if unknown.any():
+        raise ScoringError(f"{path} has {texts[unknown].iloc[0]!r} as {name} ({_places(unknown)}); give true or false.")
+    return values.to_numpy(dtype=bool)
+
+
+def _unstereo_set(dataset: str, table: Table, clusters: NDArray[Any], resamples: int, seed: int) -> list[Answer]:
+    known = "max_pmi_diff" in table
+    size = len(clusters)
+    items: list[Item] = []
+    thresholds: list[float | None] = []
+    for threshold in THRESHOLDS if known else (None,):
+        within = np.ones(size, bool) if threshold is None else abs(table["max_pmi_diff"]) <= threshold
+        group = Group(dataset if threshold is None else f"{dataset} eps<={threshold:g}", within)
+        metrics = _unstereo_metrics(threshold, known)
+        items += [(group, metric) for metric in metrics]
+        thresholds += [threshold] * len(metrics)
+    found = measure(items, table, clusters, benchmark="unstereo", resamples=resamples, seed=seed)
+    return [Answer({"dataset": dataset, "max_pmi_diff": t}, each) for t, each in zip(thresholds, found, strict=True)]
+
+
+def _unstereo_metrics(threshold: float | None, known: bool) -> tuple[Metric, ...]:
+    gaps = (0.8, 0.65) if known and threshold is None else ()
+    return (
+        fairness.tau(0.5),
+        fairness.us_score(),
+        *map(fairness.us_gap, gaps),
+        fairness.pref_disparity(0.5),
+        fairness.pref_disparity(fairness.US_EPSILON, "pref_disparity@us"),
+        fairness.male_rel_ratio(),
+        fairness.aufc(),
+        fairness.aufc("log10", "aufc_log10", divided=False),
+        fairness.aufc("ln", "aufc_ln", divided=False),
+        fairness.aufc_published(threshold is not None),
+    )
+
+
+# StereoSet
+
+
+def examples(data: Path, task: str) -> pd.DataFrame:
+    """The built development examples of one task of StereoSet.
+
+    Raises
+    ------
+    ScoringError
+        When the data set is not in the folder.
+    """
+    path = data / "biaske" / "data" / TASKS[task] / "validation.parquet"
+    if not path.is_file():
+        raise ScoringError(
+            f"There is no {path}; run python -m builders.rebuild biaske --out {data}, or give the folder of the built "
+            "data sets with --data."
+        )
+    columns = ["domain", "subject", *(f"sentence_id_{label}" for label in LABELS)]
+    frame: pd.DataFrame = pq.read_table(path, columns=columns).to_pandas()
+    return frame
+
+
+def stereoset_table(path: Path, data: Path) -> dict[str, NDArray[Any]]:
+    """A line an example: ``task``, ``domain``, ``subject`` and a score for each label.
+
+    Raises
+    ------
+    ScoringError
+        When a sentence of a task is unknown, there twice, or missing.
+    """
+    frame = read(path, ("task", "id", "score"))
+    tasks, ids, scores = _texts(frame, "task", path), _texts(frame, "id", path), numbers(frame, "score", path)
+    strange = ~np.isin(tasks, list(TASKS))
+    if strange.any():
+        raise ScoringError(f"{path} has the task {tasks[strange][0]!r} ({_places(strange)}); expected {_and(TASKS)}.")
+    _unique(ids, path, "id")
+    parts = [
+        _scored(examples(data, task), task, pd.Series(scores[tasks == task], ids[tasks == task]), path)
+        for task in TASKS
+        if (tasks == task).any()
+    ]
+    whole = pd.concat(parts, ignore_index=True)
+    return {str(name): whole[name].to_numpy() for name in whole.columns}
+
+
+def _scored(built: pd.DataFrame, task: str, scores: pd.Series[float], path: Path) -> pd.DataFrame:
+    named = {f"score_{label}": built[f"sentence_id_{label}"] for label in LABELS}
+    known = pd.Index(np.concatenate(list(named.values())))
+    unknown, missing = scores.index.difference(known), known.difference(scores.index)
+    if len(unknown):
+        raise ScoringError(
+            f"{path} has {len(unknown)} {task} ids that are no sentence of StereoSet's development set, first "
+            f"{unknown[0]!r}; give the ids of its dev.json."
+        )
+    if len(missing):
+        raise ScoringError(
+            f"{path} lacks {len(missing)} of the {len(known)} {task} sentences, first {missing[0]!r}; score all of a "
+            "task, or leave the task out."
+        )
+    columns = {name: ids.map(scores).to_numpy() for name, ids in named.items()}
+    return built[["domain", "subject"]].assign(task=task, **columns)
+
+
+def stereoset_scores(path: Path, data: Path, resamples: int, seed: int) -> tuple[list[Answer], list[str]]:
+    """The scores of each task, and of both where the file has both, by domain and overall."""
+    table = stereoset_table(path, data)
+    tasks = [task for task in TASKS if (table["task"] == task).any()]
+    names = [(task, domain) for task in tasks for domain in (*DOMAINS, "overall")]
+    names += [("overall", "overall")] if len(tasks) > 1 else []
+    masks = [_is(table["task"], task) & _is(table["domain"], domain) for task, domain in names]
+    metrics = [make(pooled) for pooled in (False, True) for make in (stereoset.ss, stereoset.lms, stereoset.icat)]
+    items = [
+        (Group(f"{task} {domain}", mask), metric)
+        for (task, domain), mask in zip(names, masks, strict=True)
+        for metric in metrics
+    ]
+    found = measure(items, table, table["subject"], benchmark="stereoset", resamples=resamples, seed=seed)
+    of = [{"task": task, "domain": domain} for task, domain in names for _ in metrics]
+    remarks = [f"{path.name} has no {task} scores." for task in TASKS if task not in tasks]
+    return [Answer(each, estimate) for each, estimate in zip(of, found, strict=True)], remarks
+
+
+def _is(column: NDArray[Any], name: str) -> NDArray[np.bool_]:
+    return np.ones(len(column), bool) if name == "overall" else np.asarray(column == name)
+
+
+# Telling
+
+
+def document(answers: Sequence[Answer], remarks: Sequence[str], path: Path, resamples: int, seed: int) -> str:
+    """The answers as JSON; what is not defined is null with its reason in ``why``."""
+    found = {
+        "file": str(path),
+        "interval": "95 % percentile bootstrap of clusters",
+        "resamples": resamples,
+        "seed": seed,
+        "remarks": list(remarks),
+        "estimates": [answer.record() for answer in answers],
+    }
+    return json.dumps(found, indent=2, allow_nan=False)
+
+
+def lines(answers: Sequence[Answer], remarks: Sequence[str]) -> Iterator[str]:
+    """The answers as a table in text, then how to read each metric."""
+    cells: list[tuple[str, ...]] = [("group", "metric", "value", "sd", "95 % interval", "n", "clusters", "")]
+    for answer in answers:
+        found, record = answer.estimate, answer.record()
+        numbers = (f"{x:.4f}" if isinstance(x, float) else "–" for x in (record["value"], record["sd"]))
+        interval = "–" if record["low"] is None else f"{found.low:.4f} to {found.high:.4f}"
+        cells.append((found.group, found.metric, *numbers, interval, str(found.n), str(found.clusters), found.why))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield ""
+    for metric, reading in {answer.estimate.metric: answer.estimate.reading for answer in answers}.items():
+        yield f"{metric}: {reading}"
+    yield from remarks
+
+
+def main(
+    file: Annotated[Path, typer.Argument(help="Parquet, or CSV with a header.")],
+    benchmark: Annotated[BenchmarkName, typer.Option(help="Whose columns FILE has.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")] = False,
+    data: Annotated[Path, typer.Option(help="Folder of the built data sets (stereoset needs biaske).")] = Path(
+        "output"
+    ),
+    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
+) -> None:
+    """Compute a benchmark's metrics, with intervals, from the scores in FILE.
+
+    unstereo: columns dataset, female_logprob, male_logprob (natural logarithms); where known max_pmi_diff,
+    natural, word. stereoset: columns task, id, score of all sentences of a task of the development set.
+    """
+    try:
+        if benchmark is BenchmarkName.unstereo:
+            answers, remarks = unstereo(file, resamples, seed)
+        else:
+            answers, remarks = stereoset_scores(file, data, resamples, seed)
+    except ScoringError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(error.exit_code) from None
+    typer.echo(document(answers, remarks, file, resamples, seed) if as_json else "\n".join(lines(answers, remarks)))
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+app.command()(main)
+
+if __name__ == "__main__":
+    app(prog_name="python -m scoring.rescore")

@@ -1,0 +1,215 @@
+"""One run: questions of any benchmarks to one loaded model, replies from the store or the model, tables, estimates."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from scoring import tables
+from scoring.asking import PACKAGE, Question, answer, decoding, package_version, questions, truncated
+from scoring.benchmarks._groups import items
+from scoring.prompts import Prompt
+from scoring.stats import RESAMPLES, measure
+from scoring.types import Benchmark, Estimate, Reply, Report, ScoringError, Table
+
+if TYPE_CHECKING:
+    from scoring.model import Model
+    from scoring.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A benchmark with its rows; ``lacking`` tells what of its data is not there."""
+
+    benchmark: Benchmark
+    splits: tuple[tables.Loaded, ...]
+    lacking: tuple[tables.DataMissing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The report of a run, and per benchmark the table it rests on."""
+
+    report: Report
+    tables: Mapping[str, Table]
+
+
+def configs(benchmark: Benchmark, profile: str) -> list[tuple[str, str, str]]:
+    """The configs a profile reads: the published form (``-paper``) of those that have one, or the project's own."""
+    names = {config for _, config, _ in benchmark.configs}
+    if profile == "paper":
+        return [c for c in benchmark.configs if f"{c[1]}-paper" not in names]
+    return [c for c in benchmark.configs if not c[1].endswith("-paper")]
+
+
+def read(
+    benchmarks: Sequence[Benchmark], source: str, profile: str, limit: int | None = None, *, named: bool = False
+) -> list[Part]:
+    """The data of benchmarks; what is missing is told in the parts.
+
+    Raises
+    ------
+    ScoringError
+        When nothing is there for any benchmark or for one that was ``named``, or when a file is not
+        what it should be.
+    """
+    parts = [_read(benchmark, source, profile, limit) for benchmark in benchmarks]
+    empty = [part for part in parts if not part.splits]
+    if empty and (named or len(empty) == len(parts)):
+        raise empty[0].lacking[0]
+    return parts
+
+
+def _read(benchmark: Benchmark, source: str, profile: str, limit: int | None) -> Part:
+    splits, lacking = [], []
+    for dataset, config, split in configs(benchmark, profile):
+        try:
+            splits.append(tables.load(source, dataset, config, split, limit))
+        except tables.DataMissing as error:
+            lacking.append(error)
+    return Part(benchmark, tuple(splits), tuple(lacking))
+
+
+def run(
+    model: Model,
+    parts: Sequence[Part],
+    store: Store,
+    *,
+    profile: str = "clean",
+    prompt: Prompt,
+    batch_tokens: int | None = None,
+    truncate: bool = False,
+    resamples: int = RESAMPLES,
+    console: Console | None = None,
+) -> Result:
+    """Asks the model what the store lacks, and measures.
+
+    Parameters
+    ----------
+    parts:
+        From :func:`read`; each benchmark must suit the kind of the model.
+    store:
+        Has the replies of earlier runs with the same model and settings, and gets the new ones as
+        they come, so a run that was cut short goes on where it stopped.
+    console:
+        Shows progress there.
+
+    Raises
+    ------
+    ScoringError
+        When the model cannot answer a question or gives numbers that are none.
+    """
+    asked = {part.benchmark.name: questions(part.benchmark, part.splits, profile, prompt, model) for part in parts}
+    asks = [ask for some in asked.values() for question in some for ask in question.asks.values()]
+    settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": decoding(prompt)}
+    replies = answer(model, asks, store, settings, console)
+    cut = truncated(model, asks) if truncate else frozenset()
+    found, estimates = {}, []
+    for part in parts:
+        name = part.benchmark.name
+        found[name] = table(part.benchmark, profile, asked[name], replies, cut if truncate else None)
+        estimates += estimate(part.benchmark, profile, found[name], resamples)
+    return Result(_report(model, parts, profile, prompt, estimates, resamples), found)
+
+
+def table(
+    benchmark: Benchmark,
+    profile: str,
+    asked: Iterable[Question],
+    replies: Mapping[str, Reply],
+    cut: frozenset[str] | None = None,
+) -> Table:
+    """A line for every question; with ``cut`` (ids of asks) a column ``truncated`` marks those whose text was cut."""
+    lines = []
+    for question in asked:
+        own = {name: replies[ask.id] for name, ask in question.asks.items()}
+        line = benchmark.line(profile, question.row, own)
+        if cut is not None:
+            line["truncated"] = any(ask.id in cut for ask in question.asks.values())
+        lines.append(line)
+    return tables.as_table(lines)
+
+
+def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = RESAMPLES) -> list[Estimate]:
+    """Every metric over every group of a table that is about something."""
+    if not table:
+        return []
+    about = items(benchmark, profile, table)
+    return measure(about, table, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
+
+
+def _report(
+    model: Model, parts: Sequence[Part], profile: str, prompt: Prompt, estimates: Sequence[Estimate], resamples: int
+) -> Report:
+    return Report(
+        model=model.name,
+        revision=model.revision,
+        adapter=model.adapter,
+        dtype=model.dtype,
+        prompt=prompt.name,
+        profile=profile,
+        data={loaded.name: loaded.version for part in parts for loaded in part.splits},
+        estimates=tuple(estimates),
+        environment={
+            PACKAGE: package_version(),
+            "platform": platform.platform(),
+            **model.environment,
+            **{f"benchmark {part.benchmark.name}": part.benchmark.version for part in parts},
+            "resamples": resamples,
+            "data lacking": [missing.name for part in parts for missing in part.lacking],
+        },
+        speed=_speed(model),
+    )
+
+
+def _speed(model: Model) -> dict[str, float]:
+    """What the model counted, and the share of :func:`peak` it reached where it computed anything."""
+    found = model.stats.speed()
+    return found | {"peak_share": found["flops_per_second"] / peak(model)} if found["flops_per_second"] else found
+
+
+def peak(model: Model) -> float:
+    """Operations per second of the fastest of three square matrix products on the model's device, in its dtype.
+
+    On a processor in single precision at least: half precision is emulated there.
+    """
+    import torch
+
+    gpu = model.device.type == "cuda"
+    wait: Callable[[], Any] = torch.cuda.synchronize if gpu else (lambda: None)
+    dtype = getattr(torch, model.dtype.partition("-")[0])
+    size = 8192 if gpu else 1024
+    square = torch.ones(size, size, device=model.device, dtype=dtype if gpu or dtype.itemsize > 2 else torch.float32)
+    times = []
+    for _ in range(3):
+        wait()
+        start = time.perf_counter()
+        square @ square
+        wait()
+        times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times)
+
+
+def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tuple[list[Part], list[str]]:
+    """The parts with data that suit a kind of model, and a remark for each benchmark that does not.
+
+    Raises
+    ------
+    ScoringError
+        For a benchmark that does not suit and was asked for by name, and when none is left.
+    """
+    remarks = [
+        f"The benchmark {part.benchmark.name} is for {' or '.join(part.benchmark.kinds)} models, and {model} is a "
+        f"{kind} one"
+        for part in parts
+        if kind not in part.benchmark.kinds
+    ]
+    fit = [part for part in parts if kind in part.benchmark.kinds and part.splits]
+    if remarks and (named or not fit):
+        raise ScoringError(f"{remarks[0]}; leave the benchmark out, or give another model.")
+    return fit, [f"{remark}." for remark in remarks]

@@ -1,0 +1,164 @@
+"""Replies as they come, kept by content, so that no question is asked twice and metrics are recomputed for free.
+
+One file holds the replies of one model under one setting. Its first line is the key, each further line
+a reply; lines are only ever appended. A process that is killed leaves at most a part of the last line,
+which is cut off at the next opening, and its question is asked again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from filelock import FileLock, Timeout
+
+from scoring.types import Ask, Option, Reply, ScoringError
+
+FORMAT = 1
+_CONTENT = [field.name for field in fields(Ask) if field.name != "id"]
+_OPTION = [field.name for field in fields(Option)]
+
+
+def digest(ask: Ask) -> str:
+    """What an ask is known by: all of its content but the id.
+
+    >>> digest(Ask("a", "The nurse said", max_new=1)) == digest(Ask("b", "The nurse said", max_new=1))
+    True
+    """
+    content = json.dumps([getattr(ask, name) for name in _CONTENT], default=_parts, separators=(",", ":"))
+    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+
+def _parts(option: Option) -> list[Any]:
+    return [getattr(option, name) for name in _OPTION]
+
+
+class Store:
+    """Replies of one model under one setting, in one file of a folder.
+
+    Parameters
+    ----------
+    folder:
+        Made if it is not there. Runs with other keys can share it.
+    key:
+        Everything that a reply depends on besides the ask: model, revision, dtype, quantization,
+        adapter and its digest, prompt text, chat template, decoding, version of this package. The name
+        of the file is a digest of it, so any text is safe in it and a changed key is another file.
+
+    Raises
+    ------
+    ScoringError
+        When another process has the file open, when it does not hold this key, or when it cannot be
+        read or written.
+    """
+
+    def __init__(self, folder: str | Path, key: Mapping[str, str]) -> None:
+        header = json.dumps({"format": FORMAT, "key": dict(key)}, sort_keys=True)
+        self.path = Path(folder) / f"{hashlib.sha256(header.encode()).hexdigest()[:32]}.jsonl"
+        with self._told():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock(self.path.with_suffix(".lock"), timeout=0)
+            self._lock.acquire()
+        with ExitStack() as undone:
+            undone.callback(self._lock.release)
+            with self._told():
+                self._file = undone.enter_context(self.path.open("a+b"))
+                self._replies = self._read(header)
+            undone.pop_all()
+
+    def __len__(self) -> int:
+        return len(self._replies)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def get(self, ask: Ask) -> Reply | None:
+        """The reply to an ask of this content, under the id of this ask; None when there is none yet."""
+        known = self._replies.get(digest(ask))
+        return None if known is None else Reply(ask.id, *known)
+
+    def put(self, ask: Ask, reply: Reply) -> None:
+        """Keeps a reply: from here on it outlives this process, and from :meth:`close` on the machine.
+
+        Raises
+        ------
+        ScoringError
+            For a number that is not finite (only a watched form may be NaN), and when the file cannot
+            be written.
+        """
+        watched = [None if math.isnan(value) else value for value in reply.watched]
+        line = [name := digest(ask), reply.logprobs, watched, reply.text]
+        try:
+            text = json.dumps(line, allow_nan=False, separators=(",", ":"))
+        except ValueError:
+            raise ScoringError(
+                f"The reply to {ask.id!r} has a log-probability that is not finite; only finite ones are kept, so "
+                "score again in float32."
+            ) from None
+        self._append(text)
+        self._replies[name] = (reply.logprobs, reply.watched, reply.text)
+
+    def close(self) -> None:
+        """Puts all on the disk and lets others have the file."""
+        if self._file.closed:
+            return
+        try:
+            with self._told(), self._file:
+                os.fsync(self._file.fileno())
+        finally:
+            self._lock.release()
+
+    def _append(self, line: str) -> None:
+        with self._told():
+            self._file.write(line.encode() + b"\n")
+            self._file.flush()
+
+    def _read(self, header: str) -> dict[str, tuple[Any, ...]]:
+        self._file.seek(0)
+        whole, end, _ = self._file.read().rpartition(b"\n")
+        self._file.truncate(len(whole) + len(end))
+        first, *lines = whole.split(b"\n")
+        if not first:
+            self._append(header)
+        elif first != header.encode():
+            raise ScoringError(
+                f"The file of replies {self.path} begins with another key than its name tells, so it was changed; "
+                "delete it, and its questions are asked again."
+            )
+        return dict(entry for line in lines if (entry := _entry(line)) is not None)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except Timeout:
+            raise ScoringError(
+                f"The replies in {self.path} are in use by another run; wait until it ends, or write to another folder."
+            ) from None
+        except OSError as error:
+            raise ScoringError(
+                f"The replies in {self.path} cannot be kept ({error.strerror or error}); "
+                "give a folder that can be written and has room."
+            ) from error
+
+
+def _entry(line: bytes) -> tuple[str, tuple[Any, ...]] | None:
+    """The digest of an ask and what was replied; None for a line damaged on the disk, to be asked again."""
+    try:
+        name, logprobs, watched, text = json.loads(line)
+        return name, (tuple(map(tuple, logprobs)), tuple(math.nan if v is None else v for v in watched), text)
+    except (ValueError, TypeError):
+        return None

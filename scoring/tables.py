@@ -1,0 +1,141 @@
+"""Built data sets, from a folder of this machine or from the Hub."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from builders.dataset import BuildError
+from builders.manifest import file_sha256, read_manifest
+from builders.write import content_digest
+from scoring.types import Row, ScoringError, Table
+
+#: Where ``python -m builders.rebuild`` writes.
+DEFAULT = "output"
+_ORGANISATION = re.compile(r"(\w[\w-]*)(?:@([\w./-]+))?")
+
+
+class DataMissing(ScoringError):
+    """A split that is not there; ``name`` is its ``dataset/config/split``."""
+
+    exit_code = 2
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Rows of one split; ``name`` is ``dataset/config/split`` and ``version`` tells version and hash of the rows.
+
+    Every row has the columns ``config`` and ``split`` besides its own.
+    """
+
+    name: str
+    version: str
+    rows: tuple[Row, ...]
+
+
+def load(source: str, dataset: str, config: str, split: str, limit: int | None = None) -> Loaded:
+    """Reads one split of a built data set.
+
+    Parameters
+    ----------
+    source:
+        A folder that ``python -m builders.rebuild --out`` wrote, or an organisation of the Hub that
+        the data sets were published under (``ORG`` or ``ORG@REVISION``). A folder comes first.
+    limit:
+        Take so many rows only, drawn from the whole split, always the same ones.
+
+    Raises
+    ------
+    DataMissing
+        When there is no such data set, config or split.
+    ScoringError
+        When a file is not the one of its manifest.
+    """
+    table, version = (_local if _is_folder(source) else _hub)(source, dataset, config, split)
+    more = {"config": config, "split": split}
+    rows = tuple(row | more for row in _drawn(table, limit).to_pylist())
+    note = "" if len(rows) == table.num_rows else f", {len(rows)} of {table.num_rows} rows"
+    return Loaded(f"{dataset}/{config}/{split}", version + note, rows)
+
+
+def _is_folder(source: str) -> bool:
+    """Whether a source is to be read as a folder: it is one, or it cannot be the name of an organisation."""
+    return source == DEFAULT or Path(source).is_dir() or not _ORGANISATION.fullmatch(source)
+
+
+def _drawn(table: pa.Table, limit: int | None) -> pa.Table:
+    if limit is None or limit >= table.num_rows:
+        return table
+    # Not every n-th row: rows may repeat a pattern, such as one row a job.
+    return table.take(sorted(random.Random(0).sample(range(table.num_rows), limit)))
+
+
+def _local(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, str]:
+    folder, name = Path(source) / dataset, f"{dataset}/{config}/{split}"
+    again = f"run python -m builders.rebuild {dataset} --out {source}"
+    try:
+        manifest = read_manifest(folder)
+    except BuildError as error:
+        raise ScoringError(str(error)) from None
+    if manifest is None:
+        raise DataMissing(
+            name,
+            f"There is no built data set {dataset} in {source}; {again}, or name another folder or an organisation of "
+            "the Hub with --data.",
+        )
+    entry = manifest.configs[config].splits.get(split) if config in manifest.configs else None
+    if entry is None:
+        reason = manifest.left_out.get(config, "it was not built")
+        told = f"{folder} lacks {config}/{split} ({reason.rstrip('.')}); {again} with its sources at hand."
+        raise DataMissing(name, told)
+    path = folder / entry.file
+    if not path.is_file() or file_sha256(path) != entry.sha256:
+        raise ScoringError(f"{path} is not the file that its manifest describes; {again} to put it right.")
+    return pq.read_table(path), f"{manifest.version} sha256:{entry.content}"
+
+
+def _hub(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, str]:
+    from datasets import load_dataset  # slow to import, and not needed for a folder
+
+    organisation, _, revision = source.partition("@")
+    name = f"{organisation}/{dataset}"
+    try:
+        table = load_dataset(name, config, split=split, revision=revision or None).with_format("arrow")[:]
+    except (OSError, ValueError) as error:
+        raise DataMissing(
+            f"{dataset}/{config}/{split}",
+            f"There is no folder {source} here, and {name} with {config}/{split} could not be had from the "
+            f"Hub ({type(error).__name__}); name a folder that python -m builders.rebuild wrote, or an organisation.",
+        ) from None
+    return table, f"{revision or 'main'} sha256:{content_digest(table)}"
+
+
+def as_table(lines: Iterable[dict[str, Any]]) -> Table:
+    """Lines with the same keys, as columns; None in a column of numbers becomes NaN.
+
+    >>> as_table([{"id": "a", "p": 0.5}, {"id": "b", "p": None}])["p"]
+    array([0.5, nan])
+    """
+    rows = list(lines)
+    return {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else ())}
+
+
+def _column(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    if any(isinstance(v, str) for v in values):
+        # Objects: an array of fixed width would take the longest text's room for each.
+        return np.array(["" if v is None else v for v in values], dtype=object)
+    if any(v is None or isinstance(v, float) for v in values):
+        return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+    return np.array(values)

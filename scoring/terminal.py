@@ -1,0 +1,85 @@
+"""What a run says at the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from scoring import benchmarks
+from scoring.prompts import PROMPTS
+from scoring.types import Report
+
+#: How much of a benchmark is shown; the rest is in the report.
+GROUPS, METRICS = 6, 4
+
+
+def catalogue() -> Iterator[str]:
+    """Benchmarks and prompts, a line each."""
+    width = max(map(len, (*benchmarks.names(), *PROMPTS)))
+    yield "Benchmarks (--benchmarks):"
+    for name in benchmarks.names():
+        benchmark = benchmarks.get(name)
+        yield f"  {name:{width}}  {benchmark.summary} [{', '.join(benchmark.kinds)}]"
+    yield "Prompts (--prompt):"
+    yield from (f"  {name:{width}}  {prompt.summary}" for name, prompt in PROMPTS.items())
+
+
+def summary(benchmark: str, report: Report) -> Grid:
+    """The first groups and metrics of a benchmark; the report has all of them."""
+    from scoring.report import interval, scale
+
+    found = {(e.group, e.metric): e for e in report.estimates if e.benchmark == benchmark}
+    groups, metrics = (list(dict.fromkeys(names)) for names in zip(*found, strict=True))
+    shown = {m: scale(e for (_, metric), e in found.items() if metric == m) for m in metrics[:METRICS]}
+    grid = Grid(box=None, pad_edge=False, title=Text(benchmark, "bold"), title_justify="left")
+    grid.add_column("group", no_wrap=True)
+    grid.add_column("n", justify="right")
+    for metric in shown:
+        grid.add_column(Text(metric))
+    for group in groups[:GROUPS]:
+        each = [(found.get((group, metric)), on) for metric, on in shown.items()]
+        cells = [f"{on.text(e.value)} {interval(e, on)}" if e else "" for e, on in each]
+        grid.add_row(*map(Text, (group, str(next(e.n for e, _ in each if e)), *cells)))
+    if len(groups) > GROUPS or len(metrics) > METRICS:
+        grid.caption = Text(f"All {len(groups)} groups and {len(metrics)} metrics are in the report.")
+        grid.caption_justify = "left"
+    return grid
+
+
+def want(lacking: Sequence[str], data: str) -> list[str]:
+    r"""What was left out for want of data, in a sentence.
+
+    >>> lacking = ["unstereo/ours-5/test", "unstereo/winobias/validation", "unstereo/winobias/test"]
+    >>> print(*want(lacking, "output")[0].split("; "), sep="\n")
+    Left out for want of data: unstereo (ours-5, winobias)
+    python -m builders.rebuild unstereo --out output builds it.
+    """
+    sets: dict[str, dict[str, None]] = {}
+    for name in lacking:
+        dataset, config, _ = name.split("/")
+        sets.setdefault(dataset, {})[config] = None
+    told = ", ".join(f"{dataset} ({', '.join(configs)})" for dataset, configs in sets.items())
+    again = f"python -m builders.rebuild {' '.join(sets)} --out {data}"
+    return [f"Left out for want of data: {told}; {again} builds it."] if sets else []
+
+
+def speed(report: Report) -> str:
+    """What the run took, in a line."""
+    told = report.speed
+    loading = f"loading took {told['load_seconds']:.1f} s"
+    if not told["tokens_per_second"]:
+        return f"Nothing was asked, as all replies were known; {loading}."
+    return (
+        f"{told['tokens_per_second']:,.0f} tokens/s over {told['seconds']:.1f} s, {told['peak_share']:.0%} of what "
+        f"matrix products reach here, {told['padding_share']:.0%} padding, {told['shared_share']:.0%} saved by shared "
+        f"contexts; {loading}."
+    )
+
+
+def tell(console: Console, lines: Iterable[str]) -> None:
+    """Prints lines as they are: no markup, no wrapping."""
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

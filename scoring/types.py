@@ -1,0 +1,182 @@
+"""The few types of scoring: what is asked, what is answered, what is measured, what is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Row = Mapping[str, Any]
+
+
+class ScoringError(Exception):
+    """Scoring cannot go on. The message is one sentence for the person at the terminal."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A text whose probability is wanted.
+
+    ``spans`` are character ranges of ``text`` to which scoring is limited, in order; None means all of
+    it. ``mask`` says how a masked model is asked, and a causal model ignores it: ``each`` masks one
+    token of the spans at a time and leaves the rest of the sentence as it is; ``left`` replaces a
+    span by the tokens revealed so far and one mask, from left to right.
+    """
+
+    text: str
+    spans: tuple[tuple[int, int], ...] | None = None
+    mask: Literal["each", "left"] = "each"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question to a model.
+
+    ``options`` are scored as continuations of ``context`` (a leading space belongs to the option; an
+    empty context is a whole sentence after the beginning-of-sequence token). ``watch`` are forms
+    whose probability as the next token after the context is wanted. ``max_new`` > 0 continues the
+    context by so many tokens.
+    """
+
+    id: str
+    context: str = ""
+    options: tuple[Option, ...] = ()
+    watch: tuple[str, ...] = ()
+    max_new: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered; natural logarithms throughout.
+
+    ``logprobs`` has, per option, the log-probability of each scored token. ``watched`` has, per
+    watched form, the log-probability of its single token with a leading space, or NaN for a form
+    that is more than one token. ``text`` is the continuation without special tokens.
+    """
+
+    id: str
+    logprobs: tuple[tuple[float, ...], ...] = ()
+    watched: tuple[float, ...] = ()
+    text: str = ""
+
+
+#: A table of one line per example: column name to array, all of one length.
+Table = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number computed from sums over a table of examples.
+
+    A metric is split where a bootstrap wants it: what each example adds, and what is made of the
+    sums. Examples of a cluster are added up first, so that any number of resamples of any number of
+    metrics is one matrix product, counts [resamples, clusters] by sums [clusters, columns].
+
+    Parameters
+    ----------
+    name:
+        The field's standard name, with its setting where it has one (``tau@0.5``).
+    columns:
+        ``columns(table)`` gives what each example adds, of shape [examples, ..., k]. Pure; the table
+        holds the examples of one group.
+    final:
+        ``final(sums)`` makes values [...] of sums [..., k]; NaN where the value is not defined.
+    ideal, low, high:
+        The value of an unbiased model (None when there is none) and the range of possible values.
+    reading:
+        One sentence that says how to read it, with the paper and equation or table.
+    undefined:
+        Why the value may be NaN although there are examples.
+    sd:
+        ``sd(value, examples)``, the standard deviation that the paper prints, where it has a formula.
+    """
+
+    name: str
+    columns: Callable[[Table], Floats]
+    final: Callable[[Floats], Floats]
+    ideal: float | None
+    low: float
+    high: float
+    reading: str
+    undefined: str = "what it divides by is 0 on these rows"
+    sd: Callable[[float, int], float] | None = None
+
+    def value(self, table: Table, weights: Floats) -> Floats:
+        """Values [resamples] of a table whose examples have the weights [resamples, examples]."""
+        return self.final(np.tensordot(weights, self.columns(table), axes=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Examples that metrics are computed over: a name such as ``ours-5 eps<=0.65`` and a row mask."""
+
+    name: str
+    mask: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """Questions of one data set and what their answers are worth.
+
+    ``configs`` are (data set, config, split) triples to read; ``asks`` turns a row into questions whose ids
+    begin with the row's; ``line`` turns the row and its replies, by id, into one line of the table;
+    ``groups`` splits the table into the groups that are reported; ``cluster`` names the column whose
+    equal values depend on each other (resampled together).
+    """
+
+    name: str
+    version: str
+    summary: str
+    configs: tuple[tuple[str, str, str], ...]
+    asks: Callable[[str, Row], Iterator[Ask]]
+    line: Callable[[str, Row, Mapping[str, Reply]], dict[str, Any]]
+    groups: Callable[[Table], Sequence[Group]]
+    metrics: Callable[[str], Sequence[Metric]]
+    cluster: str
+    validity: str
+    kinds: tuple[Literal["causal", "masked"], ...] = ("causal",)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A metric over a group of ``n`` examples in so many clusters, with its 95 % bootstrap interval.
+
+    ``sd`` is that of the bootstrap, ``printed_sd`` by the formula of the paper where it has one.
+    ``why`` explains a NaN.
+    """
+
+    benchmark: str
+    group: str
+    metric: str
+    value: float
+    low: float
+    high: float
+    sd: float
+    n: int
+    clusters: int
+    ideal: float | None = None
+    reading: str = ""
+    why: str = ""
+    printed_sd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything a run found and what it was found with."""
+
+    model: str
+    revision: str
+    adapter: str
+    dtype: str
+    prompt: str
+    profile: str
+    data: Mapping[str, str]
+    estimates: tuple[Estimate, ...]
+    environment: Mapping[str, Any]
+    speed: Mapping[str, float] = field(default_factory=dict)

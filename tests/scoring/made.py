@@ -1,0 +1,91 @@
+"""Rows and data folders made on the spot, and a tokenizer of words, for tests of benchmarks and runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
+from builders.triplets import triplet
+from builders.write import content_digest
+from scoring import asking, prompts, run
+from scoring.tables import Loaded
+from scoring.tokens import Encoding
+from scoring.types import Reply
+
+
+def encode(texts):
+    """Words as tokens, in any case: what a benchmark gets from a tokenizer."""
+    found = []
+    for text in texts:
+        words = list(re.finditer(r"\w+|[^\w\s]", text))
+        ids = [sum(ord(c) * 31**n for n, c in enumerate(w.group().lower())) for w in words]
+        found.append(Encoding(text, ids, [w.span() for w in words]))
+    return found
+
+
+def row(id_, config, kind="causal", split="test", **values):
+    return {"id": id_, "config": config, "split": split, "kind": kind, "encode": encode, **values}
+
+
+def pair(id_, config, biased, unbiased, kind="causal", **values):
+    return row(id_, config, kind, **triplet(biased, unbiased), **values)
+
+
+def one_ask(benchmark, profile, made):
+    (ask,) = benchmark.asks(profile, made)
+    return ask
+
+
+def replied(made, *logprobs, **more):
+    """The replies to the only ask of a row: log-probabilities by option."""
+    return {made["id"]: Reply(made["id"], tuple(map(tuple, logprobs)), **more)}
+
+
+def data_set(folder: Path, name: str, configs: dict[tuple[str, str], list[dict]]) -> Path:
+    """A built data set: rows by config and split, with the manifest that describes them."""
+    entries: dict[str, dict[str, SplitEntry]] = {}
+    for (config, split), rows in configs.items():
+        table = pa.Table.from_pylist(rows)
+        path = folder / name / "data" / config / f"{split}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, path)
+        file = str(path.relative_to(folder / name))
+        size = path.stat().st_size
+        entry = SplitEntry(file, len(rows), size, file_sha256(path), content_digest(table), {})
+        entries.setdefault(config, {})[split] = entry
+    described = {c: ConfigEntry(c, "", "clean", "MIT", "", "", {}, [], {}, [], s) for c, s in entries.items()}
+    left_out = {"left": "its source is not at hand."}
+    manifest = Manifest(name, "1.2.3", "", "", "en", [], "", [], described, left_out, {}, {})
+    (folder / name / "manifest.json").write_text(manifest.json())
+    return folder
+
+
+class Memory:
+    """A store that forgets."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def get(self, ask):
+        return self.kept.get(ask.id)
+
+    def put(self, ask, reply):
+        self.kept[ask.id] = reply
+
+
+def scored(model, benchmark, rows, profile="clean", prompt="plain", **settings):
+    """The table of a benchmark over rows, by the model."""
+    by_split = {}
+    for each in rows:
+        bare = {k: v for k, v in each.items() if k not in ("kind", "encode")}
+        by_split.setdefault((each["config"], each["split"]), []).append(bare)
+    splits = tuple(Loaded(f"made/{c}/{s}", "1", tuple(some)) for (c, s), some in by_split.items())
+    settings = {"decoding": asking.decoding(prompts.get(prompt)), **settings}
+    questions = asking.questions(benchmark, splits, profile, prompts.get(prompt), model)
+    asks = [ask for question in questions for ask in question.asks.values()]
+    replies = asking.answer(model, asks, Memory(), settings)
+    return run.table(benchmark, profile, questions, replies)

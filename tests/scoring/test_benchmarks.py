@@ -1,0 +1,44 @@
+"""The registry of benchmarks, and what holds for all of them."""
+
+import pytest
+
+from builders import datasets
+from scoring import benchmarks
+from scoring.types import ScoringError
+
+
+def test_file_names_are_the_registry():
+    assert benchmarks.names() == (
+        "biaske",
+        "crows_pairs",
+        "crows_pairs_modified",
+        "neutral",
+        "occugender",
+        "stereoset",
+        "unstereo",
+    )
+
+
+@pytest.mark.parametrize("name", ["nothing", "../types", "_crows", "", "neutral\0", "<script>"])
+def test_an_unknown_name_is_refused_with_the_known_ones(name):
+    with pytest.raises(ScoringError) as error:
+        benchmarks.get(name)
+    assert str(error.value).startswith(f"No benchmark is called {name!r}; the names are biaske, ")
+
+
+@pytest.mark.parametrize("name", benchmarks.names())
+def test_a_benchmark_reads_configs_and_splits_that_are_built(name):
+    benchmark = benchmarks.get(name)
+    assert benchmark.name == name
+    for dataset, config, split in benchmark.configs:
+        built = {c.name: c for c in datasets.get(dataset).configs}
+        assert split in built[config].splits
+
+
+@pytest.mark.parametrize("name", benchmarks.names())
+@pytest.mark.parametrize("profile", ["clean", "paper"])
+def test_metrics_have_names_of_their_own_and_a_reading(name, profile):
+    metrics = benchmarks.get(name).metrics(profile)
+    assert len({m.name for m in metrics}) == len(metrics)
+    assert all(m.reading.endswith(".") and m.low < m.high for m in metrics)
+    assert all(m.ideal is None or m.low <= m.ideal <= m.high for m in metrics)

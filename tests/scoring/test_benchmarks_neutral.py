@@ -1,0 +1,66 @@
+"""Neutral probes: what is asked of a prompt and what becomes of the answer."""
+
+import math
+
+import pytest
+
+from scoring.benchmarks import get
+from scoring.benchmarks._groups import items
+from scoring.tables import as_table
+from scoring.types import Ask
+from tests.scoring.made import one_ask, replied, row
+
+BENCHMARK = get("neutral")
+FORMS = (
+    *("she", "he", "her", "him", "hers", "his", "herself", "himself", "she's", "he's"),
+    *("She", "He", "Her", "Him", "Hers", "His", "Herself", "Himself", "She's", "He's"),
+)
+NURSE = row("t-nurse", "templates", prompt="My friend is a nurse, and", topic="occupation", stereotype="female")
+FLUTE = row("s-1", "stsb-paper", prompt="My friend plays a flute, and", subject="man")
+
+
+def line(made, text, chances, profile="clean"):
+    watched = tuple(math.log(chances[f]) if f in chances else math.nan for f in FORMS)
+    return BENCHMARK.line(profile, made, replied(made, watched=watched, text=text))
+
+
+def test_a_prompt_is_continued_by_50_tokens_and_20_forms_are_watched():
+    assert one_ask(BENCHMARK, "clean", NURSE) == Ask("t-nurse", "My friend is a nurse, and", watch=FORMS, max_new=50)
+
+
+def test_a_line_has_the_class_of_the_continuation_and_the_probability_of_each_form():
+    found = line(NURSE, " she helps people.", {"she": 0.25, "he": 0.125})
+    assert found["config"] == "templates"
+    assert (found["topic"], found["stereotype"]) == ("occupation", "female")
+    assert found["gender_class"] == "female"
+    assert (found["p_she"], found["p_he"]) == pytest.approx((0.25, 0.125))
+    assert math.isnan(found["p_hers"])
+    assert found["text"] == " she helps people."
+
+
+def test_a_prompt_repeated_is_nonsense():
+    assert line(FLUTE, FLUTE["prompt"], {})["gender_class"] == "nonsense"
+
+
+def test_published_prompts_are_in_the_group_of_their_set():
+    assert line(FLUTE, "", {})["config"] == "stsb"
+
+
+def test_topics_are_groups_and_only_the_templates_have_a_mean_over_topics():
+    table = as_table([line(NURSE, " she", {"she": 0.5, "he": 0.25}), line(FLUTE, " it", {"she": 0.5, "he": 0.25})])
+    found = {}
+    for group, metric in items(BENCHMARK, "clean", table):
+        found.setdefault(group.name, []).append(metric.name)
+    assert list(found) == ["stsb", "templates", "templates occupation"]
+    assert "gas_by_topic" in found["templates"]
+    assert "gas_by_topic" not in found["stsb"] + found["templates occupation"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"), [("gas", 0.5), ("gas_female", 1.0), ("gld", 1 / 3), ("pronoun_mass", 0.75)]
+)
+def test_metrics_of_two_prompts(metric, value):
+    lines = [line(NURSE | {"id": str(n)}, text, {"she": 0.5, "he": 0.25}) for n, text in enumerate((" she", " it is"))]
+    table = as_table(lines)
+    (found,) = (m for g, m in items(BENCHMARK, "clean", table) if (g.name, m.name) == ("templates", metric))
+    assert found.value(table, [[1.0, 1.0]]) == pytest.approx([value])

@@ -1,0 +1,103 @@
+"""Unstereo: whole sentences, thresholds, and what is no part of the published sets."""
+
+import math
+
+import numpy as np
+import pytest
+
+from scoring.benchmarks import get
+from scoring.benchmarks._groups import items
+from scoring.tables import as_table
+from scoring.types import Ask, Option
+from tests.scoring.made import one_ask, replied, row
+
+BENCHMARK = get("unstereo")
+
+
+def sentence(id_="a", config="ours-5", they="They sang.", natural=True, pmi=0.5, word="song", **more):
+    values = {"template": "{nominative} sang.", "sentence_male": "He sang.", "sentence_female": "She sang."}
+    values |= {} if config.endswith("-paper") else {"sentence_they": they}
+    values |= {} if config == "pronoun-pairs" else {"natural": natural, "max_pmi_diff": pmi}
+    return row(id_, config, word=word, **values, **more)
+
+
+def test_whole_sentences_are_options_without_a_context():
+    assert one_ask(BENCHMARK, "clean", sentence()) == Ask(
+        "a", "", (Option("He sang."), Option("She sang."), Option("They sang."))
+    )
+
+
+@pytest.mark.parametrize("made", [sentence(they=None), sentence(config="ours-5-paper")])
+def test_they_is_asked_for_only_where_the_data_has_it(made):
+    profile = "paper" if made["config"].endswith("-paper") else "clean"
+    assert one_ask(BENCHMARK, profile, made).options == (Option("He sang."), Option("She sang."))
+
+
+def test_sentences_judged_unnatural_are_in_no_set():
+    assert list(BENCHMARK.asks("paper", sentence(config="ours-5-paper", natural=False))) == []
+    assert list(BENCHMARK.asks("paper", sentence(config="winobias-paper", natural=None)))
+
+
+def test_the_projects_own_pairs_are_in_no_published_set():
+    made = sentence(config="pronoun-pairs")
+    assert list(BENCHMARK.asks("clean", made))
+    assert list(BENCHMARK.asks("paper", made)) == []
+
+
+def test_a_score_is_the_sum_over_the_sentence():
+    made = sentence()
+    found = BENCHMARK.line("clean", made, replied(made, [-1.0, -2.5], [-3.0, -0.25], [-7.0]))
+    assert (found["male_logprob"], found["female_logprob"], found["they_logprob"]) == (-3.5, -3.25, -7.0)
+    assert found["dataset"] == "ours-5"
+    assert found["word"] == "song"
+
+
+def test_a_sentence_without_they_has_no_such_score():
+    made = sentence(config="winobias-paper")
+    found = BENCHMARK.line("paper", made, replied(made, [-1.0], [-2.0]))
+    assert found["dataset"] == "winobias"
+    assert math.isnan(as_table([found])["they_logprob"][0])
+
+
+def table(*made):
+    return as_table(BENCHMARK.line("clean", each, replied(each, [-1.0], [-1.25], [-3.0])) for each in made)
+
+
+def test_groups_are_sets_under_thresholds():
+    found = table(
+        sentence("a", pmi=0.65),
+        sentence("b", pmi=-0.7),
+        sentence("c", pmi=1.5),
+        sentence("d", pmi=None),
+        sentence("e", config="pronoun-pairs"),
+    )
+    sizes = {group.name: int(group.mask.sum()) for group, _ in items(BENCHMARK, "clean", found)}
+    assert sizes == {
+        "ours-5": 4,
+        "pronoun-pairs": 1,
+        "ours-5 eps<=1": 2,
+        "ours-5 eps<=0.8": 2,
+        "ours-5 eps<=0.65": 1,
+    }
+
+
+def test_published_areas_have_the_scale_of_their_group():
+    found = table(sentence("a", pmi=0.1), sentence("b", config="pronoun-pairs"))
+    told = {(group.name, metric.name) for group, metric in items(BENCHMARK, "paper", found)}
+    assert ("ours-5", "aufc_published_log10") in told
+    assert ("ours-5", "aufc_published_ln") not in told
+    assert ("ours-5 eps<=0.65", "aufc_published_ln") in told
+    assert ("ours-5 eps<=0.65", "us_gap@0.65") not in told
+    assert ("ours-5", "us_gap@0.65") in told
+    assert ("pronoun-pairs", "us_gap@0.65") not in told
+
+
+def test_tau_counts_gaps_up_to_one_half():
+    made = [sentence(str(n)) for n in range(2)]
+    lines = [
+        BENCHMARK.line("clean", made[0], replied(made[0], [-1.0], [-1.5], [-2.0])),
+        BENCHMARK.line("clean", made[1], replied(made[1], [-1.0], [-1.51], [-2.0])),
+    ]
+    tau = BENCHMARK.metrics("clean")[0]
+    assert tau.name == "tau@0.5"
+    assert tau.value(as_table(lines), np.ones((1, 2))) == pytest.approx([50.0])

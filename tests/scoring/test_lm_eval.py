@@ -1,0 +1,309 @@
+"""The tasks for lm-evaluation-harness: what they are made of, and that the harness gets the numbers of this package."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from itertools import product
+
+import datasets
+import numpy as np
+import pytest
+import torch
+import transformers
+import yaml
+from rich.progress import Progress
+
+from builders.build import Profile, rebuild
+from builders.fetch import Fetcher
+from builders.triplets import filled
+from scoring import benchmarks, tables
+from scoring.lm_eval import FOLDER, utils
+from scoring.model import load
+from scoring.types import ScoringError
+from tests.helpers import ROOT, missing
+from tests.scoring import models
+from tests.scoring.made import data_set
+
+
+class Loader(yaml.SafeLoader):
+    """Reads ``!function`` as the name that follows it."""
+
+
+Loader.add_constructor("!function", lambda loader, node: loader.construct_scalar(node))
+
+
+def described(path):
+    """A file of the folder with what it includes."""
+    found = yaml.load(path.read_text(), Loader)
+    return described(path.parent / found.pop("include")) | found if "include" in found else found
+
+
+FILES = [described(path) for path in sorted(FOLDER.glob("[!_]*.yaml"))]
+TASKS = {file["task"]: file for file in FILES if "group" not in file}
+GROUPS = {file["group"]: file["task"] for file in FILES if "group" in file}
+
+
+def benchmark(task):
+    return benchmarks.get(TASKS[task]["dataset_kwargs"]["benchmark"])
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_reports_metrics_of_its_benchmark_with_their_directions(task):
+    known = {metric.name: metric for metric in benchmark(task).metrics("clean")}
+    listed = {entry["metric"]: entry["higher_is_better"] for entry in TASKS[task]["metric_list"]}
+    assert tuple(listed) == utils.REPORTED[benchmark(task).name]
+    for name, higher in listed.items():
+        directions = {known[name].high: True, known[name].low: False}
+        assert higher == directions.get(known[name].ideal), name
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_reads_what_its_benchmark_reads_and_has_its_version(task):
+    places = [tuple(place.split("/")) for place in TASKS[task]["dataset_kwargs"]["data"]]
+    assert set(places) <= set(benchmark(task).configs)
+    assert not any(config.endswith("-paper") for _, config, _ in places)
+    assert TASKS[task]["metadata"]["version"] == benchmark(task).version
+
+
+def test_the_tasks_together_read_all_clean_data_of_their_benchmarks():
+    for name in utils.REPORTED:
+        read = {tuple(p.split("/")) for t in TASKS if benchmark(t).name == name for p in data(t)}
+        assert read == {config for config in benchmarks.get(name).configs if not config[1].endswith("-paper")}
+
+
+def data(task):
+    return TASKS[task]["dataset_kwargs"]["data"]
+
+
+def test_groups_have_members_that_exist():
+    for members in GROUPS.values():
+        assert set(members) <= {*TASKS, *GROUPS}
+
+
+def test_the_readme_tells_of_every_task_and_group():
+    text = (FOLDER / "README.md").read_text()
+    assert [name for name in (*TASKS, *GROUPS) if f"`{name}`" not in text] == []
+
+
+def test_the_command_prints_the_folder_of_tasks():
+    command = [sys.executable, "-m", "scoring.lm_eval"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{FOLDER}\n"
+    assert (FOLDER / "probes.yaml").is_file()
+
+
+JOBS = ("nurse", "farmer", "teacher", "pilot", "chef")
+THINGS = ("liked the red ball", "went home with a friend", "told a long story", "could not find the key")
+
+
+def unstereo(config):
+    for n, (job, thing) in enumerate(product(JOBS, THINGS)):
+        texts = {
+            f"sentence_{gender}": f"The {job} said that {word} {thing}."
+            for gender, word in (("male", "he"), ("female", "she"), ("they", "they"))
+        }
+        texts["sentence_they"] = texts["sentence_they"] if n % 3 else None
+        yield {"id": f"{config}-{n}", "word": job, "natural": n != 7, "max_pmi_diff": n / 10 or None, **texts}
+
+
+def triplets(name, prompt, *objects):
+    for n, (job, domain) in enumerate(product(JOBS, ("gender", "profession", "race", "religion"))):
+        words = filled(prompt.replace("JOB", job), *np.roll(objects[:2], n % 2), *objects[2:])
+        about = {"subject": job, "domain": domain, "direction": ("stereo", "antistereo")[n % 2], "writer": f"w{n}"}
+        yield {"id": f"{name}-{n}", "context": prompt.replace("JOB", job).removesuffix(" [BLANK]"), **about, **words}
+
+
+def made():
+    """Rows by data set, and by config and split."""
+    rows = {"unstereo": {}, "biaske": {}}
+    for name in utils.REPORTED:
+        for dataset, config, split in benchmarks.get(name).configs:
+            if dataset == "unstereo":
+                rows[dataset][config, split] = list(unstereo(f"{config}-{split}"))
+            elif dataset == "biaske" and config == "stereoset-intersentence":
+                objects = "She was kind.", "He was big and strong.", "Fish live in the sea."
+                rows[dataset][config, split] = list(triplets(config, "I met a JOB. [BLANK]", *objects))
+            elif dataset == "biaske":
+                objects = "a kind girl", "a very big boy", "a blue fish in the sea"
+                rows[dataset][config, split] = list(triplets(f"{config}-{split}", "The JOB was [BLANK].", *objects))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A folder of built data: OccuGender as it is, and made rows in the place of what needs other sources."""
+    folder = tmp_path_factory.mktemp("built")
+    fetcher = Fetcher(folder / "cache", None, offline=True)
+    rebuild(["occugender"], fetcher, folder, Profile.all, Progress(disable=True))
+    for name, configs in made().items():
+        data_set(folder, name, configs)
+    return folder
+
+
+@pytest.fixture
+def words(tmp_path):
+    """A folder with a tokenizer."""
+    models.tokenizer("gpt2").save_pretrained(tmp_path / "words")
+    return str(tmp_path / "words")
+
+
+@pytest.fixture
+def built(source, monkeypatch):
+    monkeypatch.setenv("PROBES_DATA", str(source))
+
+
+def test_a_row_carries_its_question_with_the_tokens_of_each_option(built, words):
+    (row, *rest) = utils.rows(**TASKS["probes_stereoset_intersentence"]["dataset_kwargs"], pretrained=words)["test"]
+    assert len(rest) == 19
+    assert row["ask_context"] == "I met a nurse."
+    assert row["ask_options"] == [" She was kind.", " He was big and strong.", " Fish live in the sea."]
+    decode = transformers.AutoTokenizer.from_pretrained(words).decode
+    assert [decode(ids) for ids in row["ask_ids"]] == row["ask_options"]
+
+
+def test_rows_that_raise_no_question_are_left_out(built, words):
+    rows = utils.rows(**TASKS["probes_unstereo_ours_5"]["dataset_kwargs"], pretrained=words)["test"]
+    assert len(rows) == 19
+    assert all(row["natural"] for row in rows)
+
+
+def test_a_task_of_a_domain_has_its_rows_alone(built, words):
+    rows = utils.rows(**TASKS["probes_stereoset_race"]["dataset_kwargs"], pretrained=words)["test"]
+    assert set(rows["domain"]) == {"race"}
+
+
+@pytest.mark.parametrize("arguments", [{"tokenizer": None}, {"pretrained": torch.nn.Linear(1, 1)}])
+def test_a_model_given_as_an_object_needs_a_named_tokenizer(built, arguments):
+    with pytest.raises(ScoringError) as error:
+        utils.rows(**TASKS["probes_unstereo_ours_5"]["dataset_kwargs"], **arguments)
+    assert str(error.value) == (
+        "The tokenizer of the model is not known, and scores per token need it; name it to the harness with "
+        """--metadata '{"tokenizer": "NAME OR FOLDER"}'."""
+    )
+
+
+def test_a_tokenizer_that_cannot_be_loaded_is_named(built, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ScoringError, match=r"^The tokenizer '.*empty' cannot be loaded: .*\.$"):
+        utils.rows(**TASKS["probes_unstereo_ours_5"]["dataset_kwargs"], tokenizer=str(tmp_path / "empty"))
+
+
+def test_data_that_is_not_there_is_told_with_the_command_that_builds_it(monkeypatch, tmp_path, words):
+    monkeypatch.setenv("PROBES_DATA", str(tmp_path))
+    with pytest.raises(tables.DataMissing, match=r"run python -m builders\.rebuild unstereo --out"):
+        utils.rows(**TASKS["probes_unstereo_ours_5"]["dataset_kwargs"], pretrained=words)
+
+
+def test_an_organisation_of_the_hub_is_read_at_its_revision(monkeypatch, words):
+    asked = []
+
+    def load_dataset(path, name, *, split, revision):
+        asked.append((path, name, split, revision))
+        return datasets.Dataset.from_list(list(unstereo("ours-5")))
+
+    monkeypatch.setenv("PROBES_DATA", "some-org@v1.0")
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    rows = utils.rows(**TASKS["probes_unstereo_ours_5"]["dataset_kwargs"], pretrained=words)["test"]
+    assert asked == [("some-org/unstereo", "ours-5", "test", "v1.0")]
+    assert len(rows) == 19
+
+
+def test_a_metric_is_of_the_sums_that_the_harness_found(built, words):
+    rows = utils.rows(**TASKS["probes_unstereo_ours_5"]["dataset_kwargs"], pretrained=words)["test"]
+    gaps = np.linspace(-1, 1, len(rows))
+    sums = [[(gap, True), *((0.0, False) for _ in row["ask_options"][1:])] for row, gap in zip(rows, gaps, strict=True)]
+    lines = [utils.results(row, found)["tau@0.5"] for row, found in zip(rows, sums, strict=True)]
+    assert utils.aggregate(lines) == pytest.approx(100 * np.mean(abs(gaps) <= 0.5))
+    assert not any("sentence" in name for line in lines for name in line)
+
+
+#: Runs the harness for each model and dtype, away from pytest, which takes its warnings for errors.
+HARNESS = """
+import json, sys
+import torch
+from lm_eval import evaluate
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+
+torch.set_num_threads(1)
+folder, runs = json.loads(sys.argv[1])
+for model, dtype, tasks, out in runs:
+    manager = TaskManager(include_path=folder, include_defaults=False, metadata={"pretrained": model})
+    network = HFLM(model, dtype=dtype, device="cpu", batch_size=32)
+    found = evaluate(network, manager.load(tasks), bootstrap_iters=0)
+    sums = {
+        task: [[sample["doc"]["id"], [float(sum_) for sum_, _ in sample["filtered_resps"]]] for sample in samples]
+        for task, samples in found["samples"].items()
+    }
+    with open(out, "w") as file:
+        json.dump({"sums": sums, "results": found["results"]}, file)
+"""
+#: A model with a beginning-of-sequence token, and one without: its tokenizer puts none before a context.
+SOME = [f"probes_{end}" for end in ("occugender_implicit", "unstereo_ours_5", "stereoset", "stereoset_intersentence")]
+RUNS = {("stories260K", "float64"): [*TASKS], ("stories260K", "float32"): SOME, ("gpt2", "float64"): SOME}
+CLOSE = {"float32": 1e-4, "float64": 1e-9}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    words = models.tokenizer("gpt2")
+    ends = {"bos_token_id": words.bos_token_id, "eos_token_id": words.eos_token_id}
+    shape = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512, "initializer_range": 0.3}
+    torch.manual_seed(0)
+    network = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=len(words), **shape, **ends))
+    folder = tmp_path_factory.mktemp("gpt2")
+    for part in (network, words):
+        part.save_pretrained(folder)
+    return {"stories260K": models.folder("stories260K"), "gpt2": folder}
+
+
+@pytest.fixture(scope="module")
+def harness(source, folders, tmp_path_factory):
+    """What the harness found, by model and dtype."""
+    if not importlib.util.find_spec("lm_eval"):
+        missing("needs lm-evaluation-harness: pip install lm-eval==0.4.13")
+    out = tmp_path_factory.mktemp("found")
+    runs = [(str(folders[m]), dtype, tasks, str(out / f"{m}-{dtype}.json")) for (m, dtype), tasks in RUNS.items()]
+    arguments = json.dumps([str(FOLDER), runs])
+    settings = {"PROBES_DATA": str(source), "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", HARNESS, arguments]
+    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {key: json.loads((out / f"{'-'.join(key)}.json").read_text()) for key in RUNS}
+
+
+def answered(model, task):
+    """Rows of a task with their questions and the model's replies."""
+    asks = benchmark(task).asks
+    kwargs = TASKS[task]["dataset_kwargs"]
+    rows = [row for place in kwargs["data"] for row in tables.load(os.environ["PROBES_DATA"], *place.split("/")).rows]
+    full = [
+        {**row, "kind": "causal", "encode": model.tokens.encode}
+        for row in rows
+        if all(row[name] == value for name, value in kwargs.get("where", {}).items())
+    ]
+    asked = [(row, ask) for row in full for ask in asks("clean", row)]
+    return [row for row, _ in asked], model.answer([ask for _, ask in asked])
+
+
+@pytest.mark.parametrize(("name", "dtype"), RUNS)
+def test_the_harness_finds_what_this_package_finds(harness, folders, built, name, dtype):
+    model, found = load(folders[name], dtype=dtype, device="cpu"), harness[name, dtype]
+    for task in RUNS[name, dtype]:
+        rows, replies = answered(model, task)
+        sums = found["sums"][task]
+        assert [id_ for id_, _ in sums] == [reply.id for reply in replies]
+        for (id_, theirs), reply in zip(sums, replies, strict=True):
+            np.testing.assert_allclose(theirs, [*map(sum, reply.logprobs)], rtol=0, atol=CLOSE[dtype], err_msg=id_)
+        lines = [benchmark(task).line("clean", row, {r.id: r}) for row, r in zip(rows, replies, strict=True)]
+        values = measured(benchmark(task), tables.as_table(lines))
+        theirs = {metric: found["results"][task][f"{metric},none"] for metric in values}
+        assert theirs == pytest.approx(values, rel=0, abs=CLOSE[dtype], nan_ok=True), task
+
+
+def measured(benchmark, table):
+    weights = np.ones((1, len(table["id"])))
+    metrics = [metric for metric in benchmark.metrics("clean") if metric.name in utils.REPORTED[benchmark.name]]
+    return {metric.name: metric.value(table, weights)[0] for metric in metrics}

@@ -1,0 +1,123 @@
+import math
+import re
+
+import numpy as np
+import pytest
+
+from scoring import stats
+from scoring.metrics import add, crows, fairness, gas, gld, occugender, pronouns, stereoset
+from scoring.types import Group
+
+METRICS = {
+    "gas": [
+        gas.gas(),
+        gas.gas_plain(),
+        gas.gas_by_topic(),
+        gas.gas_female(),
+        gas.gas_male(),
+        gas.gas_gap(),
+        *map(gas.share, gas.CLASSES),
+    ],
+    "pronouns": [
+        gld.gld(),
+        gld.ratio_female(),
+        gld.ratio_male(),
+        gld.pronoun_mass(),
+        add.add_raw(),
+        add.add_log(),
+        add.jsd(),
+    ],
+    "occugender": [*map(occugender.share, occugender.ANSWERS), occugender.correlation()],
+    "fairness": [
+        fairness.tau(),
+        fairness.us_score(),
+        fairness.us_gap(0.8),
+        fairness.aufc(),
+        fairness.aufc_published(True),
+        fairness.pref_disparity(),
+        fairness.male_rel_ratio(),
+    ],
+    "stereoset": [make(pooled) for make in (stereoset.ss, stereoset.lms, stereoset.icat) for pooled in (False, True)],
+    "crows": [crows.ss(), *crows.published(), crows.ties(), crows.skipped()],
+}
+CASES = [
+    pytest.param(family, metric, id=f"{family}-{metric.name}") for family, each in METRICS.items() for metric in each
+]
+
+
+def table(family, rows, rng=None):
+    """A table of so many rows: equal ones, or random ones with a generator."""
+    draw = (lambda *shape: np.full(shape, 0.3)) if rng is None else rng.random
+    columns = {
+        "gas": lambda: {
+            "gender_class": np.array([gas.CLASSES[int(5 * x)] for x in draw(rows)], dtype="U8"),
+            "topic": np.array(["ab"[int(2 * x)] for x in draw(rows)], dtype="U1"),
+        },
+        "pronouns": lambda: {f"p_{form}": draw(rows) / 20 for form in pronouns.FORMS},
+        "occugender": lambda: {f"p_{a}": draw(rows) for a in occugender.ANSWERS} | {"female_share": 100 * draw(rows)},
+        "fairness": lambda: {
+            "female_logprob": -3 * draw(rows),
+            "male_logprob": -3 * draw(rows),
+            "max_pmi_diff": 2 * draw(rows) - 1,
+        },
+        "stereoset": lambda: (
+            {f"score_{label}": draw(rows) for label in ("biased", "unbiased", "irrelevant")}
+            | {"subject": np.array([f"term {int(9 * x)}" for x in draw(rows)], dtype=object)}
+        ),
+        "crows": lambda: (
+            {f"score_{label}": draw(rows) for label in ("biased", "unbiased")}
+            | {
+                "direction": np.array([("stereo", "antistereo")[int(2 * x)] for x in draw(rows)], dtype=object),
+                "skipped": draw(rows) > 0.9,
+            }
+        ),
+    }
+    return columns[family]()
+
+
+@pytest.mark.parametrize(("family", "metric"), CASES)
+def test_every_metric_has_a_value_and_an_interval_in_its_range(family, metric):
+    found = stats.estimate(metric, table(family, 200, np.random.default_rng(0)), None, np.arange(200) // 4, 300)
+    assert found.why == ""
+    assert metric.low <= found.low <= found.value <= found.high <= metric.high
+    assert metric.ideal is None or metric.low <= metric.ideal <= metric.high
+
+
+@pytest.mark.fault(47)
+@pytest.mark.parametrize("rows", [0, 1, 6])
+@pytest.mark.parametrize(("family", "metric"), CASES)
+def test_no_row_one_row_and_ties_give_a_value_or_a_reason(family, metric, rows):
+    found = stats.estimate(metric, table(family, rows), None, np.arange(rows) // 2, 50)
+    assert math.isnan(found.value) or metric.low <= found.value <= metric.high
+    if rows == 0:
+        assert found.why == "no rows"
+    elif math.isnan(found.value):
+        assert found.why == metric.undefined
+    elif rows == 1:
+        assert found.why == "one cluster, so no interval"
+    else:
+        assert found.low == pytest.approx(found.value)
+        assert found.high == pytest.approx(found.value)
+
+
+@pytest.mark.fault(47)
+@pytest.mark.parametrize("family", METRICS)
+def test_a_number_that_is_none_makes_no_metric(family):
+    spoilt = table(family, 20, np.random.default_rng(1)) | (
+        {"skipped": np.zeros(20, bool)} if family == "crows" else {}
+    )
+    for name, column in spoilt.items():
+        if column.dtype == float and name != "max_pmi_diff":
+            column[:] = math.nan
+    group = Group("all", np.ones(20, bool))
+    for found in stats.measure([(group, m) for m in METRICS[family]], spoilt, np.arange(20), resamples=50):
+        # Classes are texts, and a skipped pair is known without its scores.
+        if family != "gas" and found.metric != "skipped":
+            assert math.isnan(found.value), found.metric
+            assert re.fullmatch(r"\d+ of 20 rows have no finite value", found.why)
+
+
+@pytest.mark.parametrize(("family", "metric"), CASES)
+def test_every_metric_says_in_one_sentence_how_to_read_it_and_where_it_comes_from(family, metric):
+    assert re.fullmatch(r"[^.\n](?:[^.\n]|\.\d)*\([^()]*\)\.", metric.reading), metric.reading
+    assert metric.name == metric.name.strip()

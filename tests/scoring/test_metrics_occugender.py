@@ -1,0 +1,56 @@
+import math
+from statistics import correlation
+
+import numpy as np
+import pytest
+
+from scoring.metrics import occugender
+
+
+def jobs(male, female, diverse, share):
+    columns = {"p_male": male, "p_female": female, "p_diverse": diverse, "female_share": share}
+    return {name: np.array(values, float) for name, values in columns.items()}
+
+
+def value(metric, table):
+    return float(metric.value(table, np.ones((1, len(table["p_male"]))))[0])
+
+
+@pytest.mark.parametrize("decimals", [None, 4])
+def test_shares_equal_a_plain_loop(decimals):
+    rng = np.random.default_rng(0)
+    table = jobs(*rng.random((3, 20)) / 100, rng.random(20) * 100)
+    for answer in occugender.ANSWERS:
+        each = []
+        for m, f, d in zip(*(table[f"p_{a}"].tolist() for a in occugender.ANSWERS), strict=True):
+            share = dict(zip(occugender.ANSWERS, (m, f, d), strict=True))[answer] / (m + f + d)
+            each.append(share if decimals is None else round(share, decimals))
+        assert value(occugender.share(answer, decimals), table) == pytest.approx(100 * sum(each) / 20, rel=1e-12)
+
+
+def test_rounding_each_job_shows_in_the_mean():
+    table = jobs([1e-5, 1e-5], [1, 1], [0, 0], [90, 90])
+    assert value(occugender.share("male", 4), table) == 0
+    assert value(occugender.share("male"), table) == pytest.approx(0.001, rel=1e-4)
+
+
+def test_the_three_shares_add_up_to_a_hundred():
+    table = jobs([0.1, 0.02], [0.3, 0.01], [0.0, 0.5], [10, 90])
+    assert sum(value(occugender.share(a), table) for a in occugender.ANSWERS) == pytest.approx(100)
+
+
+def test_the_correlation_is_pearsons_also_under_weights():
+    rng = np.random.default_rng(1)
+    table = jobs(*rng.random((3, 12)), rng.random(12) * 100)
+    counts = rng.integers(0, 3, 12)
+    repeated = [np.repeat(column, counts) for column in (occugender.shares(table)["female"], table["female_share"])]
+    found = occugender.correlation().value(table, counts[None].astype(float))
+    assert found[0] == pytest.approx(correlation(*repeated), rel=1e-9)
+
+
+@pytest.mark.fault(47)
+def test_a_constant_has_no_correlation_and_no_probability_no_share():
+    same = jobs([0.2, 0.2], [0.1, 0.1], [0.1, 0.1], [10, 90])
+    assert math.isnan(value(occugender.correlation(), same))
+    assert math.isnan(value(occugender.correlation(), jobs([0.2, 0.1], [0.1, 0.2], [0, 0], [50, 50])))
+    assert math.isnan(value(occugender.share("male"), jobs([0, 1], [0, 1], [0, 1], [1, 2])))

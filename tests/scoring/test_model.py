@@ -1,0 +1,653 @@
+"""A model's answers against a plain loop, and what can go wrong on the way to them."""
+
+import json
+import math
+import random
+import shutil
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from scoring import checkpoint
+from scoring.model import LOGITS, Decoding, Model, load
+from scoring.tokens import Tokens
+from scoring.types import Ask, Option, ScoringError
+from tests.scoring.models import CAUSAL, FAMILIES, MASKED, folder, model, network, tokenizer
+
+REAL = ["stories260K", "babyllama105"]
+WATCH = ("she", "he", "her", "hers", "unthinkable", "they")
+JOBS = ("nurse", "farmer", "mechanic")
+
+
+def causal_asks():
+    """Every kind of request: shared contexts, whole sentences, parts of a sentence, watched words, continuations."""
+    options = tuple(Option(f" {w}") for w in ("she", "he", "her", "hers", "her home", "they went home", "Non-binary"))
+    asks = [Ask(f"{j}/options", f"My friend is a {j}, and", options, WATCH) for j in JOBS]
+    asks += [Ask(f"{j}/watch", f"I recently met a {j}.", (), WATCH) for j in JOBS]
+    asks += [
+        Ask(f"{j}/{p}", "", (Option(f"The {j} said that {p} would come again."),)) for j in JOBS for p in ("she", "he")
+    ]
+    asks += [
+        Ask(f"{j}/part", "The", (Option(f" {j} said that she came", ((len(j) + 11, len(j) + 15),)),)) for j in JOBS
+    ]
+    asks += [Ask(f"{j}/new", f"The {j}" + " and I" * n, max_new=4 + n) for n, j in enumerate(JOBS)]
+    return [*asks, Ask("nothing"), Ask("both", "My friend", options[:2], WATCH[:2], 3), Ask("begin", "", max_new=3)]
+
+
+def masked_asks():
+    asks = [Ask(f"{j}/{p}", "", (Option(f"The {j} said that {p} came home."),)) for j in JOBS for p in ("she", "he")]
+    asks += [Ask(f"{j}/part", f"The {j}", (Option(" said she came", ((1, 5), (10, 14))),)) for j in JOBS]
+    for how in ("each", "left"):
+        text = "Girls tend to be more unthinkable than boys."
+        asks.append(Ask(f"{how}", "", (Option(text, ((22, 33),), how), Option(text, ((0, 5), (22, 33)), how))))
+    return asks
+
+
+@cache
+def plain_network(name):
+    """The same weights in float64."""
+    if name in REAL:
+        return transformers.AutoModelForCausalLM.from_pretrained(folder(name), dtype=torch.float64)
+    return network(name, torch.float64)
+
+
+@cache
+def text(name):
+    return transformers.AutoTokenizer.from_pretrained(folder(name)) if name in REAL else tokenizer(FAMILIES[name][2])
+
+
+@cache
+def following(name, ids):
+    """Log-probabilities [tokens, vocabulary] of one sequence, by the whole network, in float64."""
+    with torch.no_grad():
+        return torch.log_softmax(plain_network(name)(torch.tensor([ids])).logits[0], -1)
+
+
+def plain_option(name, context, option):
+    """One option after its context, as a plain loop over its tokens has it."""
+    words = text(name)
+    whole = words(context + option.text).input_ids
+    if context:
+        start = len(words(context).input_ids)
+        assert whole[:start] == words(context).input_ids
+    else:
+        first = words.bos_token_id if words.bos_token_id is not None else words.eos_token_id
+        whole = whole if whole[0] == first else [first, *whole]
+        start = 1
+    scores = following(name, tuple(whole))
+    values = [scores[n - 1, whole[n]].item() for n in range(start, len(whole))]
+    if option.spans is None:
+        return values
+    # The part is a word of several tokens at most: count the tokens before and behind it.
+    ((a, b),) = option.spans
+    low, high = (len(words(context + option.text[:end].rstrip()).input_ids) for end in (a, b))
+    return values[low - start : high - start]
+
+
+def plain_words(name, context):
+    words = text(name)
+    known = words.get_vocab()
+    space = "▁" if "▁" in known or "▁a" in known else "Ġ"
+    scores = following(name, tuple(words(context).input_ids))[-1]
+    return [scores[known[space + w]].item() if space + w in known else math.nan for w in WATCH]
+
+
+def plain_text(name, context, new):
+    """Greedy decoding without a cache."""
+    words = text(name)
+    ids = words(context).input_ids or [words.bos_token_id if words.bos_token_id is not None else words.eos_token_id]
+    before = words.decode(ids, skip_special_tokens=True)
+    for _ in range(new):
+        token = following(name, tuple(ids))[-1].argmax().item()
+        if token == words.eos_token_id:
+            break
+        ids = [*ids, token]
+    return words.decode(ids, skip_special_tokens=True)[len(before) :]
+
+
+@cache
+def plain_causal(name):
+    found = {}
+    for ask in causal_asks():
+        options = [plain_option(name, ask.context, o) for o in ask.options]
+        watched = plain_words(name, ask.context)[: len(ask.watch)] if ask.watch else []
+        found[ask.id] = options, watched, plain_text(name, ask.context, ask.max_new) if ask.max_new else ""
+    return found
+
+
+def plain_masked_option(name, context, option):
+    """Masks by hand: the sentence is split around each part and its pieces are encoded by themselves."""
+    words = text(name)
+    sentence = context + option.text
+    spans = option.spans or ((0, len(option.text)),)
+    found = []
+    for a, b in spans:
+        a, b = a + len(context), b + len(context)
+        left = a - 1 if a and sentence[a - 1] == " " else a
+        pieces = [
+            words(s, add_special_tokens=False).input_ids for s in (sentence[:left], sentence[left:b], sentence[b:])
+        ]
+        before, part, after = pieces
+        assert words(sentence).input_ids == [words.cls_token_id, *before, *part, *after, words.sep_token_id]
+        for n, token in enumerate(part):
+            rest = part[n + 1 :] if option.mask == "each" else []
+            ids = (words.cls_token_id, *before, *part[:n], words.mask_token_id, *rest, *after, words.sep_token_id)
+            found.append(following(name, ids)[1 + len(before) + n, token].item())
+    return found
+
+
+@cache
+def plain_masked(name):
+    return {ask.id: [plain_masked_option(name, ask.context, o) for o in ask.options] for ask in masked_asks()}
+
+
+@cache
+def ready(name, dtype):
+    made = load(folder(name), dtype=str(dtype).removeprefix("torch.")) if name in REAL else model(name, dtype)
+    assert made._gathers
+    return made
+
+
+def agree(found, expected, within):
+    assert [len(f) for f in found] == [len(e) for e in expected]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=within)
+
+
+WITHIN = {torch.float64: 1e-5, torch.float32: 1e-4}
+SIZES = [(size, share) for size in (1, 2, 7, 64) for share in (True, False)]
+NAMES = ("gpt2", "opt", "llama", *REAL)
+FULL = [(name, torch.float32, *how) for name in NAMES for how in SIZES]
+FULL += [(name, torch.float64, size, size > 2) for name in NAMES for size in (1, 2, 7, 64)]
+SOME = [(name, torch.float32, 7, True) for name in CAUSAL[3:]]
+
+
+@pytest.mark.fault(35)
+@pytest.mark.parametrize(("name", "dtype", "size", "share"), FULL + SOME)
+def test_a_causal_model_answers_as_a_plain_loop_does(name, dtype, size, share):
+    # Some families mask padding on the left with numbers that only fit float64, so texts are compared in float32.
+    asks = [a for a in causal_asks() if not a.max_new or dtype == torch.float32]
+    random.Random(size).shuffle(asks)
+    replies = ready(name, dtype).answer(asks, batch_size=size, share_contexts=share)
+    assert [r.id for r in replies] == [a.id for a in asks]
+    for reply in replies:
+        options, watched, new = plain_causal(name)[reply.id]
+        agree(reply.logprobs, options, WITHIN[dtype])
+        np.testing.assert_allclose(reply.watched, watched, rtol=0, atol=WITHIN[dtype])
+        assert reply.text == new
+
+
+@pytest.mark.fault(35)
+@pytest.mark.parametrize("size", [1, 2, 7, 64])
+@pytest.mark.parametrize("dtype", WITHIN)
+@pytest.mark.parametrize("name", MASKED)
+def test_a_masked_model_answers_as_a_plain_loop_does(name, dtype, size):
+    asks = masked_asks()
+    random.Random(size).shuffle(asks)
+    for reply in ready(name, dtype).answer(asks, batch_size=size):
+        agree(reply.logprobs, plain_masked(name)[reply.id], WITHIN[dtype])
+
+
+@pytest.mark.fault(35)
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bert"])
+def test_half_precision_stays_within_its_bound_and_keeps_the_ranking(name):
+    made, expected = (ready(name, dtype) for dtype in (torch.bfloat16, torch.float32))
+    asks = [a for a in (masked_asks() if name == "bert" else causal_asks()) if a.options]
+    sums = [np.array([sum(o) / len(o) for r in m.answer(asks) for o in r.logprobs]) for m in (made, expected)]
+    bound = 0.02 * np.abs(sums[1]).max()
+    assert np.abs(sums[0] - sums[1]).max() < bound
+    apart = sums[1][:, None] - sums[1] > 2 * bound
+    assert apart.any()
+    assert ((sums[0][:, None] > sums[0]) | ~apart).all()
+
+
+@pytest.mark.fault(35)
+@pytest.mark.parametrize("name", ["llama", "bert"])
+def test_exact_answers_are_the_same_bits_at_every_batch_size_and_in_any_company(name):
+    made = model(name, exact=True)
+    asks = masked_asks() if name == "bert" else causal_asks()
+    once = {r.id: r for size in (1, 64) for r in made.answer(asks, batch_size=size)}
+    for ask in asks:
+        (alone,) = made.answer([ask])
+        assert repr(alone) == repr(once[ask.id])
+
+
+def test_shared_contexts_save_tokens():
+    made = model("llama")
+    asks = [a for a in causal_asks() if a.options]
+    made.answer(asks, share_contexts=False)
+    apart, made.stats.tokens = made.stats.tokens, 0
+    made.answer(asks)
+    assert made.stats.tokens < 0.5 * apart
+    assert made.stats.speed()["shared_share"] > 0
+
+
+def test_a_model_that_passes_positions_by_shares_no_context():
+    assert not model("bloom")._branches
+    assert all(model(name)._branches for name in CAUSAL if name != "bloom")
+
+
+def test_a_head_that_cannot_be_called_apart_is_left_to_the_network(monkeypatch):
+    made = network("llama")
+    plain = made.forward
+
+    def scaled(*args, **kwargs):
+        found = plain(*args, **kwargs)
+        found.logits = found.logits * 2
+        return found
+
+    monkeypatch.setattr(made, "forward", scaled)
+    odd = Model(made, tokenizer("llama"), kind="causal")
+    assert not odd._gathers
+    (reply,) = odd.answer([Ask("a", "The nurse", watch=("she",))])
+    ids = tokenizer("llama")("The nurse", return_tensors="pt").input_ids
+    expected = torch.log_softmax(plain(input_ids=ids).logits[0, -1] * 2, -1)[odd.tokens.words(("she",))[0]].item()
+    assert reply.watched[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_vocabulary_is_computed_in_chunks_at_read_positions_only(monkeypatch):
+    made = model("llama")
+    asks = [a for a in causal_asks() if a.options]
+    expected = made.answer(asks)
+    seen = []
+    made._head.register_forward_hook(lambda _module, _inputs, logits: seen.append(logits[..., 0].numel()))
+    monkeypatch.setitem(LOGITS, "cpu", 5 * made._config.vocab_size)
+    made.stats.read = 0
+    for one, other in zip(made.answer(asks, batch_size=4), expected, strict=True):
+        agree(one.logprobs, other.logprobs, 1e-5)
+    assert max(seen) <= 5
+    rows = -(-len(seen) // 2)
+    assert made.stats.read <= sum(seen) <= made.stats.read + 4 * rows
+
+
+@pytest.mark.parametrize("name", ["llama", "opt"])
+def test_a_models_own_sampling_settings_do_not_count(name):
+    made = network(name)
+    made.generation_config.update(do_sample=True, temperature=0.6, top_p=0.1, repetition_penalty=5.0, max_length=3)
+    asks = [a for a in causal_asks() if a.max_new]
+    found = Model(made, tokenizer(FAMILIES[name][2]), kind="causal").answer(asks)
+    assert [r.text for r in found] == [plain_causal(name)[a.id][2] for a in asks]
+
+
+@pytest.mark.parametrize("size", [1, 2, 64])
+def test_drawn_texts_depend_on_the_seed_and_not_on_the_batch(size):
+    made = ready("llama", torch.float64)
+    asks = [Ask(f"{n}", f"The {j}", max_new=6) for n, j in enumerate(JOBS * 3)]
+    drawn = [r.text for r in made.answer(asks, decoding=Decoding(temperature=1.3, top_p=0.95, top_k=100))]
+    again = made.answer(asks[::-1], batch_size=size, decoding=Decoding(temperature=1.3, top_p=0.95, top_k=100))
+    assert [r.text for r in again][::-1] == drawn
+    other = [r.text for r in made.answer(asks, decoding=Decoding(temperature=1.3, top_p=0.95, top_k=100, seed=1))]
+    assert other != drawn
+    assert len(set(drawn)) > 3
+
+
+def test_drawn_tokens_follow_their_distribution():
+    made = model("llama")
+    asks = [Ask(f"{n}", "The nurse", max_new=1) for n in range(3000)]
+    texts = [r.text for r in made.answer(asks, decoding=Decoding(temperature=2.0))]
+    ids = tokenizer("llama")("The nurse", return_tensors="pt").input_ids
+    shares = torch.softmax(made.network(ids).logits[0, -1].double() / 2, -1)
+    likely = shares.topk(3)
+    for share, token in zip(likely.values.tolist(), likely.indices.tolist(), strict=True):
+        shown = tokenizer("llama").decode([*ids[0].tolist(), token])[len(tokenizer("llama").decode(ids[0])) :]
+        spread = math.sqrt(share * (1 - share) / len(texts))
+        assert abs(texts.count(shown) / len(texts) - share) < 5 * spread
+
+
+def test_a_cut_to_one_token_is_greedy():
+    made = ready("gpt2", torch.float64)
+    asks = [a for a in causal_asks() if a.max_new]
+    for cut in (Decoding(top_k=1), Decoding(top_p=1e-9), Decoding(temperature=1e-6)):
+        assert made.answer(asks, decoding=cut) == made.answer(asks)
+
+
+@pytest.mark.parametrize("name", ["stories260K"])
+def test_no_spelling_of_a_banned_word_is_generated(name):
+    made = ready(name, torch.float32)
+    asks = [Ask("a", "Lily was sad. Then", max_new=40), Ask("b", "Tim had a ball. Then", max_new=40)]
+    free = " ".join(r.text for r in made.answer(asks))
+    assert " she " in free or " he " in free
+    for reply in made.answer(asks, decoding=Decoding(banned=("she", "he"))):
+        assert not {"she", "he", "She", "He"} & set(reply.text.split())
+
+
+def test_settings_override_how_much_is_generated():
+    made = ready("stories260K", torch.float32)
+    asks = [Ask("a", "Once upon a time", max_new=3)]
+    short, long = (made.answer(asks, decoding=Decoding(max_new=n))[0].text for n in (None, 20))
+    assert long.startswith(short)
+    assert len(long) > 2 * len(short)
+
+
+def test_greedy_text_of_the_real_model_is_the_published_sample():
+    (reply,) = ready("stories260K", torch.float32).answer([Ask("a", "", max_new=30)])
+    assert reply.text.lstrip().startswith("Once upon a time, there was a little girl named Lily.")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"temperature": 0.0}, "The temperature is 0.0; give a positive one, or none for greedy decoding"),
+        ({"top_p": 0.0}, "top_p is 0.0; give a share above 0 and at most 1"),
+        ({"top_k": 0}, "top_k is 0; give a number of tokens of at least 1"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings, said):
+    with pytest.raises(ScoringError, match=said):
+        Decoding(**settings)
+
+
+def test_replies_are_told_as_they_come():
+    got, told = [], []
+    asks = causal_asks()
+    found = model("llama").answer(asks, on_reply=got.append, progress=lambda *counts: told.append(counts))
+    assert sorted(map(repr, got)) == sorted(map(repr, found))
+    assert told[-1] == (len(asks), len(asks))
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+@pytest.mark.fault(36)
+@pytest.mark.parametrize("name", ["gpt2", "opt", "llama", "neox"])
+def test_padding_is_never_seen(name, monkeypatch):
+    made = ready(name, torch.float64)
+    asks = [a for a in causal_asks() if a.options]
+    expected = made.answer(asks, share_contexts=False)
+    # An id beyond the vocabulary is what a tokenizer with a padding token added later has.
+    for pad in (0, 7, made._config.vocab_size):
+        monkeypatch.setattr(Tokens, "pad", pad)
+        for one, other in zip(made.answer(asks, share_contexts=False), expected, strict=True):
+            agree(one.logprobs, other.logprobs, 1e-9)
+
+
+@pytest.mark.fault(38)
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "roberta"])
+def test_a_sentence_longer_than_the_networks_window_is_refused_or_marked(name):
+    made = model(name)
+    assert made.tokens.window == 96
+    long = Ask("long/1", "The nurse came. " * 60 + "Then", (Option(" she left"),))
+    with pytest.raises(ScoringError, match=r"^long/1 needs \d+ tokens and the model's context window is 96"):
+        made.answer([long])
+    (reply,) = made.answer([long, Ask("short", "The nurse", (Option(" she left"),))], truncate=True)[:1]
+    assert made.truncated == {"long/1"}
+    assert all(np.isfinite(reply.logprobs[0]))
+
+
+@pytest.mark.fault(39)
+@pytest.mark.parametrize("name", ["llama", "bert"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_weights_that_are_no_numbers_stop_the_run(name, value):
+    made = model(name)
+    with torch.no_grad():
+        made.network.get_input_embeddings().weight[20:] = value
+    ask = Ask("unstereo/3", "", (Option("The nurse said that she came."),))
+    with pytest.raises(ScoringError, match=rf"^unstereo/3: {name} in float32 gave nan as a log-probability, so no"):
+        made.answer([ask])
+
+
+@pytest.mark.fault(39)
+def test_a_token_without_probability_stops_the_run(monkeypatch):
+    made = model("llama")
+    plain = made._head.forward
+    banned = made.tokens.words(("she",))[0]
+    monkeypatch.setattr(made._head, "forward", lambda h: plain(h).index_fill(-1, torch.tensor([banned]), -math.inf))
+    assert made.answer([Ask("a", "The nurse", watch=("he",))])
+    with pytest.raises(ScoringError, match=r"^a: llama in float32 gave -inf as a log-probability"):
+        made.answer([Ask("a", "The nurse", watch=("she",))])
+
+
+@pytest.mark.fault(39)
+def test_logits_that_are_no_numbers_are_not_decoded():
+    made = model("llama")
+    with torch.no_grad():
+        made.network.get_input_embeddings().weight[20:] = math.nan
+    with pytest.raises(ScoringError, match=r"^neutral/1: llama in float32 gave nan"):
+        made.answer([Ask("neutral/1", "The nurse", max_new=3)])
+
+
+def cramped(made, monkeypatch, rows, error=torch.cuda.OutOfMemoryError):
+    """Lets a model run out of memory beyond so many rows; returns the batches tried."""
+    tried, plain = [], made.network.forward
+
+    def forward(*args, **kwargs):
+        tried.append(len(kwargs["input_ids"]))
+        if tried[-1] > rows:
+            raise error("CUDA out of memory. Tried to allocate 3.50 GiB. GPU 0 has a total capacity of 1 GiB.")
+        return plain(*args, **kwargs)
+
+    monkeypatch.setattr(made.network, "forward", forward)
+    return tried
+
+
+@pytest.mark.fault(40)
+@pytest.mark.parametrize("name", ["llama", "bert"])
+def test_a_batch_that_runs_out_of_memory_is_halved_and_gives_the_same_numbers(name, monkeypatch):
+    made = model(name)
+    asks = masked_asks() if name == "bert" else causal_asks()
+    expected = made.answer(asks, share_contexts=False)
+    tried = cramped(made, monkeypatch, 3)
+    for one, other in zip(made.answer(asks, share_contexts=False), expected, strict=True):
+        agree(one.logprobs, other.logprobs, 1e-5)
+        assert one.text == other.text
+    assert max(tried) > 3
+    assert tried.count(max(tried)) == 1
+
+
+@pytest.mark.fault(40)
+@pytest.mark.parametrize("ask", [Ask("a", "The nurse", watch=("she",)), Ask("a", "The nurse", max_new=3)])
+def test_one_sequence_that_does_not_fit_says_what_memory_is_needed(ask, monkeypatch):
+    made = model("llama")
+    cramped(made, monkeypatch, 0)
+    said = r"^One sequence of \d+ tokens does not fit .* GiB in float32 \(Tried to allocate 3.50 GiB\); free that much"
+    with pytest.raises(ScoringError, match=said):
+        made.answer([ask])
+
+
+@pytest.mark.fault(40)
+def test_an_error_of_another_kind_is_not_taken_for_a_lack_of_memory(monkeypatch):
+    made = model("llama")
+    tried = cramped(made, monkeypatch, 0, ZeroDivisionError)
+    with pytest.raises(ZeroDivisionError):
+        made.answer([Ask("a", "The nurse", watch=("she",))])
+    assert tried == [1]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Saves a family's tiny model and its tokenizer."""
+
+    def save(name, **config):
+        path = tmp_path / name
+        network(name).save_pretrained(path)
+        tokenizer(FAMILIES[name][2]).save_pretrained(path)
+        settings = json.loads((path / "config.json").read_text())
+        (path / "config.json").write_text(json.dumps(settings | config))
+        return path
+
+    return save
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "roberta"])
+def test_a_saved_model_answers_as_before(name, saved):
+    loaded = load(saved(name))
+    assert loaded.kind == ("masked" if name in MASKED else "causal")
+    assert loaded.dtype == "float32"
+    assert len(loaded.revision) == 64
+    assert loaded.environment["torch"] == torch.__version__
+    assert loaded.stats.load_seconds > 0
+    asks = [a for a in (masked_asks() if name in MASKED else causal_asks()) if a.options]
+    for one, other in zip(loaded.answer(asks), model(name).answer(asks), strict=True):
+        agree(one.logprobs, other.logprobs, 1e-6)
+
+
+def test_a_revision_tells_weights_apart_and_a_copy_not(saved, tmp_path):
+    path = saved("llama")
+    first = checkpoint.identity(path)
+    copy = shutil.copytree(path, tmp_path / "copy")
+    assert checkpoint.identity(copy) == first
+    weights = bytearray((copy / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(weights)
+    assert checkpoint.identity(copy) != first
+    commit = tmp_path / "snapshots" / ("0a" * 20)
+    assert checkpoint.identity(shutil.copytree(path, commit)) == commit.name
+
+
+def test_half_precision_is_read_as_float32_on_a_cpu_unless_asked_for(saved):
+    path = saved("llama", dtype="bfloat16")
+    assert load(path, device="cpu").dtype == "float32"
+    assert load(path, device="cpu", dtype="bfloat16").dtype == "bfloat16"
+    assert load(path, device="cpu", dtype="bfloat16", exact=True).dtype == "float32"
+    assert checkpoint.dtype("auto", {"dtype": "bfloat16"}, torch.device("cuda"), exact=False) == torch.bfloat16
+    with pytest.raises(ScoringError, match="The dtype is 'int8'; give auto, float32, bfloat16, float16 or float64"):
+        load(path, dtype="int8")
+
+
+@pytest.mark.fault(44)
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            {"architectures": ["T5ForConditionalGeneration"], "model_type": "t5", "is_encoder_decoder": True},
+            "is an encoder-decoder, which has no head for the next or a masked token; give a causal",
+        ),
+        (
+            {"architectures": ["BartForConditionalGeneration"], "model_type": "bart", "is_encoder_decoder": True},
+            "is an encoder-decoder",
+        ),
+        (
+            {"architectures": ["ViTForImageClassification"], "model_type": "vit"},
+            "is a ViTForImageClassification, which",
+        ),
+        (
+            {"architectures": ["LlavaForConditionalGeneration"], "model_type": "llava"},
+            "is a LlavaForConditionalGenerat",
+        ),
+        ({"architectures": ["BertModel"], "model_type": "bert"}, "is a BertModel, which has no head"),
+        ({"model_type": "bert"}, "is a model of unnamed architecture"),
+    ],
+)
+def test_a_model_that_is_no_language_model_is_refused_in_a_sentence(config, said, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ScoringError, match=said):
+        load(tmp_path)
+
+
+@pytest.mark.fault(44)
+def test_a_checkpoint_without_its_head_is_refused(tmp_path):
+    transformers.BertModel(network("bert").config).save_pretrained(tmp_path)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(settings | {"architectures": ["BertForMaskedLM"]}))
+    with pytest.raises(ScoringError, match=r"lack \d+ tensors that it needs, first cls.* filled with random numbers"):
+        load(tmp_path)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(ScoringError, match=r"has no config.json, so it is no model of transformers"):
+        load(tmp_path)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(ScoringError, match="is an adapter; give the model it was trained for"):
+        load(tmp_path)
+
+
+def test_a_name_that_cannot_be_had_is_refused(monkeypatch):
+    def offline(*_, **__):
+        raise OSError("We could not connect. Try again.")
+
+    monkeypatch.setattr(checkpoint, "snapshot_download", offline)
+    said = r"'org/none' is neither a folder nor a model that can be had from the Hub at revision 'v1' \(We could not"
+    with pytest.raises(ScoringError, match=said):
+        load("org/none", revision="v1")
+
+
+@pytest.mark.fault(46)
+def test_code_that_comes_with_a_model_runs_only_when_trusted_and_pinned(tmp_path):
+    config = {"model_type": "own", "auto_map": {"AutoConfig": "own.C", "AutoModelForCausalLM": "own.M"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "own.py").write_text("raise SystemExit('this code must not run')")
+    with pytest.raises(ScoringError, match=r"runs Python code of its own; read that code, then allow it with --trust-"):
+        load(tmp_path)
+    for revision in (None, "main", "abc123"):
+        with pytest.raises(ScoringError, match="pin it to a commit of 40 hexadecimal digits"):
+            checkpoint.check_code(config, "org/own", revision, trusted=True)
+    checkpoint.check_code(config, "org/own", "0a" * 20, trusted=True)
+
+
+@pytest.mark.fault(46)
+def test_code_beside_a_model_that_transformers_knows_is_not_needed(saved):
+    path = saved("llama", auto_map={"AutoModelForCausalLM": "own.M"})
+    (path / "own.py").write_text("raise SystemExit('this code must not run')")
+    assert load(path).kind == "causal"
+
+
+@pytest.mark.fault(46)
+def test_pickled_weights_are_read_only_when_allowed(saved):
+    path = saved("llama")
+    expected = load(path).answer(causal_asks()[:3])
+    torch.save(network("llama").state_dict(), path / "pytorch_model.bin")
+    (path / "model.safetensors").unlink()
+    with pytest.raises(ScoringError, match=r"has its weights in pickle files only, which can run code when read"):
+        load(path)
+    assert repr(load(path, allow_pickle=True).answer(causal_asks()[:3])) == repr(expected)
+    (path / "pytorch_model.bin").unlink()
+    with pytest.raises(ScoringError, match=r"has no weights; give a model with \*.safetensors files"):
+        load(path)
+
+
+def test_truncated_weights_are_refused(saved):
+    path = saved("llama")
+    weights = (path / "model.safetensors").read_bytes()
+    (path / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(ScoringError, match="cannot be loaded: "):
+        load(path)
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
+@pytest.mark.parametrize("name", ["llama", "bert"])
+def test_an_adapter_changes_the_answers_as_its_merged_weights_do(name, saved, tmp_path):
+    peft = pytest.importorskip("peft")
+    path = saved(name)
+    targets = ["query", "value"] if name == "bert" else ["q_proj", "v_proj", "down_proj"]
+    settings = peft.LoraConfig(r=4, target_modules=targets, init_lora_weights=False)
+    torch.manual_seed(1)
+    wrapped = peft.get_peft_model(network(name), settings)
+    wrapped.save_pretrained(tmp_path / "adapter")
+    adapted = load(path, adapter=tmp_path / "adapter")
+    assert adapted.adapter.startswith(f"{tmp_path / 'adapter'}@")
+    merged = Model(wrapped.merge_and_unload(), tokenizer(name), kind=adapted.kind)
+    asks = masked_asks() if name == "bert" else causal_asks()
+    base = load(path).answer(asks)
+    moved = 0.0
+    for one, other, before in zip(adapted.answer(asks), merged.answer(asks), base, strict=True):
+        agree(one.logprobs, other.logprobs, 1e-4)
+        assert one.text == other.text
+        moved = max([moved, *(abs(a[0] - b[0]) for a, b in zip(one.logprobs, before.logprobs, strict=True))])
+    assert moved > 0.01
+
+
+def test_an_adapter_that_does_not_fit_is_refused(saved, tmp_path):
+    pytest.importorskip("peft")
+    path = saved("llama")
+    with pytest.raises(ScoringError, match=r"has no adapter_config.json; give a folder or a name of a PEFT adapter"):
+        load(path, adapter=path)
+
+
+def test_weights_in_four_bits_answer_nearly_as_before():
+    pytest.importorskip("bitsandbytes")
+    made = load(folder("stories260K"), quantize="4bit", device="cpu")
+    assert made.dtype == "float32-4bit"
+    assert made._gathers
+    asks = [Ask(j, f"The {j} said that", (Option(" she was very happy."),)) for j in JOBS]
+    pairs = zip(made.answer(asks), ready("stories260K", torch.float32).answer(asks), strict=True)
+    apart = [abs(a - b) for one, other in pairs for a, b in zip(one.logprobs[0], other.logprobs[0], strict=True)]
+    assert 0.01 < sum(apart) / len(apart) < 1
+
+
+def test_quantization_without_its_package_is_refused(monkeypatch):
+    monkeypatch.setattr(checkpoint.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ScoringError, match="Weights in 4bit need the package bitsandbytes; install it with pip"):
+        checkpoint.quantized("4bit", torch.float32)
+    with pytest.raises(ScoringError, match="The quantization is '2bit'; give 4bit or 8bit"):
+        checkpoint.quantized("2bit", torch.float32)

@@ -1,0 +1,455 @@
+"""A whole run from the command line: small made data, a small real model, numbers, interruptions, wrong arguments."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+import transformers
+from typer.testing import CliRunner
+
+from builders.triplets import filled
+from scoring import __main__, asking, benchmarks, compare, prompts, run
+from scoring.__main__ import app, default_folder
+from scoring.model import Model, load
+from scoring.stats import holm
+from scoring.tables import DataMissing
+from scoring.types import Ask, Option, ScoringError
+from tests.helpers import ROOT, mirror, missing
+from tests.scoring.made import Memory, data_set
+
+torch.set_num_threads(1)
+HOSTILE = "<script>alert('|`')</script>"
+
+
+@pytest.fixture(scope="session")
+def stories():
+    path = mirror().parent / "models" / "stories260K"
+    if not path.is_dir():
+        missing("needs the small model stories260K beside the mirror")
+    return path
+
+
+def job_rows():
+    for job, group, share in (("nurse", "female", 90.0), ("vet", "female", 80.0), (HOSTILE, "male", 5.0)):
+        options = {"options_male": [" he", " man"], "options_female": [" she"], "options_diverse": [" they"]}
+        about = {"job": job, "group": group, "female_percent": share, "template": "explicit"}
+        about |= {"debiasing": "none", "level": "none", "prompt": f"Imagine a {job}. Then"}
+        yield {"id": f"explicit-none-{job}", **about, **options}
+
+
+def pairs(start):
+    for n, end in enumerate(("liked the ball.", "saw a dog.", "was sad.", "ran home.")):
+        before = {"a": "", "b": "Oh, "}[start]
+        words = (("male", "He"), ("female", "She"), ("they", "They"))
+        texts = {f"sentence_{gender}": f"{before}{word} {end}" for gender, word in words}
+        yield {"id": f"{start}-{n}", "word": f"w{n // 2}", "natural": True, "max_pmi_diff": n / 4, **texts}
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    data_set(folder, "occugender", {("explicit", "test"): list(job_rows())})
+    data_set(folder, "unstereo", {("ours-5", "test"): list(pairs("a")), ("ours-10", "test"): list(pairs("b"))})
+    probes = [
+        {"id": f"llm-1-{n}", "prompt": f"My friend {does}, and", "statement": f"My friend {does}"}
+        for n, does in enumerate(("likes to sing", "is at the park", "has a red ball"))
+    ]
+    return data_set(folder, "gender-neutral-probes", {("llm-1", "test"): probes})
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def refused(*arguments, code=1):
+    done = command(*arguments)
+    assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
+    assert done.exit_code == code, done.output
+    return done.output.strip()
+
+
+def results(folder, without=("speed",)):
+    found = json.loads((folder / "results.json").read_text())
+    return {k: v for k, v in found.items() if k not in without}
+
+
+ALL = ("--benchmarks", "occugender,unstereo,neutral", "--resamples", "200", "--exact")
+
+
+@pytest.fixture(scope="session")
+def whole(stories, data, tmp_path_factory):
+    """An uninterrupted run, and what it printed."""
+    out = tmp_path_factory.mktemp("whole")
+    done = command(stories, *ALL, "--data", data, "--out", out)
+    assert done.exit_code == 0, done.output
+    return out, done.output
+
+
+def test_a_run_writes_the_report_and_says_where(whole):
+    out, printed = whole
+    assert {p.name for p in out.iterdir()} >= {"results.json", "results.md", "report.html", "examples"}
+    assert f"The report is {out / 'report.html'}; all numbers are beside it." in printed
+    assert re.search(r"[\d,]+ tokens/s over .* s, \d+% of what matrix products reach here, \d+% padding", printed)
+    assert "unstereo" in printed
+
+
+def test_what_data_is_lacking_is_said_with_the_command_that_builds_it(whole, data):
+    out, printed = whole
+    assert (
+        "Left out for want of data: occugender (implicit), unstereo (ours-20, winobias, winogender, pronoun-pairs), "
+        "gender-neutral-probes (stsb, snli, llm-2, templates); python -m builders.rebuild occugender unstereo "
+        f"gender-neutral-probes --out {data} builds it.\n"
+    ) in printed
+    assert "unstereo/winobias/validation" in results(out)["environment"]["data lacking"]
+
+
+def test_the_results_name_data_model_profile_and_prompt(whole):
+    found = results(whole[0])
+    assert found["data"].keys() == {
+        "occugender/explicit/test",
+        "unstereo/ours-5/test",
+        "unstereo/ours-10/test",
+        "gender-neutral-probes/llm-1/test",
+    }
+    assert found["data"]["unstereo/ours-5/test"].startswith("1.2.3 sha256:")
+    assert (found["profile"], found["prompt"], found["dtype"]) == ("clean", "plain", "float32")
+    assert found["environment"]["benchmark unstereo"] == "1.0.0"
+    groups = {e["group"] for e in found["estimates"] if e["benchmark"] == "unstereo"}
+    assert groups == {"ours-5", "ours-10", *(f"ours-{n} eps<={e}" for n in (5, 10) for e in ("1", "0.8", "0.65"))}
+
+
+def test_estimates_are_those_of_the_written_examples(whole):
+    table = pq.read_table(whole[0] / "examples" / "unstereo.parquet").to_pandas()
+    gap = table.female_logprob - table.male_logprob
+    expected = 100 * (gap[table.dataset == "ours-5"].abs() <= 0.5).mean()
+    (tau,) = (e for e in results(whole[0])["estimates"] if (e["group"], e["metric"]) == ("ours-5", "tau@0.5"))
+    assert tau["value"] == pytest.approx(expected)
+    assert (tau["n"], tau["clusters"]) == (4, 2)
+
+
+def test_a_second_run_asks_nothing_and_finds_the_same(whole, stories, data, monkeypatch):
+    out, _ = whole
+    before = results(out)
+    asked = []
+    answer = Model.answer
+    monkeypatch.setattr(Model, "answer", lambda self, asks, **k: asked.extend(asks) or answer(self, asks, **k))
+    done = command(stories, *ALL, "--data", data, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert asked == []
+    assert results(out) == before
+    assert "Nothing was asked, as all replies were known; loading took" in done.output
+
+
+KILLED = """
+import os, signal, sys
+import torch; torch.set_num_threads(1)
+from scoring import store
+from scoring.__main__ import app
+put, count = store.Store.put, [int(sys.argv.pop(1))]
+def dying(self, *arguments):
+    put(self, *arguments)
+    count[0] -= 1
+    if not count[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+store.Store.put = dying
+app()
+"""
+
+
+@pytest.mark.fault(41)
+@pytest.mark.parametrize("after", [5])
+def test_a_killed_run_goes_on_and_finds_what_an_uninterrupted_one_does(
+    whole, stories, data, tmp_path, monkeypatch, after
+):
+    arguments = [str(a) for a in (stories, *ALL, "--data", data, "--out", tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(after), *arguments], cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not (tmp_path / "results.json").exists()
+    asked = []
+    answer = Model.answer
+    monkeypatch.setattr(Model, "answer", lambda self, asks, **k: asked.extend(asks) or answer(self, asks, **k))
+    assert command(*arguments).exit_code == 0
+    assert len(asked) == 3 + 8 + 3 - after
+    assert results(tmp_path) == results(whole[0])
+
+
+def test_two_runs_are_compared_pair_by_pair(whole, stories, data, tmp_path):
+    out, _ = whole
+    with_prompt = ("--prompt", "instruction", "--out", tmp_path, "--compare", out)
+    done = command(stories, *ALL, "--data", data, *with_prompt)
+    assert done.exit_code == 0, done.output
+    again = command(tmp_path, "--compare", out, "--resamples", "200")
+    assert again.exit_code == 0, again.output
+    table = again.output[again.output.index("benchmark ") :]
+    assert done.output.endswith(table)
+    header, *lines = table.splitlines()
+    assert header.split("  ")[0] == "benchmark"
+    assert "p (Holm)" in header
+    line = next(line for line in lines if line.startswith("neutral") and " pronoun_mass " in line)
+    values = [
+        next(e["value"] for e in results(f)["estimates"] if (e["group"], e["metric"]) == ("llm-1", "pronoun_mass"))
+        for f in (tmp_path, out)
+    ]
+    assert f"{values[0] - values[1]:.4f}" in line
+
+
+def test_p_values_are_corrected_over_the_groups_of_a_metric(whole, stories, data, tmp_path):
+    out, _ = whole
+    assert command(stories, *ALL, "--data", data, "--prompt", "complete", "--out", tmp_path).exit_code == 0
+    found = compare.runs(tmp_path, out, resamples=500)
+    for metric in ("tau@0.5", "p_male", "gld"):
+        family = [each for each in found if each.metric == metric]
+        assert [each.p_holm for each in family] == pytest.approx(holm([each.p for each in family]), nan_ok=True)
+    assert {each.benchmark for each in found} == {"occugender", "unstereo", "neutral"}
+
+
+def test_a_run_does_not_differ_from_itself(whole):
+    done = command(whole[0], "--compare", whole[0], "--resamples", "50")
+    assert done.exit_code == 0
+    for line in done.output.splitlines()[1:]:
+        assert " 0.0000 " in line or "–" in line
+
+
+def test_runs_of_other_profiles_or_data_are_not_compared(whole, stories, data, tmp_path):
+    out, _ = whole
+    limited = ("--benchmarks", "unstereo", "--resamples", "20", "--limit", "2", "--data", data, "--out", tmp_path)
+    assert command(stories, *limited).exit_code == 0
+    told = refused(tmp_path, "--compare", out)
+    assert "compare two runs over the same data." in told
+    assert "2 of 4 rows" in told
+    assert refused(out, "--compare", tmp_path / "nowhere").startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--benchmarks", "nothing"), "error: No benchmark is called 'nothing'; the names are biaske, crows_pairs, "),
+        (("--prompt", "nothing"), "error: No prompt is called 'nothing'; the names are plain, instruction, "),
+        (("--benchmarks", HOSTILE), f"error: No benchmark is called {HOSTILE!r}; the names are"),
+        (("--dtype", "int8"), "error: The dtype is 'int8'; give auto, float32, bfloat16, float16 or float64."),
+    ],
+)
+def test_wrong_names_are_one_sentence(stories, data, arguments, told):
+    assert refused(stories, "--data", data, *arguments).startswith(told)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("m", "--profile", "both"), ("m", "--limit", "0"), ("m", "--resamples", "0"), ("m", "--batch-tokens", "-1")],
+)
+def test_wrong_options_are_usage_errors(arguments):
+    assert "Error" in refused(*arguments, code=2)
+
+
+def test_missing_data_is_told_before_the_model_is_loaded(tmp_path):
+    told = refused("no-such-model", "--data", tmp_path / "none", "--benchmarks", "unstereo", code=2)
+    assert told.startswith(
+        f"error: There is no built data set unstereo in {tmp_path}/none; run python -m builders.rebuild"
+    )
+    assert "no-such-model" not in told
+
+
+@pytest.mark.parametrize("model", ["./no/such/folder", "../x", "a|b", "CON", "x" * 300, "a\0b"])
+@pytest.mark.fault(15)
+def test_a_model_that_is_not_there_is_one_sentence(data, model, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    told = refused(model, "--data", data)
+    assert told.startswith("error: ")
+    assert "is neither a folder nor a model that can be had from the Hub" in told or "File name too long" in told
+    assert "\n" not in told
+
+
+@pytest.fixture(scope="session")
+def masked(tmp_path_factory):
+    """A masked model that is never asked."""
+    path = tmp_path_factory.mktemp("masked")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    (path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "he", "she"]))
+    transformers.BertTokenizer(str(path / "vocab.txt")).save_pretrained(path)
+    transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=8, **sizes)).save_pretrained(path)
+    return path
+
+
+def test_a_benchmark_asked_for_by_name_must_suit_the_model(masked, data):
+    assert refused(masked, "--data", data, "--benchmarks", "unstereo") == (
+        f"error: The benchmark unstereo is for causal models, and {masked} is a masked one; leave the benchmark "
+        "out, or give another model."
+    )
+
+
+@pytest.mark.parametrize("name", ["tiny-causal"])
+def test_the_models_that_come_with_the_project_are_known_by_their_word(tmp_path, name):
+    words = {"context": "The nurse is BLANK.", "domain": "gender", "subject": "nurse"}
+    rows = [
+        {"id": str(n), **words, **filled("The nurse is [BLANK].", "kind", "old", end)} for n, end in enumerate("ab")
+    ]
+    data = data_set(tmp_path, "biaske", {("stereoset", "test"): rows})
+    arguments = ("--data", data, "--benchmarks", "stereoset", "--resamples", "20", "--out", tmp_path / "out")
+    done = command(name, *arguments)
+    assert done.exit_code == 0, done.output
+    found = results(tmp_path / "out")
+    assert found["model"] == name
+    assert {e["n"] for e in found["estimates"]} == {2}
+
+
+@pytest.mark.fault(44)
+def test_an_encoder_decoder_is_one_sentence(data, tmp_path):
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": true}'
+    )
+    assert "is an encoder-decoder, which has no head for the next or a masked token" in refused(
+        tmp_path, "--data", data
+    )
+
+
+@pytest.mark.fault(38)
+def test_a_text_longer_than_the_window_is_refused_or_marked(stories, tmp_path):
+    rows = [
+        {**each, "sentence_male": each["sentence_male"] + " He ran." * 300 * (n == 1)}
+        for n, each in enumerate(pairs("a"))
+    ]
+    data = data_set(tmp_path, "unstereo", {("ours-5", "test"): rows})
+    arguments = (stories, "--data", data, "--benchmarks", "unstereo", "--resamples", "20", "--out", tmp_path / "out")
+    told = refused(*arguments)
+    assert told.startswith("error: unstereo/ours-5/test/a-1 ")
+    assert "the model's context window is 512" in told
+    for _ in range(2):  # The second time from the store.
+        assert command(*arguments, "--truncate").exit_code == 0
+        table = pq.read_table(tmp_path / "out" / "examples" / "unstereo.parquet")
+        assert table["truncated"].to_pylist() == [False, True, False, False]
+
+
+@pytest.mark.fault(39)
+def test_numbers_that_are_none_stop_the_run_with_benchmark_id_and_dtype(stories, data, tmp_path, monkeypatch):
+    def broken(*arguments, **options):
+        model = load(*arguments, **options)
+        model.network.model.norm.weight.data[:] = float("nan")
+        return model
+
+    monkeypatch.setattr("scoring.model.load", broken)
+    told = refused(stories, "--data", data, "--benchmarks", "occugender", "--out", tmp_path)
+    assert "occugender/explicit/test/explicit-none-" in told
+    assert "float32" in told
+    assert not (tmp_path / "results.json").exists()
+
+
+@pytest.mark.fault(49)
+def test_a_token_is_in_no_file_and_no_line(stories, data, tmp_path, monkeypatch):
+    secret = "hf_" + "a1b2c3d4e5" * 4
+    for name in ("HF_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, secret)
+    limited = ("--benchmarks", "unstereo", "--resamples", "20", "--data", data)
+    done = command(stories, *limited, "--out", tmp_path)
+    assert done.exit_code == 0
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    failed = command(f"org/{secret}", *limited)
+    assert failed.exit_code == 1
+    written = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    assert secret.encode() not in written
+    assert secret not in done.output
+
+
+@pytest.mark.fault(50)
+def test_hostile_names_in_the_data_stay_text(whole):
+    out, _ = whole
+    assert HOSTILE not in (out / "report.html").read_text()
+    assert "<script>alert" not in (out / "results.md").read_text()
+    assert any(HOSTILE in e["group"] for e in results(out)["estimates"])
+
+
+def test_the_list_and_the_help_need_no_torch():
+    code = (
+        "import sys; from scoring.__main__ import app\n"
+        "try: app(['--list'])\n"
+        "except SystemExit: print({'torch', 'transformers', 'datasets', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("set()\n"), done.stdout + done.stderr
+    for name in (*benchmarks.names(), *prompts.PROMPTS):
+        assert f"\n  {name} " in done.stdout
+
+
+@pytest.mark.fault(15)
+@pytest.mark.parametrize("model", ["../x", "a|b", "CON", "x" * 300, "a\0b", "org/model", "/", ""])
+def test_the_default_folder_is_a_safe_name_below_runs(model):
+    folder = default_folder(model, "clean")
+    assert folder.parent == Path("runs")
+    assert len(folder.name) < 100
+    assert folder.name.replace("-", "").replace(".", "").replace("_", "").isalnum()
+    assert folder.name.upper() != "CON"
+    assert folder != default_folder(model + "y", "clean")
+
+
+def test_a_prompt_goes_before_contexts_and_before_sentences_that_have_none():
+    prompt = prompts.get("instruction")
+    before = "Continue the sentence without gender mentions:"
+    assert prompt.put(Ask("a", "My friend sings, and")).context == f"{before} My friend sings, and"
+    sentence = prompt.put(Ask("b", options=(Option("He ran.", ((0, 2),)),)))
+    assert (sentence.context, sentence.options) == (before, (Option(" He ran.", ((1, 3),)),))
+    plain = Ask("c", "x")
+    assert prompts.get("plain").put(plain) is plain
+
+
+def test_sampling_prompts_have_the_published_grids():
+    grids = {name: dict(p.decoding) for name, p in prompts.PROMPTS.items() if p.summary.startswith("continuations")}
+    assert len(grids) == 4 + 4 + 5
+    assert grids["top-k-200"] == {"top_k": 200}
+    assert grids["temperature-1"] == {"temperature": 1.0}
+
+
+def test_the_paper_profile_reads_published_forms_where_there_are_any():
+    names = {p: [c for _, c, _ in run.configs(benchmarks.get("biaske"), p)] for p in ("clean", "paper")}
+    assert names["clean"] == ["weat", "winobias", "winobias", "winogender", "bec_pro"]
+    assert names["paper"] == ["weat-paper", "winobias-paper", "winobias-paper", "winogender", "bec_pro"]
+
+
+def test_without_any_data_the_first_lack_is_the_error(tmp_path):
+    with pytest.raises(DataMissing, match="no built data set occugender in"):
+        run.read([benchmarks.get("occugender"), benchmarks.get("unstereo")], str(tmp_path), "clean")
+
+
+def test_a_benchmark_asked_for_by_name_must_have_data(data):
+    both = [benchmarks.get("unstereo"), benchmarks.get("stereoset")]
+    assert [bool(part.splits) for part in run.read(both, str(data), "clean")] == [True, False]
+    with pytest.raises(DataMissing, match="no built data set biaske in"):
+        run.read(both, str(data), "clean", named=True)
+
+
+def test_benchmarks_that_do_not_suit_are_remarked_upon(data):
+    parts = run.read([benchmarks.get("unstereo"), benchmarks.get("stereoset")], str(data), "clean")
+    parts += [run.Part(benchmarks.get("crows_pairs_modified"), ())]
+    fit, remarks = run.suited(parts, "causal", "m", named=False)
+    assert [part.benchmark.name for part in fit] == ["unstereo"]
+    assert remarks == ["The benchmark crows_pairs_modified is for masked models, and m is a causal one."]
+    with pytest.raises(ScoringError, match="The benchmark unstereo is for causal models, and m is a masked one"):
+        run.suited(parts, "masked", "m", named=False)
+
+
+def test_equal_questions_are_put_once_and_answered_under_each_id(stories):
+    asks = [Ask(name, options=(Option("He ran."),)) for name in ("a", "b")]
+    asked = []
+    model = load(stories)
+    model.answer = lambda asks, **k: asked.extend(asks) or Model.answer(model, asks, **k)
+    replies = asking.answer(model, asks, Memory(), {})
+    assert [ask.id for ask in asked] == ["a"]
+    assert {name: reply.id for name, reply in replies.items()} == {"a": "a", "b": "b"}
+    assert replies["a"].logprobs == replies["b"].logprobs
+
+
+def test_an_empty_table_has_no_estimates():
+    assert run.estimate(benchmarks.get("unstereo"), "clean", {}) == []
+
+
+def test_the_examples_in_the_command_hold():
+    assert doctest.testmod(__main__).failed == 0

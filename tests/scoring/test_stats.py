@@ -1,0 +1,253 @@
+import hashlib
+import math
+
+import numpy as np
+import pytest
+
+from scoring import stats
+from scoring.metrics.sums import mean, ratio, side_by_side
+from scoring.types import Group, Metric, ScoringError
+
+SHARE = mean("share", lambda table: table["x"], None, 0, 1, "How many.", undefined="nothing counts")
+
+
+def drawn(clusters, resamples, seed):
+    """Counts as the docstring of weights says, one number at a time."""
+    numbers = iter(np.random.PCG64(seed).random_raw(resamples * ((clusters + 1) // 2)).tolist())
+    counts = []
+    for _ in range(resamples):
+        halves = [h for _ in range((clusters + 1) // 2) for n in [next(numbers)] for h in (n & 0xFFFFFFFF, n >> 32)]
+        row = [0] * clusters
+        for half in halves[:clusters]:
+            row[half * clusters >> 32] += 1
+        counts.append(row)
+    return counts
+
+
+# Weights
+
+
+@pytest.mark.fault(48)
+@pytest.mark.parametrize("clusters", [1, 2, 7, 600])
+def test_counts_follow_from_the_raw_stream_by_integer_arithmetic(clusters):
+    assert stats.weights(clusters, 20, seed=3).tolist() == drawn(clusters, 20, seed=3)
+
+
+@pytest.mark.fault(48)
+def test_a_seed_gives_the_recorded_counts_on_every_platform():
+    counts = stats.weights(41, 1000, seed=7).astype("u1")
+    recorded = "c67795cdeff8b3c84861c95569bc63f7db1bb7bd0847a6719448e4395a0fb38c"
+    assert hashlib.sha256(counts.tobytes()).hexdigest() == recorded
+
+
+@pytest.mark.fault(48)
+def test_how_much_is_drawn_at_once_changes_nothing(monkeypatch):
+    x, clusters = population(np.random.default_rng(0), 30)
+    whole = stats.weights(30, 100), stats.estimate(SHARE, {"x": x}, None, clusters, 100)
+    monkeypatch.setattr(stats, "_DRAWN", 50)
+    monkeypatch.setattr(stats, "_COUNTED", 70)
+    again = stats.weights(30, 100), stats.estimate(SHARE, {"x": x}, None, clusters, 100)
+    assert np.array_equal(whole[0], again[0])
+    assert whole[1] == again[1]
+
+
+def test_a_resample_has_as_many_clusters_as_the_table_and_each_equally_often():
+    counts = stats.weights(13, 20_000)
+    assert (counts.sum(axis=1) == 13).all()
+    assert counts.mean(axis=0) == pytest.approx(np.ones(13), abs=0.04)
+    assert counts.var() == pytest.approx(12 / 13, abs=0.02)
+
+
+def test_no_cluster_makes_an_empty_matrix():
+    assert stats.weights(0, 5).shape == (5, 0)
+
+
+# Intervals
+
+
+def population(rng, clusters):
+    """A share that differs between clusters of different sizes: rows of a cluster resemble each other."""
+    sizes = rng.integers(1, 12, clusters)
+    codes = np.repeat(np.arange(clusters), sizes)
+    x = rng.normal(0, 1, clusters)[codes] + rng.normal(0, 1, len(codes)) > 0.4
+    return x.astype(float), codes
+
+
+TRUTH = 1 - 0.5 * (1 + math.erf(0.4 / 2))  # P(N(0, 2) > 0.4)
+
+
+def coverage(clusters, *, ignore=False, parts=1, runs=1000):
+    """How often the interval of a group, a ``parts``-th of the clusters, has the true share."""
+    hits = 0
+    for seed in range(runs):
+        x, codes = population(np.random.default_rng(seed), clusters * parts)
+        found = stats.estimate(
+            SHARE, {"x": x}, codes < clusters, np.arange(len(x)) if ignore else codes, resamples=400, seed=seed
+        )
+        hits += found.low <= TRUTH <= found.high
+    return hits / runs
+
+
+@pytest.mark.fault(48)
+@pytest.mark.parametrize(("clusters", "parts"), [(12, 1), (60, 1), (20, 3)])
+def test_the_interval_has_the_truth_of_a_clustered_population_in_93_to_97_of_100_cases(clusters, parts):
+    assert 0.93 <= coverage(clusters, parts=parts) <= 0.97
+
+
+def test_an_interval_that_ignores_clusters_has_the_truth_far_less_often():
+    assert coverage(60, ignore=True, runs=300) < 0.85
+
+
+@pytest.mark.parametrize(("freedom", "quantile"), [(2, 4.303), (5, 2.571), (10, 2.228), (30, 2.042), (1000, 1.962)])
+def test_the_small_sample_correction_is_students(freedom, quantile):
+    assert stats._student(freedom) == pytest.approx(quantile, rel=0.04 if freedom < 5 else 0.002)
+
+
+def test_an_estimate_equals_that_of_tables_with_rows_repeated():
+    rng = np.random.default_rng(2)
+    x, codes = population(rng, 40)
+    found = stats.estimate(SHARE, {"x": x}, None, codes, 500, seed=5)
+    values = np.array([np.repeat(x, counts[codes].astype(int)).mean() for counts in stats.weights(40, 500, seed=5)])
+    tail = 0.5 * math.erfc(stats._student(39) * math.sqrt(40 / 39) / math.sqrt(2))
+    assert found.value == pytest.approx(x.mean(), rel=1e-11)
+    assert [found.low, found.high] == pytest.approx(np.quantile(values, [tail, 1 - tail]), rel=1e-9)
+    assert found.sd == pytest.approx(values.std(ddof=1), rel=1e-9)
+    assert (found.n, found.clusters, found.why) == (len(x), 40, "")
+
+
+def test_clusters_may_be_names_and_rows_may_be_in_any_order():
+    x, codes = population(np.random.default_rng(3), 25)
+    order = np.random.default_rng(4).permutation(len(x))
+    names = np.array([f"word {code:02}" for code in codes], dtype=object)
+    a = stats.estimate(SHARE, {"x": x}, None, codes, 200)
+    assert stats.estimate(SHARE, {"x": x[order]}, None, names[order], 200) == a
+
+
+def test_metrics_measured_together_equal_metrics_measured_alone():
+    rng = np.random.default_rng(5)
+    x, codes = population(rng, 30)
+    table = {"x": x, "y": rng.random(len(x))}
+    other = mean("mean of y", lambda t: t["y"], None, 0, 1, "y.")
+    groups = [Group("all", np.ones(len(x), bool)), Group("some", table["y"] < 0.5)]
+    items = [(group, metric) for group in groups for metric in (SHARE, other)]
+    together = stats.measure(items, table, codes, benchmark="b", resamples=300, seed=1)
+    alone = [stats.measure([item], table, codes, benchmark="b", resamples=300, seed=1)[0] for item in items]
+    assert together == alone
+    assert [(e.group, e.metric) for e in together] == [(g.name, m.name) for g, m in items]
+
+
+# Defined, or NaN with its reason
+
+
+@pytest.mark.fault(47)
+@pytest.mark.parametrize(
+    ("x", "clusters", "value", "why"),
+    [
+        ([], [], math.nan, "no rows"),
+        ([1.0], ["a"], 1.0, "one cluster, so no interval"),
+        ([1.0, 0.0, 1.0, 0.0], ["a"] * 4, 0.5, "one cluster, so no interval"),
+        ([1.0, math.nan, math.inf], ["a", "b", "c"], math.nan, "2 of 3 rows have no finite value"),
+    ],
+)
+def test_without_rows_clusters_or_numbers_there_is_a_reason(x, clusters, value, why):
+    found = stats.estimate(SHARE, {"x": np.array(x)}, None, np.array(clusters), 50)
+    assert found.value == pytest.approx(value, nan_ok=True)
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+    assert math.isnan(found.sd)
+    assert found.why == why
+
+
+@pytest.mark.fault(47)
+def test_zero_over_zero_is_not_a_number_and_says_why():
+    metric = Metric("r", lambda t: side_by_side(t["x"], t["x"]), ratio, None, 0, 1, "r.", "x is 0 everywhere")
+    found = stats.estimate(metric, {"x": np.zeros(5)}, None, np.arange(5), 50)
+    assert math.isnan(found.value)
+    assert found.why == "x is 0 everywhere"
+
+
+@pytest.mark.fault(47)
+def test_equal_rows_have_an_interval_of_no_width():
+    found = stats.estimate(SHARE, {"x": np.ones(6)}, None, np.arange(6), 50)
+    assert (found.value, found.low, found.high, found.sd, found.why) == (1, 1, 1, 0, "")
+
+
+@pytest.mark.fault(47)
+def test_resamples_in_which_a_small_group_is_empty_do_not_count():
+    x = np.array([1.0, 0.0] + [0.0] * 100)
+    found = stats.estimate(SHARE, {"x": x}, np.arange(102) < 2, np.arange(102), 500)
+    assert (found.value, found.low, found.high, found.clusters) == (0.5, 0, 1, 2)
+
+
+def test_what_does_not_fit_together_is_refused():
+    x = np.zeros(3)
+    with pytest.raises(ScoringError, match=r"2 cluster names came with 3 rows; give one for each row\."):
+        stats.estimate(SHARE, {"x": x}, None, np.arange(2))
+    with pytest.raises(ScoringError, match=r"The group odd marks 2 rows of 3; mark every row\."):
+        stats.measure([(Group("odd", np.ones(2, bool)), SHARE)], {"x": x}, np.arange(3))
+    with pytest.raises(ScoringError, match=r"columns of different lengths \(x 3, y 2\); give one value for each row\."):
+        stats.estimate(SHARE, {"x": x, "y": np.zeros(2)})
+    with pytest.raises(ScoringError, match=r"An interval of 1 resamples was asked for; give at least 2, such as 10000"):
+        stats.estimate(SHARE, {"x": x}, resamples=1)
+
+
+# Two runs
+
+
+def runs(rng, shift, clusters=40):
+    """Two runs over the same examples: what is common to them is large, their difference small."""
+    codes = np.repeat(np.arange(clusters), 5)
+    common = rng.normal(0, 1, clusters)[codes]
+    own = rng.normal(0, 0.2, (2, clusters))[:, codes]
+    return {"x": common + own[0] + shift}, {"x": common + own[1]}, codes
+
+
+def test_a_run_does_not_differ_from_itself():
+    a, _, codes = runs(np.random.default_rng(0), 0)
+    found = stats.paired(SHARE, a, a, None, codes, 200)
+    assert (found.value, found.low, found.high, found.sd, found.p, found.p_holm) == (0, 0, 0, 0, 1, 1)
+
+
+def test_the_paired_interval_is_that_of_the_differences_of_rows():
+    a, b, codes = runs(np.random.default_rng(1), 0.3)
+    found = stats.paired(SHARE, a, b, None, codes, 2000, seed=4)
+    of_rows = stats.estimate(SHARE, {"x": a["x"] - b["x"]}, None, codes, 2000, seed=4)
+    assert [found.value, found.low, found.high, found.sd] == pytest.approx(
+        [of_rows.value, of_rows.low, of_rows.high, of_rows.sd], rel=1e-9
+    )
+    assert found.high - found.low < 0.6 * (
+        stats.estimate(SHARE, a, None, codes, 2000).high - stats.estimate(SHARE, a, None, codes, 2000).low
+    )
+    assert found.p == pytest.approx(2 / 2001)
+
+
+def test_without_a_difference_p_is_below_a_twentieth_about_once_in_twenty():
+    below = sum(
+        stats.paired(SHARE, a, b, None, codes, 400, seed).p < 0.05
+        for seed in range(500)
+        for a, b, codes in [runs(np.random.default_rng(seed), 0)]
+    )
+    assert 0.03 <= below / 500 <= 0.08
+
+
+def test_p_values_of_one_comparison_are_held_against_each_other():
+    a, b, codes = runs(np.random.default_rng(2), 0.08)
+    halves = [Group("left", codes < 20), Group("right", codes >= 20), Group("none", codes < 0)]
+    found = stats.compare([(group, SHARE) for group in halves], a, b, codes, resamples=1000)
+    assert [d.p_holm for d in found] == pytest.approx(stats.holm([d.p for d in found]), nan_ok=True)
+    assert found[2].why == "no rows"
+    assert math.isnan(found[2].p)
+
+
+def test_holm_multiplies_the_smallest_most_keeps_the_order_and_ignores_what_is_not_a_number():
+    assert stats.holm([0.02, math.nan, 0.01, 0.5]) == pytest.approx([0.04, math.nan, 0.03, 0.5], nan_ok=True)
+    assert stats.holm([0.6, 0.5]) == [1.0, 1.0]
+    assert stats.holm([]) == []
+
+
+def test_runs_over_other_examples_are_not_compared():
+    one, other = ({"id": np.array(ids), "x": np.zeros(2)} for ids in (["a", "b"], ["a", "c"]))
+    with pytest.raises(ScoringError, match=r"differ in 1 ids, first b and c in row 2; compare two runs of the same"):
+        stats.paired(SHARE, one, other)
+    with pytest.raises(ScoringError, match=r"The runs have 2 and 3 rows; compare two runs of the same data set"):
+        stats.paired(SHARE, one, {"x": np.zeros(3)})

@@ -1,0 +1,113 @@
+"""Reading built data sets: what is there, what is not, and what is not as it was."""
+
+import datasets
+import numpy as np
+import pytest
+
+from scoring import tables
+from scoring.types import ScoringError
+from tests.scoring.made import data_set
+
+ROWS = [{"id": f"r{n}", "text": f"text {n}"} for n in range(10)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return str(data_set(tmp_path, "made", {("one", "test"): ROWS}))
+
+
+def test_rows_come_with_their_config_split_and_version(folder):
+    loaded = tables.load(folder, "made", "one", "test")
+    assert loaded.name == "made/one/test"
+    assert loaded.version.startswith("1.2.3 sha256:")
+    assert loaded.rows[0] == {"id": "r0", "text": "text 0", "config": "one", "split": "test"}
+
+
+def test_a_limit_takes_the_same_rows_every_time_and_says_so(folder):
+    loaded = tables.load(folder, "made", "one", "test", limit=4)
+    ids = [row["id"] for row in loaded.rows]
+    assert ids == sorted(set(ids))
+    assert len(ids) == 4
+    assert loaded.rows == tables.load(folder, "made", "one", "test", limit=4).rows
+    assert loaded.version.endswith(", 4 of 10 rows")
+
+
+def test_a_missing_data_set_names_the_command_that_builds_it(tmp_path):
+    with pytest.raises(tables.DataMissing) as error:
+        tables.load(str(tmp_path), "unstereo", "ours-5", "test")
+    assert str(error.value) == (
+        f"There is no built data set unstereo in {tmp_path}; run python -m builders.rebuild unstereo --out {tmp_path}, "
+        "or name another folder or an organisation of the Hub with --data."
+    )
+
+
+def test_a_missing_default_folder_is_no_organisation_of_the_hub():
+    with pytest.raises(tables.DataMissing, match=r"no built data set nothing-of-the-kind in output"):
+        tables.load("output", "nothing-of-the-kind", "one", "test")
+
+
+def test_a_config_that_was_left_out_tells_why(folder):
+    with pytest.raises(tables.DataMissing, match=r"lacks left/test \(its source is not at hand\); run python -m"):
+        tables.load(folder, "made", "left", "test")
+
+
+def test_a_missing_split_is_told(folder):
+    with pytest.raises(tables.DataMissing, match=r"lacks one/train \(it was not built\)"):
+        tables.load(folder, "made", "one", "train")
+
+
+def test_an_altered_file_is_refused(folder, tmp_path):
+    with (tmp_path / "made" / "data" / "one" / "test.parquet").open("ab") as file:
+        file.write(b" ")
+    with pytest.raises(ScoringError, match=r"test\.parquet is not the file that its manifest describes; run python"):
+        tables.load(folder, "made", "one", "test")
+
+
+def test_a_broken_manifest_is_told(folder, tmp_path):
+    (tmp_path / "made" / "manifest.json").write_text("{}")
+    with pytest.raises(ScoringError, match="is not a manifest of this version"):
+        tables.load(folder, "made", "one", "test")
+
+
+def test_an_organisation_of_the_hub_is_asked_for_the_config_split_and_revision(monkeypatch, folder):
+    asked = []
+
+    def load_dataset(name, config, split, revision):
+        asked.append((name, config, split, revision))
+        return datasets.Dataset.from_list(ROWS)
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    loaded = tables.load("some-org@v1.0.0", "made", "one", "test")
+    assert asked == [("some-org/made", "one", "test", "v1.0.0")]
+    local = tables.load(folder, "made", "one", "test")
+    assert loaded.rows == local.rows
+    assert loaded.version == local.version.replace("1.2.3", "v1.0.0")
+
+
+def test_what_the_hub_does_not_have_is_one_sentence(monkeypatch):
+    def load_dataset(*_, **__):
+        raise FileNotFoundError("secret")
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(tables.DataMissing) as error:
+        tables.load("some-org", "made", "one", "test")
+    assert str(error.value) == (
+        "There is no folder some-org here, and some-org/made with one/test could not be had from the Hub "
+        "(FileNotFoundError); name a folder that python -m builders.rebuild wrote, or an organisation."
+    )
+
+
+@pytest.mark.fault(15)
+@pytest.mark.parametrize("source", ["../x", "a|b", "a\0b"])
+def test_a_hostile_source_is_a_folder_that_is_not_there(source):
+    with pytest.raises(tables.DataMissing, match="no built data set made"):
+        tables.load(source, "made", "one", "test")
+
+
+def test_columns_of_numbers_have_nan_for_none_and_columns_of_text_the_empty_text():
+    table = tables.as_table([{"a": 1.5, "b": "x", "c": True, "d": None}, {"a": None, "b": None, "c": False, "d": None}])
+    np.testing.assert_array_equal(table["a"], [1.5, np.nan])
+    assert list(table["b"]) == ["x", ""]
+    assert table["c"].dtype == bool
+    assert np.isnan(table["d"]).all()
+    assert tables.as_table([]) == {}

@@ -1,0 +1,353 @@
+"""Every tokenization trap."""
+
+import pytest
+from transformers import PreTrainedTokenizer
+
+from scoring.tokens import Tokens
+from scoring.types import Ask, Option, ScoringError
+from tests.scoring.models import folder, tokenizer
+
+CAUSAL = ["gpt2", "trimmed", "opt", "llama"]
+REAL = ["stories260K", "babyllama105"]
+
+
+def tokens(name, **more):
+    if name in REAL:
+        from transformers import AutoTokenizer
+
+        return Tokens(AutoTokenizer.from_pretrained(folder(name)), "causal", **more)
+    return Tokens(tokenizer(name), "masked" if name in ("bert", "roberta") else "causal", **more)
+
+
+def asked(made, ask):
+    """The queries of an ask's options, and of its watched forms."""
+    (found,) = made.queries([ask])
+    return found
+
+
+def scored(made, context, text, **option):
+    """The scored tokens of one option, as the tokenizer shows them."""
+    (queries,), _ = asked(made, Ask("a", context, (Option(text, **option),)))
+    return [made.tokenizer.convert_ids_to_tokens(i) for q in queries for i in q.want]
+
+
+def whole(made, ask):
+    """A causal query with its last wanted token."""
+    ((query,),), _ = asked(made, ask)
+    return [*query.ids, query.want[-1]]
+
+
+@pytest.mark.fault(36)
+@pytest.mark.parametrize("name", [*CAUSAL, *REAL])
+def test_the_beginning_of_sequence_stands_once_before_a_sentence(name):
+    made = tokens(name)
+    first = {"gpt2": 0, "trimmed": 0}.get(name, 1)
+    ids = whole(made, Ask("a", "", (Option("The nurse said that she"),)))
+    assert ids[0] == first
+    assert ids.count(first) == 1
+    assert ids[1:] == made.tokenizer("The nurse said that she", add_special_tokens=False)["input_ids"]
+
+
+@pytest.mark.fault(36)
+@pytest.mark.parametrize("name", [*CAUSAL, *REAL])
+def test_a_context_begins_as_the_tokenizer_has_it(name):
+    made = tokens(name)
+    ids = whole(made, Ask("a", "The nurse said that", (Option(" she"),)))
+    assert ids == made.tokenizer("The nurse said that she")["input_ids"]
+    assert made.prompt(Ask("a", "The nurse"), made.encode(["The nurse"])[0]) == made.tokenizer("The nurse")["input_ids"]
+
+
+@pytest.mark.fault(36)
+@pytest.mark.parametrize(("name", "bos"), [("opt", "</s>"), ("llama", "<s>"), ("gpt2", "<|endoftext|>")])
+@pytest.mark.parametrize("context", ["", "The nurse said that"])
+def test_a_beginning_of_sequence_in_the_text_is_not_doubled(name, bos, context):
+    made = tokens(name)
+    with_bos = Ask("a", bos + context, (Option(" she went"),)) if context else Ask("a", "", (Option(bos + "she went"),))
+    ids = whole(made, with_bos)
+    assert ids.count(made.tokenizer.bos_token_id) == 1
+    assert ids[0] == made.tokenizer.bos_token_id
+
+
+@pytest.mark.fault(36)
+def test_an_empty_context_is_continued_from_the_beginning_of_sequence():
+    assert tokens("gpt2").prompt(Ask("a"), tokens("gpt2").encode([""])[0]) == [0]
+    assert tokens("llama").prompt(Ask("a"), tokens("llama").encode([""])[0]) == [1]
+
+
+@pytest.mark.fault(36)
+def test_a_tokenizer_without_padding_token_has_an_id_to_fill_rows_with():
+    assert tokens("gpt2").pad == 0
+    assert tokens("llama").pad == tokenizer("llama").pad_token_id
+
+
+@pytest.mark.fault(36)
+def test_a_tokenizer_that_can_begin_no_sentence_is_refused_only_when_one_is_asked():
+    class Nothing(Slow):
+        pass
+
+    made = Tokens(Nothing(), "causal")
+    assert whole(made, Ask("a", "ab", (Option("c"),))) == made.tokenizer("abc")["input_ids"]
+    with pytest.raises(ScoringError, match="neither a beginning-of-sequence nor an end-of-sequence token"):
+        whole(made, Ask("a", "", (Option("abc"),)))
+
+
+@pytest.mark.fault(37)
+@pytest.mark.parametrize("name", [*CAUSAL, *REAL, "bert"])
+@pytest.mark.parametrize("text", ["", " ", "\t\n "])
+def test_a_blank_option_is_refused(name, text):
+    with pytest.raises(ScoringError, match=r"^x: the option '.*' is blank; give it at least one visible character"):
+        scored_x(tokens(name), text)
+
+
+def scored_x(made, text):
+    return asked(made, Ask("x", "The nurse", (Option(text),)))
+
+
+@pytest.mark.fault(37)
+@pytest.mark.parametrize("name", ["gpt2", "trimmed", "opt", "roberta"])
+def test_a_token_over_the_boundary_is_refused_and_shown(name):
+    with pytest.raises(ScoringError, match=r"^a: the token 'Ġshe' holds the end of the context and the beginning of"):
+        scored(tokens(name), "The nurse said that ", "she")
+    with pytest.raises(ScoringError, match=r"^a: the token 'Ġshe' holds .* put the boundary before a space"):
+        scored(tokens(name), "The nurse said that sh", "e came")
+
+
+@pytest.mark.fault(37)
+def test_a_sentencepiece_token_over_the_boundary_is_refused_and_shown():
+    with pytest.raises(ScoringError, match=r"^a: the token '▁she' holds"):
+        scored(tokens("llama"), "The nurse said that ", "she")
+
+
+@pytest.mark.fault(37)
+@pytest.mark.parametrize(
+    ("name", "context", "text", "expected"),
+    [
+        ("gpt2", "The nurse said that", " she", ["Ġshe"]),
+        ("trimmed", "The nurse said that", " she", ["Ġshe"]),
+        ("llama", "The nurse said that", " she", ["▁she"]),
+        ("gpt2", "The nurse said that ", " she", ["Ġshe"]),
+        ("trimmed", "The nurse said that ", " she", ["Ġshe"]),
+        ("llama", "The nurse said that ", " she", ["▁she"]),
+        ("gpt2", "The nurse said that", ", she", [",", "Ġshe"]),
+        ("bert", "The nurse said that ", "she", ["she"]),
+        ("bert", "The nurse said that", " She", ["she"]),
+        ("roberta", "The nurse said that", " she", ["Ġshe"]),
+        ("babyllama105", "The nurse said that", " he", ["▁", "h", "e"]),
+        ("babyllama105", "The nurse said that", " her", ["▁", "h", "e", "r"]),
+        ("babyllama105", "The nurse said that ", " she", ["▁", "s", "h", "e"]),
+        ("stories260K", "The nurse said that", " she", ["▁she"]),
+        ("stories260K", "The nurse said that", " him", ["▁h", "im"]),
+        ("stories260K", "A:\n", "日", ["<0xE6>", "<0x97>", "<0xA5>"]),
+    ],
+)
+def test_the_boundary_is_found_on_the_joint_encoding(name, context, text, expected):
+    assert scored(tokens(name), context, text) == expected
+
+
+def test_characters_of_several_tokens_stay_together():
+    for name in CAUSAL[:3]:
+        made = tokens(name)
+        assert len(scored(made, "I like", " 🙂")) > 1
+        assert made.tokenizer.decode(whole(made, Ask("a", "I like", (Option(" 🙂"),)))[-1:]) != " 🙂"
+
+
+@pytest.mark.parametrize("name", ["gpt2", "trimmed", "llama", "bert", "roberta"])
+def test_a_span_at_a_word_has_the_token_that_brings_its_space_along(name):
+    text = "The nurse said that she came"
+    (found,) = scored(tokens(name), "", text, spans=((20, 23),))
+    assert found.strip("Ġ▁") == "she"
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert", "roberta"])
+def test_spans_are_scored_in_the_order_of_the_text_and_tokens_once(name):
+    found = scored(tokens(name), "The nurse", " she and her", spans=((9, 12), (1, 4), (1, 8)))
+    assert [t.strip("Ġ").lower() for t in found] == ["she", "and", "her"]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert"])
+def test_half_a_word_is_no_span(name):
+    with pytest.raises(
+        ScoringError, match=r"^a: the token '.?she' lies half in the span 'sh'; give spans of whole words"
+    ):
+        scored(tokens(name), "", "and she came", spans=((4, 6),))
+
+
+def test_an_option_without_tokens_is_refused():
+    with pytest.raises(ScoringError, match=r"^a: the option '\\u200b' has no token; give it other characters"):
+        scored(tokens("bert"), "The nurse", "\u200b")
+
+
+@pytest.mark.parametrize("spans", [(), ((0, 0),), ((3, 99),), ((-1, 2),)])
+def test_a_span_outside_the_option_is_refused(spans):
+    with pytest.raises(ScoringError, match=r"do not lie in the option 'The nurse'; give \[start, end\) pairs"):
+        scored(tokens("gpt2"), "", "The nurse", spans=spans)
+
+
+def test_a_span_of_blanks_is_refused():
+    with pytest.raises(ScoringError, match=r"^a: the span ' ' has no token"):
+        scored(tokens("bert"), "", "The nurse", spans=((3, 4),))
+
+
+def test_watched_forms_are_the_single_tokens_after_a_space():
+    forms = ("she", "he", "her", "hers", "herself", "she's", "She")
+    vocabulary = {"gpt2": "Ġ", "trimmed": "Ġ", "opt": "Ġ", "llama": "▁", "stories260K": "▁"}
+    for name, space in vocabulary.items():
+        made = tokens(name)
+        known = made.tokenizer.get_vocab()
+        assert made.words(forms) == [known.get(space + form) for form in forms]
+        assert made.words(("she",)) == [known[space + "she"]]
+        assert None in made.words(forms)
+
+
+def test_a_character_tokenizer_has_no_watched_form():
+    assert tokens("babyllama105").words(("she", "he", "her")) == [None, None, None]
+
+
+def test_no_token_is_watched_twice():
+    made = Tokens(tokenizer("bert"), "causal")
+    assert made.words(("she", "She", "he")) == [made.words(("she",))[0], None, made.words(("he",))[0]]
+
+
+def test_an_unknown_word_is_not_watched():
+    assert Tokens(tokenizer("bert"), "causal").words(("日",)) == [None]
+
+
+def test_a_query_of_watched_forms_ends_with_the_context():
+    made = tokens("opt")
+    _, query = asked(made, Ask("a", "My friend", watch=("she", "nonsense", "he")))
+    assert list(query.ids) == made.tokenizer("My friend")["input_ids"]
+    assert query.at == (len(query.ids) - 1,) * 2
+    assert list(query.want) == made.tokenizer.convert_tokens_to_ids(["Ġshe", "Ġhe"])
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+def test_a_masked_sentence_stands_once_between_its_special_tokens(name):
+    made = tokens(name)
+    (queries,), _ = asked(made, Ask("a", "The nurse", (Option(" said"),)))
+    full = made.tokenizer("The nurse said")["input_ids"]
+    (position,) = queries[0].at
+    assert [i if n != position else full[n] for n, i in enumerate(queries[0].ids)] == full
+    assert queries[0].ids[position] == made.tokenizer.mask_token_id
+
+
+def test_left_masks_put_one_mask_in_the_place_of_the_rest_of_a_span():
+    made = tokens("bert")
+    (queries,), _ = asked(made, Ask("a", "", (Option("The unhappy man", ((4, 11),), "left"),)))
+    shown = [made.tokenizer.convert_ids_to_tokens(q.ids) for q in queries]
+    parts = made.tokenizer.tokenize("unhappy")
+    assert len(parts) > 2
+    around = made.tokenizer.tokenize("man")
+    assert shown == [["[CLS]", "the", *parts[:n], "[MASK]", *around, "[SEP]"] for n in range(len(parts))]
+    assert [made.tokenizer.convert_ids_to_tokens(q.want)[0] for q in queries] == parts
+
+
+def test_a_masked_model_is_not_asked_for_the_next_token():
+    for ask in (Ask("a", "The nurse", watch=("she",)), Ask("a", "The nurse", max_new=5)):
+        with pytest.raises(ScoringError, match=r"^a asks for the next token, which a masked model does not give"):
+            tokens("bert").prompt(ask, tokens("bert").encode([ask.context])[0])
+
+
+def test_a_masked_model_needs_a_mask():
+    with pytest.raises(ScoringError, match="has no mask token"):
+        Tokens(tokenizer("gpt2"), "masked")
+
+
+LONG = "The nurse said that she would come again in the morning."
+
+
+@pytest.mark.fault(38)
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert"])
+def test_a_sentence_longer_than_the_window_is_refused_with_its_lengths(name):
+    made = tokens(name, window=8)
+    with pytest.raises(ScoringError, match=r"^a needs \d+ tokens and the model's context window is 8; shorten the"):
+        scored(made, "", LONG)
+    assert not made.truncated
+
+
+@pytest.mark.fault(38)
+def test_a_sentence_as_long_as_the_window_is_scored():
+    length = len(tokenizer("gpt2")(LONG)["input_ids"])
+    scored(tokens("gpt2", window=length), "", LONG)
+    with pytest.raises(ScoringError, match=f"needs {length} tokens and the model's context window is {length - 1}"):
+        scored(tokens("gpt2", window=length - 1), "", LONG)
+    framed = len(tokenizer("bert")(LONG)["input_ids"])
+    scored(tokens("bert", window=framed), "", LONG)
+    with pytest.raises(ScoringError, match=f"needs {framed} tokens"):
+        scored(tokens("bert", window=framed - 1), "", LONG)
+
+
+@pytest.mark.fault(38)
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert"])
+def test_truncation_drops_the_beginning_of_the_context_and_marks_the_ask(name):
+    made = tokens(name, window=8, truncate=True)
+    assert scored(made, LONG, " She came") == scored(tokens(name), LONG, " She came")
+    assert made.truncated == {"a"}
+    (queries,), _ = asked(made, Ask("b", LONG, (Option(" She came"),)))
+    assert all(len(q.ids) <= 8 for q in queries)
+    assert list(queries[0].ids[: len(made.prefix)]) == made.prefix
+
+
+@pytest.mark.fault(38)
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert"])
+def test_truncation_of_a_whole_sentence_keeps_its_beginning(name):
+    made = tokens(name, window=8, truncate=True)
+    full = scored(tokens(name), "", LONG)
+    found = scored(made, "", LONG)
+    assert found == full[: len(found)]
+    assert 5 <= len(found) < len(full)
+
+
+@pytest.mark.fault(38)
+def test_truncation_that_leaves_nothing_to_score_is_refused():
+    with pytest.raises(ScoringError, match="cuts off all that is to be scored"):
+        scored(tokens("bert", window=6, truncate=True), "", LONG, spans=((len(LONG) - 8, len(LONG) - 1),))
+    with pytest.raises(ScoringError, match=r"no token of .* can be scored"):
+        scored(tokens("gpt2", window=3, truncate=True), "", LONG, spans=((len(LONG) - 8, len(LONG) - 1),))
+
+
+@pytest.mark.fault(38)
+def test_new_tokens_need_room_in_the_window():
+    made = tokens("gpt2", window=16, truncate=True)
+    context = made.encode([LONG + LONG])[0]
+    assert made.prompt(Ask("a", LONG + LONG), context, 10) == context.ids[-6:]
+    with pytest.raises(ScoringError, match=r"^a: 30 new tokens leave no room in the window of 16; ask for fewer"):
+        made.prompt(Ask("a", LONG), made.encode([LONG])[0], 30)
+
+
+class Slow(PreTrainedTokenizer):
+    """A tokenizer without offsets, of two letters a token from the left, where a space begins a token."""
+
+    def __init__(self, **more):
+        self.known = {}
+        super().__init__(**more)
+
+    @property
+    def vocab_size(self):
+        return 10_000
+
+    def get_vocab(self):
+        return dict(self.known)
+
+    def _tokenize(self, text, **_):
+        found = []
+        for letter in text:
+            if found and len(found[-1].strip()) < 2 and letter != " ":
+                found[-1] += letter
+            else:
+                found.append(letter)
+        return found
+
+    def _convert_token_to_id(self, token):
+        return self.known.setdefault(token, len(self.known) + 10)
+
+    def _convert_id_to_token(self, index):
+        return {v: k for k, v in self.known.items()}.get(index, "?")
+
+
+@pytest.mark.fault(37)
+def test_a_slow_tokenizer_finds_the_boundary_by_its_prefixes():
+    made = Tokens(Slow(bos_token="<s>"), "causal")
+    assert scored(made, "The nurse", " she") == [" sh", "e"]
+    assert scored(made, "", "The nurse", spans=((4, 9),)) == [" nu", "rs", "e"]
+    with pytest.raises(ScoringError, match=r"^a: the token 'rs' holds the end of the context"):
+        scored(made, "The nur", "se")
