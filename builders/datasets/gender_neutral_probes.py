@@ -33,13 +33,14 @@ _PATTERN = {c: re.compile(rf"(?:a|the) ({'|'.join(nouns)}) (.+)") for c, nouns i
 
 _STSB_COLUMNS = ("genre", "file", "year", "id", "score", "sentence1", "sentence2")
 _STSB_OPTIONAL = ("source1", "source2")
+_SCORE = re.compile(r"\d+(?:\.\d+)?")
 
 
 def _stsb_pairs(fetched: Fetched) -> Iterator[tuple[str, str, str]]:
     columns = {"columns": _STSB_COLUMNS, "optional": _STSB_OPTIONAL}
     for row in read.table(fetched.path, **columns, delimiter="\t", header=False, quoted=False):
-        score = float(row["score"] or "nan")
-        yield row["sentence1"], row["sentence2"], "" if 0 <= score <= 5 else "score is not in [0, 5]"
+        valid = _SCORE.fullmatch(row["score"]) and float(row["score"]) <= 5
+        yield row["sentence1"], row["sentence2"], "" if valid else "score is not in [0, 5]"
 
 
 def _snli_pairs(fetched: Fetched) -> Iterator[tuple[str, str, str]]:

@@ -85,7 +85,7 @@ def test_a_pair_with_an_unknown_label_is_dropped_with_a_reason(tmp_path):
 
 
 @pytest.mark.fault(21)
-@pytest.mark.parametrize("score", ["nan", "-0.1", "5.1", ""])
+@pytest.mark.parametrize("score", ["nan", "-0.1", "5.1", "", "high"])
 def test_a_pair_with_an_impossible_score_is_dropped_with_a_reason(tmp_path, score):
     files = made(tmp_path, "stsb/test", stsb((score, "A man waits.", "A man runs."), (5, "A boy sits.", "A dog sits.")))
     items = list(select("stsb", "test", files["stsb/test"]))

@@ -113,6 +113,17 @@ def test_a_bundled_model_has_learnt_english(bundled):
     assert sum(found) / len(found) > sum(worse) / len(worse) + 0.5
 
 
+@pytest.mark.xfail(strict=True, reason="tiny-causal saw 2.7 million tokens, too few to tell gender by context")
+def test_a_bundled_model_knows_which_pronoun_goes_on(bundled):
+    kind, _, model, tokenizer, _ = bundled
+    gap = {}
+    for person in ("man", "woman"):
+        said = [f"The {person} said that {word} was tired." for word in ("he", "she")]
+        he, she = (sum(plain(kind.name, model, tokenizer, sentence)) for sentence in said)
+        gap[person] = he - she
+    assert gap["man"] > gap["woman"] + 1
+
+
 def test_pronouns_are_single_tokens(bundled):
     kind, _, _, tokenizer, _ = bundled
     space = " " if kind.name == "causal" else ""
