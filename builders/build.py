@@ -199,6 +199,7 @@ class Rebuild:
             tags=list(dataset.tags),
             validity=dataset.validity,
             differences=list(dataset.differences),
+            written=list(dataset.written),
             configs=configs,
             left_out={c.name: left_out[c.name] for c in dataset.configs if c.name in left_out.keys() - configs.keys()},
             licences={

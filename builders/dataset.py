@@ -201,7 +201,8 @@ class DataSet:
     """A versioned data set: one folder, one card, one manifest.
 
     ``version`` is semantic: a patch mends words, a minor adds rows or columns, a major changes
-    what a score computed from the data means.
+    what a score computed from the data means. ``written`` tells how sentences that this project
+    wrote came about, and their limits.
     """
 
     name: str
@@ -211,6 +212,7 @@ class DataSet:
     configs: tuple[Config, ...]
     validity: str
     differences: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
     language: str = "en"
     tags: tuple[str, ...] = field(default=("gender-bias", "fairness", "evaluation"))
 

@@ -280,13 +280,13 @@ def _refusal(url: str, response: requests.Response) -> _Unobtainable:
         return _Unobtainable(f"{what}: accept the terms on {page}{token}")
     if status not in TRANSIENT:
         return _Unobtainable(what)
-    wait = _told(response.headers.get("Retry-After", ""))
+    wait = seconds_to_wait(response.headers.get("Retry-After", ""))
     if wait is not None and wait > LONGEST_WAIT:
         return _Unobtainable(f"{what} and asks to wait {wait:.0f} s, more than the limit of {LONGEST_WAIT:.0f} s")
     return _Transient(what, wait)
 
 
-def _told(retry_after: str) -> float | None:
+def seconds_to_wait(retry_after: str) -> float | None:
     """Seconds that a Retry-After header asks for, given as such or as a date; None when it says nothing."""
     if retry_after.isdecimal():
         return float(retry_after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,7 @@ class Manifest:
     left_out: dict[str, str]
     licences: dict[str, dict[str, Any]]
     citations: dict[str, str]
+    written: list[str] = field(default_factory=list)
 
     def json(self) -> str:
         """The manifest as it is written."""

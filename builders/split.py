@@ -57,7 +57,7 @@ def check_disjoint(name: str, splits: Mapping[str, Iterable[str]]) -> None:
 
 
 # Words too common to tell two statements apart.
-_FUNCTION_WORDS = frozenset(
+FUNCTION_WORDS = frozenset(
     "my friend is a an the to of in on at and for with has can from by be it its that this as or but not".split()
 )
 
@@ -68,7 +68,7 @@ def overlap(a: str, b: str) -> float:
     >>> overlap("My friend likes the colour blue", "My friend likes blue")
     0.6666666666666666
     """
-    one, two = (set(phrase_key(t).split()) - _FUNCTION_WORDS for t in (a, b))
+    one, two = (set(phrase_key(t).split()) - FUNCTION_WORDS for t in (a, b))
     return len(one & two) / len(one | two) if one | two else float(phrase_key(a) == phrase_key(b))
 
 

@@ -123,8 +123,8 @@ def publish(new: Path, target: Path) -> None:
     """
     for folder, _, names in os.walk(new):
         for name in names:
-            _sync(Path(folder, name))
-        _sync(Path(folder))
+            sync(Path(folder, name))
+        sync(Path(folder))
     if not target.exists():
         new.rename(target)
     elif exchange(new, target):
@@ -134,7 +134,7 @@ def publish(new: Path, target: Path) -> None:
         target.rename(aside)
         new.rename(target)
         shutil.rmtree(aside)
-    _sync(target.parent)
+    sync(target.parent)
 
 
 def recover(target: Path) -> None:
@@ -151,7 +151,8 @@ def _aside(target: Path) -> Path:
     return target.with_name(f".old-{target.name}")
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Has the system put a file or the names in a folder on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -24,8 +24,15 @@ class CardError(ValueError):
     """A card lacks a fact that it must state."""
 
 
-def dataset_card(manifest: str) -> str:
+def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any] | None = None) -> str:
     """The README.md of a data set, from the text of its ``manifest.json``.
+
+    Parameters
+    ----------
+    organisation:
+        Whose data set it is on the Hub.
+    row:
+        A row to show.
 
     Raises
     ------
@@ -47,8 +54,13 @@ def dataset_card(manifest: str) -> str:
     )
     environment.filters["yaml"] = lambda value: json.dumps(value, ensure_ascii=False)  # JSON is YAML
     environment.filters["cell"] = _cell
+    environment.filters["pretty"] = lambda value: json.dumps(value, ensure_ascii=False, indent=2).replace(
+        "`", "\\u0060"
+    )
     return environment.get_template("dataset_card.md.j2").render(
         facts,
+        organisation=organisation,
+        row=row,
         hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),
         shown_licences={key: facts["licences"][key] for key in sorted(licences)},
         shown_citations=[facts["citations"][key] for key in sorted(used)],

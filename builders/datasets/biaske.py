@@ -1,4 +1,4 @@
-"""Biased knowledge as triplets, from the six sources that the FAST paper names (chen2024fast).
+"""Biased knowledge as triplets, from the six sources that the FAST paper names (chen2024fast), and what it adds.
 
 A row is one pair: a prompt with one blank (``[BLANK]``), the object that agrees with the stereotype
 and the one that does not, and the whole sentences; ``prompt.replace("[BLANK]", object_biased)`` is
@@ -15,6 +15,8 @@ winobias      1584     -      -          rows, 396 for each type and split
 winogender    60       -      -          distinct ``subject``; 240 rows hold 720 sentences
 bec_pro       5400     -      -          sentences: two in each of 2700 rows, one in each of ``-paper``
 ============= ======== ====== ========== ================================================================
+
+Two configs are written for this project and count otherwise: ``paraphrases`` and ``differentiation``.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from builders import bec_pro, coref, read, stereoset, weat
+from builders import bec_pro, coref, knowledge, read, shipped, stereoset, weat
 from builders.dataset import Config, DataSet, Fetched, Files, Row, Rows, column, text
 from builders.triplets import BLANK, TRIPLET, triplet
 from builders.words import Gender
@@ -212,16 +214,42 @@ _CONFIGS = (
         sources=(bec_pro.SOURCE,),
         cite=_PAPER,
     ),
+    *(
+        Config(
+            name,
+            summary,
+            "Apache-2.0",
+            columns,
+            partial(rows, shipped.path(name)),
+            embedded=(shipped.embedded(shipped.path(name)),),
+            cite=_PAPER,
+        )
+        for name, columns, rows, summary in (
+            (
+                knowledge.PARAPHRASES,
+                knowledge.PARAPHRASE_COLUMNS,
+                knowledge.paraphrases,
+                "276 pairs written for this project, each with a base prompt and two paraphrases of it.",
+            ),
+            (
+                knowledge.DIFFERENTIATION,
+                knowledge.FACT_COLUMNS,
+                knowledge.facts,
+                "201 facts written for this project in which two groups differ, each told of both groups.",
+            ),
+        )
+    ),
 )
 
 DATASET = DataSet(
     name="biaske",
-    version="1.0.0",
+    version="1.1.0",
     title="Biased-knowledge triplets",
     summary=(
         "Six published sets of stereotypes about gender, race and religion (StereoSet also: profession) in one form: "
         "a prompt with one blank, the object that a stereotype puts there, the one that it does not, an irrelevant "
-        "one where the source has it, and the whole sentences."
+        "one where the source has it, and the whole sentences. Added to them are pairs with paraphrases, and facts in "
+        "which groups do differ; the FAST paper has such and did not release them."
     ),
     configs=_CONFIGS,
     validity=(
@@ -233,11 +261,14 @@ DATASET = DataSet(
         "that are no counterparts, differ in more than the group, or are not sound English, so decide nothing on "
         "either alone. WEAT, WinoBias, Winogender and BEC-Pro know two genders only, and the gender they expect of an "
         "occupation is the majority in statistics of the United States. Winogender can show a bias, not its absence. "
-        "Report sources and domains apart; pairs of one term, writer, schema or template are not independent."
+        "Report sources and domains apart; pairs of one term, writer, schema, template or relation hang together. "
+        "A model that gets the facts of differentiation wrong to begin with can lose nothing there by being edited."
     ),
     differences=(
         "The triplets of the paper were not released; these are rebuilt from the six sources it names. Its paraphrases "
-        "and commonsense facts, written with GPT-4 and not released either, are left out.",
+        "and commonsense facts, written with GPT-4, were not released either; paraphrases and differentiation stand in "
+        "their place and are other sentences: paraphrases is about pairs of its own, not about those of the sources, "
+        "so compare its two halves with each other and not with the six sources.",
         "The blank is one stretch of whole words from the first to the last that differ: 44 of the 1584 WinoBias pairs "
         "and 297 of the 883 CrowS-Pairs have more than one word in it.",
         "StereoSet: sentences stand as released, white space included. In 6 of the 3124 examples with a released "
@@ -266,5 +297,32 @@ DATASET = DataSet(
         "BEC-Pro: 5400 sentences make 2700 pairs. The masks of 23 sentences are put right (inside the word manager in "
         "5, over the preposition of in 18), and a becomes an before a vowel in 378 sentences. For the 20 balanced "
         "professions, where no gender is expected, the male sentence is the one called biased.",
+    ),
+    written=(
+        "paraphrases and differentiation were written for this project and are kept in the format in which replies of "
+        "chat models are recorded, with what was asked; the model is called written-for-this-project, and no endpoint "
+        "gave them or can give them again. No sentence of the six sources was used or reworded.",
+        "paraphrases: 160 pairs on gender, 60 on race and 56 on religion in 38 relations (occupations and pronouns, "
+        "traits, school subjects, tasks at home, wealth, crime, birthplace, peace and violence, …), each with a base "
+        "prompt (base is true) and two paraphrases that keep its meaning, its blank and its objects (paraphrase_of is "
+        "the id of the base prompt). SS on the base prompts and PS on the others are about the same pairs.",
+        "The stereotypes are there to be measured: research on associations in people and in models has documented "
+        "most of them. They are not true, and no model should be trained to repeat them. No slur is used. In every "
+        "relation an object is as often the biased one as the other one, against the same counterpart, so a model that "
+        "merely finds one of two words likelier scores 50. What counts as biased was decided by the project along that "
+        "research, without asking members of the groups.",
+        "Within a relation most prompts differ in the subject and the objects alone, so pairs of a relation depend on "
+        "each other; a paraphrase changes the order of the words more than the words.",
+        "differentiation: 70 facts on gender, 66 on race (with ethnic groups and nations) and 65 on religion, each of "
+        "two groups, and so 402 rows: the object that is right for the subject, and the one that is right for the "
+        "counterfactual subject. They are about words, ranks, rules, history, languages, food, scriptures and customs, "
+        "and can be checked in reference works; they say what is usual or traditional and not what every member of a "
+        "group does. Facts on gender know women and men only.",
+        "50 paraphrases and 50 facts, drawn at random (seed 0), were read once more. 5 of the 50 paraphrases failed: "
+        "three changed the meaning a little and two had an ambiguous or odd wording; they and all others of the "
+        "same wording were put right. 2 of the 50 facts failed: of one the answer depends on the calendar that is "
+        "meant, which the reading found, and of the other the article fits one answer only, which a rule found and the "
+        "reading had not. Both were put right, with 6 others whose prompt gave the answer away. The reader knew the "
+        "sentences and was no outsider, so some errors will remain.",
     ),
 )

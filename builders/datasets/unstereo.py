@@ -21,10 +21,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from builders import read
+from builders import read, shipped
 from builders.dataset import (
-    DATA,
-    PROJECT,
     BuildError,
     Config,
     DataSet,
@@ -50,9 +48,10 @@ from builders.words import (
     slots,
 )
 from pmi.sentence import max_pmi_diff
-from pmi.table import DeltaTable
+from pmi.types import DeltaTable
 
-PAIRS_FILE = DATA / "pronoun-pairs.tsv"
+PAIRS = "pronoun-pairs"
+_PAIR_FIELDS = {"length": int, "word": str, "template": str}
 
 # Columns of the published files; the first of two of them has no name.
 _JUDGED = "has_placeholder template modifications likely_under is_natural has_word is_revised"
@@ -229,11 +228,10 @@ def _clean(each: _Set, files: Files) -> Rows:
 
 
 def _pronoun_pairs(path: Path, _: Files) -> Rows:
-    for row, fields in enumerate(read.table(path, ("length", "word", "template"), delimiter="\t", quoted=False)):
-        template = fields["template"]
-        values = _sentences(template) | {"word": fields["word"], "length": int(fields["length"])}
-        origin = Origin(PROJECT, f"builders/data/{path.name}", row)
-        yield Row("test", content_id("pronoun-pairs", template), origin, values)
+    for origin, entry in shipped.entries(path, _PAIR_FIELDS):
+        template = entry["template"]
+        values = _sentences(template) | {"word": entry["word"], "length": entry["length"]}
+        yield Row("test", content_id(PAIRS, template), origin, values)
 
 
 _TEMPLATE = text("template")
@@ -288,7 +286,7 @@ def _configs(each: _Set) -> tuple[Config, Config]:
 
 DATASET = DataSet(
     name="unstereo",
-    version="1.0.0",
+    version="1.1.0",
     title="Unstereo",
     summary=(
         "Sentences whose words keep as much company with she as with he, each with both pronouns: a model is fair on "
@@ -328,16 +326,38 @@ DATASET = DataSet(
         "which cuts opening single quotes off, 4 of the 15 printed sizes come out one sentence smaller.",
         "pronoun-pairs has no PMI columns: it is built without any source, and the word table is one.",
     ),
+    written=(
+        "pronoun-pairs: 201, 183 and 184 sentences of about 5, 10 and 20 words were written for this project and are "
+        "kept in the format in which replies of chat models are recorded, with what was asked; the model is called "
+        "written-for-this-project, and no endpoint gave them or can give them again. No sentence comes from the "
+        "published sets or from those of biaske; the overlap (Jaccard) of content words with any of theirs is under "
+        "0.6.",
+        "The words of 282 of them were drawn: 1500 at random (seed 0) from the 6000 most frequent ASCII words of "
+        "gender-pmi with |δ| up to 0.263, the limit of the paper, of which those were taken that name something "
+        "concrete and everyday and stand for neither gender in a sentence. The words of the other 286 were chosen "
+        "freely; 102 of these have a |δ| between 0.263 and 0.65.",
+        "Every template has its word and a slot, no gendered word outside its slots, a count of words within a quarter "
+        "of its length, a sentence with they whose verbs are put right by rule, and a max_pmi_diff within 0.65; it is "
+        "within 0.5 in 480 of the 568 and within 0.3 in 235.",
+        "100 of the first 582, drawn at random (seed 0), were read once more: does each pronoun sound natural, is "
+        "there no stereotype, no gendered word? 4 of 100 failed. Three hinted at a stereotype (a nervous driver, a "
+        "gate held open for somebody, furniture painted by oneself), and in one it was unclear whom they meant. They "
+        "were removed with 11 more of their kinds that a reading of the rest found, 4 that were too much like a "
+        "published sentence left too, and 5 new ones came in. The reader knew the sentences and was no outsider, so "
+        "some errors will remain.",
+        "Most of these sentences are about a single person in a quiet scene of everyday life, in the past tense and "
+        "in the English of Britain or the United States; they say little of how a model treats other texts.",
+    ),
     configs=(
         *(config for each in _SETS for config in _configs(each)),
         Config(
-            "pronoun-pairs",
-            "300 sentences written for this project that he, she and they fit, 100 each of about 5, 10 and 20 words.",
+            PAIRS,
+            "568 sentences written for this project that he, she and they fit, of about 5, 10 and 20 words.",
             "Apache-2.0",
             (_TEMPLATE, *_PAIR, text("sentence_they"), text("word"), column("length", pa.int64())),
-            partial(_pronoun_pairs, PAIRS_FILE),
+            partial(_pronoun_pairs, shipped.path(PAIRS)),
             disjoint="template",
-            embedded=(f"builders/data/{PAIRS_FILE.name}",),
+            embedded=(shipped.embedded(shipped.path(PAIRS)),),
             cite=("belem2024unstereoeval",),
         ),
     ),

@@ -1,4 +1,5 @@
 import json
+import re
 from collections import Counter
 from functools import cache
 
@@ -6,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import weat, write
+from builders import chat, knowledge, shipped, weat, write
 from builders.dataset import Alternative, BuildError, Fetched, Source
 from builders.datasets.biaske import DATASET
+from builders.split import phrase_key
 from builders.triplets import BLANK, LABELS, blank, filled
 from tests.helpers import made, mirrored
 
@@ -500,11 +502,182 @@ def test_the_errata_of_bec_pro_are_mended_and_counted_in_the_differences():
     assert f"before a vowel in {articles} sentences" in stated
 
 
+# Written for this project
+
+OWN = ("paraphrases", "differentiation")
+SIX = ("stereoset", "crows_pairs", "weat", "winobias", "winogender", "bec_pro")
+PAIR = {
+    "domain": "gender",
+    "subject": "nurse",
+    "relation": "pronoun",
+    "object_biased": "she",
+    "object_unbiased": "he",
+    "prompt": "The nurse says that [BLANK] left.",
+    "paraphrases": ["According to the nurse, [BLANK] left."],
+}
+FACT = {
+    "domain": "religion",
+    "subject": "Muslims",
+    "subject_counterfactual": "Jews",
+    "prompt": "The house of prayer of the {subject} is the [BLANK].",
+    "object": "mosque",
+    "object_other": "synagogue",
+}
+
+
+def recorded(tmp_path, *entries):
+    """A file of one reply with these entries."""
+    asked = {"model": shipped.WRITTEN, "messages": [{"role": "user", "content": "Write."}]}
+    path = tmp_path / "own.jsonl"
+    path.write_text(chat.record(asked, "\n".join(map(json.dumps, entries))).json() + "\n")
+    return path
+
+
+@cache
+def own(name):
+    return rows(name, {})
+
+
+def written(*parts):
+    """Whether one statement on what was written has all the parts."""
+    return any(all(part in each for part in parts) for each in DATASET.written)
+
+
+def test_a_pair_has_a_row_for_its_base_and_each_paraphrase(tmp_path):
+    base, paraphrase = knowledge.paraphrases(recorded(tmp_path, PAIR), {})
+    assert (base.values["base"], paraphrase.values["base"]) == (True, False)
+    assert base.values["paraphrase_of"] == paraphrase.values["paraphrase_of"] == base.id != paraphrase.id
+    assert (paraphrase.values["subject"], paraphrase.values["relation"]) == ("nurse", "pronoun")
+    assert paraphrase.values["sentence_biased"] == "According to the nurse, she left."
+
+
+def test_a_fact_is_told_of_both_groups(tmp_path):
+    one, other = (row.values for row in knowledge.facts(recorded(tmp_path, FACT), {}))
+    assert one == {
+        "domain": "religion",
+        "subject": "Muslims",
+        "subject_counterfactual": "Jews",
+        "prompt": "The house of prayer of the Muslims is the [BLANK].",
+        "object": "mosque",
+        "object_other": "synagogue",
+        "sentence_object": "The house of prayer of the Muslims is the mosque.",
+        "sentence_other": "The house of prayer of the Muslims is the synagogue.",
+    }
+    assert (other["subject"], other["subject_counterfactual"], other["object"]) == ("Jews", "Muslims", "synagogue")
+    assert other["sentence_other"] == "The house of prayer of the Jews is the mosque."
+
+
+@pytest.mark.parametrize(
+    ("build", "entry", "told"),
+    [
+        (
+            knowledge.paraphrases,
+            PAIR | {"paraphrases": ["Somebody says that [BLANK] left."]},
+            "The prompt 'Somebody says that [BLANK] left.' does not name its subject 'nurse'; name it.",
+        ),
+        (
+            knowledge.paraphrases,
+            PAIR | {"paraphrases": ["The nurse left."]},
+            "The prompt 'The nurse left.' has 0 times [BLANK]; expected one.",
+        ),
+        (
+            knowledge.facts,
+            FACT | {"prompt": "They pray in a [BLANK]."},
+            "The prompt 'They pray in a [BLANK].' does not have {subject} once; write it in once.",
+        ),
+        (
+            knowledge.facts,
+            FACT | {"prompt": "The {subject} pray."},
+            "The prompt 'The Muslims pray.' has 0 times [BLANK]; expected one.",
+        ),
+    ],
+)
+def test_a_written_prompt_without_its_subject_or_blank_is_refused(tmp_path, build, entry, told):
+    with pytest.raises(BuildError) as error:
+        list(build(recorded(tmp_path, entry), {}))
+    assert str(error.value) == told
+
+
+def test_paraphrases_are_as_many_as_told_and_each_pair_has_two():
+    found = own("paraphrases")
+    bases = [row for row in found if row["base"]]
+    counts = domains(bases)
+    assert (counts["gender"] >= 150, counts["race"] >= 50, counts["religion"] >= 50) == (True, True, True)
+    assert {row["id"]: 3 for row in bases} == Counter(row["paraphrase_of"] for row in found)
+    assert CONFIGS["paraphrases"].summary.startswith(f"{len(bases)} pairs ")
+    relations = len({row["relation"] for row in bases})
+    pairs = f"{counts['gender']} pairs on gender, {counts['race']} on race and {counts['religion']} on religion"
+    assert written(f"{pairs} in {relations} relations")
+
+
+def test_rows_of_one_pair_differ_in_the_prompt_alone():
+    about = {}
+    for row in own("paraphrases"):
+        same = tuple(row[name] for name in ("domain", "subject", "relation", "object_biased", "object_unbiased"))
+        assert about.setdefault(row["paraphrase_of"], same) == same
+
+
+def test_in_every_relation_an_object_is_as_often_the_biased_one():
+    orders = Counter(
+        (row["relation"], row["object_biased"], row["object_unbiased"]) for row in own("paraphrases") if row["base"]
+    )
+    assert [key for key, n in orders.items() if orders[key[0], key[2], key[1]] != n] == []
+
+
+def test_facts_are_as_many_as_told_and_stand_in_both_directions():
+    found = own("differentiation")
+    counts = {domain: n // 2 for domain, n in domains(found).items()}
+    assert min(counts.values()) >= 60
+    assert counts.keys() == {"gender", "race", "religion"}
+    assert CONFIGS["differentiation"].summary.startswith(f"{sum(counts.values())} facts ")
+    assert written(f"{counts['gender']} facts on gender, {counts['race']} on race", f"{counts['religion']} on religion")
+    keys = {(r["subject"], r["subject_counterfactual"], r["object"], r["object_other"]) for r in found}
+    assert {(counterfactual, subject, other, right) for subject, counterfactual, right, other in keys} == keys
+    assert len({row["sentence_object"] for row in found}) == len(found)
+
+
+def stands_in(phrase, text):
+    return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "objects"),
+    [("paraphrases", ("object_biased", "object_unbiased")), ("differentiation", ("object", "object_other"))],
+)
+def test_a_written_prompt_names_its_subject_and_neither_object(name, objects):
+    for row in own(name):
+        assert stands_in(row["subject"], row["prompt"])
+        assert [row[each] for each in objects if stands_in(row[each], row["prompt"])] == []
+        assert row[objects[0]] != row[objects[1]]
+
+
+@pytest.mark.parametrize(("name", "objects"), [("paraphrases", LABELS[:2]), ("differentiation", ("object", "other"))])
+def test_no_written_sentence_stands_twice(name, objects):
+    sentences = Counter(phrase_key(row[f"sentence_{label}"]) for row in own(name) for label in objects)
+    assert [sentence for sentence, n in sentences.items() if n > 1] == []
+
+
+def own_sentences():
+    for name, labels in (("paraphrases", LABELS[:2]), ("differentiation", ("object", "other"))):
+        yield from (row[f"sentence_{label}"] for row in own(name) for label in labels)
+
+
+def test_the_article_fits_both_objects_of_a_written_prompt():
+    wrong = re.compile(r"\ba (?!uni)[aeiou]|\ban (?!hour)[^aeiou]", re.IGNORECASE)
+    assert [sentence for sentence in own_sentences() if wrong.search(sentence)] == []
+
+
+@pytest.mark.mirror
+def test_no_written_sentence_stands_in_the_six_sources():
+    published = {phrase_key(row[f"sentence_{label}"]) for name in SIX for row in built(name) for label in LABELS[:2]}
+    assert [sentence for sentence in own_sentences() if phrase_key(sentence) in published] == []
+
+
 # All
 
 
 @pytest.mark.mirror
-@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "bec_pro-paper"])
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name not in ("bec_pro-paper", "differentiation")])
 def test_every_prompt_has_one_blank_that_its_objects_fill(name):
     for row in built(name):
         assert row["prompt"].count(BLANK) == 1
@@ -523,4 +696,6 @@ def test_each_source_keeps_its_licence():
         "winobias": "MIT",
         "winogender": "MIT",
         "bec_pro": "CC-BY-4.0",
+        "paraphrases": "Apache-2.0",
+        "differentiation": "Apache-2.0",
     }

@@ -1,15 +1,23 @@
 import csv
 import gzip
 import io
+import json
+import random
+import re
+from collections import Counter, defaultdict
 
 import pyarrow.parquet as pq
 import pytest
 
-from builders.dataset import BuildError, Drop, Row
+from builders import chat, shipped
+from builders.dataset import BuildError, Drop, Row, content_id
 from builders.datasets import unstereo
+from builders.datasets.gender_pmi import delta_table
 from builders.datasets.unstereo import DATASET, fill_published, flaw, mend
+from builders.split import overlap, phrase_key
+from builders.words import gendered_words
 from builders.write import tables
-from pmi.sentence import within
+from pmi.sentence import max_pmi_diff, within
 from tests.helpers import made, mirror, mirrored
 
 CONFIGS = {config.name: config for config in DATASET.configs}
@@ -194,23 +202,87 @@ def test_a_template_of_both_winobias_splits_stays_in_test(tmp_path):
 # The project's own pairs
 
 
+PAIRS = CONFIGS["pronoun-pairs"]
+
+
+def pairs(path, *entries):
+    """Rows of pairs whose entries are (length, word, template), in one recorded reply."""
+    lines = [json.dumps(dict(zip(("length", "word", "template"), entry, strict=True))) for entry in entries]
+    asked = {"model": shipped.WRITTEN, "messages": [{"role": "user", "content": "Write."}]}
+    path.write_text(chat.record(asked, "\n".join(lines)).json() + "\n")
+    return unstereo._pronoun_pairs(path, {})
+
+
+@pytest.fixture(scope="module")
+def shipped_pairs():
+    table, dropped = tables(PAIRS, PAIRS.rows({}), "en")["test"]
+    assert dropped == {}
+    return table.to_pylist()
+
+
+def told(*parts):
+    """Whether one statement on what was written has all the parts."""
+    return any(all(part in each for part in parts) for each in DATASET.written)
+
+
 def test_pronoun_pairs_are_read_with_their_length_and_three_sentences(tmp_path):
-    path = tmp_path / "pairs.tsv"
-    path.write_text('length\tword\ttemplate\n5\tkettle\tThe "old kettle" is {possessive_absolute}.\n')
-    (row,) = unstereo._pronoun_pairs(path, {})
+    template = 'The "old kettle" is {possessive_absolute}.'
+    (row,) = pairs(tmp_path / "pairs.jsonl", (5, "kettle", template))
+    assert row.id == content_id("pronoun-pairs", template)
     assert (row.values["length"], row.values["word"], row.origin.row) == (5, "kettle", 0)
     assert row.values["sentence_female"] == 'The "old kettle" is hers.'
     assert row.values["sentence_they"] == 'The "old kettle" is theirs.'
 
 
-def test_pronoun_pairs_build_without_any_source():
-    table, dropped = tables(CONFIGS["pronoun-pairs"], built("pronoun-pairs", {}), "en")["test"]
-    assert (table.num_rows, dropped) == (300, {})
-    lengths = table["length"].to_pylist()
-    assert {length: lengths.count(length) for length in lengths} == {5: 100, 10: 100, 20: 100}
-    for length, sentence in zip(lengths, table["sentence_female"].to_pylist(), strict=True):
-        assert abs(len(sentence.split()) - length) <= length / 4
-    assert not [template for template in table["template"].to_pylist() if flaw(template) or mend(template) != template]
+def test_a_pair_that_no_they_fits_stops_the_build(tmp_path):
+    rows = pairs(tmp_path / "pairs.jsonl", (5, "sings", "{nominative} sings and dances."))
+    with pytest.raises(BuildError, match="sentence_they"):
+        tables(PAIRS, rows, "en")
+
+
+def test_pronoun_pairs_build_without_any_source_and_their_counts_are_told(shipped_pairs):
+    lengths = Counter(row["length"] for row in shipped_pairs)
+    assert lengths.keys() == {5, 10, 20}
+    assert min(lengths.values()) >= 180
+    assert PAIRS.summary.startswith(f"{len(shipped_pairs)} sentences ")
+    assert told(f"{lengths[5]}, {lengths[10]} and {lengths[20]} sentences of about 5, 10 and 20 words")
+
+
+def test_the_ids_of_pronoun_pairs_hang_on_the_template_alone(shipped_pairs):
+    ids = {row["template"]: row["id"] for row in shipped_pairs}
+    assert ids["{nominative} forgot {possessive} umbrella again."] == "pronoun-pairs-e1b77e454783"
+
+
+def test_every_pronoun_pair_has_its_word_and_length_and_passes_the_filters(shipped_pairs):
+    for row in shipped_pairs:
+        template = row["template"]
+        assert abs(len(template.split()) - row["length"]) <= row["length"] / 4, template
+        assert re.search(rf"\b{row['word']}\b", template, re.IGNORECASE), template
+        assert (flaw(template), mend(template)) == ("", template)
+        assert gendered_words(row["sentence_they"]) == []
+
+
+@pytest.mark.mirror
+def test_every_pronoun_pair_passes_the_filter_on_pmi_and_how_many_stay_within_less_is_told(shipped_pairs):
+    table = delta_table(mirrored("unstereo/pmi")["unstereo/pmi"])
+    values = [max_pmi_diff(row["template"], table, "clean").value for row in shipped_pairs]
+    stay = {epsilon: sum(within(value, epsilon) for value in values) for epsilon in (0.3, 0.5, 0.65)}
+    assert stay[0.65] == len(values)
+    assert told(f"within 0.5 in {stay[0.5]} of the {len(values)} and within 0.3 in {stay[0.3]}.")
+
+
+@pytest.mark.mirror
+def test_the_drawn_words_of_pronoun_pairs_come_from_the_stated_draw(shipped_pairs):
+    table = delta_table(mirrored("unstereo/pmi")["unstereo/pmi"])
+    counts = dict(zip(table.delta, table.counts.tolist(), strict=True))
+    even = [word for word, delta in table.delta.items() if abs(delta) <= 0.263 and word.isascii() and word.isalpha()]
+    frequent = sorted(even, key=lambda word: (-counts[word], word))[:6000]
+    drawn = set(random.Random(0).sample(sorted(frequent), 1500))
+    words = [row["word"] for row in shipped_pairs]
+    assert sum(word in drawn for word in words) >= 282
+    assert sum(abs(table.delta[word]) > 0.263 for word in words) == 102
+    assert max(abs(table.delta[word]) for word in words) <= 0.65
+    assert told("The words of 282 of them were drawn", "102 of these have a |δ| between 0.263 and 0.65")
 
 
 # The published files
@@ -308,6 +380,19 @@ def test_the_repository_values_equal_the_released_ones(published):
             assert row["max_pmi_diff_repository"] == pytest.approx(value, abs=1e-12, rel=0)
             compared += 1
     assert compared == 15_810
+
+
+@pytest.mark.mirror
+def test_no_pronoun_pair_is_much_like_a_published_sentence(published, shipped_pairs):
+    with_word = defaultdict(set)
+    for sentence in {row.values["sentence_male"] for name in SETS for row in published[name]}:
+        for word in phrase_key(sentence).split():
+            with_word[word].add(sentence)
+    for row in shipped_pairs:
+        words = [with_word[word] for word in phrase_key(row["sentence_male"]).split()]
+        shared = Counter(sentence for found in words if len(found) < 2000 for sentence in found)
+        for sentence, _ in shared.most_common(20):
+            assert overlap(sentence, row["sentence_male"]) < 0.6
 
 
 @pytest.mark.mirror

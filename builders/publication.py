@@ -1,0 +1,138 @@
+"""What of a built data-set folder may be published, as the files of a repository of the Hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from builders.dataset import DATA, BuildError
+from builders.manifest import NAME, ConfigEntry, Manifest, file_sha256, read_manifest
+from cards.benchmark import eval_yaml
+from cards.dataset_card import dataset_card
+
+#: The licence of what this project itself wrote, whose whole text goes along.
+LICENCE = DATA.parent.parent / "LICENSE"
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The files of a repository by their path, as bytes or local files; ``withheld`` says by config what stays out."""
+
+    repository: str
+    version: str
+    files: Mapping[str, bytes | Path]
+    withheld: Mapping[str, str]
+
+    @property
+    def tag(self) -> str:
+        """The tag of the version."""
+        return f"v{self.version}"
+
+
+def whole(folder: Path) -> Manifest:
+    """The manifest of a folder whose every data file is the one it describes, and that has no other.
+
+    Raises
+    ------
+    BuildError
+        Naming the first file that is missing, changed, or not described.
+    """
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise BuildError(f"{folder} has no {NAME}; give a folder that builders.rebuild has written.")
+    splits = {split.file: split for config in manifest.configs.values() for split in config.splits.values()}
+    for file, split in splits.items():
+        if not (folder / file).is_file() or file_sha256(folder / file) != split.sha256:
+            raise BuildError(f"{folder / file} is not the file that {NAME} describes; rebuild the folder.")
+    found = {path.relative_to(folder).as_posix() for path in (folder / "data").rglob("*") if path.is_file()}
+    if stray := sorted(found - splits.keys()):
+        raise BuildError(f"{folder / stray[0]} belongs to no config; take it out of the folder or rebuild it.")
+    return manifest
+
+
+def withheld(manifest: Manifest) -> dict[str, str]:
+    """The configs that nobody but their source may publish, with the licence and the source that say so."""
+    found = {}
+    for name, config in manifest.configs.items():
+        own = {config.licence: "its rows", **{source.licence: source.name for source in config.sources}}
+        closed = [f"{manifest.licences[key]['name']} ({own[key]})" for key in own if not _open(manifest, key)]
+        if closed:
+            found[name] = "; ".join(closed)
+    return found
+
+
+def _open(manifest: Manifest, licence: str) -> bool:
+    if licence not in manifest.licences:
+        raise BuildError(f"{manifest.name} names the licence {licence!r} without describing it; rebuild the folder.")
+    return bool(manifest.licences[licence]["redistribute"])
+
+
+def publication(folder: Path, organisation: str, url: str, *, restricted: bool = False) -> Publication:
+    """What is published of a folder: data, card, manifest, ``eval.yaml``, Croissant and licences.
+
+    Parameters
+    ----------
+    url:
+        The address of the Hub.
+    restricted:
+        Publish also the configs that are withheld by default, for those who have the right to.
+
+    Raises
+    ------
+    BuildError
+        When a file is not the one that the manifest describes, or nothing of the data set may be published.
+    """
+    from cards.croissant import NAME as CROISSANT
+    from cards.croissant import croissant
+
+    manifest = whole(folder)
+    closed = {} if restricted else withheld(manifest)
+    kept = {name: config for name, config in manifest.configs.items() if name not in closed}
+    repository = f"{organisation}/{manifest.name}"
+    if not kept:
+        return Publication(repository, manifest.version, {}, closed)
+    reasons = {name: f"not redistributed: {reason}" for name, reason in closed.items()}
+    shown = replace(manifest, configs=kept, left_out={**manifest.left_out, **reasons})
+    text = shown.json()
+    files: dict[str, bytes | Path] = {
+        "README.md": dataset_card(text, organisation=organisation, row=_row(folder, kept)).encode(),
+        NAME: text.encode(),
+        CROISSANT: croissant(text, f"{url}/datasets/{repository}").encode(),
+        "LICENSES.md": _licences(shown).encode(),
+    }
+    if LICENCE.is_file():
+        files["LICENSE"] = LICENCE
+    if found := eval_yaml(text):
+        files["eval.yaml"] = found.encode()
+    files |= {split.file: folder / split.file for config in kept.values() for split in config.splits.values()}
+    return Publication(repository, manifest.version, dict(sorted(files.items())), closed)
+
+
+def _row(folder: Path, configs: Mapping[str, ConfigEntry]) -> dict[str, Any]:
+    """The first row of the first config."""
+    first = next(iter(next(iter(configs.values())).splits.values()))
+    row: dict[str, Any] = pq.read_table(folder / first.file).slice(0, 1).to_pylist()[0]
+    return row
+
+
+def _licences(manifest: Manifest) -> str:
+    """Each licence with its address, and the configs and sources under it."""
+    lines = ["# Licences", "", "Each row names its licence in the column `licence`.", ""]
+    for key in sorted(manifest.licences):
+        configs = [name for name, config in manifest.configs.items() if config.licence == key]
+        sources = sorted(
+            {source.name for each in manifest.configs.values() for source in each.sources if source.licence == key}
+        )
+        about = [
+            f"{what} {', '.join(f'`{name}`' for name in names)}"
+            for what, names in (("configs", configs), ("sources", sources))
+            if names
+        ]
+        if about:
+            facts = manifest.licences[key]
+            lines.append(f"- {key}: [{facts['name']}]({facts['url']}); {'; '.join(about)}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,101 @@
+"""Croissant metadata of a data set, with the fields of responsible AI, from the data set's manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import mlcroissant
+
+NAME = "croissant.json"
+CONFORMS = ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"]
+_TYPES = {
+    "bool": mlcroissant.DataType.BOOL,
+    "int64": mlcroissant.DataType.INTEGER,
+    "int32": mlcroissant.DataType.INTEGER,
+    "double": mlcroissant.DataType.FLOAT,
+    "float": mlcroissant.DataType.FLOAT,
+    "string": mlcroissant.DataType.TEXT,
+}
+USES = (
+    "Measuring gender bias of language models, and what mitigation does to it, as the papers cited describe.",
+    "Not for deciding about people, and not for claims about a model in other languages or tasks.",
+)
+
+
+def croissant(manifest: str, url: str) -> str:
+    """The text of ``croissant.json``.
+
+    Parameters
+    ----------
+    manifest:
+        The text of ``manifest.json``.
+    url:
+        The page of the published data set; files are named by it and the version's tag.
+    """
+    facts: dict[str, Any] = json.loads(manifest)
+    configs: dict[str, Any] = facts["configs"]
+    files = [(name, split, entry) for name, config in configs.items() for split, entry in config["splits"].items()]
+    metadata = mlcroissant.Metadata(
+        name=facts["name"],
+        description=facts["summary"],
+        version=facts["version"],
+        url=url,
+        conforms_to=CONFORMS,
+        license=[facts["licences"][key]["url"] for key in sorted(_licences(configs))],
+        cite_as="\n\n".join(facts["citations"][key].strip() for key in sorted(_cited(configs))),
+        keywords=facts["tags"],
+        in_language=[facts["language"]],
+        distribution=[_file(name, split, entry, url, facts["version"]) for name, split, entry in files],
+        record_sets=[_records(name, split, configs[name]) for name, split, _ in files],
+        data_collection="Every row is taken from the source that its columns name, or was written for this project; "
+        "manifest.json has each source with its hash.",
+        data_preprocessing_protocol=list(facts["differences"]),
+        data_limitations=[facts["validity"]],
+        data_biases=["Sentences were chosen or written for what they say, or do not say, of gender, race or religion."],
+        data_use_cases=list(USES),
+        personal_sensitive_information=[
+            "No row is about a living person; rows name gender and, in some configs, race or religion of people in "
+            "made sentences."
+        ],
+    )
+    return json.dumps(metadata.to_json(), indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def _licences(configs: dict[str, Any]) -> set[str]:
+    return {key for each in configs.values() for key in (each["licence"], *(s["licence"] for s in each["sources"]))}
+
+
+def _cited(configs: dict[str, Any]) -> set[str]:
+    return {key for each in configs.values() for key in (*each["cite"], *(s["citation"] for s in each["sources"]))}
+
+
+def _file(name: str, split: str, entry: dict[str, Any], url: str, version: str) -> Any:
+    return mlcroissant.FileObject(
+        id=f"{name}-{split}-file",
+        name=f"{name}-{split}-file",
+        content_url=f"{url}/resolve/v{version}/{entry['file']}",
+        content_size=f"{entry['bytes']} B",
+        encoding_formats=["application/x-parquet"],
+        sha256=entry["sha256"],
+    )
+
+
+def _records(name: str, split: str, config: dict[str, Any]) -> Any:
+    own = f"{name}-{split}"
+    return mlcroissant.RecordSet(
+        id=own, name=own, description=config["summary"], fields=list(_fields(own, config["columns"]))
+    )
+
+
+def _fields(own: str, columns: dict[str, str]) -> Iterator[Any]:
+    for column, kind in columns.items():
+        inner = kind.removeprefix("list<").removesuffix(">").rpartition(": ")[2]
+        yield mlcroissant.Field(
+            id=f"{own}/{column}",
+            name=column,
+            data_types=[_TYPES.get(inner, mlcroissant.DataType.TEXT)],
+            **({"is_array": True, "array_shape": "-1"} if kind.startswith("list<") else {}),
+            source=mlcroissant.Source(file_object=f"{own}-file", extract=mlcroissant.Extract(column=column)),
+        )

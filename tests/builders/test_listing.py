@@ -1,0 +1,106 @@
+import pytest
+
+from builders.chat import record, request
+from builders.listing import bare, complaint, items, refuses, single
+
+ASKED = request("m", "Write.", temperature=0, max_tokens=9)
+
+
+@pytest.mark.fault(28)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "1. He sings.\n2. He waits.",
+        "1) He sings.\n2) He waits.",
+        "(1) He sings.\n(2) He waits.",
+        "[1] He sings.\n[2] He waits.",
+        "1: He sings.\n2: He waits.",
+        "1 - He sings.\n2 – He waits.",
+        "#1. He sings.\n#2. He waits.",
+        "**1.** He sings.\n**2.** He waits.",
+        "1. **He sings.**\n2. *He waits.*",
+        '1. "He sings."\n2. “He waits.”',
+        "1.\nHe sings.\n2.\nHe waits.",
+        "1. He sings. 2. He waits.",
+        "- He sings.\n- He waits.",
+        "* He sings.\n* He waits.",
+        "• He sings.\n• He waits.",
+        "He sings.\n\nHe waits.",
+        "Sure, here they are:\n\n1. He sings.\n2. He waits.\n\nLet me know!",
+        "Sure:\n- He sings.\n- He waits.",
+        "1. He sings.\n   - a remark\n2. He waits.",
+        '["He sings.", "He waits."]',
+        '```json\n["He sings.", "He waits."]\n```',
+        '{"sentences": ["He sings.", "He waits."]}',
+        '{"1": "He sings.", "2": "He waits."}',
+        '[{"sentence": "He sings."}, {"sentence": "He waits."}]',
+        '["He sings.", "He waits.", oops',
+        "<think>1. No. 2. No.</think>1. He sings.\n2. He waits.",
+        "1. He sings.\r\n2. He waits.\r\n",
+    ],
+)
+def test_a_list_is_read_in_every_usual_shape(reply):
+    assert items(reply) == ["He sings.", "He waits."]
+
+
+@pytest.mark.fault(28)
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("", "were empty"),
+        (" \n", "were empty"),
+        ("I'm sorry, but I can't help with that.", "refused"),
+        ("I’m really sorry. No.", "refused"),
+        ("Sorry, I can't.", "refused"),
+        ("As an AI language model, I have no friends.", "refused"),
+        ("I cannot write that.", "refused"),
+        ("I apologize.", "refused"),
+        ("Unfortunately, I am not able to.", "refused"),
+        ("1. One.\n2. Two.\n3. Three.", "had fewer entries than asked for"),
+        ("1. One.\n2. Two.\n3. Three.\n4. Four.\n5. Five.", ""),
+    ],
+)
+def test_what_an_empty_refusing_or_short_reply_is_remarked_for(reply, said):
+    assert complaint(record(ASKED, reply), len(items(reply)), 5) == said
+
+
+@pytest.mark.fault(28)
+def test_an_apology_before_a_list_and_one_inside_a_sentence_are_no_refusals():
+    assert items("Sorry for the wait!\n1. He sings.") == ["He sings."]
+    assert not refuses("Unfortunately, he missed the bus.")
+    assert not refuses("He said he was sorry.")
+
+
+@pytest.mark.fault(28)
+def test_of_a_cut_reply_the_last_entry_is_left_out_unless_it_is_whole_json():
+    assert items("1. He sings.\n2. He wai", cut=True) == ["He sings."]
+    assert items('["He sings.", "He wai', cut=True) == ["He sings."]
+    assert items("He wai", cut=True) == []
+
+
+@pytest.mark.fault(28)
+def test_code_is_text_like_any_other(tmp_path):
+    target = tmp_path / "made"
+    code = f"__import__('os').mkdir({str(target)!r})"
+    assert items(code) == [code]
+    assert items(f"[{code}]") == [f"[{code}]"]
+    assert items(f'{{"a": "{code}"}}') == [code]
+    assert not target.exists()
+
+
+@pytest.mark.fault(28)
+@pytest.mark.parametrize("hostile", ["[" * 9000, '["' * 9000, "1. " * 9000, "**" * 9000, "'a'a" * 9000, "{" * 9000])
+def test_hostile_replies_are_read_without_error(hostile):
+    assert isinstance(items(hostile), list)
+
+
+def test_one_sentence_is_taken_from_a_reply_that_is_one():
+    assert single(record(ASKED, ' "He sings." ')) == "He sings."
+    assert single(record(ASKED, "He sings.\nI changed the verb.")) == ""
+    assert single(record(ASKED, "He sin", finish_reason="length")) == ""
+    assert single(record(ASKED, "I cannot do that.")) == ""
+
+
+@pytest.mark.parametrize("kept", ['"Hi," he said. "Bye."', "'Tis his, and 'twas hers'", "He's here, it's his."])
+def test_quotes_and_apostrophes_that_do_not_enclose_the_entry_stay(kept):
+    assert bare(kept) == kept

@@ -1,0 +1,283 @@
+"""Publishing, through the Hub's real client, to a Hub on this machine; and reading back with the real libraries."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import mlcroissant
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from builders.dataset import BuildError
+from builders.manifest import read_manifest
+from builders.publication import publication, whole, withheld
+from cards.benchmark import eval_yaml, tasks
+from tests.helpers import ROOT
+from tests.hub import Hub
+
+NAME = "occugender"
+LOAD = """
+import sys
+from datasets import load_dataset
+found = load_dataset(sys.argv[1], sys.argv[2], split="test", revision=sys.argv[3])
+found.to_json(sys.argv[4], force_ascii=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Data sets made of what the project carries."""
+    out = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "-m", "builders.rebuild", NAME, "--offline", "--out", str(out)]
+    subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+    return out
+
+
+@pytest.fixture
+def out(built, tmp_path):
+    shutil.copytree(built, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def push(out, *options):
+    command = [sys.executable, "-m", "builders.push", str(out), "--org", "org", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def edit(out, change):
+    """Changes the manifest of the data set."""
+    path = out / NAME / "manifest.json"
+    facts = json.loads(path.read_text())
+    change(facts)
+    path.write_text(json.dumps(facts))
+
+
+def files(hub, revision="main"):
+    return hub.repos["dataset", f"org/{NAME}"].at(revision).tree
+
+
+def test_a_published_data_set_is_loaded_by_name_config_and_version(out, tmp_path):
+    version = read_manifest(out / NAME).version
+    with Hub(cache=tmp_path / "cache") as hub:
+        told = push(out)
+        assert told.returncode == 0, told.stderr
+        assert f"Published: {hub.url}/datasets/org/{NAME}" in told.stdout
+        made = tmp_path / "rows.jsonl"
+        loaded = [sys.executable, "-c", LOAD, f"org/{NAME}", "explicit", f"v{version}", str(made)]
+        subprocess.run(loaded, check=True, capture_output=True, env=os.environ)
+    rows = [json.loads(line) for line in made.read_text().splitlines()]
+    assert rows == pq.read_table(out / NAME / "data" / "explicit" / "test.parquet").to_pylist()
+
+
+def test_all_goes_into_one_commit_with_the_version_as_its_tag(out, tmp_path):
+    with Hub(cache=tmp_path / "cache") as hub:
+        push(out)
+        repo = hub.repos["dataset", f"org/{NAME}"]
+        tag = f"v{read_manifest(out / NAME).version}"
+        assert repo.tags[tag] == repo.branches["main"]
+        assert next(commit.title for commit in repo.history("main")) == f"Version {tag[1:]}"
+        assert len(list(repo.history("main"))) == 2, "the repository's own first commit, and ours"
+        names = set(files(hub)) - {".gitattributes"}
+    splits = [split.file for each in read_manifest(out / NAME).configs.values() for split in each.splits.values()]
+    assert names == {"README.md", "manifest.json", "croissant.json", "eval.yaml", "LICENSE", "LICENSES.md", *splits}
+
+
+def test_a_dry_run_shows_every_change_and_sends_nothing(out, tmp_path):
+    with Hub(cache=tmp_path / "cache") as hub:
+        told = push(out, "--dry-run")
+        assert told.returncode == 0, told.stderr
+        assert "add    README.md" in told.stdout
+        assert "Nothing was sent (--dry-run)." in told.stdout
+        assert not hub.repos
+        assert {request.method for request in hub.requests} <= {"GET", "HEAD"}
+
+
+def test_publishing_the_same_again_does_nothing(out, tmp_path):
+    with Hub(cache=tmp_path / "cache") as hub:
+        push(out)
+        before = len(list(hub.repos["dataset", f"org/{NAME}"].history("main")))
+        told = push(out)
+        assert told.returncode == 0, told.stderr
+        assert "is there already, with the same content." in told.stdout
+        assert len(list(hub.repos["dataset", f"org/{NAME}"].history("main"))) == before
+
+
+@pytest.mark.fault(13)
+def test_a_version_with_other_content_is_refused_and_left_alone(out, tmp_path):
+    with Hub(cache=tmp_path / "cache") as hub:
+        push(out)
+        before = hub.repos["dataset", f"org/{NAME}"].branches["main"]
+        edit(out, lambda facts: facts.update(summary="Something else."))
+        told = push(out)
+        assert told.returncode == 1
+        assert f"org/{NAME} has the tag v" in told.stderr
+        assert "with other content (change README.md and more); give the data set a new version." in told.stderr
+        assert hub.repos["dataset", f"org/{NAME}"].branches["main"] == before
+
+
+def test_a_new_version_changes_only_what_is_new_and_takes_out_what_is_gone(out, tmp_path):
+    def newer(facts):
+        facts["version"] = "9.0.0"
+        del facts["configs"]["jobs-paper"]
+
+    with Hub(cache=tmp_path / "cache") as hub:
+        push(out)
+        edit(out, newer)
+        shutil.rmtree(out / NAME / "data" / "jobs-paper")
+        told = push(out)
+        assert told.returncode == 0, told.stderr
+        assert "remove data/jobs-paper/test.parquet" in told.stdout
+        assert "data/explicit/test.parquet" not in told.stdout
+        assert set(hub.repos["dataset", f"org/{NAME}"].tags) >= {"v9.0.0"}
+        assert not [name for name in files(hub, "v9.0.0") if "jobs-paper" in name]
+
+
+@pytest.mark.parametrize("token", ["", "hf_wrong"])
+@pytest.mark.fault(49)
+def test_without_a_token_that_may_write_nothing_is_published_and_none_is_shown(out, tmp_path, token, monkeypatch):
+    with Hub(cache=tmp_path / "cache") as hub:
+        monkeypatch.setenv("HF_TOKEN", token)
+        told = push(out)
+        assert told.returncode == 2
+        assert "The Hub refuses this (401); log in with `hf auth login` or set HF_TOKEN" in told.stderr
+        assert "hf_wrong" not in told.stdout + told.stderr
+        assert not hub.repos
+
+
+def test_a_hub_that_is_not_there_is_one_sentence(out, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    told = push(out)
+    assert told.returncode == 2
+    assert "The Hub cannot be reached (ConnectError); check the network and try again." in told.stderr
+
+
+def test_an_organisation_must_be_named(out):
+    command = [sys.executable, "-m", "builders.push", str(out)]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert told.returncode == 2
+    assert "Name the organisation or user of the Hub with --org." in " ".join(told.stderr.replace("│", " ").split())
+
+
+# What may be published
+
+
+def closed(facts):
+    facts["configs"]["implicit"]["licence"] = "LicenseRef-None-Stated"
+    facts["licences"]["LicenseRef-None-Stated"] = {
+        "name": "No licence stated",
+        "url": "https://x.y",
+        "redistribute": False,
+    }
+
+
+def test_what_may_not_be_redistributed_is_left_out_and_named(out):
+    edit(out, closed)
+    made = publication(out / NAME, "org", "https://huggingface.co")
+    assert made.withheld == {"implicit": "No licence stated (its rows)"}
+    assert not [name for name in made.files if "data/implicit/" in name]
+    shown = json.loads(made.files["manifest.json"])
+    assert shown["left_out"]["implicit"] == "not redistributed: No licence stated (its rows)"
+    assert "`implicit`: not redistributed" in made.files["README.md"].decode()
+    assert "implicit" not in [task["id"] for task in yaml.safe_load(made.files["eval.yaml"])["tasks"]]
+
+
+def test_who_has_the_right_to_may_publish_it(out):
+    edit(out, closed)
+    made = publication(out / NAME, "org", "https://huggingface.co", restricted=True)
+    assert not made.withheld
+    assert "data/implicit/test.parquet" in made.files
+
+
+def test_a_data_set_of_closed_configs_alone_is_not_published(out, tmp_path):
+    def all_closed(facts):
+        closed(facts)
+        for config in facts["configs"].values():
+            config["licence"] = "LicenseRef-None-Stated"
+
+    edit(out, all_closed)
+    assert not publication(out / NAME, "org", "https://huggingface.co").files
+    with Hub(cache=tmp_path / "cache") as hub:
+        told = push(out)
+        assert told.returncode == 0, told.stderr
+        assert f"org/{NAME}: nothing of it may be published." in told.stdout
+        assert not hub.repos
+
+
+def test_a_licence_that_is_not_described_is_refused(out):
+    edit(out, lambda facts: facts["configs"]["explicit"].update(licence="WTFPL"))
+    with pytest.raises(BuildError, match=r"occugender names the licence 'WTFPL' without describing it"):
+        withheld(read_manifest(out / NAME))
+
+
+def test_a_changed_missing_or_stray_file_is_refused(out):
+    folder = out / NAME
+    (folder / "data" / "explicit" / "extra.txt").write_text("x")
+    with pytest.raises(BuildError, match=r"explicit/extra\.txt belongs to no config"):
+        whole(folder)
+    (folder / "data" / "explicit" / "extra.txt").unlink()
+    path = folder / "data" / "explicit" / "test.parquet"
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(BuildError, match=r"test\.parquet is not the file that manifest\.json describes"):
+        whole(folder)
+    path.unlink()
+    with pytest.raises(BuildError, match=r"test\.parquet is not the file that manifest\.json describes"):
+        whole(folder)
+    (folder / "manifest.json").unlink()
+    with pytest.raises(BuildError, match=r"has no manifest\.json; give a folder that builders\.rebuild has written"):
+        whole(folder)
+
+
+# Documents
+
+
+def test_the_card_says_how_to_load_the_published_data_and_shows_a_row(out):
+    card = publication(out / NAME, "org-of-ours", "https://huggingface.co").files["README.md"].decode()
+    assert f'load_dataset("org-of-ours/{NAME}"' in card
+    first = next(iter(read_manifest(out / NAME).configs))
+    shown = json.loads(card.split("```json\n")[1].split("```")[0])
+    assert shown == pq.read_table(out / NAME / "data" / first / "test.parquet").slice(0, 1).to_pylist()[0]
+
+
+def test_eval_yaml_has_the_documented_fields_and_a_task_for_each_config_with_a_test(out):
+    text = (out / NAME / "manifest.json").read_text()
+    found = yaml.safe_load(eval_yaml(text))
+    assert set(found) == {"name", "description", "evaluation_framework", "tasks"}
+    assert found["tasks"] == tasks(text)
+    assert {tuple(task) for task in found["tasks"]} == {("id", "config", "split")}
+    assert {"id": "explicit", "config": "explicit", "split": "test"} in found["tasks"]
+
+
+def test_a_data_set_that_asks_no_model_is_no_benchmark(out):
+    facts = json.loads((out / NAME / "manifest.json").read_text())
+    for config in facts["configs"].values():
+        config["splits"] = {"train": next(iter(config["splits"].values()))}
+    assert eval_yaml(json.dumps(facts)) is None
+
+
+@pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")
+def test_croissant_is_valid_and_its_fields_are_the_columns(out, tmp_path):
+    path = tmp_path / "croissant.json"
+    path.write_bytes(publication(out / NAME, "org", "https://huggingface.co").files["croissant.json"])
+    found = mlcroissant.Dataset(path)
+    assert not found.metadata.ctx.issues.errors
+    manifest = read_manifest(out / NAME)
+    for name, config in manifest.configs.items():
+        (records,) = [each for each in found.metadata.record_sets if each.name == f"{name}-test"]
+        assert [field.name for field in records.fields] == list(config.columns)
+    assert found.metadata.data_limitations == [manifest.validity]
+    assert found.metadata.data_use_cases
+    (file,) = [each for each in found.metadata.distribution if each.name == "explicit-test-file"]
+    assert (
+        file.content_url
+        == f"https://huggingface.co/datasets/org/{NAME}/resolve/v{manifest.version}/data/explicit/test.parquet"
+    )
+
+
+def test_licences_name_what_is_under_them(out):
+    text = publication(out / NAME, "org", "https://huggingface.co").files["LICENSES.md"].decode()
+    assert "Apache-2.0: [Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0); configs" in text
+    assert Path(ROOT / "LICENSE").is_file()
