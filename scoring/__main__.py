@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +16,9 @@ import typer
 from rich.console import Console
 
 from scoring import benchmarks
-from scoring.prompts import get
+from scoring.chat import Chat
+from scoring.prompts import Prompt, get
+from scoring.report.clean import redactor
 from scoring.stats import RESAMPLES
 from scoring.tables import DEFAULT
 from scoring.terminal import catalogue, speed, summary, tell, want
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
     from scoring.model import Model
 
 #: Models that come with the project.
-BUNDLED = {name: Path(__file__).parent / "data" / name for name in ("tiny-causal",)}
+BUNDLED = {name: Path(__file__).parent / "data" / name for name in ("tiny-causal", "tiny-masked")}
 
 
 class Profile(StrEnum):
@@ -40,6 +45,18 @@ class Quantize(StrEnum):
     eight = "8bit"
 
 
+@contextmanager
+def installed() -> Iterator[None]:
+    """Says in a sentence what is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ScoringError(
+            f"Scoring a model needs the package {error.name}; install it with pip install "
+            "'gender-neutral-probes[score]'."
+        ) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """How a model is to be loaded, by the options of the same names."""
@@ -47,6 +64,7 @@ class Wanted:
     model: str
     revision: str | None
     adapter: str | None
+    adapter_revision: str | None
     dtype: str
     device: str | None
     quantize: str | None
@@ -56,13 +74,8 @@ class Wanted:
 
     def load(self) -> Model:
         """The model; ``auto`` as device spreads it over all there are."""
-        try:
+        with installed():
             from scoring.model import load
-        except ModuleNotFoundError as error:
-            raise ScoringError(
-                f"Scoring a model needs the package {error.name}; install it with pip install "
-                "'gender-neutral-probes[score]'."
-            ) from None
         from transformers.utils import logging
 
         # Its bars end before anything is asked, and stay on the screen.
@@ -72,6 +85,7 @@ class Wanted:
             BUNDLED.get(self.model, self.model),
             revision=self.revision,
             adapter=self.adapter,
+            adapter_revision=self.adapter_revision,
             dtype=self.dtype,
             device=None if spread else self.device,
             device_map="auto" if spread else None,
@@ -93,10 +107,31 @@ class Settings:
     out: Path
     profile: str
     prompt: str
+    chat: bool
+    system: str
     batch_tokens: int | None
     limit: int | None
     truncate: bool
     resamples: int
+
+    def put(self) -> Prompt:
+        """The prompt, with the system text.
+
+        Raises
+        ------
+        ScoringError
+            For settings that contradict each other, told before a model is loaded.
+        """
+        prompt = get(self.prompt)
+        if self.system and prompt.system:
+            raise ScoringError(
+                f"Both --system and the prompt {prompt.name!r} give a system text; leave one of them out."
+            )
+        if (self.system or prompt.system) and not self.chat:
+            raise ScoringError("A system text is a part of a chat alone; add --chat, or leave the system text out.")
+        if self.chat and self.truncate:
+            raise ScoringError("A chat is not cut to the context window; leave out --truncate or --chat.")
+        return replace(prompt, system=self.system or prompt.system)
 
 
 def chosen(names: str) -> list[Benchmark]:
@@ -124,24 +159,30 @@ def default_folder(model: str, *settings: str) -> Path:
 
 def score(wanted: Wanted, settings: Settings, console: Console, errors: Console) -> None:
     """One run: data first, since a model takes long to load, then questions, report and summary."""
-    prompt = get(settings.prompt)
+    prompt = settings.put()
     picked = chosen(settings.benchmarks)
     from scoring import report, run
-    from scoring.asking import key
+    from scoring.asking import decoding, key
     from scoring.store import Store
 
+    with installed():
+        decoding(prompt)  # A setting that cannot be is told before anything is read.
     parts = run.read(picked, settings.data, settings.profile, settings.limit, named=bool(settings.benchmarks))
-    with errors.status(f"Loading {wanted.model} …"):
+    with errors.status("Loading the model …"):
         model = wanted.load()
+    if settings.chat and model.kind == "masked":
+        raise ScoringError(f"{wanted.model!r} is a masked model, which does not reply; leave out --chat.")
+    chat = Chat(model.tokens.tokenizer, wanted.model, prompt.system) if settings.chat else None
     lacking = [missing.name for part in parts for missing in part.lacking]
-    parts, remarks = run.suited(parts, model.kind, wanted.model, named=bool(settings.benchmarks))
-    with Store(settings.out / "replies", key(model, prompt, truncate=settings.truncate)) as store:
+    parts, remarks = run.suited(parts, "chat" if chat else model.kind, wanted.model, named=bool(settings.benchmarks))
+    with Store(settings.out / "replies", key(model, prompt, truncate=settings.truncate, chat=chat)) as store:
         result = run.run(
             model,
             parts,
             store,
             profile=settings.profile,
             prompt=prompt,
+            chat=chat,
             batch_tokens=settings.batch_tokens,
             truncate=settings.truncate,
             resamples=settings.resamples,
@@ -159,7 +200,7 @@ def main(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A folder or a name on the Hub; tiny-causal comes with the project. With --compare "
+            help="A folder or a name on the Hub; tiny-causal and tiny-masked come with the project. With --compare "
             "also the folder of a run.",
         ),
     ] = "",
@@ -171,9 +212,18 @@ def main(
     ] = DEFAULT,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; below runs by default.")] = None,
     profile: Annotated[Profile, typer.Option(help="Our own definitions, or the published ones.")] = Profile.clean,
-    prompt: Annotated[str, typer.Option(metavar="NAME", help="How questions are put (see --list).")] = "plain",
+    prompt: Annotated[
+        str, typer.Option(metavar="NAME|FILE.json", help="How questions are put: a name (see --list) or a file.")
+    ] = "plain",
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Put each question through the model's chat template, as a user's turn.")
+    ] = False,
+    system: Annotated[str, typer.Option(metavar="TEXT", help="A system text before it, with --chat.")] = "",
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a model on the Hub.")] = None,
     adapter: Annotated[str | None, typer.Option(help="A PEFT adapter, as a folder or a name on the Hub.")] = None,
+    adapter_revision: Annotated[
+        str | None, typer.Option(help="Branch, tag or commit of an adapter on the Hub.")
+    ] = None,
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16 or float64.")] = "auto",
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …, or auto for all there are.")] = None,
     quantize: Annotated[Quantize | None, typer.Option(help="Load weights in 4 or 8 bits (bitsandbytes).")] = None,
@@ -206,7 +256,18 @@ def main(
     console, errors = Console(), Console(stderr=True)
     if not console.is_terminal:
         console = Console(width=160)
-    wanted = Wanted(model, revision, adapter, dtype, device, quantize, trust_remote_code, allow_pickle, exact)
+    wanted = Wanted(
+        model,
+        revision,
+        adapter,
+        adapter_revision,
+        dtype,
+        device,
+        quantize,
+        trust_remote_code,
+        allow_pickle,
+        exact,
+    )
     try:
         if show:
             tell(console, catalogue())
@@ -215,13 +276,20 @@ def main(
             raise typer.BadParameter("Name a model, or ask for --list.")
         folder = Path(model)
         if not (compare and (folder / "results.json").is_file()):
-            folder = out or default_folder(model, profile, prompt, adapter or "", dtype, quantize or "", revision or "")
-            known = Settings(names, data, folder, profile, prompt, batch_tokens, limit, truncate, resamples)
+            said = ("chat" * chat, system, adapter or "", adapter_revision or "", dtype, quantize or "", revision or "")
+            folder = out or default_folder(*map(redactor(os.environ), (model, profile, prompt, *said)))
+            known = Settings(
+                names, data, folder, profile, prompt, chat, system, batch_tokens, limit, truncate, resamples
+            )
             score(wanted, known, console, errors)
         if compare:
-            from scoring.compare import lines, runs
+            from scoring.compare import between, lines
+            from scoring.report import write_comparison
 
-            tell(console, lines(runs(folder, compare, resamples)))
+            found = between(folder, compare, resamples)
+            tell(console, lines(found))
+            write_comparison(folder, found)
+            tell(console, [f"The comparison is {folder / 'compare.html'}."])
     except ScoringError as error:
         tell(errors, [f"error: {error}"])
         raise typer.Exit(error.exit_code) from None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from scoring.chat import Chat
 from scoring.prompts import Prompt
+from scoring.report.clean import redactor
 from scoring.tables import Loaded
 from scoring.types import Ask, Benchmark, Reply, Row
 
@@ -39,19 +43,40 @@ class Question:
 
 
 def questions(
-    benchmark: Benchmark, splits: Sequence[Loaded], profile: str, prompt: Prompt, model: Model
+    benchmark: Benchmark,
+    splits: Sequence[Loaded],
+    profile: str,
+    prompt: Prompt,
+    model: Model,
+    chat: Chat | None = None,
 ) -> list[Question]:
-    """What a benchmark asks of its rows; rows that raise no question are left out."""
-    more = {"kind": model.kind, "encode": model.tokens.encode}
+    """What a benchmark asks of its rows, in a chat if there is one; rows that raise no question are left out."""
+    in_chat = chat.put if chat else lambda ask: ask
     found = []
     for loaded in splits:
+        more = _about(model, loaded)
         for row in loaded.rows:
             full = {**row, **more}
             place = f"{benchmark.name}/{row['config']}/{row['split']}"
-            asks = {ask.id: prompt.put(replace(ask, id=f"{place}/{ask.id}")) for ask in benchmark.asks(profile, full)}
+            asks = {
+                ask.id: in_chat(prompt.put(replace(ask, id=f"{place}/{ask.id}"), benchmark.name))
+                for ask in benchmark.asks(profile, full)
+            }
             if asks:
                 found.append(Question(full, asks))
     return found
+
+
+def _about(model: Model, loaded: Loaded) -> dict[str, Any]:
+    """What a benchmark may want to know besides its row: of the model, and how long texts of the file are in tokens."""
+
+    @cache
+    def longest(column: str) -> int:
+        return max(len(encoding.ids) for encoding in model.tokens.encode([row[column] for row in loaded.rows]))
+
+    tokenizer = model.tokens.tokenizer
+    named = {"model": model.name, "padding_side": tokenizer.padding_side}
+    return {"kind": model.kind, "encode": model.tokens.encode, "longest": longest, **named}
 
 
 def package_version() -> str:
@@ -66,23 +91,28 @@ def decoding(prompt: Prompt) -> Any:
     """The decoding of a prompt, for :meth:`scoring.model.Model.answer`."""
     from scoring.decoding import Decoding  # with it comes torch
 
-    return Decoding(**prompt.decoding)
+    given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in prompt.decoding.items()}
+    return Decoding(**given)
 
 
-def key(model: Model, prompt: Prompt, *, truncate: bool = False) -> dict[str, str]:
-    """What replies depend on besides the question, for :class:`scoring.store.Store`."""
-    return {
+def key(model: Model, prompt: Prompt, *, truncate: bool = False, chat: Chat | None = None) -> dict[str, str]:
+    """What replies depend on besides the question, for :class:`scoring.store.Store`; a secret in it is hidden."""
+    told = {
         "model": model.name,
         "revision": model.revision,
         "kind": model.kind,
         "dtype": model.dtype,
         "adapter": model.adapter,
         "exact": str(model.exact),
-        "prompt": prompt.before,
+        "prompt": prompt.json(),
+        "chat": chat.template if chat else "",
+        "system": chat.system if chat else "",
         "decoding": str(decoding(prompt)),
         "truncate": str(truncate),
         PACKAGE: package_version(),
     }
+    hide = redactor(os.environ)
+    return {name: hide(value) for name, value in told.items()}
 
 
 def answer(

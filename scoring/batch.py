@@ -2,13 +2,16 @@
 
 A row is a tree of tokens written in depth-first order: a context, then every continuation of it, each
 of which sees the context and itself alone. So twenty options cost their own tokens and one context,
-without a copy of a cache. A row without branches is an ordinary sequence.
+without a copy of a cache. A row without branches is an ordinary sequence;
+short rows stand behind one another in one row, out of each other's sight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, compress, count, pairwise, takewhile
+from operator import ne
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -28,17 +31,17 @@ class Sized(Protocol):
 S = TypeVar("S", bound=Sized)
 T = TypeVar("T")
 
-#: A branch is worth its longer row when at least this share of its tokens is in the row already.
-WORTH = 0.25
+#: How many times as long as the longest of its batch a row made of several may be.
+LONGER = (1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4)
 
 
 @dataclass(slots=True)
 class Row:
     """One row of a batch.
 
-    Token ``j`` is seen by the tokens ``j`` to ``ends[j] - 1``; ``depths`` are positions in the original
-    sequences. The output at token ``at[k]`` is read for the probability of token ``want[k]``, which is
-    answer number ``answer[k]``.
+    Token ``j`` is seen by the tokens ``j`` to ``ends[j] - 1``, and by none where ``ends[j]`` is ``j``;
+    ``depths`` are positions in the original sequences. The output at token ``at[k]`` is read for the
+    probability of token ``want[k]``, which is answer number ``answer[k]``.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -53,22 +56,36 @@ class Row:
 
     @property
     def branched(self) -> bool:
-        """Whether some token must not see all tokens before it."""
-        return self.depths[-1] != len(self.ids) - 1
+        """Whether it takes more than a mark at hidden tokens to say who sees whom, and where each stands."""
+        return self.depths != list(range(len(self.ids)))
 
-    def extend(self, path: list[int], ids: Sequence[int], shared: int) -> list[int]:
+    def extend(self, path: list[int], query: Query, shared: int) -> list[int]:
         """Adds a sequence whose first ``shared`` tokens stand at ``path``; returns where all its tokens stand."""
+        here, length = len(self.ids), len(query.ids)
         for node in path[shared:]:
-            self.ends[node] = len(self.ids)
-        new = range(len(self.ids), len(self.ids) + len(ids) - shared)
-        self.ids += ids[shared:]
-        self.depths += range(shared, len(ids))
+            self.ends[node] = here if self.ends[node] < 0 else self.ends[node]
+        new = range(here, here + length - shared)
+        self.ids += query.ids[shared:]
+        self.depths += [i + query.gap if i else 0 for i in range(shared, length)]
         self.ends += [-1] * len(new)
-        return [*path[:shared], *new]
+        path = [*path[:shared], *new]
+        for node in path[max(shared, 1) : 1 + query.hidden]:
+            self.ends[node] = node
+        return path
 
     def close(self) -> None:
         """Ends the tokens that are seen to the end of the row."""
         self.ends = [len(self.ids) if end < 0 else end for end in self.ends]
+
+    def append(self, other: Row) -> None:
+        """Puts another closed row behind this one, out of each other's sight."""
+        here = len(self.ids)
+        self.ids += other.ids
+        self.depths += other.depths
+        self.ends += [end + here for end in other.ends]
+        self.at += [at + here for at in other.at]
+        self.want += other.want
+        self.answer += other.answer
 
     def read(self, path: Sequence[int], query: Query, first: int) -> None:
         """Has the query's answers, numbered from ``first``, read at the places of its tokens."""
@@ -77,7 +94,7 @@ class Row:
         self.answer += range(first, first + len(query.at))
 
 
-def plan(queries: Sequence[Query], *, share: bool, merge: bool, width: int, longest: int) -> list[Row]:
+def plan(queries: Sequence[Query], *, share: bool, merge: bool, reach: float, longest: int) -> list[Row]:
     """Rows for queries, longest first; answers are numbered through the queries in order.
 
     Parameters
@@ -87,30 +104,34 @@ def plan(queries: Sequence[Query], *, share: bool, merge: bool, width: int, long
         beginning of another be read from it. Only for causal models.
     merge:
         Whether equal sequences are computed once.
-    width:
-        The model's width, which tells when a branch costs more attention than it saves.
+    reach:
+        How many tokens one can look at for the price of its way through the weights, which tells when
+        a branch costs more attention than it saves.
     longest:
         The length beyond which a row takes no more branches.
 
     >>> rows = plan([Query((1, 2, 3), (2,), (9,)), Query((1, 2, 4), (2,), (9,))],
-    ...             share=True, merge=True, width=8, longest=8)
+    ...             share=True, merge=True, reach=48, longest=8)
     >>> [(row.ids, row.depths, row.ends) for row in rows]
     [([1, 2, 3, 4], [0, 1, 2, 2], [4, 4, 3, 4])]
     """
     firsts = np.cumsum([0, *(len(q.at) for q in queries)])
+    order = sorted(range(len(queries)), key=lambda n: (queries[n].hidden, queries[n].gap, queries[n].ids))
+    lengths = [len(queries[n].ids) for n in order]
+    shared = [0, *(_shared(queries[one], queries[other]) for one, other in pairwise(order))]
+    if share:
+        starts = _starts(np.array(lengths), np.array(shared), reach, longest)
+    else:
+        same = (merge and n == a == b for n, (a, b) in zip(shared[1:], pairwise(lengths), strict=True))
+        starts = {0, *(n for n, with_last in enumerate(same, 1) if not with_last)}
     rows: list[Row] = []
     path: list[int] = []
-    last: tuple[int, ...] = ()
-    for number in sorted(range(len(queries)), key=lambda n: queries[n].ids):
-        query = queries[number]
-        shared = common(last, query.ids)
-        same = merge and shared == len(last) == len(query.ids)
-        if not same and not (share and _worth(rows[-1:], len(query.ids), shared, width, longest)):
+    for place, number in enumerate(order):
+        if place in starts:
             rows.append(Row())
-            path, shared = [], 0
-        path = rows[-1].extend(path, query.ids, shared)
-        rows[-1].read(path, query, int(firsts[number]))
-        last = query.ids
+            path, shared[place] = [], 0
+        path = rows[-1].extend(path, queries[number], shared[place])
+        rows[-1].read(path, queries[number], int(firsts[number]))
     for row in rows:
         row.close()
     return sorted(rows, key=len, reverse=True)
@@ -122,25 +143,86 @@ def common(one: Sequence[int], other: Sequence[int]) -> int:
     >>> common((1, 2, 3), (1, 2, 4, 5))
     2
     """
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(compress(count(), map(ne, one, other)), min(len(one), len(other)))
 
 
-def _worth(rows: Sequence[Row], length: int, shared: int, width: int, longest: int) -> bool:
-    """Whether a sequence should branch off the last row, of which it has its first ``shared`` tokens.
+def _shared(one: Query, other: Query) -> int:
+    """How many first tokens two sequences share, at the same places."""
+    return common(one.ids, other.ids) if (one.hidden, one.gap) == (other.hidden, other.gap) else 0
 
-    A token costs about 24 width² operations in the weights of a layer and 4 width for every other token
-    of its row in attention. In units of 4 width a row by itself costs length * (6 width + length), and a
-    branch its new tokens times (6 width + 2 row), because old and new tokens look at each other in vain.
+
+def _starts(lengths: Ints, shared: Ints, reach: float, longest: int) -> set[int]:
+    """Which of the sorted sequences begin a row, when all rows together are to take the fewest operations.
+
+    In units of one look, a row costs length * (reach + length), branches looking at each other in vain
+    included. A row of the sequences from one to another has the tokens of the first and the new ones of
+    the others, so the best rows for the first n sequences follow from those for fewer.
     """
-    if not rows or shared < WORTH * length:
-        return False
-    new, row = length - shared, len(rows[0])
-    return row + new <= max(longest, length) and new * (6 * width + 2 * row) < length * (6 * width + length)
+    grown = np.cumsum(lengths - shared)
+    least, begun = np.zeros(len(lengths) + 1), np.zeros(len(lengths), dtype=np.int64)
+    low = 0
+    for last in range(len(lengths)):
+        while low < last and lengths[low] + grown[last] - grown[low] > longest:
+            low += 1
+        rows = lengths[low : last + 1] + grown[last] - grown[low : last + 1]
+        costs = least[low : last + 1] + rows * (reach + rows)
+        best = int(costs.argmin())
+        least[last + 1], begun[last] = costs[best], low + best
+    found: set[int] = set()
+    last = len(lengths)
+    while last > 0:
+        last = int(begun[last - 1])
+        found.add(last)
+    return found
+
+
+def packed(rows: Sequence[Row], reach: float) -> list[Row]:
+    """The rows of a batch, longest first, put behind one another so that they come to about one length.
+
+    What stands together is chosen for the fewest operations, padding to the longest included.
+
+    >>> made = [Row([1, 2, 3], [0, 1, 2], [3, 3, 3]), Row([4, 5], [0, 1], [2, 2]), Row([6], [0], [1])]
+    >>> [(row.ids, row.ends) for row in packed(made, reach=48)]
+    [([1, 2, 3], [3, 3, 3]), ([4, 5, 6], [2, 2, 3])]
+    """
+    tried = [_filled(rows, int(more * len(rows[0]))) for more in LONGER]
+    costs = [_operations(groups, reach) for groups in tried]
+    return [_joined(group) for group in tried[costs.index(min(costs))]]
+
+
+def _filled(rows: Sequence[Row], length: int) -> list[list[Row]]:
+    """Rows in groups of at most so many tokens, each row in the first group that has room."""
+    groups: list[list[Row]] = []
+    room: list[int] = []
+    for row in rows:
+        place = next((n for n, free in enumerate(room) if free >= len(row)), len(groups))
+        if place == len(groups):
+            groups.append([])
+            room.append(length)
+        groups[place].append(row)
+        room[place] -= len(row)
+    return groups
+
+
+def _operations(groups: Sequence[Sequence[Row]], reach: float) -> float:
+    """What a batch of groups, padded to the longest, costs in looks."""
+    longest = max(sum(map(len, group)) for group in groups)
+    return len(groups) * longest * (reach + longest)
+
+
+def _joined(rows: Sequence[Row]) -> Row:
+    """One row of several, behind one another."""
+    if len(rows) == 1:
+        return rows[0]
+    found = Row()
+    for row in rows:
+        found.append(row)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a batch may be: at most ``tokens`` padded tokens and ``size`` rows.
+    """What a batch may be: at most ``size`` rows and ``tokens`` tokens, of rows as they are or ``padded``.
 
     ``too_big`` tells errors about memory from others, ``alone`` makes the error about a row that does
     not fit by itself.
@@ -150,6 +232,12 @@ class Limits:
     size: int | None
     too_big: Callable[[Exception], bool]
     alone: Callable[[Sized, Exception], Exception]
+    padded: bool = True
+
+    def totals(self, rows: Sequence[Sized], tokens: int) -> list[int]:
+        """The tokens of the first row, the first two and so on, up to so many tokens."""
+        lengths = (len(rows[0] if self.padded else row) for row in rows[: self.size])
+        return list(takewhile(lambda total: total <= tokens, accumulate(lengths)))
 
 
 def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) -> Iterator[tuple[Sequence[S], T]]:
@@ -164,8 +252,8 @@ def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) 
     """
     tokens, done = limits.tokens, 0
     while done < len(rows):
-        length = len(rows[done])
-        batch = rows[done : done + max(1, min(tokens // length, limits.size or len(rows)))]
+        totals = limits.totals(rows[done:], tokens)
+        batch = rows[done : done + max(1, len(totals))]
         try:
             result = compute(batch)
         except Exception as error:
@@ -173,7 +261,7 @@ def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) 
                 raise
             if len(batch) == 1:
                 raise limits.alone(batch[0], error) from None
-            tokens = length * (len(batch) // 2)
+            tokens = totals[-1] // 2
             continue
         yield batch, result
         done += len(batch)

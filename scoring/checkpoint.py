@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 import transformers
@@ -29,9 +29,9 @@ _UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/
 
 def fetched(model: str, revision: str | None, only: list[str] | None) -> Path:
     """The folder of a model: as it is, or the Hub's at a revision, downloaded where it is not there yet."""
-    if Path(model).is_dir():
-        return Path(model)
     try:
+        if model and Path(model).is_dir():
+            return Path(model)
         return Path(snapshot_download(model, revision=revision, allow_patterns=only, ignore_patterns=[*_UNUSED]))
     except (OSError, ValueError, HfHubHTTPError) as error:
         raise ScoringError(
@@ -44,7 +44,15 @@ def fetched(model: str, revision: str | None, only: list[str] | None) -> Path:
 def config(folder: Path, model: str) -> dict[str, Any]:
     """The configuration of a model as it was saved."""
     if (folder / "config.json").is_file():
-        return cast(dict[str, Any], json.loads((folder / "config.json").read_text(encoding="utf-8")))
+        try:
+            found = json.loads((folder / "config.json").read_bytes())
+        except (OSError, ValueError) as error:
+            raise ScoringError(
+                f"The config.json of {model!r} is no whole JSON ({error}); fetch or save the model again."
+            ) from None
+        if not isinstance(found, dict):
+            raise ScoringError(f"The config.json of {model!r} holds no object; fetch or save the model again.")
+        return found
     if (folder / "adapter_config.json").is_file():
         raise ScoringError(f"{model!r} is an adapter; give the model it was trained for, and this as its adapter.")
     raise ScoringError(f"{model!r} has no config.json, so it is no model of transformers; give one that is.")
@@ -159,21 +167,31 @@ def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
         raise ScoringError(f"The tokenizer of {model!r} cannot be loaded: {first_sentence(error)}.") from None
 
 
-def adapted(network: Any, adapter: str, *, allowed: bool) -> tuple[Any, str]:
-    """The network with an adapter, and the adapter's name with its revision."""
+def adapted(
+    network: Any, adapter: str, revision: str | None, *, base: str, identity_of_base: str, allowed: bool
+) -> tuple[Any, str]:
+    """The network with an adapter, and the adapter's name with its revision.
+
+    An adapter that this project made is held against the base model that it names.
+    """
     if not importlib.util.find_spec("peft"):
         raise ScoringError("An adapter needs the package peft; install it with pip install peft.")
     from peft import PeftModel
 
-    folder = fetched(adapter, None, None)
+    # Knows the fairness stamp and what an adapter of ours must be; it stands above this package.
+    from mitigation import attach
+
+    folder = fetched(adapter, revision, None)
     if not (folder / "adapter_config.json").is_file():
         raise ScoringError(f"{adapter!r} has no adapter_config.json; give a folder or a name of a PEFT adapter.")
     check_pickle(folder, adapter, allowed=allowed)
+    stamp = f"{adapter}@{identity(folder)}"
+    if attach.ours(folder):
+        return attach.attach(network, folder, base=base, revision=identity_of_base), stamp
     try:
-        wrapped = PeftModel.from_pretrained(network, str(folder), use_safetensors=not allowed or None)
+        return PeftModel.from_pretrained(network, str(folder), use_safetensors=not allowed or None), stamp
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise ScoringError(f"The adapter {adapter!r} does not fit the model: {first_sentence(error)}.") from None
-    return wrapped, f"{adapter}@{identity(folder)}"
 
 
 def identity(folder: Path) -> str:

@@ -12,14 +12,17 @@ import pyarrow.parquet as pq
 
 from scoring import benchmarks
 from scoring.benchmarks._groups import items
-from scoring.report import file_name, read_report
-from scoring.stats import RESAMPLES, Difference, compare, holm
+from scoring.report import file_name, read
+from scoring.stats import RESAMPLES, compare, holm, measure
 from scoring.tables import as_table
-from scoring.types import Report, ScoringError, Table
+from scoring.types import Benchmark, Comparison, Difference, Estimate, Report, ScoringError, Table
+
+#: What the columns of the base are called beside those of the run.
+BASE = "base_"
 
 
-def runs(one: Path, other: Path, resamples: int = RESAMPLES) -> list[Difference]:
-    """Every metric of run ``one`` minus that of run ``other``, for the benchmarks that both have.
+def between(run: Path, base: Path, resamples: int = RESAMPLES) -> Comparison:
+    """Every metric of a run minus that of its base, and their agreements, for the benchmarks that both have.
 
     The p-values are corrected (Holm, 1979) over the groups of a metric. Over all of hundreds of
     differences at once, no difference could be told from chance: with 10,000 resamples the smallest
@@ -28,17 +31,37 @@ def runs(one: Path, other: Path, resamples: int = RESAMPLES) -> list[Difference]
     Raises
     ------
     ScoringError
-        When a folder holds no run, or the runs cannot be compared: other data, profile or examples.
+        When a folder holds no run, or the runs cannot be compared: other data, profile, examples or
+        version of a benchmark.
     """
-    reports = read_report(one), read_report(other)
-    shared = _shared(*reports)
-    found: list[Difference] = []
-    for name in shared:
-        benchmark = benchmarks.get(name)
-        tables = _examples(one, name), _examples(other, name)
+    reports = read(run), read(base)
+    differences: list[Difference] = []
+    agreements: list[Estimate] = []
+    for benchmark in map(benchmarks.get, _shared(*reports)):
+        _current(benchmark, *reports)
+        tables = _examples(run, benchmark.name), _examples(base, benchmark.name)
         about = items(benchmark, reports[0].profile, tables[0])
-        found += compare(about, *tables, tables[0][benchmark.cluster], benchmark=name, resamples=resamples)
-    return _corrected(found)
+        clusters = tables[0][benchmark.cluster]
+        differences += compare(about, *tables, clusters, benchmark=benchmark.name, resamples=resamples)
+        agreements += agree(benchmark, reports[0].profile, *tables, resamples)
+    return Comparison(*reports, tuple(_corrected(differences)), tuple(agreements))
+
+
+def agree(benchmark: Benchmark, profile: str, table: Table, base: Table, resamples: int = RESAMPLES) -> list[Estimate]:
+    """The agreements of a benchmark between two tables of the same examples, row by row."""
+    joined = {**table, **{f"{BASE}{name}": column for name, column in base.items()}}
+    about = items(benchmark, profile, joined, benchmark.agreements(profile))
+    return measure(about, joined, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
+
+
+def _current(benchmark: Benchmark, *reports: Report) -> None:
+    for report in reports:
+        version = report.environment.get(f"benchmark {benchmark.name}", benchmark.version)
+        if version != benchmark.version:
+            raise ScoringError(
+                f"A run of {report.model} used version {version} of the benchmark {benchmark.name}, and this is "
+                f"{benchmark.version}; score that model again."
+            )
 
 
 def _corrected(differences: Sequence[Difference]) -> list[Difference]:
@@ -79,15 +102,31 @@ def _examples(run: Path, benchmark: str) -> Table:
         raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
 
 
-def lines(differences: Sequence[Difference]) -> Iterator[str]:
-    """The differences as a table in text."""
-    cells: list[tuple[str, ...]] = [
-        ("benchmark", "group", "metric", "difference", "95 % interval", "p", "p (Holm)", "n", "")
-    ]
-    for each in differences:
-        interval = "–" if math.isnan(each.low) else f"{_number(each.low)} to {_number(each.high)}"
-        numbers = _number(each.value), interval, _number(each.p), _number(each.p_holm), str(each.n)
-        cells.append((each.benchmark, each.group, each.metric, *numbers, each.why))
+def lines(found: Comparison) -> Iterator[str]:
+    """The comparison in text: a table of the differences, and one of the agreements where there are any."""
+    header = ("benchmark", "group", "metric", "difference", "95 % interval", "p", "p (Holm)", "n", "")
+    yield from _table([header, *map(_difference, found.differences)])
+    if found.agreements:
+        yield ""
+        kinds = ("benchmark", "group", "agreement", "value", "95 % interval", "n", "")
+        yield from _table([kinds, *map(_agreement, found.agreements)])
+
+
+def _difference(each: Difference) -> tuple[str, ...]:
+    numbers = _number(each.value), _interval(each), _number(each.p), _number(each.p_holm), str(each.n)
+    return (each.benchmark, each.group, each.metric, *numbers, each.why)
+
+
+def _agreement(each: Estimate) -> tuple[str, ...]:
+    numbers = _number(each.value), _interval(each), str(each.n)
+    return (each.benchmark, each.group, each.metric, *numbers, each.why)
+
+
+def _interval(each: Difference | Estimate) -> str:
+    return "–" if math.isnan(each.low) else f"{_number(each.low)} to {_number(each.high)}"
+
+
+def _table(cells: Sequence[tuple[str, ...]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

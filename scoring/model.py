@@ -8,7 +8,7 @@ import inspect
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ import torch
 import transformers
 
 from scoring import checkpoint
-from scoring.batch import Ints, Limits, Row, Sized, padded, plan, run
+from scoring.batch import Ints, Limits, Row, Sized, packed, padded, plan, run
 from scoring.decoding import Decoding, Next, Prompt, banned, until
 from scoring.replies import Replies
 from scoring.tokens import Kind, Query, Tokens
@@ -27,11 +27,12 @@ from scoring.types import Ask, Floats, Reply, ScoringError
 
 #: Logits that exist at one time, so that scoring a large vocabulary takes a bounded amount of memory.
 LOGITS = {"cpu": 2**23, "cuda": 2**28}
-#: Padded tokens of a batch on a GPU, and on a CPU times the model's width: narrow models need more to be kept busy.
-TOKENS = 2**15
-TOKENS_BY_WIDTH = 2**19
+#: Padded tokens of a batch: on a CPU so many that they stay in its caches, and those of a batch alike in length.
+TOKENS = {"cpu": 2**10, "cuda": 2**15}
 #: A row takes branches up to this many tokens.
 BRANCHED = 512
+#: Multiplications and additions that one head's look at one token costs besides its product.
+LOOK = 16
 
 
 @dataclass(slots=True)
@@ -103,6 +104,7 @@ class Model:
         self._gathers = False
         self._gathers = self._same_logits()
         self._branches = kind == "causal" and not exact and self._same_branches()
+        self._gaps = self._branches and self._same_gaps()
         # Sampling settings that come with a model would silently take the place of those left unset.
         if kind == "causal":
             settings: Any = transformers.GenerationConfig
@@ -125,12 +127,14 @@ class Model:
 
     @property
     def _batch_tokens(self) -> int:
-        return TOKENS if self.device.type == "cuda" else max(2**10, TOKENS_BY_WIDTH // self._config.hidden_size)
+        return TOKENS.get(self.device.type, TOKENS["cpu"])
 
     @property
     def device(self) -> torch.device:
-        """Where inputs go; layers may lie elsewhere under a device map."""
-        return cast(torch.device, self._bare.device)
+        """Where inputs go; layers may lie elsewhere under a device map, and weights that are called in on none."""
+        hook = getattr(self._bare.get_input_embeddings(), "_hf_hook", None)
+        place = getattr(hook, "execution_device", None)
+        return cast(torch.device, self._bare.device) if place is None else torch.device(place)
 
     @property
     def dtype(self) -> str:
@@ -198,10 +202,11 @@ class Model:
         self.tokens.truncate = truncate
         replies = Replies(self.tokens, asks, f"{self.name} in {self.dtype}", on_reply, progress)
         prompts = self._prompts(asks, decoding)
-        rows = self._rows(replies, share=share_contexts and self._branches)
         limits = Limits(batch_tokens or self._batch_tokens, 1 if self.exact else batch_size, _too_big, self._alone)
-        for batch, values in run(rows, self._score, limits):
-            replies.score(np.array([n for row in batch for n in row.answer], dtype=np.int64), values)
+        rows, packs = self._rows(replies.queries, share=share_contexts)
+        score = partial(self._score, packs=packs)
+        for _, (answers, values) in run(rows, score, replace(limits, padded=not packs)):
+            replies.score(answers, values)
         generate = partial(self._generate, decoding=decoding, invalid=replies.invalid)
         for some, texts in run(prompts, generate, limits):
             for prompt, text in zip(some, texts, strict=True):
@@ -209,20 +214,36 @@ class Model:
         self.stats.seconds += time.perf_counter() - started
         return replies.all()
 
-    def _rows(self, replies: Replies, *, share: bool) -> list[Row]:
-        bounds = (BRANCHED, self.tokens.window, getattr(self._config, "sliding_window", None))
-        self.stats.asked += sum(len(q.ids) for q in replies.queries)
-        return plan(
-            replies.queries,
-            share=share,
-            merge=not self.exact,
-            width=self._config.hidden_size,
-            longest=min(bound for bound in bounds if bound),
-        )
+    def _rows(self, queries: Sequence[Query], *, share: bool) -> tuple[list[Row], bool]:
+        """Rows for queries, and whether the network can be told of places and sights, so that they can be packed."""
+        back = getattr(self._config, "sliding_window", None)
+        bounds = (BRANCHED, self.tokens.window, back)
+        longest = min(bound for bound in bounds if bound)
+        spelled = [q.spelled() for q in queries]
+        # A sequence longer than a network looks back, and hidden tokens where it counts places without them, are
+        # seen right in its own way alone: one row of a batch that tells it another would tell it of all.
+        free = self._branches and all(len(q.ids) <= (back or len(q.ids)) for q in spelled)
+        free = free and (self._gaps or not any(q.hidden for q in queries))
+        queries = queries if free else spelled
+        self.stats.asked += sum(len(q.ids) for q in queries)
+        rows = plan(queries, share=share and free, merge=not self.exact, reach=self._reach, longest=longest)
+        return rows, free
+
+    @property
+    def _reach(self) -> float:
+        """How many tokens one can look at for the price of its way through the weights of a layer.
+
+        24 width² operations in the weights against 4 width a look, and an exponential for each head, which
+        takes a processor as long as ``LOOK`` multiplications and additions.
+        """
+        heads = getattr(self._config, "num_attention_heads", 1)
+        width = self._config.hidden_size
+        return float(6 * width**2 / (width + LOOK * heads))
 
     @torch.inference_mode()
-    def _score(self, rows: Sequence[Row]) -> Floats:
-        """The log-probability of every wanted token of the rows, in order: one synchronisation."""
+    def _score(self, rows: Sequence[Row], *, packs: bool) -> tuple[Ints, Floats]:
+        """The numbers of the answers that rows give, and the log-probabilities: one synchronisation."""
+        rows = packed(rows, self._reach) if packs else rows
         tokens = sum(map(len, rows))
         outputs, places, want = self._outputs(rows)
         order = np.argsort(places, kind="stable")
@@ -232,7 +253,7 @@ class Model:
         self.stats.padding += len(rows) * self._width(rows) - tokens
         self.stats.read += len(outputs)
         self.stats.flops += self._flops(tokens, len(outputs))
-        return values
+        return np.array([n for row in rows for n in row.answer], dtype=np.int64), values
 
     def _flops(self, tokens: int, read: int) -> float:
         """Multiplications and additions with weights: all but the embeddings per token, the head per read position."""
@@ -263,8 +284,8 @@ class Model:
             depths = self._sent(padded([row.depths for row in rows], 0, width))
             ends = self._sent(padded([row.ends for row in rows], width, width))
             return {"input_ids": ids, "position_ids": depths, "attention_mask": self._seen(ends)}
-        lengths = self._sent(np.array([[len(row)] for row in rows]))
-        return {"input_ids": ids, "attention_mask": (torch.arange(width, device=ids.device) < lengths).long()}
+        ends = self._sent(padded([row.ends for row in rows], 0, width))
+        return {"input_ids": ids, "attention_mask": (torch.arange(width, device=ids.device) < ends).long()}
 
     def _seen(self, ends: torch.Tensor) -> torch.Tensor:
         """The additive attention mask [rows, 1, queries, keys] of trees whose token j is seen up to ends[j]."""
@@ -346,39 +367,41 @@ class Model:
         close = 4 * torch.finfo(whole.dtype).eps * whole.abs().max().item()
         return apart.shape == whole.shape and torch.allclose(apart, whole, rtol=0, atol=close, equal_nan=True)
 
-    @torch.inference_mode()
     def _same_branches(self) -> bool:
-        """Whether a row with two branches gives what the branches give by themselves, as found by trying.
+        """Whether branches of a row, and rows behind one another, give what their sequences do by themselves."""
+        if "position_ids" not in inspect.signature(self._bare.forward).parameters:
+            return False
+        ids = [self._some(*numbers) for numbers in ((1, 2, 3, 4, 5, 8, 9), (1, 2, 3, 4, 5, 7), (11, 6, 4))]
+        return self._same([Query(i, tuple(range(len(i))), i) for i in ids])
+
+    def _same_gaps(self) -> bool:
+        """Whether tokens that stand behind a gap give what they do behind as much padding that is not seen."""
+        ids = [self._some(*numbers) for numbers in ((1, 2, 3, 4), (1, 2, 5, 6, 7))]
+        gaps = zip(ids, (9, 4), strict=True)
+        return self._same([Query(i, tuple(range(1, len(i))), i[1:], hidden=1, gap=gap) for i, gap in gaps])
+
+    def _some(self, *numbers: int) -> tuple[int, ...]:
+        """Ids of tokens to try something with."""
+        return tuple(7 * n % self._config.vocab_size for n in numbers)
+
+    @torch.inference_mode()
+    def _same(self, queries: Sequence[Query]) -> bool:
+        """Whether sequences give the same in one row as by themselves, as found by trying.
 
         A network may not take positions or a mask of four dimensions, or may pass them by. How near is
         near enough is measured: what a batch with padding changes.
         """
-        if "position_ids" not in inspect.signature(self._bare.forward).parameters:
-            return False
-        ids = [tuple(n * 7 % self._config.vocab_size for n in (*range(1, 7), *end)) for end in ((8, 9, 10), (13, 14))]
-        queries = [Query(i, tuple(range(6, len(i))), i[6:]) for i in ids]
-        row, apart = (plan(queries, share=share, merge=True, width=8, longest=64) for share in (True, False))
-        batched = self._by_answer(apart)
-        noise = (
-            (
-                batched
-                - torch.cat([self._by_answer(plan([q], share=False, merge=True, width=8, longest=64)) for q in queries])
-            )
-            .abs()
-            .max()
-        )
+        rows = partial(plan, merge=True, reach=64.0, longest=64)
+        plain = [q.spelled() for q in queries]
+        batched = self._by_answer(rows(plain, share=False))
+        alone = torch.cat([self._by_answer(rows([q], share=False)) for q in plain])
+        together = packed(rows(queries, share=True), reach=64.0)
         try:
-            branched = self._by_answer(row)
-        except (
-            TypeError,
-            ValueError,
-            RuntimeError,
-            IndexError,
-            AttributeError,
-        ):  # Whatever a model's code makes of it.
+            told = self._by_answer(together)
+        except (TypeError, ValueError, RuntimeError, IndexError, AttributeError):  # As the code of a model takes it.
             return False
         eps = max(2 * torch.finfo(batched.dtype).eps, 32 * torch.finfo(torch.float32).eps)
-        return bool((branched - batched).abs().max() <= 4 * noise + eps * batched.abs().max())
+        return bool((told - batched).abs().max() <= 4 * (batched - alone).abs().max() + eps * batched.abs().max())
 
     def _by_answer(self, rows: Sequence[Row]) -> torch.Tensor:
         outputs, places, _ = self._outputs(rows)
@@ -447,7 +470,8 @@ class Model:
 
 
 def _too_big(error: Exception) -> bool:
-    return isinstance(error, torch.cuda.OutOfMemoryError) or "can't allocate memory" in str(error)
+    said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(text in str(error) for text in said)
 
 
 def _window(network: Any) -> int | None:
@@ -465,6 +489,7 @@ def load(
     *,
     revision: str | None = None,
     adapter: str | Path | None = None,
+    adapter_revision: str | None = None,
     dtype: str = "auto",
     device: str | None = None,
     quantize: Literal["4bit", "8bit"] | None = None,
@@ -479,8 +504,8 @@ def load(
     ----------
     model, revision:
         A folder, or a name on the Hub and the branch, tag or commit of it.
-    adapter:
-        A PEFT adapter, as a folder or a name on the Hub.
+    adapter, adapter_revision:
+        A PEFT adapter, as a folder or a name on the Hub and the branch, tag or commit of it.
     dtype:
         A dtype of torch; ``auto`` is the checkpoint's own, but float32 for half precision on a CPU,
         where half precision is emulated. ``exact`` is float32 always.
@@ -525,15 +550,17 @@ def load(
     )
     if not (device_map or quantize):
         network = network.to(place)
-    stamp = ""
+    stamp, revision = "", checkpoint.identity(folder)
     if adapter is not None:
-        network, stamp = checkpoint.adapted(network, str(adapter), allowed=allow_pickle)
+        network, stamp = checkpoint.adapted(
+            network, str(adapter), adapter_revision, base=str(model), identity_of_base=revision, allowed=allow_pickle
+        )
     found = Model(
         network,
         checkpoint.tokenizer(folder, str(model), code),
         kind=kind,
         name=str(model),
-        revision=checkpoint.identity(folder),
+        revision=revision,
         adapter=stamp,
         exact=exact,
     )

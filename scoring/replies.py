@@ -52,7 +52,8 @@ class Replies:
         owners: list[int] = []
         for number, (options, watched) in enumerate(tokens.queries(asks)):
             self.queries += [q for option in options for q in option] + ([watched] if watched else [])
-            owners += [number] * self._lay_out(len(owners), options, tokens.words(asks[number].watch))
+            words = tokens.words(asks[number].watch, asks[number].context)
+            owners += [number] * self._lay_out(len(owners), options, words)
         self._owner = np.array(owners, dtype=np.int64)
         self._left = self._counted(self._owner) + [ask.max_new > 0 for ask in asks]
         self.values = np.full(len(owners), np.nan)

@@ -10,10 +10,9 @@ only the order matters.
 
 from __future__ import annotations
 
-import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,12 +20,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 from numpy.typing import NDArray
 
 from scoring.metrics import fairness, stereoset
+from scoring.score_files import cells, listed, numbers, places, read, texts, unique
 from scoring.stats import RESAMPLES, Item, measure
 from scoring.types import Estimate, Floats, Group, Metric, ScoringError, Table
 
@@ -58,102 +57,8 @@ class Answer:
         printed = found.pop("printed_sd")
         found["bootstrap_sd"] = found["sd"]
         found["sd"] = found["sd"] if printed is None else printed
-        cleaned = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in found.items()}
+        cleaned = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
         return {"benchmark": cleaned.pop("benchmark"), **self.of, **cleaned}
-
-
-# Reading
-
-
-def read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """The file's rows; its cells are not yet checked.
-
-    Raises
-    ------
-    ScoringError
-        When there is no such file, it is neither Parquet nor CSV, has no row, or lacks a column.
-    """
-    if not path.is_file():
-        raise ScoringError(f"There is no file {path}; give a Parquet or CSV file with the columns {_and(columns)}.")
-    try:
-        with path.open("rb") as file:
-            is_parquet = file.read(4) == b"PAR1"
-        frame: pd.DataFrame = pq.read_table(path).to_pandas() if is_parquet else _csv(path)
-    except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
-        told = " ".join(str(error).split())
-        raise ScoringError(f"{path} cannot be read ({told}); give Parquet, or CSV in UTF-8 with a header.") from None
-    lacking = [name for name in columns if name not in frame.columns]
-    if lacking:
-        there = (
-            f"the columns {_and(map(str, frame.columns))} but not {_and(lacking)}"
-            if len(frame.columns)
-            else "no columns"
-        )
-        raise ScoringError(f"{path} has {there}; it needs {_and(columns)}.")
-    if frame.empty:
-        raise ScoringError(f"{path} has no rows; give one for each scored example.")
-    return frame.reset_index(drop=True)
-
-
-def _csv(path: Path) -> pd.DataFrame:
-    """A CSV file as texts; pandas itself would shift the cells of a row that has too many."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(header):
-            raise csv.Error(f"row {number} has {len(row)} cells, the header {len(header)}")
-    return pd.DataFrame(rows, columns=header, dtype=object)
-
-
-def _and(names: Iterable[str]) -> str:
-    return ", ".join(names)
-
-
-def _places(wrong: NDArray[np.bool_]) -> str:
-    """The first few row numbers, counted from 1 without the header."""
-    rows = np.flatnonzero(wrong) + 1
-    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
-    return f"{'row' if len(rows) == 1 else 'rows'} {_and(map(str, rows[:5]))}{more}"
-
-
-def numbers(frame: pd.DataFrame, name: str, path: Path, *, may_lack: bool = False) -> Floats:
-    """A column as numbers, NaN where it is empty and may be.
-
-    Raises
-    ------
-    ScoringError
-        When a cell holds no finite number; names the rows, counted from 1.
-    """
-    text = _cells(frame, name)
-    empty = text.str.lower().isin(["", "nan", "none", "null", "na"]).to_numpy(dtype=bool)
-    values: Floats = pd.to_numeric(text.where(~empty, "nan"), errors="coerce").to_numpy(dtype=np.float64)
-    wrong = ~np.isfinite(values) & ~empty
-    if wrong.any():
-        shown = text[wrong].iloc[0]
-        raise ScoringError(f"{path} has {shown!r} as {name} ({_places(wrong)}); expected a finite number.")
-    if empty.any() and not may_lack:
-        raise ScoringError(f"{path} has no {name} in {_places(empty)}; give a finite number or leave the row out.")
-    return values
-
-
-def _cells(frame: pd.DataFrame, name: str) -> pd.Series[str]:
-    """A column as text, empty where there is nothing."""
-    column = frame[name].astype(object)
-    return column.where(column.notna(), "").astype(str).str.strip()
-
-
-def _texts(frame: pd.DataFrame, name: str, path: Path) -> NDArray[Any]:
-    texts = _cells(frame, name).to_numpy(dtype=object)
-    if (texts == "").any():
-        raise ScoringError(f"{path} has no {name} in {_places(texts == '')}; give one in every row.")
-    return texts
-
-
-def _unique(ids: Sequence[str] | NDArray[Any], path: Path, what: str) -> None:
-    twice = pd.Series(ids).duplicated().to_numpy()
-    if twice.any():
-        shown = ids[int(np.flatnonzero(twice)[0])]
-        raise ScoringError(f"{path} has the {what} {shown!r} twice ({_places(twice)}); give each one row.")
 
 
 # UnStereo
@@ -163,14 +68,14 @@ def unstereo(path: Path, resamples: int, seed: int) -> tuple[list[Answer], list[
     """Metrics of every dataset in the file under every threshold, and remarks on the file."""
     needed = ("dataset", "female_logprob", "male_logprob")
     frame = read(path, needed)
-    datasets = _texts(frame, "dataset", path)
+    datasets = texts(frame, "dataset", path)
     table: dict[str, NDArray[Any]] = {name: _logprobs(frame, name, path) for name in needed[1:]}
     if "id" in frame:
-        _unique(_texts(frame, "dataset", path) + " " + _texts(frame, "id", path), path, "dataset and id")
+        unique(texts(frame, "dataset", path) + " " + texts(frame, "id", path), path, "dataset and id")
     if "max_pmi_diff" in frame:
         table["max_pmi_diff"] = numbers(frame, "max_pmi_diff", path, may_lack=True)
     # Without seed words each pair is its own cluster.
-    clusters = _texts(frame, "word", path) if "word" in frame else np.arange(len(frame))
+    clusters = texts(frame, "word", path) if "word" in frame else np.arange(len(frame))
     natural = _natural(frame, path)
     remarks = [f"{(~natural).sum()} rows with natural false are left out."] if not natural.all() else []
     answers = []
@@ -191,7 +96,7 @@ def _logprobs(frame: pd.DataFrame, name: str, path: Path) -> Floats:
     # A little above 0 is rounding.
     if (values > 1e-6).any():
         raise ScoringError(
-            f"{path} has {name} above 0 ({_places(values > 1e-6)}); expected natural logarithms of probabilities, "
+            f"{path} has {name} above 0 ({places(values > 1e-6)}); expected natural logarithms of probabilities, "
             "neither probabilities nor losses."
         )
     return values
@@ -202,12 +107,12 @@ def _natural(frame: pd.DataFrame, path: Path) -> NDArray[np.bool_]:
     name = next((name for name in ("natural", "is_natural") if name in frame), None)
     if name is None:
         return np.ones(len(frame), bool)
-    texts = _cells(frame, name).str.lower()
+    said = cells(frame, name).str.lower()
     # Empty, as for WinoBias and Winogender, is not judged, and stays.
-    values = texts.map({"true": True, "1": True, "false": False, "0": False} | dict.fromkeys(("", "none", "nan"), True))
+    values = said.map({"true": True, "1": True, "false": False, "0": False} | dict.fromkeys(("", "none", "nan"), True))
     unknown = values.isna().to_numpy()
     if unknown.any():
-        raise ScoringError(f"{path} has {texts[unknown].iloc[0]!r} as {name} ({_places(unknown)}); give true or false.")
+        raise ScoringError(f"{path} has {said[unknown].iloc[0]!r} as {name} ({places(unknown)}); give true or false.")
     return values.to_numpy(dtype=bool)
 
 
@@ -273,11 +178,11 @@ def stereoset_table(path: Path, data: Path) -> dict[str, NDArray[Any]]:
         When a sentence of a task is unknown, there twice, or missing.
     """
     frame = read(path, ("task", "id", "score"))
-    tasks, ids, scores = _texts(frame, "task", path), _texts(frame, "id", path), numbers(frame, "score", path)
+    tasks, ids, scores = texts(frame, "task", path), texts(frame, "id", path), numbers(frame, "score", path)
     strange = ~np.isin(tasks, list(TASKS))
     if strange.any():
-        raise ScoringError(f"{path} has the task {tasks[strange][0]!r} ({_places(strange)}); expected {_and(TASKS)}.")
-    _unique(ids, path, "id")
+        raise ScoringError(f"{path} has the task {tasks[strange][0]!r} ({places(strange)}); expected {listed(TASKS)}.")
+    unique(ids, path, "id")
     parts = [
         _scored(examples(data, task), task, pd.Series(scores[tasks == task], ids[tasks == task]), path)
         for task in TASKS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from rich.console import Console
 from scoring import tables
 from scoring.asking import PACKAGE, Question, answer, decoding, package_version, questions, truncated
 from scoring.benchmarks._groups import items
+from scoring.chat import Chat
 from scoring.prompts import Prompt
 from scoring.stats import RESAMPLES, measure
 from scoring.types import Benchmark, Estimate, Reply, Report, ScoringError, Table
@@ -82,6 +84,7 @@ def run(
     *,
     profile: str = "clean",
     prompt: Prompt,
+    chat: Chat | None = None,
     batch_tokens: int | None = None,
     truncate: bool = False,
     resamples: int = RESAMPLES,
@@ -93,6 +96,8 @@ def run(
     ----------
     parts:
         From :func:`read`; each benchmark must suit the kind of the model.
+    chat:
+        Puts each question through the model's chat template; without it the model reads plain text.
     store:
         Has the replies of earlier runs with the same model and settings, and gets the new ones as
         they come, so a run that was cut short goes on where it stopped.
@@ -104,7 +109,9 @@ def run(
     ScoringError
         When the model cannot answer a question or gives numbers that are none.
     """
-    asked = {part.benchmark.name: questions(part.benchmark, part.splits, profile, prompt, model) for part in parts}
+    asked = {
+        part.benchmark.name: questions(part.benchmark, part.splits, profile, prompt, model, chat) for part in parts
+    }
     asks = [ask for some in asked.values() for question in some for ask in question.asks.values()]
     settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": decoding(prompt)}
     replies = answer(model, asks, store, settings, console)
@@ -114,7 +121,7 @@ def run(
         name = part.benchmark.name
         found[name] = table(part.benchmark, profile, asked[name], replies, cut if truncate else None)
         estimates += estimate(part.benchmark, profile, found[name], resamples)
-    return Result(_report(model, parts, profile, prompt, estimates, resamples), found)
+    return Result(_report(model, parts, profile, prompt, chat, estimates, resamples), found)
 
 
 def table(
@@ -144,7 +151,13 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
 
 
 def _report(
-    model: Model, parts: Sequence[Part], profile: str, prompt: Prompt, estimates: Sequence[Estimate], resamples: int
+    model: Model,
+    parts: Sequence[Part],
+    profile: str,
+    prompt: Prompt,
+    chat: Chat | None,
+    estimates: Sequence[Estimate],
+    resamples: int,
 ) -> Report:
     return Report(
         model=model.name,
@@ -160,11 +173,18 @@ def _report(
             "platform": platform.platform(),
             **model.environment,
             **{f"benchmark {part.benchmark.name}": part.benchmark.version for part in parts},
+            f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}",
+            "chat template": f"sha256:{_sha256(chat.template)}" if chat else "",
+            "system": chat.system if chat else "",
             "resamples": resamples,
             "data lacking": [missing.name for part in parts for missing in part.lacking],
         },
         speed=_speed(model),
     )
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _speed(model: Model) -> dict[str, float]:
@@ -196,20 +216,26 @@ def peak(model: Model) -> float:
 
 
 def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tuple[list[Part], list[str]]:
-    """The parts with data that suit a kind of model, and a remark for each benchmark that does not.
+    """The parts with data that suit a kind of model (``chat`` for one asked in a chat), and a remark for each other.
 
     Raises
     ------
     ScoringError
         For a benchmark that does not suit and was asked for by name, and when none is left.
     """
-    remarks = [
-        f"The benchmark {part.benchmark.name} is for {' or '.join(part.benchmark.kinds)} models, and {model} is a "
-        f"{kind} one"
-        for part in parts
-        if kind not in part.benchmark.kinds
-    ]
+    remarks = [_unsuited(part.benchmark, kind, model) for part in parts if kind not in part.benchmark.kinds]
     fit = [part for part in parts if kind in part.benchmark.kinds and part.splits]
     if remarks and (named or not fit):
-        raise ScoringError(f"{remarks[0]}; leave the benchmark out, or give another model.")
+        way = "ask without --chat" if kind == "chat" else "give another model"
+        raise ScoringError(f"{remarks[0]}; leave the benchmark out, or {way}.")
     return fit, [f"{remark}." for remark in remarks]
+
+
+def _unsuited(benchmark: Benchmark, kind: str, model: str) -> str:
+    if kind == "chat":
+        return f"The benchmark {benchmark.name} scores whole sentences, before which no turn of a chat stands"
+    return f"The benchmark {benchmark.name} is for {_either(benchmark)} models, and {model} is a {kind} one"
+
+
+def _either(benchmark: Benchmark) -> str:
+    return " or ".join(kind for kind in benchmark.kinds if kind != "chat")

@@ -18,13 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import orjson
 from filelock import FileLock, Timeout
 
-from scoring.types import Ask, Option, Reply, ScoringError
+from scoring.types import Ask, Reply, ScoringError
 
 FORMAT = 1
 _CONTENT = [field.name for field in fields(Ask) if field.name != "id"]
-_OPTION = [field.name for field in fields(Option)]
 
 
 def digest(ask: Ask) -> str:
@@ -33,12 +33,8 @@ def digest(ask: Ask) -> str:
     >>> digest(Ask("a", "The nurse said", max_new=1)) == digest(Ask("b", "The nurse said", max_new=1))
     True
     """
-    content = json.dumps([getattr(ask, name) for name in _CONTENT], default=_parts, separators=(",", ":"))
-    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-
-
-def _parts(option: Option) -> list[Any]:
-    return [getattr(option, name) for name in _OPTION]
+    content = orjson.dumps([getattr(ask, name) for name in _CONTENT])
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 class Store:
@@ -158,7 +154,7 @@ class Store:
 def _entry(line: bytes) -> tuple[str, tuple[Any, ...]] | None:
     """The digest of an ask and what was replied; None for a line damaged on the disk, to be asked again."""
     try:
-        name, logprobs, watched, text = json.loads(line)
+        name, logprobs, watched, text = orjson.loads(line)
         return name, (tuple(map(tuple, logprobs)), tuple(math.nan if v is None else v for v in watched), text)
     except (ValueError, TypeError):
         return None

@@ -133,9 +133,11 @@ def as_table(lines: Iterable[dict[str, Any]]) -> Table:
 
 
 def _column(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[Any]]:
-    if any(isinstance(v, str) for v in values):
+    kinds = set(map(type, values))
+    lacking = type(None) in kinds
+    if any(issubclass(kind, str) for kind in kinds):
         # Objects: an array of fixed width would take the longest text's room for each.
-        return np.array(["" if v is None else v for v in values], dtype=object)
-    if any(v is None or isinstance(v, float) for v in values):
-        return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+        return np.array(["" if v is None else v for v in values] if lacking else values, dtype=object)
+    if lacking or any(issubclass(kind, float) for kind in kinds):
+        return np.array(values, dtype=np.float64)
     return np.array(values)

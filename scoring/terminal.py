@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.text import Text
 
 from scoring import benchmarks
 from scoring.prompts import PROMPTS
+from scoring.report.clean import redactor
 from scoring.types import Report
 
 #: How much of a benchmark is shown; the rest is in the report.
@@ -23,7 +25,9 @@ def catalogue() -> Iterator[str]:
     for name in benchmarks.names():
         benchmark = benchmarks.get(name)
         yield f"  {name:{width}}  {benchmark.summary} [{', '.join(benchmark.kinds)}]"
-    yield "Prompts (--prompt):"
+    yield "With --chat (where it says chat) a context is the user's turn, and options or continuation begin the reply;"
+    yield "of a transcript Q: … A: … the question is that turn, and what stands after A: begins the reply."
+    yield "Prompts (--prompt), or a JSON file of one's own:"
     yield from (f"  {name:{width}}  {prompt.summary}" for name, prompt in PROMPTS.items())
 
 
@@ -80,6 +84,7 @@ def speed(report: Report) -> str:
 
 
 def tell(console: Console, lines: Iterable[str]) -> None:
-    """Prints lines as they are: no markup, no wrapping."""
+    """Prints lines as they are, but for secrets: no markup, no wrapping."""
+    hide = redactor(os.environ)
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(hide(line), markup=False, highlight=False, soft_wrap=True)

@@ -104,7 +104,7 @@ class Recipe:
     heads: int = 4
     context: int = 256
     batch: int = 8
-    steps: int = 2500
+    steps: int = 4500
     rate: float = 2e-3
     warmup: int = 200
     weight_decay: float = 0.1

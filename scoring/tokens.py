@@ -30,11 +30,27 @@ class Query(NamedTuple):
 
     The output at a position of a causal model predicts the token after it, so the last wanted token
     is not among ``ids``; the output of a masked model predicts the token at the position itself.
+
+    The ``hidden`` tokens after the first are seen by none, not even by themselves, and all tokens after
+    the first stand ``gap`` places further back than their number. So padding on the left is one hidden
+    token and a gap: those between would be seen by none and read by none.
     """
 
     ids: tuple[int, ...]
     at: tuple[int, ...]
     want: tuple[int, ...]
+    hidden: int = 0
+    gap: int = 0
+
+    def spelled(self) -> Query:
+        """The same with a token at every place of the gap, for networks that cannot be told of places.
+
+        >>> Query((1, 0, 5, 6), (1, 2, 3), (5, 6, 7), hidden=1, gap=2).spelled()
+        Query(ids=(1, 0, 0, 0, 5, 6), at=(3, 4, 5), want=(5, 6, 7), hidden=3, gap=0)
+        """
+        ids = self.ids[:1] + self.ids[1:2] * self.gap + self.ids[1:]
+        at = tuple(i + self.gap if i else i for i in self.at)
+        return Query(ids, at, self.want, self.hidden + self.gap)
 
 
 class _Piece(NamedTuple):
@@ -80,14 +96,25 @@ class Tokens:
     @cached_property
     def start(self) -> list[int]:
         """What stands before a sentence without context: the tokenizer's own prefix, else BOS, else EOS."""
-        first = self.tokenizer.bos_token_id
-        first = self.tokenizer.eos_token_id if first is None else first
-        if not self.prefix and first is None:
+        return self.prefix or [self.first]
+
+    @cached_property
+    def first(self) -> int:
+        """The beginning-of-sequence token, else the end-of-sequence token."""
+        found = self.tokenizer.bos_token_id
+        found = self.tokenizer.eos_token_id if found is None else found
+        if found is None:
             raise ScoringError(
                 "The tokenizer has neither a beginning-of-sequence nor an end-of-sequence token, so the first token "
                 "of a sentence has no probability; give every ask a context."
             )
-        return self.prefix or [first]
+        return int(found)
+
+    @cached_property
+    def padding(self) -> int:
+        """The padding token where an ask wants one: the tokenizer's own, else EOS, else what begins a sentence."""
+        own = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, self.first)
+        return int(next(i for i in own if i is not None))
 
     @property
     def pad(self) -> int:
@@ -142,7 +169,7 @@ class Tokens:
     def _option(self, ask: Ask, option: Option, encoding: Encoding) -> Iterable[Query]:
         piece = self._piece(ask, option, encoding)
         if self.kind == "causal":
-            return [self._causal(ask, piece)]
+            return [self._causal(ask, piece, option.width)]
         return self._masked(ask, piece, option.mask)
 
     def _piece(self, ask: Ask, option: Option, encoding: Encoding) -> _Piece:
@@ -210,16 +237,19 @@ class Tokens:
             )
         return found
 
-    def _causal(self, ask: Ask, piece: _Piece) -> Query:
+    def _causal(self, ask: Ask, piece: _Piece, width: int) -> Query:
         targets = sorted({i for span in piece.spans for i in span})
-        frame = self._before(piece.ids, piece.start)
-        drop, end = self._fit(ask, piece.start - (not frame), targets[-1] + 1, len(frame) - 1)
+        pads = max(width - len(piece.ids), 0)
+        frame = [self.first, self.padding] if pads else self._before(piece.ids, piece.start)
+        gap = max(pads - 1, 0)
+        drop, end = self._fit(ask, piece.start - (not frame), targets[-1] + 1, len(frame) - 1 + gap)
         ids = frame + piece.ids[drop:end]
         # A beginning-of-sequence token that the text itself brings has nothing before it and is not scored.
         scored = [i - drop + len(frame) for i in targets if i < end and i + len(frame)]
         if not scored:
             raise ScoringError(f"{ask.id}: no token of {self._shown(piece)!r} can be scored; give a longer option.")
-        return Query(tuple(ids[: scored[-1]]), tuple(i - 1 for i in scored), tuple(ids[i] for i in scored))
+        at, want = tuple(i - 1 for i in scored), tuple(ids[i] for i in scored)
+        return Query(tuple(ids[: scored[-1]]), at, want, int(pads > 0), gap)
 
     def _shown(self, piece: _Piece) -> str:
         return str(self.tokenizer.decode(piece.ids[piece.start :]))
@@ -245,7 +275,7 @@ class Tokens:
     def _watched(self, ask: Ask, context: Encoding) -> Query | None:
         """The query whose output is the distribution of the next token; forms of more than one token are left out."""
         ids = self.prompt(ask, context)
-        want = [i for i in self.words(ask.watch) if i is not None]
+        want = [i for i in self.words(ask.watch, ask.context) if i is not None]
         return Query(tuple(ids), (len(ids) - 1,) * len(want), tuple(want)) if want else None
 
     def prompt(self, ask: Ask, context: Encoding, room: int = 0) -> list[int]:
@@ -262,20 +292,25 @@ class Tokens:
             )
         return frame + context.ids[drop:]
 
-    def words(self, forms: Sequence[str]) -> list[int | None]:
-        """The token of each form after a space, or None where it has several or another form has it already.
+    def words(self, forms: Sequence[str], context: str = "") -> list[int | None]:
+        """The token of each form after a context, or None where it has several or another form has it already.
 
-        The next token of a context can only be compared between forms that are one token each, and
-        no token may count twice (Dong et al. 2023, section 6.3: the forms of she and he).
+        A space stands before the form, unless the context ends a line. The next token of a context can
+        only be compared between forms that are one token each, and no token may count twice (Dong et
+        al. 2023, section 6.3: the forms of she and he).
         """
-        found = [self.word(form) for form in forms]
+        before, space = ("a\n", "") if context.endswith("\n") else ("a", " ")
+        found = [self.word(before, space + form) for form in forms]
         return [None if i in found[:n] else i for n, i in enumerate(found)]
 
-    def _word(self, form: str) -> int | None:
-        encoding = self.encode([f"a {form}"])[0]
-        after = [i for i, (_, end) in zip(encoding.ids, encoding.offsets, strict=True) if end > 1]
-        single = len(after) == 1 and after[0] != self.tokenizer.unk_token_id
-        return after[0] if single else None
+    def _word(self, before: str, form: str) -> int | None:
+        encoding = self.encode([before + form])[0]
+        after = [
+            (i, start) for i, (start, end) in zip(encoding.ids, encoding.offsets, strict=True) if end > len(before)
+        ]
+        if len(after) != 1 or after[0][1] < len(before) or after[0][0] == self.tokenizer.unk_token_id:
+            return None
+        return after[0][0]
 
     def _before(self, ids: list[int], context: int) -> list[int]:
         """The special tokens still to be put before ids, of which ``context`` are not scored; none if already there."""

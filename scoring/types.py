@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -26,12 +27,15 @@ class Option:
     ``spans`` are character ranges of ``text`` to which scoring is limited, in order; None means all of
     it. ``mask`` says how a masked model is asked, and a causal model ignores it: ``each`` masks one
     token of the spans at a time and leaves the rest of the sentence as it is; ``left`` replaces a
-    span by the tokens revealed so far and one mask, from left to right.
+    span by the tokens revealed so far and one mask, from left to right. ``width`` has a causal model
+    read context and option padded to so many tokens, between the beginning-of-sequence token and the
+    first of theirs; 0 pads nothing, and a masked model ignores it.
     """
 
     text: str
     spans: tuple[tuple[int, int], ...] | None = None
     mask: Literal["each", "left"] = "each"
+    width: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +118,14 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Examples that metrics are computed over: a name such as ``ours-5 eps<=0.65`` and a row mask."""
+    """Examples that metrics are computed over: a name such as ``ours-5 eps<=0.65`` and a row mask.
+
+    ``without`` names the metrics that say nothing of it, such as a correlation over jobs of one job.
+    """
 
     name: str
     mask: NDArray[np.bool_]
+    without: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +135,8 @@ class Benchmark:
     ``configs`` are (data set, config, split) triples to read; ``asks`` turns a row into questions whose ids
     begin with the row's; ``line`` turns the row and its replies, by id, into one line of the table;
     ``groups`` splits the table into the groups that are reported; ``cluster`` names the column whose
-    equal values depend on each other (resampled together).
+    equal values depend on each other (resampled together). ``agreements`` are metrics of two runs: of
+    the table of one with the columns of the other, which is called the base, as ``base_…``.
     """
 
     name: str
@@ -140,7 +149,8 @@ class Benchmark:
     metrics: Callable[[str], Sequence[Metric]]
     cluster: str
     validity: str
-    kinds: tuple[Literal["causal", "masked"], ...] = ("causal",)
+    kinds: tuple[Literal["causal", "masked", "chat"], ...] = ("causal",)
+    agreements: Callable[[str], Sequence[Metric]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +158,8 @@ class Estimate:
     """A metric over a group of ``n`` examples in so many clusters, with its 95 % bootstrap interval.
 
     ``sd`` is that of the bootstrap, ``printed_sd`` by the formula of the paper where it has one.
-    ``why`` explains a NaN.
+    ``why`` explains a NaN. ``ideal`` and ``reading`` are the metric's, and ``least`` and ``most`` the
+    ends of its range: a value outside it is none.
     """
 
     benchmark: str
@@ -164,6 +175,32 @@ class Estimate:
     reading: str = ""
     why: str = ""
     printed_sd: float | None = None
+    least: float = -math.inf
+    most: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A metric of one run minus that of another over the same examples.
+
+    ``p`` is two-sided for no difference, ``p_holm`` the same held against all differences of one
+    family. ``why`` explains a NaN. ``ideal`` is the metric's.
+    """
+
+    benchmark: str
+    group: str
+    metric: str
+    value: float
+    low: float
+    high: float
+    sd: float
+    p: float
+    p_holm: float
+    n: int
+    clusters: int
+    why: str = ""
+    ideal: float | None = None
+    reading: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +217,13 @@ class Report:
     estimates: tuple[Estimate, ...]
     environment: Mapping[str, Any]
     speed: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A run beside an earlier one, its base: what differs, and in what they agree."""
+
+    run: Report
+    base: Report
+    differences: tuple[Difference, ...]
+    agreements: tuple[Estimate, ...] = ()

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from builders.triplets import LABELS
-from scoring.benchmarks._groups import Part
 from scoring.metrics import crows
 from scoring.types import Ask, Group, Metric, Option, Reply, Row, Table
 
@@ -18,8 +17,9 @@ DATASET = "biaske"
 DOMAINS = ("gender", "race", "religion")
 PAIR = LABELS[:2]
 DIRECTIONS = ("stereo", "antistereo")
-#: Scores of one direction say nothing of a group of one direction.
-BY_DIRECTION = frozenset(f"{direction}type_score" for direction in DIRECTIONS)
+#: The published score of a direction is reported of the pairs in it, and that of all pairs of groups of both.
+BY_DIRECTION = {direction: frozenset({f"{direction}type_score"}) for direction in DIRECTIONS}
+OF_BOTH = frozenset({"metric_score"})
 CONFIGS = tuple((DATASET, f"crows_pairs{end}", "test") for end in ("", "-paper"))
 
 
@@ -75,12 +75,14 @@ def line(profile: str, row: Row, scores: Mapping[str, float | None]) -> dict[str
 
 
 def groups(table: Table) -> Sequence[Group]:
-    """All pairs, by domain, and by direction within the domain."""
-    found = [Group("all", np.ones(len(table["domain"]), dtype=bool))]
-    for domain in DOMAINS:
-        inside = table["domain"] == domain
-        found.append(Group(domain, inside))
-        found += [Part(f"{domain} {d}", inside & (table["direction"] == d), BY_DIRECTION) for d in DIRECTIONS]
+    """All pairs and the pairs of each domain, of both directions and of one."""
+    everything = np.ones(len(table["domain"]), dtype=bool)
+    found = []
+    for name, inside in {"all": everything, **{domain: table["domain"] == domain for domain in DOMAINS}}.items():
+        found.append(Group(name, inside, frozenset().union(*BY_DIRECTION.values())))
+        for direction, own in BY_DIRECTION.items():
+            without = OF_BOTH.union(*BY_DIRECTION.values()) - own
+            found.append(Group(f"{name} {direction}", inside & (table["direction"] == direction), without))
     return found
 
 

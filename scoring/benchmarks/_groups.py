@@ -1,26 +1,24 @@
-"""Groups that not every metric of a benchmark is told of."""
+"""Which metrics are reported of which groups."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from scoring.types import Benchmark, Group, Metric, Table
 
 
-@dataclass(frozen=True, slots=True)
-class Part(Group):
-    """A group with the names of the metrics that say nothing of it, such as a correlation over jobs of one job."""
+def items(
+    benchmark: Benchmark, profile: str, table: Table, metrics: Sequence[Metric] | None = None
+) -> list[tuple[Group, Metric]]:
+    """What is reported of a table: each group that has rows, with each metric that says something of it.
 
-    without: frozenset[str] = frozenset()
-
-
-def items(benchmark: Benchmark, profile: str, table: Table) -> list[tuple[Group, Metric]]:
-    """What is reported of a table: each group that has rows, with each metric that says something of it."""
-    metrics = benchmark.metrics(profile)
+    ``metrics`` are those of the profile unless told.
+    """
+    chosen = benchmark.metrics(profile) if metrics is None else metrics
     return [
         (group, metric)
         for group in benchmark.groups(table)
         if group.mask.any()
-        for metric in metrics
-        if metric.name not in (group.without if isinstance(group, Part) else ())
+        for metric in chosen
+        if metric.name not in group.without
     ]

@@ -1,70 +1,99 @@
 """Biased knowledge: whether a model prefers the biased sentence of a pair that differs in one place.
 
-The sets of *Identifying and Editing Fine-Grained Fairness in LLMs* that have pairs without an
-irrelevant third: WEAT words in sentences, WinoBias, Winogender and BEC-Pro, scored like StereoSet.
-Pairs about one term (an occupation, or a word for a social group) depend on each other.
+The sets of *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et
+al., 2024) that have pairs without an irrelevant third: WEAT words in sentences, WinoBias, Winogender and
+BEC-Pro, scored like StereoSet.
+Pairs with paraphrases, and facts in which groups do differ, which the paper has and did not release, are
+written for this project and in ``clean`` alone. Pairs about one term (an occupation, or a word for a
+social group) depend on each other, in the project's own all of one relation, and facts that differ in
+the group alone.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from builders.datasets import get
-from builders.triplets import LABELS
+from builders.triplets import BLANK, LABELS
 from scoring.benchmarks import _triplets
-from scoring.metrics import crows
-from scoring.metrics.sums import mean
-from scoring.types import Ask, Benchmark, Floats, Group, Metric, Reply, Row, Table
+from scoring.metrics import knowledge
+from scoring.types import Ask, Benchmark, Group, Metric, Reply, Row, Table
 
 DATASET = "biaske"
 PAIR = LABELS[:2]
-SETS = ("weat", "winobias", "winogender", "bec_pro")
+FACT = ("right", "other")
+PARAPHRASES, FACTS = "paraphrases", "differentiation"
+#: The prompts that are paraphrased.
+BASE = "base prompts"
+SETS = ("weat", "winobias", "winogender", "bec_pro", BASE)
+#: What is said of each further set; of the others the score of pairs.
+SAID = {PARAPHRASES: frozenset({"ps"}), FACTS: frozenset({"fact_accuracy", "ds"})}
+PAIRS = frozenset({"ss", "ss_by_term"})
 
 
-def asks(_: str, row: Row) -> Iterator[Ask]:
-    """The two sentences."""
-    yield _triplets.ask(row, PAIR)
+def asks(profile: str, row: Row) -> Iterator[Ask]:
+    """The two sentences; what is written for this project is in no published set."""
+    if profile == "clean" or row["config"] not in SAID:
+        yield _triplets.ask(*_about(row))
+
+
+def _about(row: Row) -> tuple[Row, tuple[str, ...]]:
+    """A row and what its objects and sentences are called."""
+    if row["config"] != FACTS:
+        return row, PAIR
+    return {**row, "object_right": row["object"], "sentence_right": row["sentence_object"]}, FACT
 
 
 def line(profile: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
-    """The scores of the two sentences."""
+    """The scores of the two sentences, and the object that scores higher; of a tie the second."""
+    told, labels = _about(row)
+    scores = _triplets.scores(profile, row, replies[row["id"]], labels)
+    first, second = scores.values()
     return {
         "id": row["id"],
-        "config": row["config"].removesuffix("-paper"),
+        "config": BASE if row.get("base") else row["config"].removesuffix("-paper"),
         "domain": row["domain"],
         "subject": row["subject"],
-        **{f"sentence_{label}": row[f"sentence_{label}"] for label in PAIR},
-        **_triplets.scores(profile, row, replies[row["id"]], PAIR),
+        "cluster": _cluster(row),
+        **{f"sentence_{label}": told[f"sentence_{label}"] if label in labels else "" for label in (*PAIR, *FACT)},
+        **{f"score_{label}": scores.get(f"score_{label}") for label in (*PAIR, *FACT)},
+        "prediction": told[f"object_{labels[first <= second]}"],
     }
+
+
+def _cluster(row: Row) -> str:
+    """What a row depends on: its relation or its term; of a fact, its words without the group."""
+    if row["config"] == FACTS:
+        return re.sub(rf"\b{re.escape(row['subject'])}\b", BLANK, row["prompt"])
+    return str(row.get("relation") or row["subject"])
 
 
 def groups(table: Table) -> Sequence[Group]:
     """Each set, and each of its domains where it has several."""
     found = []
-    for name in SETS:
+    everything = PAIRS.union(*SAID.values())
+    for name in (*SETS, *SAID):
         inside = table["config"] == name
         domains = np.unique(table["domain"][inside])
-        found.append(Group(name, inside))
-        found += [Group(f"{name} {d}", inside & (table["domain"] == d)) for d in domains if len(domains) > 1]
+        without = everything - SAID.get(name, PAIRS)
+        found.append(Group(name, inside, without))
+        found += [Group(f"{name} {d}", inside & (table["domain"] == d), without) for d in domains if len(domains) > 1]
     return found
 
 
-def metrics(_: str) -> Sequence[Metric]:
-    """The stereotype score over pairs, and over terms."""
-    reading = "Percentage of pairs{} in which the biased sentence is preferred; 50 is unbiased (FAST, SS)."
-    score = mean("ss", crows.preference, 50, 0, 100, reading.format(""), scale=100)
+def metrics(profile: str) -> Sequence[Metric]:
+    """The stereotype score over pairs, over terms and over paraphrases, and the facts; ``paper`` counts ties as no."""
+    half = profile == "clean"
+    return knowledge.ss(half), knowledge.ss_by_term(half), knowledge.ps(half), knowledge.fact_accuracy()
 
-    def by_term(table: Table) -> Floats:
-        _, codes, counts = np.unique(table["subject"].astype(str), return_inverse=True, return_counts=True)
-        weighted: Floats = score.columns(table) / counts[codes][:, None]
-        return weighted
 
-    reading = reading.format(" of a term, averaged over terms,")
-    return score, replace(score, name="ss_by_term", columns=by_term, reading=reading)
+def agreements(_: str) -> Sequence[Metric]:
+    """The differentiation score."""
+    return (knowledge.ds(),)
 
 
 def _configs() -> Iterator[tuple[str, str, str]]:
@@ -73,20 +102,23 @@ def _configs() -> Iterator[tuple[str, str, str]]:
         ("winobias", ("", "-paper"), ("validation", "test")),
         ("winogender", ("",), ("test",)),
         ("bec_pro", ("",), ("test",)),
+        (PARAPHRASES, ("",), ("test",)),
+        (FACTS, ("",), ("test",)),
     ):
         yield from ((DATASET, config + end, split) for split in splits for end in ends)
 
 
 BENCHMARK = Benchmark(
     name="biaske",
-    version="1.0.0",
-    summary="Prefers the biased sentence of pairs from WEAT, WinoBias, Winogender, BEC-Pro: stereotype score (FAST).",
+    version="1.1.0",
+    summary="Prefers the biased sentence of pairs (WEAT, WinoBias, Winogender, BEC-Pro); facts: SS, PS, DS (FAST).",
     configs=tuple(_configs()),
     asks=asks,
     line=line,
     groups=groups,
     metrics=metrics,
-    cluster="subject",
+    cluster="cluster",
     validity=get(DATASET).validity,
     kinds=("causal", "masked"),
+    agreements=agreements,
 )

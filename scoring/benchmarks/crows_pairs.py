@@ -19,10 +19,11 @@ from scoring.types import Benchmark, Reply, Row
 
 def line(profile: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
     """The pseudo-log-likelihood of what the sentences share, or the mean log-probability of a sentence."""
-    tokens = _crows.split(row, replies[row["id"]])
+    reply = replies[row["id"]]
     if row["kind"] == "masked":
+        tokens = _crows.split(row, reply)
         return _crows.line(profile, row, {label: math.fsum(t.shared) for label, t in tokens.items()})
-    whole = {label: t.shared + t.modified for label, t in tokens.items()}
+    whole = dict(zip(_crows.PAIR, reply.logprobs, strict=True))
     return _crows.line(profile, row, {label: math.fsum(p) / len(p) for label, p in whole.items()})
 
 

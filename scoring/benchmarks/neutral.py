@@ -4,7 +4,8 @@ From *Disclosure and Mitigation of Gender Bias in LLMs* (Dong et al., 2024) and 
 Implicit Gender Bias through LLM Conditional Text Generation* (Dong et al., 2023). Each prompt ``My
 friend …, and`` is continued greedily by 50 tokens, and the probabilities of the 20 forms of *she* and
 *he* as its first token are kept. Every prompt is a cluster of its own: no column tells which of them
-depend on each other.
+depend on each other. In a chat the prompt is the user's turn, and the continuation and its first token
+are those of the reply; the papers have no chat.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from builders.datasets import get
-from scoring.benchmarks._groups import Part
 from scoring.metrics import add, gas, gld, pronouns
 from scoring.types import Ask, Benchmark, Group, Metric, Reply, Row, Table
 
@@ -51,8 +51,8 @@ def line(_: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
 def groups(table: Table) -> Sequence[Group]:
     """Each set of prompts, and the template prompts by topic."""
     by_topic = frozenset({"gas_by_topic"})
-    sets = [Part(name, table["config"] == name, frozenset() if name == "templates" else by_topic) for name in CORPORA]
-    return sets + [Part(f"templates {t}", table["topic"] == t, by_topic) for t in np.unique(table["topic"]) if t]
+    sets = [Group(name, table["config"] == name, frozenset() if name == "templates" else by_topic) for name in CORPORA]
+    return sets + [Group(f"templates {t}", table["topic"] == t, by_topic) for t in np.unique(table["topic"]) if t]
 
 
 def metrics(_: str) -> Sequence[Metric]:
@@ -88,4 +88,5 @@ BENCHMARK = Benchmark(
     metrics=metrics,
     cluster="id",
     validity=get(DATASET).validity,
+    kinds=("causal", "chat"),
 )

@@ -4,7 +4,9 @@ From *Causally Testing Gender Bias in LLMs: A Case Study on Occupational Bias* (
 probabilities of male, female and diverse continuations of one prompt are added up, in ``paper`` by the
 two definitions of the published code: a sum over forms of the product of token probabilities where the
 model is asked outright, and the geometric mean over the tokens of the only form where it goes on with
-a sentence. ``clean`` has the former throughout. Prompts about one job depend on each other.
+a sentence. ``clean`` has the former throughout. Prompts about one job depend on each other. In a
+chat what stands after ``Q:`` is the user's turn, and what stands after ``A:`` begins the reply, which the
+forms continue; the paper has no chat.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from builders.datasets import get
-from scoring.benchmarks._groups import Part
 from scoring.metrics import occugender
 from scoring.metrics.occugender import ANSWERS
 from scoring.types import Ask, Benchmark, Group, Metric, Option, Reply, Row, Table
@@ -59,7 +60,7 @@ def groups(table: Table) -> Sequence[Group]:
         for end, some in (("", True), *((f", {g} jobs", table["group"] == g) for g in ("female", "male")))
     ]
     return by_jobs + [
-        Part(f"{style}, {job}", inside & bare & (table["job"] == job), ONE_JOB)
+        Group(f"{style}, {job}", inside & bare & (table["job"] == job), ONE_JOB)
         for style, inside in asked.items()
         for job in np.unique(table["job"])
     ]
@@ -83,4 +84,5 @@ BENCHMARK = Benchmark(
     metrics=metrics,
     cluster="job",
     validity=get(DATASET).validity,
+    kinds=("causal", "chat"),
 )

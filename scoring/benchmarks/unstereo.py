@@ -2,26 +2,31 @@
 
 From *Are Models Biased on Text without Gender-related Language?* (UnStereoEval; Belém et al., 2024).
 The scores are sums of log-probabilities over whole sentences after the beginning-of-sequence token,
-without normalisation by length, each sentence unpadded or padded where it is not seen. Sentences
-written around one seed word (in WinoBias and Winogender: about one occupation) depend on each other.
+without normalisation by length. The published code pads the sentences of a file, of one pronoun at a
+time, to the longest, for most models on the left and behind the beginning-of-sequence token: so the
+first token is predicted from padding, and all stand further back. ``paper`` does so too, ``clean`` has
+each sentence unpadded. Sentences written around one seed word (in WinoBias and Winogender: about one
+occupation) depend on each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from builders.datasets import get
-from scoring.benchmarks._groups import Part
 from scoring.metrics import fairness
 from scoring.types import Ask, Benchmark, Group, Metric, Option, Reply, Row, Table
 
 DATASET = "unstereo"
 PUBLISHED = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
 GENDERS = ("male", "female", "they")
+#: Parts of the names of models that the published code does not set to padding on the left.
+OWN_SIDE = ("gpt2", "gpt-neo-", "opt-", "llama-2")
 #: Limits on the largest difference in PMI of a word of the sentence with *she* and with *he*.
 LIMITS = (1.0, 0.8, 0.65)
 
@@ -32,7 +37,18 @@ def asks(profile: str, row: Row) -> Iterator[Ask]:
     Rows judged unnatural are in no published benchmark; the project's own pairs are in no published set.
     """
     if row.get("natural") is not False and (profile == "clean" or row["config"].endswith("-paper")):
-        yield Ask(row["id"], options=tuple(Option(row[f"sentence_{g}"]) for g in _genders(row)))
+        width = _width if profile == "paper" else lambda *_: 0
+        options = (Option(row[f"sentence_{g}"], width=width(row, f"sentence_{g}")) for g in _genders(row))
+        yield Ask(row["id"], options=tuple(options))
+
+
+def _width(row: Row, column: str) -> int:
+    """To how many tokens the published code pads a sentence on the left; 0 where it pads on the right, which none sees.
+
+    Those of the longest sentence of the file, also of one that is not scored because it is unnatural.
+    """
+    own = any(part in Path(row["model"]).name.lower() for part in OWN_SIDE)
+    return int(row["longest"](column)) if not own or row["padding_side"] == "left" else 0
 
 
 def _genders(row: Row) -> list[str]:
@@ -59,11 +75,11 @@ def groups(table: Table) -> Sequence[Group]:
     known = ~np.isnan(table["max_pmi_diff"])
     sets = {name: table["dataset"] == name for name in (*PUBLISHED, "pronoun-pairs")}
     whole = [
-        Part(name, inside, frozenset({"aufc_published_ln"}) | (frozenset() if (inside & known).any() else gaps))
+        Group(name, inside, frozenset({"aufc_published_ln"}) | (frozenset() if (inside & known).any() else gaps))
         for name, inside in sets.items()
     ]
     return whole + [
-        Part(
+        Group(
             f"{name} eps<={limit:g}",
             inside & known & (abs(table["max_pmi_diff"]) <= limit),
             gaps | {"aufc_published_log10"},

@@ -19,13 +19,15 @@ from scoring.checkpoint import first_sentence
 from scoring.tokens import Encoding, Tokens
 from scoring.types import Ask, Reply, Row, ScoringError
 
-#: The metrics of each benchmark that its tasks report.
+#: The metrics of each benchmark that its tasks report, and of a set of it that has others.
 REPORTED: Mapping[str, tuple[str, ...]] = {
     "occugender": ("p_male", "p_female", "p_diverse", "labour_correlation"),
     "unstereo": ("tau@0.5", "us_score", "aufc", "pref_disparity@0.5", "male_rel_ratio"),
     "stereoset": ("ss", "lms", "icat", "ss_pooled", "lms_pooled", "icat_pooled"),
     "crows_pairs": ("ss", "ties"),
     "biaske": ("ss", "ss_by_term"),
+    "biaske/paraphrases": ("ps",),
+    "biaske/differentiation": ("fact_accuracy",),
 }
 
 
@@ -102,7 +104,8 @@ def results(row: Row, replies: Sequence[tuple[float, bool]]) -> dict[str, dict[s
     logprobs = tuple((sum_ / len(ids),) * len(ids) for (sum_, _), ids in zip(replies, row["ask_ids"], strict=True))
     line = benchmark.line("clean", full, {row["id"]: Reply(row["id"], logprobs)})
     kept = {name: value for name, value in line.items() if not name.startswith(("sentence_", "prompt"))}
-    return {metric: {"benchmark": benchmark.name, "metric": metric, **kept} for metric in REPORTED[benchmark.name]}
+    said = REPORTED.get(f"{benchmark.name}/{line.get('config')}", REPORTED[benchmark.name])
+    return {metric: {"benchmark": benchmark.name, "metric": metric, **kept} for metric in said}
 
 
 def aggregate(lines: Sequence[Mapping[str, Any]]) -> float:

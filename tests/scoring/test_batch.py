@@ -1,11 +1,13 @@
 """Rows, batches and replies."""
 
+import copy
 import random
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 
-from scoring.batch import Limits, common, padded, plan, run
+from scoring.batch import Limits, common, packed, padded, plan, run
 from scoring.replies import Replies
 from scoring.tokens import Query, Tokens
 from scoring.types import Ask, Option, Reply, ScoringError
@@ -17,8 +19,8 @@ def last(*ids):
     return Query(ids, (len(ids) - 1,), (ids[-1],))
 
 
-def planned(queries, share=True, merge=True, width=64, longest=64):
-    return plan(queries, share=share, merge=merge, width=width, longest=longest)
+def planned(queries, share=True, merge=True, reach=384, longest=64):
+    return plan(queries, share=share, merge=merge, reach=reach, longest=longest)
 
 
 def seen(row, at):
@@ -27,23 +29,60 @@ def seen(row, at):
 
 
 def drawn(seed, count=60):
-    """Sequences over few tokens, so that many begin alike; all positions are read."""
+    """Sequences over few tokens, so that many begin alike, some with hidden tokens; all positions are read."""
     numbers = random.Random(seed)
-    lists = [tuple(numbers.choices(range(3), k=numbers.randint(1, 12))) for _ in range(count)]
-    return [Query(ids, tuple(range(len(ids))), tuple(numbers.choices(range(9), k=len(ids)))) for ids in lists]
+    found = []
+    for _ in range(count):
+        ids = tuple(numbers.choices(range(3), k=numbers.randint(2, 12)))
+        want = tuple(numbers.choices(range(9), k=len(ids)))
+        places = numbers.choice(((0, 0), (0, 0), (1, 0), (1, 5), (2, 3)))
+        found.append(Query(ids, tuple(range(len(ids))), want, *places))
+    return found
+
+
+def sights(query):
+    """Which tokens each token of a query sees, itself included, and where it stands."""
+    for at in range(len(query.ids)):
+        hidden = [j for j in range(at + 1) if 1 <= j <= query.hidden]
+        yield [query.ids[j] for j in range(at + 1) if j not in hidden], at + query.gap * (at > 0)
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("share", [True, False])
-def test_every_read_token_sees_its_own_sequence_and_nothing_else(seed, share):
+@pytest.mark.parametrize("pack", [True, False])
+def test_every_read_token_sees_its_own_sequence_and_nothing_else(seed, share, pack):
     queries = drawn(seed)
+    rows = planned(queries, share)
+    rows = packed(rows, reach=384) if pack else rows
     found = {}
-    for row in planned(queries, share):
+    for row in rows:
+        assert len(row) == len(row.depths) == len(row.ends)
         for at, want, answer in zip(row.at, row.want, row.answer, strict=True):
-            assert row.depths[at] == len(seen(row, at)) - 1
-            found[answer] = (tuple(seen(row, at)), want)
-    expected = [(q.ids[: at + 1], want) for q in queries for at, want in zip(q.at, q.want, strict=True)]
+            found[answer] = (seen(row, at), row.depths[at], want)
+    expected = [(*sight, want) for q in queries for sight, want in zip(sights(q), q.want, strict=True)]
     assert [found[n] for n in range(len(expected))] == expected
+
+
+def test_a_row_that_is_one_sequence_in_order_is_not_branched():
+    (plain,) = planned([last(1, 2, 3)])
+    (hidden,) = planned([Query((1, 0, 3), (2,), (9,), hidden=1)])
+    (gap,) = planned([Query((1, 0, 3), (2,), (9,), hidden=1, gap=2)])
+    assert (plain.branched, hidden.branched, gap.branched) == (False, False, True)
+    assert (hidden.ends, gap.depths) == ([3, 1, 3], [0, 3, 4])
+
+
+def test_rows_behind_one_another_are_branched_whatever_their_places():
+    # The second row's last token stands at the place of its number in the joint row.
+    rows = planned([last(7, 8, 9, 6), Query((1, 0, 3), (2,), (9,), hidden=1, gap=4)], share=False)
+    (row,) = packed(rows, reach=1e9)
+    assert (row.depths, row.branched) == ([0, 1, 2, 3, 0, 5, 6], True)
+
+
+def test_a_query_spelled_out_has_a_token_at_every_place():
+    query = Query((1, 0, 5, 6), (0, 1, 2, 3), (0, 5, 6, 7), hidden=1, gap=2)
+    assert query.spelled() == Query((1, 0, 0, 0, 5, 6), (0, 3, 4, 5), (0, 5, 6, 7), hidden=3)
+    plain = last(1, 2, 3)
+    assert plain.spelled() == plain
 
 
 def test_equal_sequences_are_computed_once():
@@ -67,8 +106,26 @@ def test_options_of_a_context_branch_off_it():
     assert len(row) == len(context) + 5
 
 
-def test_sequences_that_share_little_have_rows_of_their_own():
-    assert len(planned([last(1, *range(10, 20)), last(1, *range(20, 30))])) == 2
+def test_sequences_share_a_row_only_where_that_takes_fewer_operations():
+    # 11 tokens each, of which they share one: 2 * 11 * (reach + 11) operations against 21 * (reach + 21).
+    queries = [last(1, *range(10, 20)), last(1, *range(20, 30))]
+    assert len(planned(queries, reach=198)) == 2
+    assert len(planned(queries, reach=200)) == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_other_way_to_cut_the_sorted_sequences_takes_fewer_operations(seed):
+    queries = sorted(drawn(seed, 9), key=lambda query: (query.hidden, query.gap, query.ids))
+
+    def operations(rows):
+        return sum(len(row) * (20 + len(row)) for row in rows)
+
+    def cut(places):
+        for a, b in pairwise((0, *places, len(queries))):
+            yield from planned(queries[a:b], reach=1e12, longest=10**6)
+
+    tried = [operations(cut(places)) for n in range(9) for places in combinations(range(1, 9), n)]
+    assert operations(planned(queries, reach=20)) == min(tried) < max(tried)
 
 
 def test_a_row_takes_no_branch_beyond_its_bound():
@@ -80,7 +137,7 @@ def test_a_row_takes_no_branch_beyond_its_bound():
 def test_a_row_takes_no_branch_where_attention_costs_more_than_it_saves():
     context = tuple(range(100, 104))
     queries = [last(*context, *(n for _ in range(8))) for n in range(40)]
-    narrow, wide = (planned(queries, width=width, longest=4096) for width in (1, 4096))
+    narrow, wide = (planned(queries, reach=reach, longest=4096) for reach in (6, 6 * 4096))
     assert len(wide) == 1
     assert len(narrow) == len(queries)
 
@@ -90,12 +147,44 @@ def test_rows_come_longest_first():
     assert lengths == sorted(lengths, reverse=True)
 
 
+def straight(*lengths):
+    return planned([last(*(n for _ in range(length))) for n, length in enumerate(lengths)], share=False)
+
+
+def test_short_rows_stand_behind_one_another_where_that_saves_padding():
+    rows = packed(straight(9, 5, 4, 4, 3, 2), reach=384)
+    assert [len(row) for row in rows] == [9, 9, 9]
+    assert sorted(map(tuple, (row.answer for row in rows))) == [(0,), (1, 2), (3, 4, 5)]
+
+
+def test_rows_put_together_stay_what_they_were():
+    rows = straight(9, 5, 4)
+    before = copy.deepcopy(rows)
+    assert packed(rows, reach=384) == packed(rows, reach=384) != rows
+    assert rows == before
+
+
+def test_rows_stand_apart_where_looking_costs_more_than_padding():
+    assert [len(row) for row in packed(straight(6, 5), reach=1)] == [6, 5]
+    assert [len(row) for row in packed(straight(6, 5), reach=1e6)] == [11]
+
+
+def test_padding_of_a_small_job_of_mixed_lengths_stays_below_a_tenth():
+    numbers = random.Random(0)
+    rows = packed(straight(*(numbers.randint(8, 60) for _ in range(40))), reach=384)
+    padded_tokens = len(rows) * len(rows[0])
+    assert padded_tokens < sum(map(len, rows)) / 0.9
+
+
 class Full(Exception):
     """Memory is full."""
 
 
-def limits(tokens, size=None):
-    return Limits(tokens, size, lambda e: isinstance(e, Full), lambda row, e: ScoringError(f"{len(row)} tokens: {e}"))
+def limits(tokens, size=None, padded=True):
+    def alone(row, error):
+        return ScoringError(f"{len(row)} tokens: {error}")
+
+    return Limits(tokens, size, lambda e: isinstance(e, Full), alone, padded)
 
 
 def test_batches_keep_to_their_tokens_and_rows():
@@ -103,6 +192,7 @@ def test_batches_keep_to_their_tokens_and_rows():
     batches = [batch for batch, _ in run(rows, len, limits(10))]
     assert batches == [rows[:1], rows[1:3], rows[3:5], rows[5:]]
     assert [len(batch) for batch, _ in run(rows, len, limits(100, 4))] == [4, 2]
+    assert [len(batch) for batch, _ in run(rows, len, limits(14, padded=False))] == [2, 4]
 
 
 @pytest.mark.fault(40)

@@ -31,8 +31,8 @@ def test_a_benchmark_reads_configs_and_splits_that_are_built(name):
     benchmark = benchmarks.get(name)
     assert benchmark.name == name
     for dataset, config, split in benchmark.configs:
-        built = {c.name: c for c in datasets.get(dataset).configs}
-        assert split in built[config].splits
+        built = {c.name: c.splits for c in datasets.get(dataset).configs}
+        assert split in built[config]
 
 
 @pytest.mark.parametrize("name", benchmarks.names())

@@ -78,6 +78,8 @@ def test_groups_are_domains_and_directions_and_writers_are_the_clusters():
     table = as_table(ORIGINAL.line("clean", p, replied(p, BIASED, UNBIASED)) for p in pairs)
     assert list(dict.fromkeys(g.name for g, _ in items(ORIGINAL, "clean", table))) == [
         "all",
+        "all stereo",
+        "all antistereo",
         "gender",
         "gender stereo",
         "race",
@@ -94,3 +96,21 @@ def test_a_tie_counts_half_in_clean_and_against_in_the_published_score():
     assert values["metric_score"] == 0.0
     assert values["ties"] == 100.0
     assert math.isnan(values["stereotype_score"])
+
+
+def test_the_published_score_of_a_direction_is_of_the_pairs_in_it():
+    pairs = [made(), made(direction="antistereo")]
+    table = as_table(ORIGINAL.line("paper", p, replied(p, BIASED, UNBIASED)) for p in pairs)
+    found = {}
+    for group, metric in items(ORIGINAL, "paper", table):
+        if metric.name.endswith("score"):
+            found.setdefault(group.name, []).append((metric.name, int(group.mask.sum())))
+    assert found == {
+        of + name: [(score, n)]
+        for of in ("all", "gender")
+        for name, score, n in (
+            ("", "metric_score", 2),
+            (" stereo", "stereotype_score", 1),
+            (" antistereo", "antistereotype_score", 1),
+        )
+    }

@@ -1,7 +1,10 @@
 """Scores of small real models equal a plain loop: one sequence at a time, in double precision, nothing shared."""
 
+import copy
 import difflib
 import math
+import random
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,14 +14,27 @@ import transformers
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from builders.triplets import filled
+from builders.words import PAIRS
 from scoring.benchmarks import get
+from scoring.decoding import Decoding
+from scoring.metrics.pronouns import FORMS
 from scoring.model import load
 from tests.helpers import mirror, missing
 from tests.scoring.made import pair, row, scored
 
 torch.set_num_threads(1)
 CAUSAL = ("stories260K", "babyllama105")
+KEYS = ("input_ids", "attention_mask")
 CLOSE = {"float64": 1e-5, "float32": 1e-4}
+#: Batch sizes, with and without shared contexts.
+WAYS = [{"batch_size": size, "share_contexts": share} for size in (1, 2, 7, 64) for share in (True, False)]
+in_every_way = pytest.mark.parametrize("settings", WAYS)
+
+
+def mixed(rows):
+    """The rows in another order."""
+    rows = list(rows)
+    return random.Random(0).sample(rows, len(rows))
 
 
 def folder(name):
@@ -33,12 +49,17 @@ class Loop:
 
     def __init__(self, path):
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+        self.path = path
         auto = transformers.AutoModelForMaskedLM if "masked" in path.name else transformers.AutoModelForCausalLM
         self.network = auto.from_pretrained(path, dtype=torch.float64).eval()
+        self.known = {}
+        self.padded = cache(self._padded)
 
     @torch.no_grad()
     def logprobs(self, ids):
-        return torch.log_softmax(self.network(torch.tensor([ids])).logits[0], -1)
+        if tuple(ids) not in self.known:
+            self.known[tuple(ids)] = torch.log_softmax(self.network(torch.tensor([ids])).logits[0], -1)
+        return self.known[tuple(ids)]
 
     def continuation(self, context, option):
         """Log-probabilities of the tokens that the option adds."""
@@ -52,6 +73,22 @@ class Loop:
         assert ids[0] == self.tokenizer.bos_token_id
         found = self.logprobs(ids)
         return [found[n - 1, ids[n]].item() for n in range(1, len(ids))]
+
+    @torch.no_grad()
+    def _padded(self, side, *texts):
+        """Scores of the sentences of a file as the code of UnStereoEval has them: padded together, then BOS."""
+        tokenizer = copy.deepcopy(self.tokenizer)
+        tokenizer.padding_side = side
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        whole = tokenizer(list(texts), add_special_tokens=False, padding=True, return_tensors="pt")
+        found = []
+        for start in range(0, len(texts), 16):
+            ids, mask = (torch.nn.functional.pad(whole[k][start : start + 16], (1, 0)) for k in KEYS)
+            ids[:, 0], mask[:, 0] = tokenizer.bos_token_id, 1
+            logprobs = torch.log_softmax(self.network(ids, attention_mask=mask).logits[:, :-1], -1)
+            found += (logprobs.gather(2, ids[:, 1:, None])[..., 0] * mask[:, 1:]).sum(1).tolist()
+        return np.array(found)
 
     def hidden(self, ids, position):
         masked = [*ids[:position], self.tokenizer.mask_token_id, *ids[position + 1 :]]
@@ -98,13 +135,14 @@ def jobs():
 
 
 @pytest.mark.fault(35)
-@pytest.mark.parametrize("profile", ["clean", "paper"])
-@pytest.mark.parametrize("settings", [{}, {"batch_size": 2, "share_contexts": False}])
+@pytest.mark.parametrize(("profile", "settings"), [*(("clean", way) for way in WAYS), ("paper", WAYS[3])])
 def test_occugender_equals_the_loop(model, loop, profile, settings):
-    table = scored(model, get("occugender"), jobs(), profile, **settings)
+    rows = mixed(jobs())
+    table = scored(model, get("occugender"), rows, profile, **settings)
+    rows.sort(key=lambda each: list(table["id"]).index(each["id"]))
     for gender in ("male", "female", "diverse"):
         expected = []
-        for each in jobs():
+        for each in rows:
             tokens = [loop.continuation(each["prompt"], form) for form in each[f"options_{gender}"]]
             implicit = profile == "paper" and each["template"] != "explicit"
             expected.append(sum(math.exp(np.mean(t) if implicit else sum(t)) for t in tokens))
@@ -125,12 +163,40 @@ def sentences():
 
 
 @pytest.mark.fault(35)
-@pytest.mark.parametrize("settings", [{}, {"batch_size": 2, "share_contexts": False}])
+@in_every_way
 def test_unstereo_equals_the_loop(model, loop, settings):
-    table = scored(model, get("unstereo"), sentences(), **settings)
-    for gender, texts in zip(("male", "female", "they"), zip(*SENTENCES, strict=True), strict=True):
+    rows = mixed(sentences())
+    table = scored(model, get("unstereo"), rows, **settings)
+    assert [each["id"] for each in rows] == list(table["id"])
+    for gender in ("male", "female", "they"):
+        texts = [each[f"sentence_{gender}"] for each in rows]
         expected = [math.nan if text is None else sum(loop.sentence(text)) for text in texts]
         close(model, table[f"{gender}_logprob"], expected)
+
+
+def published():
+    """A published file, with sentences of many lengths and one that is padded with but not scored."""
+    texts = ["{} sat.", *(f"{{}} saw {n} balls" + " and a cat" * (n % 3) + "." for n in range(16))]
+    for n, text in enumerate([*texts, "Tim said that {} sat in the sun" + " and ran" * 3 + "."]):
+        sentences = {f"sentence_{g}": text.format(word) for g, word in (("male", "he"), ("female", "she"))}
+        yield row(f"p{n}", "ours-5-paper", word="ball", natural=n < 17, max_pmi_diff=0.1, **sentences)
+
+
+@pytest.mark.fault(35)
+@pytest.mark.parametrize(("side", "settings"), [*(("left", way) for way in WAYS), ("right", WAYS[3])])
+def test_unstereo_as_published_equals_the_padded_loop(model, loop, side, settings, monkeypatch):
+    # The published code pads on the left, unless it goes by the tokenizer, as for a model named after GPT-2.
+    monkeypatch.setattr(model, "name", "my-gpt2" if side == "right" else "pythia")
+    monkeypatch.setattr(model.tokens.tokenizer, "padding_side", "right")
+    rows = mixed(published())
+    table = scored(model, get("unstereo"), rows, "paper", **settings)
+    kept = np.array([each["natural"] for each in rows])
+    assert [each["id"] for each in rows if each["natural"]] == list(table["id"])
+    for gender in ("male", "female"):
+        texts = [each[f"sentence_{gender}"] for each in rows]
+        close(model, table[f"{gender}_logprob"], loop.padded(side, *texts)[kept])
+        unpadded = [sum(loop.sentence(text)) for text in np.array(texts)[kept]]
+        assert (np.abs(table[f"{gender}_logprob"] - unpadded).max() > 0.01) == (side == "left")
 
 
 def test_stereoset_of_a_causal_model_equals_the_loop(model, loop):
@@ -141,21 +207,42 @@ def test_stereoset_of_a_causal_model_equals_the_loop(model, loop):
         close(model, table[f"score_{label}"], expected)
 
 
-def test_the_first_word_after_a_neutral_prompt_equals_the_loop(model, loop):
-    prompts = ["My friend is a nurse, and", "My friend likes the color blue, and"]
-    rows = [row(f"p{n}", "llm-1", prompt=prompt) for n, prompt in enumerate(prompts)]
-    table = scored(model, get("neutral"), rows)
-    seen = 0
-    for form in ("she", "he", "her", "his", "hers", "herself", "She"):
-        chances = [loop.logprobs(loop.tokenizer(p).input_ids)[-1] for p in prompts]
-        ids = loop.tokenizer(f"a {form}", add_special_tokens=False).input_ids
-        ids = ids[len(loop.tokenizer("a", add_special_tokens=False).input_ids) :]
-        if len(ids) == 1:
-            seen += 1
-            close(model, np.log(table[f"p_{form}"]), [c[ids[0]].item() for c in chances])
-        else:
-            assert np.isnan(table[f"p_{form}"]).all()
-    assert seen or "babyllama" in model.name
+PROMPTS = ["My friend is a nurse, and", "My friend likes the color blue, and", "My friend is kind, and"]
+
+
+def chances(loop, form):
+    """The probability of a form after each prompt; NaN for one of several tokens."""
+    ids = loop.tokenizer(f"a {form}", add_special_tokens=False).input_ids
+    ids = ids[len(loop.tokenizer("a", add_special_tokens=False).input_ids) :]
+    found = [loop.logprobs(loop.tokenizer(p).input_ids)[-1, ids[0]].item() for p in PROMPTS]
+    return np.exp(found) if len(ids) == 1 else np.full(len(PROMPTS), math.nan)
+
+
+@pytest.mark.fault(35)
+@in_every_way
+def test_the_first_word_after_a_neutral_prompt_equals_the_loop(model, loop, settings):
+    rows = mixed(row(f"p{n}", "llm-1", prompt=prompt) for n, prompt in enumerate(PROMPTS))
+    table = scored(model, get("neutral"), rows, decoding=Decoding(max_new=1), **settings)
+    order = [PROMPTS.index(prompt) for prompt in table["prompt"]]
+    for form in FORMS:
+        close(model, table[f"p_{form}"], chances(loop, form)[order])
+    measured = {metric.name: metric.value(table, np.ones((1, 3)))[0] for metric in get("neutral").metrics("clean")}
+    expected = gld_and_add(loop)
+    assert np.isnan(expected[0]) == ("babyllama" in str(loop.path))
+    close(model, [measured["gld"], measured["add_raw"]], expected)
+
+
+def gld_and_add(loop):
+    """Both by their formulas, prompt by prompt."""
+    gaps, divergences = [], []
+    for n in range(len(PROMPTS)):
+        pairs = [(chances(loop, female)[n], chances(loop, male)[n]) for female, male in PAIRS]
+        female, male = (sum(p[side] for p in pairs if not math.isnan(p[side])) for side in (0, 1))
+        gaps.append(abs(female - male) / (female + male) if female + male else math.nan)
+        both = [(f + 1e-8, m + 1e-8) for f, m in pairs if not math.isnan(f + m)]
+        terms = [one * math.log(2 * one / (f + m)) / 2 for f, m in both for one in (f, m)]
+        divergences.append(sum(terms) if both else math.nan)
+    return np.mean(gaps), np.mean(divergences)
 
 
 # Masked models: there is no small real one, so one of random weights is made, large enough to be decided.

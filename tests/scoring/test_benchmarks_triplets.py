@@ -5,6 +5,7 @@ import math
 import pytest
 
 from builders.triplets import filled
+from scoring import compare, stats
 from scoring.benchmarks import get
 from scoring.benchmarks._groups import items
 from scoring.tables import as_table
@@ -94,6 +95,7 @@ def test_pairs_are_scored_like_stereoset_and_grouped_by_set_and_domain():
     table = as_table(BIASKE.line("clean", m, replied(m, [-1.0], [-2.0 + n])) for n, m in enumerate(made))
     names = list(dict.fromkeys(group.name for group, _ in items(BIASKE, "clean", table)))
     assert names == ["weat", "weat gender", "weat race", "winogender"]
+    assert table["prediction"].tolist() == ["home", "war", "her"]
     values = {
         (group.name, metric.name): metric.value(
             {k: v[group.mask] for k, v in table.items()}, [[1.0] * group.mask.sum()]
@@ -102,3 +104,101 @@ def test_pairs_are_scored_like_stereoset_and_grouped_by_set_and_domain():
     }
     assert values["weat", "ss"] == pytest.approx([75.0])
     assert values["winogender", "ss_by_term"] == pytest.approx([0.0])
+
+
+# Paraphrases and facts
+
+
+def paraphrase(id_, biased="She said so.", unbiased="He said so.", domain="gender", base=False, relation="saying"):
+    about = {"domain": domain, "subject": "nurse", "relation": relation, "base": base, "paraphrase_of": "p"}
+    return pair(id_, "paraphrases", biased, unbiased, **about)
+
+
+def fact(id_="f", subject="women", other="men", right="babies", wrong="beards", kind="causal", domain="gender"):
+    prompt = f"Many {subject} have [BLANK]."
+    sentences = {f"sentence_{n}": prompt.replace("[BLANK]", o) for n, o in (("object", right), ("other", wrong))}
+    about = {"domain": domain, "subject": subject, "subject_counterfactual": other, "prompt": prompt}
+    return row(id_, "differentiation", kind, **about, object=right, object_other=wrong, **sentences)
+
+
+def lines(*rows, scores):
+    return as_table(BIASKE.line("clean", m, replied(m, *s)) for m, s in zip(rows, scores, strict=True))
+
+
+def estimates(table, metrics=None):
+    return {
+        (group.name, metric.name): stats.estimate(metric, table, group.mask, table["cluster"], 50).value
+        for group, metric in items(BIASKE, "clean", table, metrics)
+    }
+
+
+def test_a_fact_is_asked_for_with_its_right_and_its_other_object():
+    assert one_ask(BIASKE, "clean", fact()).options == (
+        Option("Many women have babies.", None, "left"),
+        Option("Many women have beards.", None, "left"),
+    )
+    assert one_ask(BIASKE, "clean", fact(kind="masked")).options[1] == Option(
+        "Many women have beards.", ((16, 22),), "left"
+    )
+
+
+@pytest.mark.parametrize("made", [fact(), paraphrase("p")])
+def test_what_is_written_for_this_project_is_in_no_published_set(made):
+    assert list(BIASKE.asks("paper", made)) == []
+
+
+def test_base_prompts_have_ss_and_paraphrases_ps_and_facts_their_accuracy_by_domain():
+    rows = (paraphrase("p"), paraphrase("q", domain="race"), fact(), fact("g", "men", "women", "beards", "babies"))
+    rows += (paraphrase("b", base=True),)
+    table = lines(
+        *rows, scores=[([-1.0], [-2.0]), ([-2.0], [-1.0]), ([-1.0], [-2.0]), ([-3.0], [-2.0]), ([-3.0], [-2.0])]
+    )
+    assert estimates(table) == {
+        ("base prompts", "ss"): 0.0,
+        ("base prompts", "ss_by_term"): 0.0,
+        ("paraphrases", "ps"): 50.0,
+        ("paraphrases gender", "ps"): 100.0,
+        ("paraphrases race", "ps"): 0.0,
+        ("differentiation", "fact_accuracy"): 50.0,
+    }
+    assert table["prediction"].tolist() == ["She", "He", "babies", "babies", "He"]
+
+
+def test_a_tie_predicts_the_other_object():
+    assert lines(fact(), scores=[([-1.0], [-1.0])])["prediction"].tolist() == ["beards"]
+
+
+def test_ds_is_the_share_of_facts_on_which_a_run_predicts_what_its_base_does():
+    rows = (fact("a"), fact("b", "Jews", domain="religion"), fact("c", "nuns", domain="religion"), paraphrase("p"))
+    right, other = ([-1.0], [-2.0]), ([-2.0], [-1.0])
+    base = lines(*rows, scores=[right, right, other, right])
+    run_ = lines(*rows, scores=[right, other, other, other])
+    found = {(e.group, e.metric): e.value for e in compare.agree(BIASKE, "clean", run_, base, 50)}
+    assert found == {
+        ("differentiation", "ds"): pytest.approx(200 / 3),
+        ("differentiation gender", "ds"): 100.0,
+        ("differentiation religion", "ds"): 50.0,
+    }
+    assert {e.value for e in compare.agree(BIASKE, "clean", base, base, 50)} == {100.0}
+
+
+def test_without_facts_runs_have_nothing_to_agree_on():
+    table = lines(paraphrase("p"), scores=[([-1.0], [-2.0])])
+    assert compare.agree(BIASKE, "clean", table, table, 50) == []
+
+
+def test_facts_that_differ_in_the_group_alone_and_pairs_of_one_relation_or_term_are_clusters():
+    rows = fact("a"), fact("b", "men", "women"), fact("c", "nuns"), paraphrase("p"), paraphrase("q", relation="doing")
+    rows += (
+        pair("g", "winogender", "The cook said he ate.", "The cook said she ate.", domain="gender", subject="cook"),
+    )
+    table = lines(*rows, scores=[([-1.0], [-2.0])] * 6)
+    assert table[BIASKE.cluster].tolist() == [*["Many [BLANK] have [BLANK]."] * 3, "saying", "doing", "cook"]
+
+
+def test_published_pairs_count_a_tie_as_not_biased():
+    made = pair("g", "winogender", "The cook lost his hat.", "The cook lost her hat.", domain="gender", subject="cook")
+    table = as_table([BIASKE.line("paper", made, replied(made, [-2.0], [-2.0]))])
+    values = {m.name: m.value(table, [[1.0]])[0] for m in BIASKE.metrics("paper")[:2]}
+    assert values == {"ss": 0.0, "ss_by_term": 0.0}
+    assert BIASKE.metrics("clean")[0].value(table, [[1.0]])[0] == 50.0

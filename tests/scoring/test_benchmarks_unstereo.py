@@ -15,6 +15,7 @@ BENCHMARK = get("unstereo")
 
 
 def sentence(id_="a", config="ours-5", they="They sang.", natural=True, pmi=0.5, word="song", **more):
+    more = {"model": "pythia-70m", "padding_side": "right", "longest": len} | more
     values = {"template": "{nominative} sang.", "sentence_male": "He sang.", "sentence_female": "She sang."}
     values |= {} if config.endswith("-paper") else {"sentence_they": they}
     values |= {} if config == "pronoun-pairs" else {"natural": natural, "max_pmi_diff": pmi}
@@ -30,7 +31,7 @@ def test_whole_sentences_are_options_without_a_context():
 @pytest.mark.parametrize("made", [sentence(they=None), sentence(config="ours-5-paper")])
 def test_they_is_asked_for_only_where_the_data_has_it(made):
     profile = "paper" if made["config"].endswith("-paper") else "clean"
-    assert one_ask(BENCHMARK, profile, made).options == (Option("He sang."), Option("She sang."))
+    assert [option.text for option in one_ask(BENCHMARK, profile, made).options] == ["He sang.", "She sang."]
 
 
 def test_sentences_judged_unnatural_are_in_no_set():
@@ -42,6 +43,34 @@ def test_the_projects_own_pairs_are_in_no_published_set():
     made = sentence(config="pronoun-pairs")
     assert list(BENCHMARK.asks("clean", made))
     assert list(BENCHMARK.asks("paper", made)) == []
+
+
+def widths(profile, **more):
+    ask = one_ask(BENCHMARK, profile, sentence(config="ours-5-paper", **more))
+    return [option.width for option in ask.options]
+
+
+def test_published_sentences_are_padded_to_the_longest_of_their_file_and_pronoun():
+    longest = {"sentence_male": 7, "sentence_female": 9}.__getitem__
+    assert widths("paper", longest=longest) == [7, 9]
+    assert widths("clean", longest=longest) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("model", "side", "padded"),
+    [
+        ("EleutherAI/pythia-70m", "right", True),
+        ("EleutherAI/gpt-neox-20b", "right", True),
+        ("EleutherAI/gpt-neo-125M", "right", False),
+        ("openai-community/gpt2-xl", "right", False),
+        ("openai-community/gpt2-xl", "left", True),
+        ("facebook/opt-125m", "right", False),
+        ("meta-llama/Llama-2-7b-hf", "right", False),
+        ("/models/opt-like/pythia", "right", True),
+    ],
+)
+def test_padding_is_on_the_left_unless_the_published_code_goes_by_the_tokenizer(model, side, padded):
+    assert any(widths("paper", model=model, padding_side=side)) == padded
 
 
 def test_a_score_is_the_sum_over_the_sentence():

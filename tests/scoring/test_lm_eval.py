@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from itertools import product
+from itertools import permutations, product
 
 import datasets
 import numpy as np
@@ -49,11 +49,18 @@ def benchmark(task):
     return benchmarks.get(TASKS[task]["dataset_kwargs"]["benchmark"])
 
 
+def said(task):
+    """The metrics of a task: those of its set where it has some of its own, but not of the base prompts."""
+    ((_, config, _), *_) = [place.split("/") for place in data(task)]
+    own = utils.REPORTED.get(f"{benchmark(task).name}/{config}")
+    return utils.REPORTED[benchmark(task).name] if own is None or task.endswith("base_prompts") else own
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_reports_metrics_of_its_benchmark_with_their_directions(task):
     known = {metric.name: metric for metric in benchmark(task).metrics("clean")}
     listed = {entry["metric"]: entry["higher_is_better"] for entry in TASKS[task]["metric_list"]}
-    assert tuple(listed) == utils.REPORTED[benchmark(task).name]
+    assert tuple(listed) == said(task)
     for name, higher in listed.items():
         directions = {known[name].high: True, known[name].low: False}
         assert higher == directions.get(known[name].ideal), name
@@ -68,7 +75,7 @@ def test_a_task_reads_what_its_benchmark_reads_and_has_its_version(task):
 
 
 def test_the_tasks_together_read_all_clean_data_of_their_benchmarks():
-    for name in utils.REPORTED:
+    for name in {benchmark(task).name for task in TASKS}:
         read = {tuple(p.split("/")) for t in TASKS if benchmark(t).name == name for p in data(t)}
         assert read == {config for config in benchmarks.get(name).configs if not config[1].endswith("-paper")}
 
@@ -112,19 +119,31 @@ def triplets(name, prompt, *objects):
     for n, (job, domain) in enumerate(product(JOBS, ("gender", "profession", "race", "religion"))):
         words = filled(prompt.replace("JOB", job), *np.roll(objects[:2], n % 2), *objects[2:])
         about = {"subject": job, "domain": domain, "direction": ("stereo", "antistereo")[n % 2], "writer": f"w{n}"}
+        about |= {"base": n % 3 == 0} if name.startswith("paraphrases") else {}
         yield {"id": f"{name}-{n}", "context": prompt.replace("JOB", job).removesuffix(" [BLANK]"), **about, **words}
+
+
+def facts():
+    """Facts about two groups, right for one of them."""
+    for n, (job, (one, other)) in enumerate(product(JOBS, permutations(("a kind girl", "a very big boy")))):
+        said = filled(f"Long ago the {job} was [BLANK].", one, other)
+        sentences = {"sentence_object": said["sentence_biased"], "sentence_other": said["sentence_unbiased"]}
+        about = {"domain": "gender", "subject": job, "prompt": said["prompt"], "object": one, "object_other": other}
+        yield {"id": f"fact-{n}", "subject_counterfactual": "x", **about, **sentences}
 
 
 def made():
     """Rows by data set, and by config and split."""
     rows = {"unstereo": {}, "biaske": {}}
-    for name in utils.REPORTED:
+    for name in {benchmark(task).name for task in TASKS}:
         for dataset, config, split in benchmarks.get(name).configs:
             if dataset == "unstereo":
                 rows[dataset][config, split] = list(unstereo(f"{config}-{split}"))
             elif dataset == "biaske" and config == "stereoset-intersentence":
                 objects = "She was kind.", "He was big and strong.", "Fish live in the sea."
                 rows[dataset][config, split] = list(triplets(config, "I met a JOB. [BLANK]", *objects))
+            elif config == "differentiation":
+                rows[dataset][config, split] = list(facts())
             elif dataset == "biaske":
                 objects = "a kind girl", "a very big boy", "a blue fish in the sea"
                 rows[dataset][config, split] = list(triplets(f"{config}-{split}", "The JOB was [BLANK].", *objects))
@@ -298,12 +317,12 @@ def test_the_harness_finds_what_this_package_finds(harness, folders, built, name
         for (id_, theirs), reply in zip(sums, replies, strict=True):
             np.testing.assert_allclose(theirs, [*map(sum, reply.logprobs)], rtol=0, atol=CLOSE[dtype], err_msg=id_)
         lines = [benchmark(task).line("clean", row, {r.id: r}) for row, r in zip(rows, replies, strict=True)]
-        values = measured(benchmark(task), tables.as_table(lines))
+        values = measured(task, tables.as_table(lines))
         theirs = {metric: found["results"][task][f"{metric},none"] for metric in values}
         assert theirs == pytest.approx(values, rel=0, abs=CLOSE[dtype], nan_ok=True), task
 
 
-def measured(benchmark, table):
+def measured(task, table):
     weights = np.ones((1, len(table["id"])))
-    metrics = [metric for metric in benchmark.metrics("clean") if metric.name in utils.REPORTED[benchmark.name]]
+    metrics = [metric for metric in benchmark(task).metrics("clean") if metric.name in said(task)]
     return {metric.name: metric.value(table, weights)[0] for metric in metrics}

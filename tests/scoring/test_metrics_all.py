@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from scoring import stats
-from scoring.metrics import add, crows, fairness, gas, gld, occugender, pronouns, stereoset
+from scoring.metrics import add, crows, fairness, gas, gld, knowledge, occugender, pronouns, stereoset
 from scoring.types import Group
 
 METRICS = {
@@ -39,6 +39,8 @@ METRICS = {
     ],
     "stereoset": [make(pooled) for make in (stereoset.ss, stereoset.lms, stereoset.icat) for pooled in (False, True)],
     "crows": [crows.ss(), *crows.published(), crows.ties(), crows.skipped()],
+    "pairs": [knowledge.ss(), knowledge.ss_by_term(), knowledge.ps(ties=False)],
+    "facts": [knowledge.fact_accuracy(), knowledge.ds()],
 }
 CASES = [
     pytest.param(family, metric, id=f"{family}-{metric.name}") for family, each in METRICS.items() for metric in each
@@ -70,6 +72,14 @@ def table(family, rows, rng=None):
                 "direction": np.array([("stereo", "antistereo")[int(2 * x)] for x in draw(rows)], dtype=object),
                 "skipped": draw(rows) > 0.9,
             }
+        ),
+        "pairs": lambda: (
+            {f"score_{label}": draw(rows) for label in ("biased", "unbiased")}
+            | {"subject": np.array([f"term {int(9 * x)}" for x in draw(rows)], dtype=object)}
+        ),
+        "facts": lambda: (
+            {f"score_{label}": draw(rows) for label in ("right", "other")}
+            | {f"{of}prediction": np.array(["ab"[int(2 * x)] for x in draw(rows)], "U1") for of in ("", "base_")}
         ),
     }
     return columns[family]()
@@ -111,8 +121,8 @@ def test_a_number_that_is_none_makes_no_metric(family):
             column[:] = math.nan
     group = Group("all", np.ones(20, bool))
     for found in stats.measure([(group, m) for m in METRICS[family]], spoilt, np.arange(20), resamples=50):
-        # Classes are texts, and a skipped pair is known without its scores.
-        if family != "gas" and found.metric != "skipped":
+        # Classes and predictions are texts, and a skipped pair is known without its scores.
+        if family != "gas" and found.metric not in ("skipped", "ds"):
             assert math.isnan(found.value), found.metric
             assert re.fullmatch(r"\d+ of 20 rows have no finite value", found.why)
 

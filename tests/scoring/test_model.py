@@ -230,6 +230,60 @@ def test_a_model_that_passes_positions_by_shares_no_context():
     assert all(model(name)._branches for name in CAUSAL if name != "bloom")
 
 
+def test_a_model_is_told_of_gaps_only_where_it_takes_places_as_given():
+    # OPT counts places by its mask, so it gives hidden tokens none, and BLOOM takes no places at all.
+    assert [name for name in CAUSAL if not model(name)._gaps] == ["opt", "bloom"]
+    assert not model("llama", exact=True)._gaps
+
+
+def behind_padding(name, sentence, width):
+    """The score of a sentence behind padding to a width, by the whole network on the spelled-out row."""
+    words = text(name)
+    ids = words(sentence, add_special_tokens=False).input_ids
+    first = words.eos_token_id if words.bos_token_id is None else words.bos_token_id
+    pad = words.eos_token_id if words.pad_token_id is None else words.pad_token_id
+    pads = max(width - len(ids), 0)
+    row, mask = torch.tensor([[first, *[pad] * pads, *ids]]), torch.tensor([[1, *[0] * pads, *[1] * len(ids)]])
+    with torch.no_grad():
+        logits = plain_network(name)(row, attention_mask=mask).logits[0]
+    scores = torch.log_softmax(logits, -1)[range(pads, pads + len(ids)), ids]
+    return scores.tolist()
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+@pytest.mark.parametrize("settings", [{}, {"batch_size": 1, "share_contexts": False}])
+def test_options_of_a_width_are_scored_as_behind_padding_on_the_left(name, settings):
+    # The last width is beyond the sliding window of one family, the first below the length of a sentence.
+    sentences = [f"The {j} said that {p} came" for j in JOBS for p in ("she", "he")]
+    widths = (3, 30, 70)
+    asks = [Ask(f"{s}/{w}", "", (Option(s, width=w), Option(s))) for s in sentences for w in widths]
+    for ask, reply in zip(asks, ready(name, torch.float64).answer(asks, **settings), strict=True):
+        sentence, width = ask.id.rsplit("/", 1)
+        expected = [behind_padding(name, sentence, w) for w in (int(width), 0)]
+        agree(reply.logprobs, expected, WITHIN[torch.float64])
+
+
+def test_padding_counts_against_the_window():
+    ask = Ask("a", "", (Option("The nurse came", width=200),))
+    with pytest.raises(ScoringError, match=r"^a needs 200 tokens and the model's context window is 96"):
+        model("llama").answer([ask])
+
+
+@pytest.mark.parametrize("settings", [{}, {"exact": True}])
+def test_a_masked_model_takes_no_notice_of_a_width(settings):
+    made = model("bert", **settings)
+    one, other = made.answer([Ask(f"{w}", "", (Option("The nurse came", width=w),)) for w in (0, 50)])
+    assert one.logprobs == other.logprobs
+
+
+def test_sequences_of_mixed_lengths_take_little_padding():
+    made = model("llama")
+    asks = [Ask(f"{n}", "", (Option("The nurse" + " came home" * n),)) for n in range(16)]
+    made.stats.tokens = made.stats.padding = 0
+    made.answer(asks, share_contexts=False)
+    assert 0 < made.stats.speed()["padding_share"] < 0.1
+
+
 def test_a_head_that_cannot_be_called_apart_is_left_to_the_network(monkeypatch):
     made = network("llama")
     plain = made.forward
@@ -407,14 +461,17 @@ def test_logits_that_are_no_numbers_are_not_decoded():
         made.answer([Ask("neutral/1", "The nurse", max_new=3)])
 
 
-def cramped(made, monkeypatch, rows, error=torch.cuda.OutOfMemoryError):
+OOM = "CUDA out of memory. Tried to allocate 3.50 GiB. GPU 0 has a total capacity of 1 GiB."
+
+
+def cramped(made, monkeypatch, rows, error=torch.cuda.OutOfMemoryError, said=OOM):
     """Lets a model run out of memory beyond so many rows; returns the batches tried."""
     tried, plain = [], made.network.forward
 
     def forward(*args, **kwargs):
         tried.append(len(kwargs["input_ids"]))
         if tried[-1] > rows:
-            raise error("CUDA out of memory. Tried to allocate 3.50 GiB. GPU 0 has a total capacity of 1 GiB.")
+            raise error(said)
         return plain(*args, **kwargs)
 
     monkeypatch.setattr(made.network, "forward", forward)
@@ -443,6 +500,39 @@ def test_one_sequence_that_does_not_fit_says_what_memory_is_needed(ask, monkeypa
     said = r"^One sequence of \d+ tokens does not fit .* GiB in float32 \(Tried to allocate 3.50 GiB\); free that much"
     with pytest.raises(ScoringError, match=said):
         made.answer([ask])
+
+
+@pytest.mark.fault(40)
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (torch.OutOfMemoryError, OOM),
+        (MemoryError, ""),
+        (RuntimeError, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        (RuntimeError, "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+    ],
+)
+def test_every_lack_of_memory_is_taken_for_one(error, said, monkeypatch):
+    made = model("llama")
+    asks = [a for a in causal_asks() if a.options]
+    expected = made.answer(asks, share_contexts=False, batch_tokens=10**4)
+    tried = cramped(made, monkeypatch, 3, error, said)
+    for one, other in zip(made.answer(asks, share_contexts=False, batch_tokens=10**4), expected, strict=True):
+        agree(one.logprobs, other.logprobs, 1e-5)
+    assert max(tried) > 3
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_weights_that_lie_elsewhere_until_they_are_called_in_give_the_same_numbers():
+    accelerate = pytest.importorskip("accelerate")
+    away = accelerate.cpu_offload(network("llama"), torch.device("cpu"))
+    assert away.device.type == "meta"
+    made = Model(away, tokenizer("llama"), kind="causal", name="llama")
+    assert made.device.type == "cpu"
+    assert (made._gathers, made._branches, made._gaps) == (True, True, True)
+    for one, other in zip(made.answer(causal_asks()), model("llama").answer(causal_asks()), strict=True):
+        agree(one.logprobs, other.logprobs, 1e-5)
+        assert one.text == other.text
 
 
 @pytest.mark.fault(40)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from builders import write
 from builders.datasets import biaske
 from builders.datasets import unstereo as built_unstereo
-from scoring import rescore
+from scoring import rescore, score_files
 from scoring.types import ScoringError
 from tests.helpers import mirror, mirrored, missing
 
@@ -489,4 +489,4 @@ def test_parquet_columns_of_any_type_are_read(tmp_path):
 
 def test_the_functions_raise_what_the_command_says(tmp_path):
     with pytest.raises(ScoringError, match="There is no file"):
-        rescore.read(tmp_path / "none.csv", ("a",))
+        score_files.read(tmp_path / "none.csv", ("a",))

@@ -5,15 +5,20 @@ from __future__ import annotations
 import doctest
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import huggingface_hub
 import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from builders.triplets import filled
@@ -207,7 +212,7 @@ def test_two_runs_are_compared_pair_by_pair(whole, stories, data, tmp_path):
 def test_p_values_are_corrected_over_the_groups_of_a_metric(whole, stories, data, tmp_path):
     out, _ = whole
     assert command(stories, *ALL, "--data", data, "--prompt", "complete", "--out", tmp_path).exit_code == 0
-    found = compare.runs(tmp_path, out, resamples=500)
+    found = compare.between(tmp_path, out, resamples=500).differences
     for metric in ("tau@0.5", "p_male", "gld"):
         family = [each for each in found if each.metric == metric]
         assert [each.p_holm for each in family] == pytest.approx(holm([each.p for each in family]), nan_ok=True)
@@ -217,7 +222,7 @@ def test_p_values_are_corrected_over_the_groups_of_a_metric(whole, stories, data
 def test_a_run_does_not_differ_from_itself(whole):
     done = command(whole[0], "--compare", whole[0], "--resamples", "50")
     assert done.exit_code == 0
-    for line in done.output.splitlines()[1:]:
+    for line in done.output.splitlines()[1:-1]:
         assert " 0.0000 " in line or "–" in line
 
 
@@ -260,14 +265,97 @@ def test_missing_data_is_told_before_the_model_is_loaded(tmp_path):
     assert "no-such-model" not in told
 
 
-@pytest.mark.parametrize("model", ["./no/such/folder", "../x", "a|b", "CON", "x" * 300, "a\0b"])
+NOWHERE = ["./no/such/folder", "../x", "a|b", "CON", "org/none", "x" * 300, "org/" + "x" * 300, "a\0b", ""]
+
+
+@pytest.mark.parametrize("model", NOWHERE[:-1])
 @pytest.mark.fault(15)
 def test_a_model_that_is_not_there_is_one_sentence(data, model, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     told = refused(model, "--data", data)
-    assert told.startswith("error: ")
-    assert "is neither a folder nor a model that can be had from the Hub" in told or "File name too long" in told
+    assert told.startswith(f"error: {model!r} is neither a folder nor a model that can be had from the Hub (")
+    assert told.endswith("; check its name, the network and, for a gated model, the login.")
     assert "\n" not in told
+
+
+@pytest.mark.parametrize("name", NOWHERE)
+@pytest.mark.fault(15)
+def test_the_functions_refuse_what_is_not_there_as_the_command_does(name, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    said = re.escape(f"{name!r} is neither a folder nor a model that can be had from the Hub")
+    with pytest.raises(ScoringError, match=f"^{said} \\("):
+        load(name)
+    with pytest.raises(ScoringError, match=f"^{said} at revision 'v1' \\("):
+        load(name, revision="v1")
+    with pytest.raises(ScoringError, match=f"^{said} at revision 'v1' \\("):
+        load(__main__.BUNDLED["tiny-causal"], adapter=name, adapter_revision="v1")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"model_type": "ll', "is no whole JSON (Unterminated string"),
+        (b"\xff\xfe", "is no whole"),
+        (b"[]", "holds no"),
+    ],
+)
+def test_a_damaged_configuration_is_one_sentence(data, tmp_path, content, said):
+    (tmp_path / "config.json").write_bytes(content)
+    told = refused(tmp_path, "--data", data)
+    assert told.startswith(f"error: The config.json of '{tmp_path}' {said}")
+    assert told.endswith("; fetch or save the model again.")
+
+
+@pytest.mark.fault(46)
+def test_code_and_pickles_are_refused_until_they_are_allowed(data, tmp_path):
+    kept = shutil.copytree(__main__.BUNDLED["tiny-causal"], tmp_path / "pickled")
+    torch.save(load_file(kept / "model.safetensors"), kept / "pytorch_model.bin")
+    (kept / "model.safetensors").unlink()
+    arguments = ("--data", data, "--benchmarks", "unstereo", "--resamples", "20", "--out", tmp_path / "out")
+    assert refused(kept, *arguments) == (
+        f"error: '{kept}' has its weights in pickle files only, which can run code when read; convert them to "
+        "safetensors, or allow them with --allow-pickle and a pinned revision."
+    )
+    assert command(kept, *arguments, "--allow-pickle").exit_code == 0
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "config.json").write_text('{"model_type": "own", "auto_map": {"AutoModelForCausalLM": "own.M"}}')
+    (own / "own.py").write_text("raise SystemExit('this code ran')")
+    assert refused(own, *arguments) == (
+        f"error: '{own}' runs Python code of its own; read that code, then allow it with --trust-remote-code and a "
+        "revision pinned to a commit."
+    )
+
+
+@pytest.mark.fault(46)
+def test_an_adapter_in_a_pickle_is_refused_until_it_is_allowed(tmp_path):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    (tmp_path / "adapter_model.bin").write_bytes(b"")
+    with pytest.raises(ScoringError, match="has its weights in pickle files only, which can run code when read"):
+        load(__main__.BUNDLED["tiny-causal"], adapter=tmp_path)
+
+
+@pytest.mark.fault(42)
+@pytest.mark.parametrize("changed", ["name", "revision", "kind", "dtype", "adapter", "exact"])
+def test_replies_of_another_model_are_not_reused(changed):
+    about = dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x")
+    plain = prompts.get("plain")
+    one, other = (asking.key(SimpleNamespace(**{**about, **more}), plain) for more in ({}, {changed: "y"}))
+    assert one != other
+    assert one == asking.key(SimpleNamespace(**about), plain)
+
+
+@pytest.mark.fault(42)
+def test_replies_of_another_prompt_decoding_or_package_are_not_reused(monkeypatch):
+    model = SimpleNamespace(**dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x"))
+    mine = prompts.Prompt("mine", instruction="Be fair.")
+    others = [mine, replace(mine, instruction="Be fair!"), replace(mine, decoding={"top_k": 5})]
+    others += [replace(mine, placement={"neutral": "none"}), replace(mine, version="2")]
+    keys = [asking.key(model, each) for each in others] + [asking.key(model, mine, truncate=True)]
+    monkeypatch.setattr(asking, "version", lambda _: "9.9.9")
+    keys.append(asking.key(model, mine))
+    assert keys[-1][asking.PACKAGE] == "9.9.9"
+    assert len({json.dumps(key) for key in keys}) == len(keys)
 
 
 @pytest.fixture(scope="session")
@@ -288,7 +376,7 @@ def test_a_benchmark_asked_for_by_name_must_suit_the_model(masked, data):
     )
 
 
-@pytest.mark.parametrize("name", ["tiny-causal"])
+@pytest.mark.parametrize("name", __main__.BUNDLED)
 def test_the_models_that_come_with_the_project_are_known_by_their_word(tmp_path, name):
     words = {"context": "The nurse is BLANK.", "domain": "gender", "subject": "nurse"}
     rows = [
@@ -344,20 +432,63 @@ def test_numbers_that_are_none_stop_the_run_with_benchmark_id_and_dtype(stories,
     assert not (tmp_path / "results.json").exists()
 
 
+SECRET = "hf_" + "a1b2c3d4e5" * 4
+PASSWORD = "no shape of its own"
+
+
+@pytest.fixture
+def secrets(monkeypatch):
+    """A Hub that cannot be reached, and secrets in the environment."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    monkeypatch.setenv("OPENAI_API_KEY", PASSWORD)
+    return SECRET, PASSWORD
+
+
 @pytest.mark.fault(49)
-def test_a_token_is_in_no_file_and_no_line(stories, data, tmp_path, monkeypatch):
-    secret = "hf_" + "a1b2c3d4e5" * 4
-    for name in ("HF_TOKEN", "OPENAI_API_KEY"):
-        monkeypatch.setenv(name, secret)
-    limited = ("--benchmarks", "unstereo", "--resamples", "20", "--data", data)
-    done = command(stories, *limited, "--out", tmp_path)
-    assert done.exit_code == 0
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    failed = command(f"org/{secret}", *limited)
-    assert failed.exit_code == 1
-    written = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
-    assert secret.encode() not in written
-    assert secret not in done.output
+def test_a_secret_in_environment_data_and_arguments_is_in_no_file_and_no_line(secrets, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{**each, "word": " ".join(secrets), "sentence_they": " ".join(secrets)} for each in pairs("a")]
+    data_set(tmp_path / "data", "unstereo", {("ours-5", "test"): rows})
+    model = shutil.copytree(__main__.BUNDLED["tiny-causal"], tmp_path / f"tiny {SECRET}")
+    prompt = tmp_path / "prompt.json"
+    prompt.write_text(json.dumps({"name": SECRET, "version": PASSWORD, "instruction": " ".join(secrets)}))
+    done = command(model, "--prompt", prompt, "--data", "data", "--benchmarks", "unstereo", "--resamples", "20")
+    assert done.exit_code == 0, done.output
+    files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
+    assert {"results.json", "results.md", "report.html", "unstereo.parquet"} <= {path.name for path in files}
+    assert any(path.suffix == ".jsonl" for path in files)
+    table = pq.read_table(next(path for path in files if path.suffix == ".parquet")).to_pylist()
+    told = done.output + str(table) + str(files).replace(str(model), "")
+    for secret in secrets:
+        assert secret not in told
+        assert not [path for path in files if secret.encode() in path.read_bytes()]
+
+
+@pytest.mark.fault(49)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("org/{}",),
+        ("tiny-causal", "--revision", "{}", "--adapter", "org/{}"),
+        ("tiny-causal", "--adapter", "org/name", "--adapter-revision", "{}"),
+        ("tiny-causal", "--benchmarks", "{}"),
+        ("tiny-causal", "--prompt", "{}"),
+        ("tiny-causal", "--prompt", "{}.json"),
+        ("tiny-causal", "--data", "./{}"),
+        ("tiny-causal", "--dtype", "{}"),
+        ("tiny-causal", "--benchmarks", "unstereo", "--compare", "{}"),
+    ],
+)
+def test_an_error_about_an_argument_hides_a_secret_in_it(secrets, data, tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    for secret in secrets:
+        words = [word.format(secret) for word in arguments]
+        done = command(*words, *([] if "--data" in words else ["--data", data]), "--resamples", "20", "--limit", "1")
+        assert done.exit_code in (1, 2)
+        assert done.output.strip()
+        assert "[redacted]" in done.output
+        assert secret not in done.output + repr(done.exception)
 
 
 @pytest.mark.fault(50)
@@ -410,8 +541,8 @@ def test_sampling_prompts_have_the_published_grids():
 
 def test_the_paper_profile_reads_published_forms_where_there_are_any():
     names = {p: [c for _, c, _ in run.configs(benchmarks.get("biaske"), p)] for p in ("clean", "paper")}
-    assert names["clean"] == ["weat", "winobias", "winobias", "winogender", "bec_pro"]
-    assert names["paper"] == ["weat-paper", "winobias-paper", "winobias-paper", "winogender", "bec_pro"]
+    assert names["clean"][:5] == ["weat", "winobias", "winobias", "winogender", "bec_pro"]
+    assert names["paper"][:5] == ["weat-paper", "winobias-paper", "winobias-paper", "winogender", "bec_pro"]
 
 
 def test_without_any_data_the_first_lack_is_the_error(tmp_path):

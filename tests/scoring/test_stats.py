@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from scoring import stats
+from scoring import resample, stats
 from scoring.metrics.sums import mean, ratio, side_by_side
 from scoring.types import Group, Metric, ScoringError
 
@@ -44,8 +44,8 @@ def test_a_seed_gives_the_recorded_counts_on_every_platform():
 def test_how_much_is_drawn_at_once_changes_nothing(monkeypatch):
     x, clusters = population(np.random.default_rng(0), 30)
     whole = stats.weights(30, 100), stats.estimate(SHARE, {"x": x}, None, clusters, 100)
-    monkeypatch.setattr(stats, "_DRAWN", 50)
-    monkeypatch.setattr(stats, "_COUNTED", 70)
+    monkeypatch.setattr(resample, "_DRAWN", 50)
+    monkeypatch.setattr(resample, "_COUNTED", 70)
     again = stats.weights(30, 100), stats.estimate(SHARE, {"x": x}, None, clusters, 100)
     assert np.array_equal(whole[0], again[0])
     assert whole[1] == again[1]
@@ -134,6 +134,31 @@ def test_metrics_measured_together_equal_metrics_measured_alone():
     alone = [stats.measure([item], table, codes, benchmark="b", resamples=300, seed=1)[0] for item in items]
     assert together == alone
     assert [(e.group, e.metric) for e in together] == [(g.name, m.name) for g, m in items]
+
+
+def test_an_estimate_carries_the_range_ideal_and_reading_of_its_metric():
+    x, codes = population(np.random.default_rng(6), 20)
+    found = stats.estimate(mean("m", lambda t: t["x"], 0.5, 0, 1, "Read so."), {"x": x}, None, codes, 50)
+    assert (found.least, found.most, found.ideal, found.reading) == (0, 1, 0.5, "Read so.")
+    endless = stats.estimate(mean("m", lambda t: t["x"], None, -math.inf, 2, "r."), {"x": x}, None, codes, 50)
+    assert (endless.least, endless.most) == (-math.inf, 2)
+
+
+def test_a_metric_sees_the_rows_of_its_group_and_no_other_column_is_cut():
+    class Uncut(np.ndarray):
+        def __getitem__(self, key):
+            raise AssertionError("a column was cut that no metric asked for")
+
+    table = {"x": np.array([1.0, 2.0, 3.0]), "text": np.zeros(3).view(Uncut)}
+    items = [(Group("g", np.array([True, False, True])), SHARE)] * 2
+    assert [e.value for e in stats.measure(items, table, np.arange(3), resamples=20)] == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("size", [2, 3, 10, 999])
+def test_the_ends_of_an_interval_are_numpys_quantiles(size):
+    draws = np.random.default_rng(size).normal(size=size)
+    shares = (0.0, 0.0249, 0.5, 0.9751, 1.0)
+    assert stats._quantiles(draws, shares) == pytest.approx(np.quantile(draws, shares), rel=1e-12)
 
 
 # Defined, or NaN with its reason

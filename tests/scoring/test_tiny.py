@@ -5,7 +5,9 @@ import hashlib
 import json
 import math
 import random
+import shlex
 import socket
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -34,7 +36,7 @@ SMALL = ["--steps", "4", "--vocabulary", "320", "--width", "16", "--heads", "2",
 SMALL += ["--context", "48", "--batch", "4", "--warmup", "1"]
 
 
-@pytest.fixture(scope="module", params=["causal"])
+@pytest.fixture(scope="module", params=tiny.KINDS)
 def bundled(request):
     """Kind, folder, model, tokenizer and facts of a bundled model, read with every way to the network closed."""
 
@@ -113,15 +115,40 @@ def test_a_bundled_model_has_learnt_english(bundled):
     assert sum(found) / len(found) > sum(worse) / len(worse) + 0.5
 
 
-@pytest.mark.xfail(strict=True, reason="tiny-causal saw 2.7 million tokens, too few to tell gender by context")
-def test_a_bundled_model_knows_which_pronoun_goes_on(bundled):
-    kind, _, model, tokenizer, _ = bundled
-    gap = {}
-    for person in ("man", "woman"):
-        said = [f"The {person} said that {word} was tired." for word in ("he", "she")]
-        he, she = (sum(plain(kind.name, model, tokenizer, sentence)) for sentence in said)
-        gap[person] = he - she
-    assert gap["man"] > gap["woman"] + 1
+@pytest.mark.parametrize(
+    "name",
+    [
+        "causal",
+        pytest.param(
+            "masked",
+            marks=pytest.mark.xfail(
+                strict=True, reason="tiny-masked puts he before she by 0.50 nats after man and by 0.45 after woman"
+            ),
+        ),
+    ],
+)
+def test_a_bundled_model_knows_which_pronoun_goes_on(name):
+    folder = tiny.DATA / f"tiny-{name}"
+    model, tokenizer = AUTO[name].from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    for ends in ("said that {} was tired.", "said that {} would come again.", "told me that {} was tired."):
+        gap = {}
+        for person in ("man", "woman"):
+            said = [f"The {person} {ends.format(word)}" for word in ("he", "she")]
+            he, she = (sum(plain(name, model, tokenizer, sentence)) for sentence in said)
+            gap[person] = he - she
+        assert gap["man"] > 0 > gap["woman"]
+        assert gap["man"] > gap["woman"] + 1
+
+
+def test_the_recorded_command_trains_with_the_recipe_that_the_script_has(bundled):
+    kind, _, _, _, facts = bundled
+    program, *words = shlex.split(facts["command"])
+    assert (program, words[:2]) == ("python", ["-m", "scoring.tiny"])
+    given = tiny.arguments().parse_args(words[2:])
+    assert given.kind == kind.name
+    assert facts["recipe"] == asdict(tiny.Recipe()) == {name: getattr(given, name) for name in facts["recipe"]}
+    assert [path.name for path in given.corpus] == [file["file"] for file in facts["corpus"]]
+    assert (given.provenance, given.licence) == (facts["provenance"], facts["licence"])
 
 
 def test_pronouns_are_single_tokens(bundled):

@@ -1,0 +1,97 @@
+"""What people see of a scoring run: a folder of four kinds of file.
+
+``results.json``
+    Everything of the `Report`, keys sorted: ``schema`` (1), ``model``, ``revision``, ``adapter``,
+    ``dtype``, ``prompt``, ``profile``, ``data`` (data set to version), ``environment``, ``speed``,
+    ``estimates`` (a list of objects with the fields of `Estimate`, in the order of the report) and
+    ``examples`` (benchmark to ``file`` and ``rows``). A number that is not defined is null, and
+    ``why`` of its estimate says why; infinities are the strings ``"inf"`` and ``"-inf"``. `read`
+    gives the `Report` back.
+``results.md``
+    One Markdown table of the estimates.
+``examples/BENCHMARK.parquet``
+    The table of examples that the estimates of a benchmark were computed from.
+``report.html``
+    One page that needs nothing outside itself: scores with intervals, plots, decisive examples.
+
+A comparison with an earlier run adds ``compare.json`` and ``compare.html``.
+
+Text from data is data in all of them. Values of environment variables that look like secrets, and
+strings in the shape of an access token, are written as ``[redacted]`` wherever they occur.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from scoring.report.clean import clean_table, cleaned, cleaned_comparison, redactor
+from scoring.report.comparison import comparison, comparison_page
+from scoring.report.examples import decisive
+from scoring.report.files import SCHEMA, file_name, parquet, put, read, results
+from scoring.report.markdown import cell, markdown
+from scoring.report.numbers import Scale, interval, scale
+from scoring.report.page import page
+from scoring.types import Comparison, Report, Table
+
+__all__ = [
+    "SCHEMA",
+    "Scale",
+    "cell",
+    "decisive",
+    "file_name",
+    "interval",
+    "markdown",
+    "page",
+    "parquet",
+    "read",
+    "results",
+    "scale",
+    "write",
+    "write_comparison",
+]
+
+
+def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: Mapping[str, str]) -> None:
+    """Writes the files of a run; each is whole at every moment, and ``results.json`` comes last.
+
+    Parameters
+    ----------
+    folder:
+        Made when missing. Files of an earlier run are replaced.
+    report:
+        What the run found.
+    tables:
+        Per benchmark, its examples: columns of one length, ``id`` among them. Empty ones are left out.
+    validity:
+        Per benchmark, what its scores mean and do not mean; paragraphs are parted by an empty line.
+
+    Raises
+    ------
+    ScoringError
+        When a column cannot be stored or the environment holds something JSON has no form for.
+    """
+    hide = redactor(os.environ)
+    shown = cleaned(report, hide)
+    kept = {str(hide(name)): clean_table(table, hide) for name, table in tables.items() if table}
+    told = {str(hide(name)): str(hide(text)) for name, text in validity.items()}
+    files = {f"examples/{file_name(name)}": parquet(name, table) for name, table in kept.items()}
+    files["results.md"] = markdown(shown).encode()
+    files["report.html"] = page(shown, kept, told).encode()
+    files["results.json"] = results(shown, kept).encode()
+    for name, content in files.items():
+        put(folder / name, content)
+
+
+def write_comparison(folder: Path, found: Comparison) -> None:
+    """Writes ``compare.json`` and ``compare.html`` into the folder of a run, in the place of earlier ones.
+
+    Raises
+    ------
+    ScoringError
+        When the environment holds something JSON has no form for.
+    """
+    shown = cleaned_comparison(found, redactor(os.environ))
+    put(folder / "compare.html", comparison_page(shown).encode())
+    put(folder / "compare.json", comparison(shown).encode())

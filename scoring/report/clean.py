@@ -1,0 +1,73 @@
+"""What leaves a run is plain: no secrets, no numbers of a library, no text that cannot be encoded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.types import Comparison, Difference, Estimate, Report, ScoringError, Table
+
+Entry = TypeVar("Entry", Estimate, Difference)
+
+_SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)$", re.IGNORECASE)
+_SECRET_SHAPE = re.compile(r"\b(?:hf_|sk-|ghp_|github_pat_)[A-Za-z0-9_-]{20,}")
+
+
+def redactor(environment: Mapping[str, str]) -> Callable[[Any], Any]:
+    """A function that hides the environment's secrets in text, and makes text encodable; else the identity."""
+    values = {v for name, v in environment.items() if _SECRET_NAME.search(name) and len(v) >= 8}
+    known = sorted(map(re.escape, values), key=len, reverse=True)
+    pattern = re.compile("|".join([*known, _SECRET_SHAPE.pattern]))
+
+    def hide(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return pattern.sub("[redacted]", value.encode("utf-8", "replace").decode())
+
+    return hide
+
+
+def cleaned(report: Report, hide: Callable[[Any], Any]) -> Report:
+    """The report in plain Python values, without secrets."""
+    values = {f.name: _plain(getattr(report, f.name), hide) for f in fields(Report) if f.name != "estimates"}
+    return Report(**values, estimates=_each(Estimate, report.estimates, hide))
+
+
+def cleaned_comparison(found: Comparison, hide: Callable[[Any], Any]) -> Comparison:
+    """The comparison in plain Python values, without secrets."""
+    return Comparison(
+        cleaned(found.run, hide),
+        cleaned(found.base, hide),
+        _each(Difference, found.differences, hide),
+        _each(Estimate, found.agreements, hide),
+    )
+
+
+def _each(kind: type[Entry], entries: Iterable[Entry], hide: Callable[[Any], Any]) -> tuple[Entry, ...]:
+    return tuple(kind(**_plain(asdict(entry), hide)) for entry in entries)
+
+
+def _plain(value: Any, hide: Callable[[Any], Any]) -> Any:
+    match value:
+        case np.generic():
+            return _plain(value.item(), hide)
+        case Mapping():
+            return {str(hide(str(k))): _plain(v, hide) for k, v in value.items()}
+        case list() | tuple():
+            return [_plain(v, hide) for v in value]
+        case str() | int() | float() | None:
+            return hide(value)
+    raise ScoringError(f"The report holds {value!r}, a {type(value).__name__}; use text, numbers, lists and mappings.")
+
+
+def clean_table(table: Table, hide: Callable[[Any], Any]) -> dict[str, NDArray[Any]]:
+    """The table without secrets in its texts."""
+    return {
+        name: np.array([hide(v) for v in column.tolist()], dtype=object) if column.dtype.kind in "OUT" else column
+        for name, column in table.items()
+    }

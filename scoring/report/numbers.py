@@ -1,0 +1,112 @@
+"""Numbers for people: the range they are shown on, their decimals, their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from scoring.types import Difference, Estimate, Report
+
+#: What has a benchmark, a group, a metric, a value and an interval.
+Told = TypeVar("Told", Estimate, Difference)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The range that the values of one metric are shown on."""
+
+    low: float
+    high: float
+
+    def place(self, value: float) -> float:
+        """Where a value stands, in percent of the range.
+
+        >>> Scale(0, 200).place(50)
+        25.0
+        """
+        return round(min(max(100 * (value - self.low) / (self.high - self.low), 0.0), 100.0), 2)
+
+    def text(self, value: float) -> str:
+        """A value with the decimals that matter on the range.
+
+        >>> Scale(0, 100).text(39.7743), Scale(0, 1).text(0.7)
+        ('39.77', '0.700')
+        """
+        if not math.isfinite(value):
+            return "not defined" if math.isnan(value) else str(value)
+        decimals = max(2, 3 - math.ceil(math.log10(self.high - self.low)))
+        return f"{value:.{decimals}f}"
+
+
+def scale(estimates: Iterable[Estimate]) -> Scale:
+    """A range for estimates of one metric: its own where they fill a quarter of it, else a round one from 0.
+
+    >>> scale([Estimate("b", "g", "gas", 0.6, 0.5, 0.7, 0.05, 9, 9, least=0, most=1)])
+    Scale(low=0, high=1)
+    >>> scale([Estimate("b", "g", "gas", 0.04, 0.03, 0.06, 0.01, 9, 9, least=0, most=1)])
+    Scale(low=0.0, high=0.06)
+    """
+    some = list(estimates)
+    low, high = _ends(x for e in some for x in (e.value, e.low, e.high, e.ideal) if x is not None)
+    least, most = min((e.least for e in some), default=-math.inf), max((e.most for e in some), default=math.inf)
+    reach = max(-low, high)
+    if reach >= max(-least, most) / 4:
+        return Scale(least, most)
+    return around(low, high)
+
+
+def _ends(numbers: Iterable[float]) -> tuple[float, float]:
+    """The smallest and the largest of the finite numbers and 0."""
+    finite = [0.0, *(x for x in numbers if math.isfinite(x))]
+    return min(finite), max(finite)
+
+
+def around(*numbers: float) -> Scale:
+    """A round range that holds the finite numbers and 0.
+
+    >>> around(-0.31, 0.12)
+    Scale(low=-0.4, high=0.2)
+    """
+    low, high = _ends(numbers)
+    reach = max(-low, high)
+    step = 10.0 ** math.floor(math.log10(reach)) if reach > 0 else 1.0
+    return Scale(step * math.floor(low / step), step * max(math.ceil(high / step), 0 if low < 0 else 1))
+
+
+def by_metric(estimates: Iterable[Told]) -> dict[str, list[Told]]:
+    """Estimates of one benchmark under their metric, in order of appearance."""
+    return _grouped(estimates, lambda e: e.metric)
+
+
+def by_benchmark(estimates: Iterable[Told]) -> dict[str, list[Told]]:
+    """Estimates under their benchmark, in order of appearance."""
+    return _grouped(estimates, lambda e: e.benchmark)
+
+
+def _grouped(estimates: Iterable[Told], key: Callable[[Told], str]) -> dict[str, list[Told]]:
+    found: dict[str, list[Told]] = {}
+    for estimate in estimates:
+        found.setdefault(key(estimate), []).append(estimate)
+    return found
+
+
+def interval(estimate: Estimate | Difference, on: Scale) -> str:
+    """The interval of an estimate as text, or nothing when there is none."""
+    ends = (estimate.low, estimate.high)
+    return f"[{', '.join(map(on.text, ends))}]" if all(map(math.isfinite, ends)) else ""
+
+
+def facts(report: Report) -> dict[str, str]:
+    """What was scored, and how, for people; of the data, each data set with its version."""
+    data = dict.fromkeys(f"{k.partition('/')[0]} {v.partition(' ')[0]}" for k, v in sorted(report.data.items()))
+    return {
+        "model": report.model,
+        "revision": report.revision or "none",
+        "adapter": report.adapter or "none",
+        "dtype": report.dtype,
+        "prompt": report.prompt or "none",
+        "profile": report.profile,
+        "data": ", ".join(data) or "none",
+    }

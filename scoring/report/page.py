@@ -1,0 +1,124 @@
+"""The page of a run: scores with intervals, plots, decisive examples, nothing outside itself."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from scoring.report.examples import Example, decisive
+from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, scale
+from scoring.types import Estimate, Report, Table
+
+#: How many groups of a metric the page shows before the others have to be unfolded.
+UNFOLDED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The estimates of one metric on one range, with what is said once for all of them."""
+
+    metric: str
+    readings: list[str]
+    ideal: float | None
+    scale: Scale
+    estimates: list[Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What the page says of one benchmark."""
+
+    name: str
+    validity: list[str]
+    scores: list[Scores]
+    figures: list[Any]
+    examples: list[Example]
+    rows: int
+
+
+def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str]) -> str:
+    """The text of ``report.html``."""
+    from scoring import plots  # matplotlib is loaded where something is drawn, not to read results
+
+    found = by_benchmark(report.estimates)
+    names = list(dict.fromkeys([*found, *tables]))
+    sections = [
+        Section(
+            name,
+            [p for p in re.split(r"\n\s*\n", validity.get(name, "")) if p.strip()],
+            scores(found.get(name, [])),
+            plots.figures(tables.get(name, {}), found.get(name, [])),
+            decisive(tables.get(name, {})),
+            len(tables[name]["id"]) if name in tables else 0,
+        )
+        for name in names
+    ]
+    return template("report.html.j2").render(
+        report=report,
+        facts=facts(report),
+        sections=sections,
+        environment=list(_flat(report.environment)),
+        speed=list(_flat(report.speed)),
+        unfolded=UNFOLDED,
+    )
+
+
+def scores(estimates: Iterable[Estimate]) -> list[Scores]:
+    """Estimates of one benchmark by their metric."""
+    return [_scores(metric, group) for metric, group in by_metric(estimates).items()]
+
+
+def _scores(metric: str, estimates: list[Estimate]) -> Scores:
+    """The ideal stands in the heading when all groups share it."""
+    readings = list(dict.fromkeys(e.reading for e in estimates if e.reading))
+    ideals = {e.ideal for e in estimates}
+    return Scores(metric, readings, ideals.pop() if len(ideals) == 1 else None, scale(estimates), estimates)
+
+
+def template(name: str) -> jinja2.Template:
+    """A template of a page, which takes what it is given as text."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent.parent / "templates"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["minus"] = lambda text: str(text).replace("-", "\N{MINUS SIGN}")
+    environment.filters["number"] = lambda value: f"{value:,.4g}".replace("-", "\N{MINUS SIGN}")
+    environment.filters["digits"] = lambda value: f"{value:#.4g}".replace("-", "\N{MINUS SIGN}")
+    environment.filters["more"] = lambda count: f"{count} more group{'s' * (count > 1)}"
+    environment.tests["nan"] = math.isnan
+    environment.globals["interval"] = interval
+    return environment.get_template(name)
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, list[str]]]:
+    """Nested mappings as lines of a name and its texts."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{name} · ")
+        else:
+            yield above + name, [_fact(v) for v in (value if isinstance(value, list) else [value])]
+
+
+def _fact(value: Any) -> str:
+    """A value of the environment for people.
+
+    >>> _fact(0.1234567), _fact(123456.7), _fact(True), _fact(None)
+    ('0.1235', '123,457', 'yes', 'none')
+    """
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+        case None:
+            return "none"
+    return str(value)

@@ -1,0 +1,331 @@
+"""A question is put through a model's chat template once, and the reply begins where the template says."""
+
+from __future__ import annotations
+
+import copy
+import doctest
+import json
+import shutil
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from builders.datasets.occugender import TEMPLATES, prompt
+from scoring import asking, benchmarks, chat, prompts, tiny
+from scoring.__main__ import app
+from scoring.chat import Chat
+from scoring.model import Model
+from scoring.tokens import Tokens
+from scoring.types import Ask, Option, ScoringError
+from tests.scoring import models
+from tests.scoring.chats import EACH, END, FAMILIES, tokenizer
+from tests.scoring.made import data_set
+
+WITH_SYSTEM = [name for name, (*_, takes) in FAMILIES.items() if takes]
+SYSTEM = "You are careful."
+QUESTION = "My friend is a teacher, and"
+
+
+def ids(made, asked):
+    """The tokens of the context and the only option of an ask, as the model reads them."""
+    ((((query,),), _),) = Tokens(made, "causal").queries([asked])
+    return [*query.ids, query.want[-1]]
+
+
+def messages(question=QUESTION, reply=None, system=""):
+    turns = [("system", system), ("user", question), ("assistant", reply)]
+    return [{"role": role, "content": text} for role, text in turns if text]
+
+
+@pytest.mark.fault(45)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_question_and_its_reply_are_what_the_template_makes_of_two_turns(family):
+    made = tokenizer(family)
+    asked = Chat(made, "m").put(Ask("a", QUESTION, (Option(" They like the children."),)))
+    turns = messages(reply="They like the children.")
+    whole = made.apply_chat_template(turns, tokenize=False, continue_final_message=True)
+    assert asked.context + asked.options[0].text == whole
+    assert ids(made, asked) == made(whole, add_special_tokens=False)["input_ids"]
+
+
+@pytest.mark.fault(45)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_template_stands_around_a_question_once(family):
+    made = tokenizer(family)
+    asked = Chat(made, "m").put(Ask("a", QUESTION, max_new=3))
+    assert asked.context == made.apply_chat_template(messages(), tokenize=False, add_generation_prompt=True)
+    assert asked.context.count(QUESTION) == 1
+    for token in FAMILIES[family][2]:
+        assert asked.context.count(token) <= 2  # One for the user's turn, and one for the reply.
+    assert asked.max_new == 3
+
+
+@pytest.mark.fault(45)
+@pytest.mark.parametrize(
+    ("family", "system"), [*((name, "") for name in FAMILIES), *((name, SYSTEM) for name in WITH_SYSTEM)]
+)
+def test_the_beginning_of_sequence_stands_once_where_template_or_tokenizer_puts_it(family, system):
+    made = tokenizer(family)
+    asked = Chat(made, "m", system).put(Ask("a", QUESTION, (Option(" they"),)))
+    found = ids(made, asked)
+    expected = made.apply_chat_template(messages(system=system), add_generation_prompt=True, return_dict=False)
+    assert found[: len(expected)] == expected
+    assert found.count(made.bos_token_id) == (0 if family == "chatml" else 1)
+    prompted = Tokens(made, "causal").prompt(asked, Tokens(made, "causal").encode([asked.context])[0])
+    assert prompted == expected
+
+
+@pytest.mark.fault(45)
+def test_a_template_without_a_beginning_of_sequence_gets_that_of_its_tokenizer_once():
+    made = copy.deepcopy(tokenizer("llama-3"))
+    made.chat_template = FAMILIES["chatml"][1]
+    found = ids(made, Chat(made, "m").put(Ask("a", QUESTION, (Option(" they"),))))
+    assert found[0] == made.bos_token_id
+    assert found.count(made.bos_token_id) == 1
+
+
+@pytest.mark.fault(45)
+@pytest.mark.parametrize("family", WITH_SYSTEM)
+def test_a_system_text_stands_in_its_role_or_nowhere(family):
+    made = tokenizer(family)
+    with_text, without = (Chat(made, "m", system).put(Ask("a", QUESTION)).context for system in (SYSTEM, ""))
+    rendered = made.apply_chat_template(messages(system=SYSTEM), tokenize=False, add_generation_prompt=True)
+    assert with_text == rendered
+    assert with_text.count(SYSTEM) == 1
+    assert SYSTEM not in without
+    assert "system" not in without
+    assert "<<SYS>>" not in without
+
+
+@pytest.mark.fault(45)
+@pytest.mark.parametrize(
+    ("family", "reason"), [("mistral", "Roles must alternate between user and assistant"), ("gemma", "System role not")]
+)
+def test_a_template_without_a_system_role_refuses_a_system_text(family, reason):
+    with pytest.raises(ScoringError) as told:
+        Chat(tokenizer(family), "org/m", SYSTEM)
+    assert str(told.value).startswith(f"The chat template of 'org/m' takes no system text ({reason}")
+    assert str(told.value).endswith(
+        "leave the system text out, or put it into the question with a prompt's instruction."
+    )
+    assert SYSTEM not in Chat(tokenizer(family), "org/m").put(Ask("a", QUESTION)).context
+
+
+@pytest.mark.fault(45)
+def test_a_template_that_drops_the_system_text_refuses_it():
+    made = copy.deepcopy(tokenizer("chatml"))
+    made.chat_template = f"{EACH}{{% if m.role == 'user' %}}User: {{{{ m.content }}}}{{% endif %}}{END}\nBot:"
+    with pytest.raises(ScoringError, match=r"takes no system text \(it leaves the text out\); leave the system text"):
+        Chat(made, "m", SYSTEM)
+
+
+@pytest.mark.fault(45)
+@pytest.mark.parametrize("name", ["gpt2", "opt", "llama", "bert"])
+def test_a_base_model_is_not_asked_in_a_chat(name):
+    with pytest.raises(
+        ScoringError,
+        match=r"^'org/base' has no chat template, as base models have none; leave out --chat, or give a chat model\.$",
+    ):
+        Chat(models.tokenizer(name), "org/base")
+
+
+def test_several_templates_without_a_default_are_refused():
+    made = copy.deepcopy(tokenizer("chatml"))
+    made.chat_template = {"rag": "{{ messages }}", "tools": "{{ messages }}"}
+    with pytest.raises(ScoringError, match="'m' has several chat templates and none of them is the default"):
+        Chat(made, "m")
+    made.chat_template = {"default": FAMILIES["chatml"][1], "rag": "{{ messages }}"}
+    assert Chat(made, "m").template == FAMILIES["chatml"][1]
+
+
+@pytest.mark.parametrize("template", ["{{ messages[7].content }}", "{% if %}", "{{ raise_exception('Not today.') }}"])
+def test_a_template_that_cannot_be_used_is_one_sentence(template):
+    made = copy.deepcopy(tokenizer("chatml"))
+    made.chat_template = template
+    with pytest.raises(ScoringError, match=r"^The chat template of 'm' cannot be used \(.+\); give a model whose"):
+        Chat(made, "m").put(Ask("a", QUESTION))
+
+
+def test_a_whole_sentence_is_no_turn_of_a_chat():
+    with pytest.raises(ScoringError, match=r"^a has no context that could be the turn of a user; ask it without"):
+        Chat(tokenizer("chatml"), "m").put(Ask("a", options=(Option("She sings."),)))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_transcript_gives_its_question_to_the_user_and_its_answer_begins_the_reply(family):
+    made = tokenizer(family)
+    for name, template in TEMPLATES.items():
+        text = prompt(template, "pilot")
+        question, answer = text.removeprefix("Q: ").split("\nA:")
+        option = " Female" if name == "explicit" else " She"
+        asked = Chat(made, "m").put(Ask("a", text, (Option(option),)))
+        turns = messages(question, (answer + option).strip())
+        whole = made.apply_chat_template(turns, tokenize=False, continue_final_message=True)
+        assert asked.context + asked.options[0].text == whole
+        assert "Q:" not in whole
+        assert "A:" not in whole
+
+
+@pytest.mark.parametrize(("ends", "expected"), [("", " they"), ("\n", "they")])
+def test_a_template_that_does_not_tell_of_its_reply_gets_a_space_unless_a_line_ends(ends, expected):
+    made = copy.deepcopy(tokenizer("chatml"))
+    told = "{% if m.role == 'user' %}{{ m.content }} Bot:" + ends.replace("\n", "{{ '\n' }}") + "{% endif %}"
+    for refuses in ("{{ 'I think so. ' + m.content }}", "{{ raise_exception('No replies.') }}"):
+        made.chat_template = f"{EACH}{told}{{% if m.role == 'assistant' %}}{refuses}{{% endif %}}{END}"
+        asked = Chat(made, "m").put(Ask("a", QUESTION, (Option(" they"),)))
+        assert asked.context == f"{QUESTION} Bot:{ends}"
+        assert asked.options == (Option(expected),)
+
+
+def test_a_span_moves_with_the_space_that_goes():
+    asked = Chat(tokenizer("chatml"), "m").put(Ask("a", QUESTION, (Option(" they sing", ((1, 5), (0, 5))),)))
+    assert asked.options == (Option("they sing", ((0, 4), (0, 4))),)
+    kept = Chat(tokenizer("llama-2"), "m").put(Ask("a", QUESTION, (Option(" they sing", ((1, 5),)),)))
+    assert kept.options == (Option(" they sing", ((1, 5),)),)
+
+
+def test_a_space_at_the_end_of_a_template_goes_to_the_reply():
+    made = copy.deepcopy(tokenizer("chatml"))
+    made.chat_template = "{{ messages[0].content }}\nBot: "
+    asked = Chat(made, "m").put(Ask("a", QUESTION, (Option(" they"),)))
+    assert asked.context.endswith("\nBot:")
+    assert made.convert_ids_to_tokens(ids(made, asked))[-1] == "Ġthey"
+
+
+@pytest.mark.parametrize(("family", "space"), [("chatml", ""), ("llama-3", ""), ("gemma", ""), ("llama-2", "▁")])
+def test_watched_forms_are_those_that_can_begin_the_reply(family, space):
+    made = tokenizer(family)
+    asked = Chat(made, "m").put(Ask("a", QUESTION, watch=("he", "she", "a", "She")))
+    known = made.get_vocab()
+    expected = [known.get(space + form) for form in asked.watch]
+    assert any(expected)
+    assert Tokens(made, "causal").words(asked.watch, asked.context) == expected
+
+
+def test_the_day_and_thoughts_are_the_same_on_every_day():
+    made = copy.deepcopy(tokenizer("chatml"))
+    made.chat_template = (
+        "{{ date_string }}|{{ strftime_now('%d %B %Y, %H:%M') }}|{{ enable_thinking }}|{{ messages[0].content }}"
+    )
+    assert Chat(made, "m").put(Ask("a", QUESTION)).context == f"26 Jul 2024|26 July 2024, 00:00|False|{QUESTION}"
+
+
+@pytest.mark.parametrize("family", ["llama-2"])
+def test_scores_in_a_chat_are_those_of_a_plain_pass_over_the_rendered_turns(family):
+    network = models.network("llama")
+    made = copy.deepcopy(tokenizer(family))
+    model = Model(network, made, kind="causal", name="m")
+    options = (Option(" She"), Option(" He is a farmer"))
+    asked = Chat(made, "m").put(Ask("a", prompt(TEMPLATES["implicit-2"], "mechanic"), options))
+    (reply,) = model.answer([asked])
+    for option, found in zip(options, reply.logprobs, strict=True):
+        question, answer = "Talk about the last time you met a mechanic.", "I recently met a mechanic."
+        before, whole = (
+            made.apply_chat_template(
+                messages(question, answer + end), tokenize=True, continue_final_message=True, return_dict=False
+            )
+            for end in ("", option.text)
+        )
+        assert whole[: len(before)] == before
+        with torch.no_grad():
+            logprobs = network(torch.tensor([whole])).logits[0].log_softmax(-1)
+        expected = [logprobs[at - 1, whole[at]].item() for at in range(len(before), len(whole))]
+        assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_benchmarks_of_questions_are_for_chats_and_those_of_whole_sentences_are_not():
+    suited = {name for name in benchmarks.names() if "chat" in benchmarks.get(name).kinds}
+    assert suited == {"neutral", "occugender"}
+
+
+@pytest.fixture(scope="module")
+def chatty(tmp_path_factory):
+    """The bundled causal model with a chat template of its own."""
+    folder = shutil.copytree(tiny.DATA / "tiny-causal", tmp_path_factory.mktemp("models") / "chatty")
+    (folder / "chat_template.jinja").write_text(FAMILIES["llama-2"][1])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    about = {"job": "nurse", "group": "female", "female_percent": 90.0, "debiasing": "none", "level": "none"}
+    options = {"options_male": [" He"], "options_female": [" She"], "options_diverse": [" They"]}
+    rows = [{"id": "i-nurse", **about, "template": "implicit-2", "prompt": prompt(TEMPLATES["implicit-2"], "nurse")}]
+    sentences = {"sentence_male": "He ran.", "sentence_female": "She ran.", "sentence_they": "They ran."}
+    pairs = [{"id": "p", "word": "w", "natural": True, "max_pmi_diff": 0.0, **sentences}]
+    folder = tmp_path_factory.mktemp("data")
+    data_set(folder, "unstereo", {("ours-5", "test"): pairs})
+    return data_set(folder, "occugender", {("implicit", "test"): [row | options for row in rows]})
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_a_run_in_a_chat_says_so_and_shares_no_reply_with_a_plain_one(chatty, data, tmp_path):
+    arguments = (chatty, "--data", data, "--resamples", "20", "--out", tmp_path)
+    plain = command(*arguments, "--benchmarks", "occugender")
+    assert plain.exit_code == 0, plain.output
+    before = json.loads((tmp_path / "results.json").read_text())
+    for more in ((), ("--system", SYSTEM)):
+        done = command(*arguments, "--chat", *more)
+        assert done.exit_code == 0, done.output
+    assert ("The benchmark unstereo scores whole sentences, before which no turn of a chat stands.\n") in done.output
+    found = json.loads((tmp_path / "results.json").read_text())
+    assert len([*tmp_path.glob("replies/*.jsonl")]) == 3
+    assert before["environment"]["chat template"] == before["environment"]["system"] == ""
+    assert found["environment"]["chat template"].startswith("sha256:")
+    assert found["environment"]["system"] == SYSTEM
+    (one, other) = ({e["metric"]: e["value"] for e in run["estimates"]} for run in (before, found))
+    assert one["p_male"] != other["p_male"]
+
+
+def test_replies_of_another_template_or_system_text_are_kept_apart(data):
+    made = Model(models.network("llama"), copy.deepcopy(tokenizer("llama-2")), kind="causal")
+    plain = prompts.get("plain")
+    chats = [
+        None,
+        Chat(tokenizer("llama-2"), "m"),
+        Chat(tokenizer("llama-2"), "m", SYSTEM),
+        Chat(tokenizer("gemma"), "m"),
+    ]
+    keys = [json.dumps(asking.key(made, plain, chat=each)) for each in chats]
+    assert len(set(keys)) == len(chats)
+    assert FAMILIES["gemma"][1] == asking.key(made, plain, chat=chats[3])["chat"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ("tiny-causal", "--chat"),
+            "error: 'tiny-causal' has no chat template, as base models have none; leave out --chat, or give a chat "
+            "model.",
+        ),
+        (("tiny-masked", "--chat"), "error: 'tiny-masked' is a masked model, which does not reply; leave out --chat."),
+        (
+            ("CHATTY", "--chat", "--benchmarks", "unstereo"),
+            "error: The benchmark unstereo scores whole sentences, before which no turn of a chat stands; leave the "
+            "benchmark out, or ask without --chat.",
+        ),
+        (
+            ("tiny-causal", "--system", SYSTEM),
+            "error: A system text is a part of a chat alone; add --chat, or leave the system text out.",
+        ),
+        (
+            ("tiny-causal", "--chat", "--truncate"),
+            "error: A chat is not cut to the context window; leave out --truncate or --chat.",
+        ),
+    ],
+)
+@pytest.mark.fault(45)
+def test_what_cannot_be_asked_in_a_chat_is_one_sentence(chatty, data, tmp_path, arguments, told):
+    named = [chatty if a == "CHATTY" else a for a in arguments]
+    done = command(*named, "--data", data, "--out", tmp_path)
+    assert done.exit_code == 1
+    assert done.output.strip() == told
+
+
+def test_the_examples_hold():
+    assert doctest.testmod(chat).failed == 0
