@@ -1,0 +1,85 @@
+"""Neutral probes made on the spot, a bundled model, and short settings, for tests of recipes."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+from rich.console import Console
+
+from mitigation.adapter import write
+from mitigation.data import Data
+from mitigation.recipes import get
+from scoring.__main__ import BUNDLED
+from scoring.metrics import add, gld, pronouns
+from scoring.model import load
+from scoring.types import Ask
+from tests.scoring.made import data_set
+
+DOING = ("likes to sing", "waits at the station", "has a red ball", "is a nurse", "works as a pilot", "is at home")
+PLACES = ("in the morning", "after the rain", "near the river", "with a smile", "every day", "by the old road")
+
+
+def statements(split):
+    """Statements of a split; no other split has them."""
+    ends = {"train": PLACES[:3], "validation": PLACES[3:4], "test": PLACES[4:]}[split]
+    return [f"My friend {does} {end}" for does in DOING for end in ends]
+
+
+def probes(split, config="stsb"):
+    return [
+        {"id": f"{config}-{split}-{n}", "statement": each, "prompt": f"{each}, and"}
+        for n, each in enumerate(statements(split))
+    ]
+
+
+def data(folder, **more):
+    """A folder with the probes in three splits; ``more`` has rows of further splits by ``CONFIG_SPLIT``."""
+    splits = {("stsb", split): probes(split) for split in ("train", "validation", "test")}
+    splits["stsb-paper", "test"] = probes("test", "stsb-paper")
+    splits |= {tuple(name.split("_")): rows for name, rows in more.items()}
+    return data_set(folder, "gender-neutral-probes", splits)
+
+
+@cache
+def bundled():
+    """The model that comes with the project; who changes it must change it back."""
+    return load(BUNDLED["tiny-causal"], device="cpu")
+
+
+def quick(profile="paper", **changed):
+    """Settings for a few steps on the made probes."""
+    few = {
+        "steps": 6,
+        "batch_size": 4,
+        "rank": 4,
+        "learning_rate": 5e-3,
+        "corpora": "stsb",
+        "validate_every": 3,
+        "checkpoint_every": 2,
+    }
+    return replace(get("debias_tuning").profiles[profile], **(few | {"warmup": 0.0} | changed))
+
+
+def tuned(model, settings, source, out):
+    """An adapter folder made by a few steps of tuning, and its facts."""
+    folder = out.with_name(f"{out.name}-work") / "made"
+    folder.mkdir(parents=True)
+    adapter = get("debias_tuning").run(model, settings, Data(str(source)), folder, silent())
+    write(folder, adapter, out)
+    return adapter
+
+
+def silent():
+    return Console(file=io.StringIO())
+
+
+def scores(model):
+    """Pronoun mass, GLD and ADD over the made test prompts."""
+    prompts = [row["prompt"] for row in probes("test")]
+    lines = [pronouns.line(reply.watched) for reply in model.answer([Ask(p, p, watch=pronouns.FORMS) for p in prompts])]
+    table = {column: np.array([line[column] for line in lines]) for column in lines[0]}
+    metrics = (gld.pronoun_mass(), gld.gld(), add.add_raw())
+    return {metric.name: metric.value(table, np.ones((1, len(prompts)))).item() for metric in metrics}

@@ -1,0 +1,303 @@
+"""The whole command: a recipe by its name, before and after, interruptions, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from mitigation import mitigate
+from mitigation.__main__ import app
+from mitigation.adapter import CONFIG, FACTS, MitigationError, read
+from mitigation.mitigate import Wanted, bits
+from mitigation.recipes import get
+from scoring.__main__ import app as scoring
+from tests.helpers import ROOT
+from tests.mitigation.made import data
+from tests.scoring import models
+
+FEW = (
+    "--steps",
+    "4",
+    "--batch-size",
+    "4",
+    "--rank",
+    "4",
+    "--learning-rate",
+    "0.005",
+    "--checkpoint-every",
+    "2",
+    "--corpora",
+    "stsb",
+)
+SHORT = ("--benchmarks", "neutral", "--resamples", "50", "--limit", "4", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return data(tmp_path_factory.mktemp("data"))
+
+
+def command(*arguments, of=app):
+    return CliRunner().invoke(of, [str(a) for a in arguments])
+
+
+def refused(*arguments, code=1):
+    done = command(*arguments)
+    assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
+    assert done.exit_code == code, done.output
+    return done.output.strip()
+
+
+@pytest.fixture(scope="module")
+def whole(source, tmp_path_factory):
+    """An uninterrupted run, and what it printed."""
+    out = tmp_path_factory.mktemp("whole") / "fair"
+    done = command("debias_tuning", "tiny-causal", "--out", out, "--data", source, "--profile", "paper", *FEW, *SHORT)
+    assert done.exit_code == 0, done.output
+    return out, done.output
+
+
+def test_a_run_ends_with_the_paired_table_and_the_cost(whole):
+    out, printed = whole
+    facts = read(out)
+    assert re.search(
+        r"^\s*benchmark +group +metric +before +after +difference +95 % interval +n", printed, re.MULTILINE
+    )
+    assert re.search(r"neutral +stsb +gld +0\.\d+ +0\.\d+ ", printed)
+    assert re.search(r"text +held-out texts +perplexity +\d", printed)
+    assert f"{facts.cost.parameters:,} parameters trained in {facts.cost.seconds:.1f} s, at most " in printed
+    assert f"The adapter is {out}; the runs before and after are in {out}-work." in printed
+
+
+@pytest.mark.fault(54)
+def test_without_a_gpu_it_says_what_is_missing_and_trains_beside_whole_weights(whole):
+    assert "Weights in 4 bits (QLoRA) need a GPU; this is plain LoRA beside whole weights." in whole[1]
+    assert read(whole[0]).dtype == "float32"
+
+
+def test_the_facts_have_every_metric_before_and_after_with_paired_intervals(whole):
+    out, _ = whole
+    changes = {(c.benchmark, c.group, c.metric): c for c in read(out).changes}
+    assert {("neutral", "stsb", m) for m in ("gas", "gld", "add_raw", "pronoun_mass")} < changes.keys()
+    assert ("text", "held-out texts", "perplexity") in changes
+    for side in ("before", "after"):
+        report = json.loads((out.with_name("fair-work") / side / "results.json").read_text())
+        for each in report["estimates"]:
+            change = changes["neutral", each["group"], each["metric"]]
+            if each["value"] is not None:
+                assert getattr(change, side)[0] == each["value"]
+    gld = changes["neutral", "stsb", "gld"]
+    assert gld.difference[0] == pytest.approx(gld.after[0] - gld.before[0])
+    assert gld.difference[1] <= gld.difference[0] <= gld.difference[2]
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
+def test_the_adapter_is_what_scoring_takes_and_finds_the_same(whole, source, tmp_path):
+    out, _ = whole
+    arguments = ("--adapter", out, "--data", source, "--benchmarks", "neutral", "--limit", "4", "--resamples", "50")
+    done = command("tiny-causal", *arguments, "--out", tmp_path, of=scoring)
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "results.json").read_text())
+    after = {(c.group, c.metric): c.after[0] for c in read(out).changes if c.benchmark == "neutral"}
+    values = {(e["group"], e["metric"]): e["value"] for e in found["estimates"] if e["value"] is not None}
+    assert values == pytest.approx({key: after[key] for key in values})
+
+
+def test_no_path_of_the_machine_is_in_the_folder_but_what_was_asked_for(whole):
+    text = (whole[0] / CONFIG).read_text() + (whole[0] / FACTS).read_text()
+    assert json.loads((whole[0] / CONFIG).read_text())["base_model_name_or_path"] == "tiny-causal"
+    assert str(ROOT) not in text
+
+
+def test_a_prompt_is_measured_like_an_adapter(source, tmp_path):
+    arguments = ("--out", tmp_path / "p", "--data", source, "--prompt", "debias-2", *SHORT)
+    done = command("prompts", "tiny-causal", *arguments)
+    assert done.exit_code == 0, done.output
+    assert any(c.difference[0] for c in read(tmp_path / "p").changes if c.metric == "pronoun_mass")
+    again = command("tiny-causal", "--prompt", tmp_path / "p" / "prompt.json", "--data", source, "--benchmarks",
+                    "neutral", "--limit", "4", "--resamples", "50", "--out", tmp_path / "s", of=scoring)  # fmt: skip
+    assert again.exit_code == 0, again.output
+
+
+KILLED = """
+import os, signal, sys, torch
+torch.set_num_threads(1)
+from mitigation import train
+from mitigation.__main__ import app
+step, count = train._step, [int(sys.argv.pop(1))]
+def dying(*arguments):
+    found = step(*arguments)
+    count[0] -= 1
+    if not count[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+train._step = dying
+app()
+"""
+
+
+@pytest.mark.fault(55)
+def test_a_killed_command_goes_on_to_the_same_losses(whole, source, tmp_path):
+    arguments = ["debias_tuning", "tiny-causal", "--out", tmp_path / "fair", "--data", source, "--profile", "paper"]
+    arguments = [str(a) for a in (*arguments, *FEW, *SHORT)]
+    killed = subprocess.run([sys.executable, "-c", KILLED, "3", *arguments], cwd=ROOT, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    assert not (tmp_path / "fair").exists()
+    assert command(*arguments).exit_code == 0
+    one, other = (json.loads((f / "losses.json").read_text()) for f in (whole[0], tmp_path / "fair"))
+    assert [e["loss"] for e in one["train"]] == pytest.approx([e["loss"] for e in other["train"]], rel=1e-4)
+
+
+def test_what_was_made_before_an_interrupted_evaluation_is_not_made_again(source, tmp_path, monkeypatch):
+    arguments = ("debias_tuning", "tiny-causal", "--out", tmp_path / "a", "--data", source, *FEW, *SHORT)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mitigate, "examined", interrupted)
+    assert refused(*arguments, code=130).endswith("Interrupted; start the same command again to go on.")
+    made = (tmp_path / "a-work" / "made" / FACTS).read_bytes()
+    monkeypatch.undo()
+    monkeypatch.setattr("mitigation.train.fit", lambda *_: pytest.fail("trained again"))
+    assert command(*arguments).exit_code == 0
+    assert json.loads(made)["cost"] == json.loads((tmp_path / "a" / FACTS).read_text())["cost"]
+
+
+@pytest.mark.mirror
+def test_four_bits_are_measured_against_themselves_with_full_precision_beside(source, tmp_path):
+    pytest.importorskip("bitsandbytes")
+    arguments = ("--out", tmp_path / "q", "--data", source, "--quantize", "4bit", *FEW, *SHORT)
+    done = command("debias_tuning", models.folder("stories260K"), *arguments)
+    assert done.exit_code == 0, done.output
+    assert "No GPU is here, so weights in 4 bits are computed by the processor, which is slow." in done.output
+    reports = {
+        n: json.loads((tmp_path / "q-work" / n / "results.json").read_text()) for n in ("before", "after", "control")
+    }
+    assert [reports[n]["dtype"] for n in reports] == ["float32-4bit", "float32-4bit", "float32"]
+    assert [bool(reports[n]["adapter"]) for n in reports] == [False, True, False]
+    assert (tmp_path / "q-work" / "before" / "compare.json").is_file()
+
+
+@pytest.fixture
+def lacking(monkeypatch):
+    """Makes a machine without a GPU, a package, or neither."""
+
+    def lack(gpu, package):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+        found = mitigate.importlib.util.find_spec
+        monkeypatch.setattr(
+            mitigate.importlib.util, "find_spec", lambda n: None if n == "bitsandbytes" and not package else found(n)
+        )
+
+    return lack
+
+
+@pytest.mark.fault(54)
+@pytest.mark.parametrize(
+    ("gpu", "package", "needs"),
+    [
+        (False, True, "a GPU"),
+        (True, False, "the package bitsandbytes (pip install bitsandbytes)"),
+        (False, False, "a GPU and the package bitsandbytes (pip install bitsandbytes)"),
+    ],
+)
+def test_what_four_bits_lack_is_said_and_whole_weights_are_taken(lacking, gpu, package, needs):
+    lacking(gpu, package)
+    told = f"Weights in 4 bits (QLoRA) need {needs}; this is plain LoRA beside whole weights."
+    assert bits(get("debias_tuning"), Wanted("m")) == (None, told)
+    assert bits(get("debias_tuning"), Wanted("m", quantize="none")) == (None, "")
+    assert bits(get("prompts"), Wanted("m")) == (None, "")
+
+
+@pytest.mark.fault(54)
+def test_four_bits_that_were_asked_for_and_cannot_be_had_are_refused_with_the_way_out(lacking):
+    lacking(False, False)
+    with pytest.raises(MitigationError) as error:
+        bits(get("debias_tuning"), Wanted("m", quantize="4bit"))
+    assert str(error.value) == (
+        "Weights in 4 bits need a GPU and the package bitsandbytes (pip install bitsandbytes); or give --quantize none "
+        "to train beside weights in float32, which suits small models."
+    )
+
+
+@pytest.mark.fault(54)
+def test_four_bits_are_taken_where_they_are_to_be_had(lacking):
+    lacking(True, True)
+    assert bits(get("debias_tuning"), Wanted("m")) == ("4bit", "")
+    assert bits(get("debias_tuning"), Wanted("m", device="cpu"))[0] is None
+
+
+def test_a_masked_model_is_refused_by_recipes_for_causal_ones(source, tmp_path):
+    made = models.model("bert")
+    made.network.save_pretrained(tmp_path / "bert")
+    made.tokens.tokenizer.save_pretrained(tmp_path / "bert")
+    path = tmp_path / "bert"
+    told = refused("debias_tuning", path, "--out", tmp_path / "a", "--data", source, "--no-evaluate")
+    assert told.endswith(
+        f"error: The recipe debias_tuning is for causal models, and {path} is a masked one; give another model."
+    )
+
+
+def test_without_an_evaluation_there_is_an_adapter_without_changes(source, tmp_path):
+    done = command("debias_tuning", "tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate", *FEW)
+    assert done.exit_code == 0, done.output
+    assert read(tmp_path / "a").changes == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--rank", "0"), "error: The setting rank is 0; give a value in its range."),
+        (("--benchmarks", "nothing"), "error: No benchmark is called 'nothing'; the names are "),
+        (("--text", "no-such-file"), "error: no-such-file cannot be read as text ("),
+        (("--config", "no-such-file.toml"), "error: no-such-file.toml cannot be read ("),
+        (("--corpora", "stsb,x", "--no-evaluate"), "error: {data}/gender-neutral-probes lacks x/train"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(source, tmp_path, arguments, told):
+    found = refused("debias_tuning", "tiny-causal", "--out", tmp_path / "a", "--data", source, *arguments,
+                    code=2 if "--corpora" in arguments else 1)  # fmt: skip
+    assert found.splitlines()[-1].startswith(told.format(data=source))
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_folder_of_something_else_is_refused_before_anything_is_done(source, tmp_path):
+    (tmp_path / "thesis.tex").write_text("years")
+    told = refused("debias_tuning", "tiny-causal", "--out", tmp_path, "--data", source, *FEW)
+    assert told == f"error: {tmp_path} is there and is no adapter; give --out a new folder, or one to be replaced."
+
+
+@pytest.mark.fault(9)
+def test_a_second_run_in_the_same_folder_is_refused(source, tmp_path):
+    with mitigate.alone(tmp_path / "a-work"):
+        told = refused("prompts", "tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
+    assert told == f"error: {tmp_path / 'a-work'} is in use by another run; wait until it ends, or give another --out."
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("arguments", [("nothing", "m", "--out", "x"), ("prompts", "m"), ("decoding", "m", "--out")])
+def test_wrong_options_are_usage_errors(arguments):
+    assert "Error" in refused(*arguments, code=2)
+
+
+@pytest.mark.fault(49)
+def test_a_token_is_in_no_file_and_no_line(source, tmp_path, monkeypatch):
+    secret = "hf_" + "a1b2c3d4e5" * 4
+    monkeypatch.setenv("HF_TOKEN", secret)
+    done = command("debias_tuning", "tiny-causal", "--out", tmp_path / "a", "--data", source, *FEW, *SHORT)
+    assert done.exit_code == 0, done.output
+    assert secret.encode() not in b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    assert secret not in done.output
+
+
+def test_the_help_has_each_setting_with_its_value_in_both_profiles():
+    told = CliRunner().invoke(app, ["debias_tuning", "--help"], env={"COLUMNS": "200"}).output
+    assert "Rank of the two matrices beside each linear map. (clean 64, paper 64)" in told
+    assert "Weight of the divergence from the base model. (clean 1.0, paper 0.0)" in told

@@ -1,0 +1,142 @@
+"""Debias tuning on small models: what each loss does, what clean keeps, 4 bits, and where it goes on."""
+
+import json
+from dataclasses import replace
+
+import matplotlib.image
+import numpy as np
+import pytest
+import torch
+
+from mitigation import cost
+from mitigation.adapter import MitigationError, read
+from mitigation.attach import attached
+from mitigation.recipes import debias_tuning, get
+from mitigation.recipes.debias_tuning import Settings
+from scoring.metrics import pronouns
+from scoring.model import load
+from scoring.types import Ask
+from tests.mitigation.made import bundled, data, probes, quick, scores, statements, tuned
+from tests.scoring.models import folder
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return data(tmp_path_factory.mktemp("data"))
+
+
+def test_the_folder_has_the_losses_by_step_and_their_picture(source, tmp_path):
+    tuned(bundled(), quick("clean"), source, tmp_path / "a")
+    curve = json.loads((tmp_path / "a" / "losses.json").read_text())
+    assert [set(each) for each in curve["train"]] == [{"loss", "l_d", "l_g", "l_l", "retention"}] * 6
+    assert [each["step"] for each in curve["held"]] == [0, 3, 6]
+    last = curve["train"][-1]
+    assert last["loss"] == pytest.approx(last["l_d"] + last["l_l"] + last["retention"], rel=1e-5)
+    assert curve["held"][0]["retention"] == pytest.approx(0, abs=1e-6)
+    pixels = matplotlib.image.imread(tmp_path / "a" / "losses.png")
+    assert pixels.shape[1] > pixels.shape[0] > 300
+    assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 20
+
+
+@pytest.mark.fault(55)
+def test_a_second_run_of_the_same_training_only_reads_its_checkpoint(source, tmp_path, monkeypatch):
+    tuned(bundled(), quick(), source, tmp_path / "a")
+    curve = (tmp_path / "a" / "losses.json").read_bytes()
+    monkeypatch.setattr("mitigation.train._step", lambda *_: pytest.fail("a step was done again"))
+    tuned(bundled(), quick(), source, tmp_path / "a")
+    assert (tmp_path / "a" / "losses.json").read_bytes() == curve
+
+
+@pytest.mark.fault(55)
+def test_other_settings_or_data_do_not_go_on_from_a_checkpoint(source, tmp_path):
+    for name, settings in {"one": quick(), "two": quick(learning_rate=1e-3)}.items():
+        tuned(bundled(), settings, source, tmp_path / "a")
+        assert read(tmp_path / "a").settings["learning_rate"] == settings.learning_rate, name
+    assert len(list((tmp_path / "a-work").glob("training-*.pt"))) == 2
+
+
+@pytest.mark.fault(55)
+def test_weights_that_give_no_numbers_stop_the_training_and_leave_the_model_unwrapped(source, tmp_path):
+    model = load(bundled().name, device="cpu")
+    with torch.no_grad():
+        model.network.model.norm.weight[0] = float("nan")
+    with pytest.raises(MitigationError, match=r"^Step 1 gives numbers that are none \(loss nan, .* load the model in"):
+        tuned(model, quick(), source, tmp_path / "a")
+    assert not any("lora" in name for name, _ in model.network.named_modules())
+
+
+def test_activations_computed_twice_give_the_same_losses(source, tmp_path):
+    for name, twice in {"once": False, "twice": True}.items():
+        tuned(bundled(), quick(gradient_checkpointing=twice), source, tmp_path / name)
+    one, two = (json.loads((tmp_path / name / "losses.json").read_text())["train"] for name in ("once", "twice"))
+    assert [each["loss"] for each in one] == pytest.approx([each["loss"] for each in two], rel=1e-5)
+    assert not bundled().network.model.gradient_checkpointing
+
+
+@pytest.mark.mirror
+def test_four_bits_are_trained_on_a_processor_and_the_base_stays_as_it_was(source, tmp_path):
+    pytest.importorskip("bitsandbytes")
+    model = load(folder("stories260K"), quantize="4bit", device="cpu")
+    ask = Ask("a", f"{statements('test')[0]}, and", watch=pronouns.FORMS)
+    before, mass = model.answer([ask]), scores(model)["pronoun_mass"]
+    adapter = tuned(model, quick(), source, tmp_path / "a")
+    assert adapter.dtype == "float32-4bit"
+    assert str(model.answer([ask])) == str(before)  # no NaN equals another
+    with attached(model, tmp_path / "a") as adapted:
+        assert scores(adapted)["pronoun_mass"] < 0.8 * mass
+
+
+@pytest.mark.fault(56)
+def test_tuning_refuses_rows_of_a_test_split(tmp_path):
+    leaky = data(tmp_path, stsb_train=[*probes("train"), *probes("test")[:3]])
+    with pytest.raises(MitigationError, match=r"^3 of the rows to train on stand in a test split"):
+        tuned(bundled(), quick(), leaky, tmp_path / "a")
+
+
+def test_a_prompt_that_is_too_long_is_refused(source, tmp_path):
+    with pytest.raises(MitigationError, match=r"^'My friend .*, and' has \d+ tokens; give a max_length of at least"):
+        tuned(bundled(), quick(max_length=5), source, tmp_path / "a")
+
+
+def test_modules_that_are_not_there_are_refused(source, tmp_path):
+    with pytest.raises(MitigationError, match=r"^The modules 'c_attn,x' cannot be adapted \(Target modules"):
+        tuned(bundled(), quick(target_modules="c_attn,x"), source, tmp_path / "a")
+
+
+def test_the_defaults_are_the_published_ones():
+    paper = get("debias_tuning").profiles["paper"]
+    assert (paper.rank, paper.alpha, paper.dropout, paper.learning_rate) == (64, 16, 0.1, 2e-4)
+    assert (paper.steps, paper.batch_size, paper.max_length) == (500, 16, 512)
+    assert (paper.l_d, paper.l_g, paper.l_l, paper.retention, paper.epsilon) == (1, 1, 1, 0, 1e-8)
+    clean = get("debias_tuning").profiles["clean"]
+    assert (clean.l_g, clean.retention) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"rank": 0}, "The setting rank is 0; give a value in its range."),
+        ({"dropout": 1.0}, "The setting dropout is 1.0; give a value in its range."),
+        ({"learning_rate": float("nan")}, "The setting learning_rate is nan; give a value in its range."),
+        ({"l_d": -1.0}, "The setting l_d is -1.0; give a value in its range."),
+        ({"l_d": 0.0, "l_g": 0.0, "l_l": 0.0}, "All three losses are switched off; give l_d, l_g or l_l a weight"),
+        ({"mixed_precision": "fp8"}, "The setting mixed_precision is 'fp8'; give auto, no or bf16."),
+    ],
+)
+def test_settings_without_sense_are_refused(changed, told):
+    with pytest.raises(MitigationError) as error:
+        replace(Settings(), **changed)
+    assert str(error.value).startswith(told)
+
+
+def test_the_cost_counts_seconds_and_memory():
+    meter = cost.Meter(bundled())
+    found = meter.cost(5)
+    assert (found.parameters, found.device) == (5, "cpu")
+    assert found.seconds >= 0
+    assert found.memory > 2**20
+
+
+def test_the_schedule_of_a_processor_is_not_mixed():
+    assert debias_tuning.schedule(Settings(), torch.device("cpu")).precision == "no"
+    assert debias_tuning.schedule(Settings(mixed_precision="bf16"), torch.device("cpu")).precision == "bf16"

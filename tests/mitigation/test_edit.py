@@ -1,0 +1,172 @@
+import math
+
+import pytest
+import torch
+from rich.console import Console
+
+from builders.triplets import BLANK, filled
+from mitigation import edit, pairs
+from mitigation.adapter import MitigationError
+from mitigation.attach import beside
+from mitigation.stamp import StampConfig
+from tests.scoring import models
+
+ROWS = [
+    {
+        "id": "a",
+        "domain": "gender",
+        "subject": "nurse",
+        **filled(f"The nurse said that {BLANK} was here.", "she", "he"),
+    },
+    {"id": "b", "domain": "gender", "subject": "farmer", **filled(f"The farmer is {BLANK}.", "unhappy", "careful")},
+    {"id": "c", "domain": "gender", **filled(f"{BLANK} like the teacher.", "Girls", "Boys")},
+    {"id": "d", "domain": "gender", "subject": "pilot", **filled(f"It was {BLANK} idea.", "his", "her")},
+    {"id": "e", "domain": "gender", "subject": "doctor", **filled(f"A doctor told {BLANK} daughter.", "his", "her")},
+]
+NAMES = ["gpt2", "llama", "bert", "roberta"]
+PLAN = edit.Plan(batch=2, iterations=16, rate=0.03, alpha=1.0, beta=0.1, compare="log")
+
+
+def logs(model, ids, at):
+    with torch.no_grad():
+        return model.network(input_ids=torch.tensor([ids])).logits[0, at].double().log_softmax(-1)
+
+
+def plain(model, query):
+    return math.fsum(float(logs(model, query.ids, at)[want]) for at, want in zip(query.at, query.want, strict=True))
+
+
+def stamped(model, seed=0):
+    torch.manual_seed(seed)
+    return beside(model.network, StampConfig(layer=0, units=16))
+
+
+def asked(model):
+    return [pairs.pair(model.tokens, row) for row in ROWS]
+
+
+def run(model, network, path, plan=PLAN, held=()):
+    made = asked(model)
+    return edit.edit(network, lambda n: [made[n]], len(made), held, plan, model.tokens.pad, path, Console(quiet=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_of_queries_gives_what_each_gives_alone(name):
+    model = models.model(name)
+    queries = [q for pair in asked(model) for q in (*pair.biased, *pair.unbiased, pair.alone)]
+    sums, after = pairs.read(model.network, queries, model.tokens.pad)
+    for query, found, words in zip(queries, sums, after, strict=True):
+        assert float(found.detach()) == pytest.approx(plain(model, query), abs=1e-4)
+        assert torch.allclose(words.double(), logs(model, query.ids, query.at[0]), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_the_difference_of_whole_objects_is_that_of_the_sentences(name):
+    model = models.model(name)
+    for row, pair in zip(ROWS, asked(model), strict=True):
+        sentences = [
+            model.tokens.start + model.tokens.encode([row[f"sentence_{x}"]])[0].ids for x in ("biased", "unbiased")
+        ]
+        own = [sum(float(logs(model, ids, n)[ids[n + 1]]) for n in range(len(ids) - 1)) for ids in sentences]
+        found = [sum(plain(model, query) for query in side) for side in (pair.biased, pair.unbiased)]
+        assert found[0] - found[1] == pytest.approx(own[0] - own[1], abs=1e-3)
+
+
+def test_an_object_alone_is_not_followed_by_the_rest():
+    model = models.model("gpt2")
+    (whole,), (alone,) = (pairs.pair(model.tokens, ROWS[0], whole=w).biased for w in (True, False))
+    assert alone.want == whole.want[: len(alone.want)]
+    assert model.tokens.tokenizer.decode(alone.want) == " she"
+
+
+def test_a_prefix_stands_before_the_prompt():
+    model = models.model("gpt2")
+    (query,) = pairs.pair(model.tokens, ROWS[2], "They say that").biased
+    assert model.tokens.tokenizer.decode(query.ids).startswith("<|endoftext|>They say that Girls")
+
+
+def test_losses_have_the_value_computed_by_hand():
+    both = torch.tensor([[0.6, 0.2], [0.1, 0.3]]).log()
+    assert edit.gap(*both, "probability").tolist() == pytest.approx([0.5, 0.1])
+    assert edit.gap(*both, "log").tolist() == pytest.approx([math.log(6), math.log(1.5)])
+    base, edited = torch.tensor([[[0.5, 0.25, 0.25]], [[0.5, 0.4, 0.1]]]).log()
+    whole = 0.25 * math.log(0.25 / 0.4) + 0.25 * math.log(0.25 / 0.1)
+    assert edit.kept(base, edited).item() == pytest.approx(whole, abs=1e-6)
+    apart = 0.5 * math.log(0.5 / 0.8) + 0.5 * math.log(0.5 / 0.2)
+    assert edit.kept(base, edited, torch.tensor([[0, 0]])).item() == pytest.approx(apart, abs=1e-5)
+
+
+@pytest.mark.parametrize("compare", ["probability", "log"])
+def test_gradients_agree_with_finite_differences(compare):
+    torch.manual_seed(0)
+    base, apart = torch.randn(3, 5, dtype=torch.float64).log_softmax(1), torch.tensor([[0, 2], [1, 3], [0, 4]])
+
+    def loss(logits):
+        edited = logits.log_softmax(1)
+        return edit.gap(edited[:, 0], edited[:, 1], compare).sum() + edit.kept(base, edited, apart).sum()
+
+    assert torch.autograd.gradcheck(loss, torch.randn(3, 5, dtype=torch.float64, requires_grad=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_edit_brings_pairs_together_and_leaves_the_rest(name, tmp_path):
+    model = models.model(name)
+    network = stamped(model)
+    pad, made = model.tokens.pad, asked(model)
+    before = edit.measured(network, made, PLAN, pad)
+    curve = run(model, network, tmp_path / "a.pt")
+    after = edit.measured(network, made, PLAN, pad)
+    assert len(curve.train) == 3
+    assert before["l_s1"] == pytest.approx(0, abs=1e-6)
+    assert after["l_e"] < 0.8 * before["l_e"]
+    assert all(part["loss"] <= before["l_e"] * 2 for part in curve.train)
+
+
+@pytest.mark.parametrize("held_back", ["l_s1", "l_s2"])
+def test_each_other_loss_keeps_what_it_is_about(held_back, tmp_path):
+    found = {}
+    for weight in (0.0, 20.0):
+        model = models.model("gpt2")
+        network = stamped(model)
+        weights = {"alpha": weight, "beta": 0.0} if held_back == "l_s1" else {"alpha": 0.0, "beta": weight}
+        plan = edit.Plan(batch=5, iterations=12, rate=0.02, compare="log", **weights)
+        run(model, network, tmp_path / f"{weight}.pt", plan)
+        found[weight] = edit.measured(network, asked(model), plan, model.tokens.pad)[held_back]
+    assert found[20.0] < 0.5 * found[0.0]
+
+
+@pytest.mark.fault(55)
+def test_a_killed_edit_goes_on_behind_its_last_batch(tmp_path, monkeypatch):
+    whole = run(models.model("gpt2"), stamped(models.model("gpt2")), tmp_path / "whole.pt")
+    kept = edit.save
+    calls = []
+
+    def dying(*given):
+        kept(*given)
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(edit, "save", dying)
+    with pytest.raises(KeyboardInterrupt):
+        run(models.model("gpt2"), stamped(models.model("gpt2")), tmp_path / "cut.pt")
+    monkeypatch.setattr(edit, "save", kept)
+    again = run(models.model("gpt2"), stamped(models.model("gpt2"), seed=7), tmp_path / "cut.pt")
+    assert [part["loss"] for part in again.train] == pytest.approx([part["loss"] for part in whole.train], rel=1e-5)
+
+
+@pytest.mark.fault(55)
+def test_a_loss_that_is_no_number_stops_at_once(tmp_path):
+    model = models.model("gpt2")
+    network = stamped(model)
+    with torch.no_grad():
+        next(w for n, w in network.named_parameters() if "fast_values" in n).fill_(math.nan)
+    with pytest.raises(MitigationError, match=r"Batch 1 gives numbers that are none \(loss nan, .*lower the rate"):
+        run(model, network, tmp_path / "a.pt")
+    assert not (tmp_path / "a.pt").exists()
+
+
+def test_held_out_pairs_are_measured_and_not_edited(tmp_path):
+    model = models.model("gpt2")
+    curve = run(model, stamped(model), tmp_path / "a.pt", held=asked(model)[:1])
+    assert [each["step"] for each in curve.held] == [0, 3]

@@ -1,0 +1,145 @@
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from peft import PeftModel
+from rich.console import Console
+from safetensors.torch import load_file
+
+from builders.triplets import BLANK, filled
+from mitigation import attach
+from mitigation.adapter import MitigationError
+from mitigation.data import Data
+from mitigation.recipes import fast, get
+from tests.mitigation import made
+from tests.scoring import models
+from tests.scoring.made import data_set
+
+WHO = ("nurse", "farmer", "teacher", "pilot", "doctor")
+DOES = (("said that {} was tired.", "she", "he"), ("was asked for {} name.", "her", "his"))
+
+
+def rows():
+    return [
+        {"id": f"{who}-{n}", "domain": "gender", "subject": who, **filled(f"The {who} {text.format(BLANK)}", *objects)}
+        for who in WHO
+        for n, (text, *objects) in enumerate(DOES)
+    ]
+
+
+@pytest.fixture
+def data(tmp_path):
+    return Data(str(data_set(tmp_path / "data", "biaske", {("stereoset", "test"): rows()})))
+
+
+def settings(**changed):
+    few = {"layer": 0, "units": 16, "prefixes": 0, "iterations": 6, "rate": 0.02}
+    return replace(fast.RECIPE.profiles["clean"], **(few | changed))
+
+
+def run(model, data, out, **changed):
+    out.mkdir(parents=True)
+    return fast.run(model, settings(**changed), data, out, Console(quiet=True))
+
+
+def test_a_stamp_is_made_and_says_what_it_changed(data, tmp_path):
+    model = made.bundled()
+    ids = torch.tensor([model.tokens.start + model.tokens.encode(["My friend is a nurse, and"])[0].ids])
+    before = model.network(ids).logits
+    found = run(model, data, tmp_path / "work" / "made", layer=-1, traced=4, prefixes=1, prefix_tokens=4)
+    assert torch.equal(model.network(ids).logits, before), "the model is as it was"
+    told = {name: value for name, (value, *_) in found.measures.items()}
+    assert told["gap_edited_after"] < 0.8 * told["gap_edited_before"]
+    assert {"gap_held_out_before", "gap_held_out_after", "located_effect"} < told.keys()
+    assert found.cost.parameters == 2 * 16 * model.network.config.hidden_size
+    assert list(found.data) == ["biaske/stereoset/test"]
+    names = {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "losses.json",
+        "losses.png",
+        "located.json",
+        "located.png",
+    }
+    assert set(found.files) == names
+    located = json.loads((tmp_path / "work" / "made" / "located.json").read_text())
+    assert len(located["average_indirect_effect"]) == model.network.config.num_hidden_layers
+
+
+def test_a_stamp_is_loaded_beside_its_model_and_taken_off_again(data, tmp_path):
+    model = made.bundled()
+    run(model, data, tmp_path / "work" / "made", layer=1)
+    ids = torch.tensor([[1, 5, 9]])
+    before = model.network(ids).logits
+    wrapped = attach.attach(model.network, tmp_path / "work" / "made", base=model.name, revision=model.revision)
+    assert isinstance(wrapped, PeftModel)
+    assert not torch.equal(wrapped(ids).logits, before)
+    assert torch.equal(wrapped.unload()(ids).logits, before)
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+def test_a_masked_model_gets_a_stamp_too(name, data, tmp_path):
+    found = run(models.model(name), data, tmp_path / "work" / "made", rate=0.03, alpha=0.1, held_out=0.0)
+    told = {name: value for name, (value, *_) in found.measures.items()}
+    assert told["gap_edited_after"] < told["gap_edited_before"]
+    assert "gap_held_out_after" not in told
+
+
+def test_an_edit_goes_on_from_an_earlier_stamp(data, tmp_path):
+    model = made.bundled()
+    first = run(model, data, tmp_path / "one" / "made", layer=0)
+    more = run(model, data, tmp_path / "two" / "made", start=str(tmp_path / "one" / "made"))
+    assert more.measures["gap_edited_before"] == pytest.approx(
+        first.measures["gap_edited_after"], nan_ok=True, rel=1e-4
+    )
+    one, two = (load_file(tmp_path / n / "made" / "adapter_model.safetensors") for n in ("one", "two"))
+    assert one.keys() == two.keys()
+    assert any(not torch.equal(one[name], two[name]) for name in one)
+
+
+def test_the_same_seed_makes_the_same_stamp(data, tmp_path):
+    model = made.bundled()
+    files = [run(model, data, tmp_path / n / "made", layer=0).files["adapter_model.safetensors"] for n in ("a", "b")]
+    assert files[0] == files[1]
+
+
+def test_a_subject_is_edited_or_held_out():
+    edited, held = fast.divided(rows(), settings(held_out=0.4))
+    sides = [{row["subject"] for row in side} for side in (edited, held)]
+    assert len(sides[1]) == 2
+    assert not sides[0] & sides[1]
+    assert len(edited) + len(held) == len(rows())
+
+
+def test_the_paper_edits_all_that_it_measures():
+    assert fast.divided(rows(), get("fast").profiles["paper"])[1] == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"domain": "age"}, "have no pair of the domain 'age'; give all, or of gender"),
+        ({"held_out": 0.01}, "A share of 0.01 of 5 subjects cannot be held out"),
+        ({"layer": 9}, "The layer is 9 and the model has 4"),
+    ],
+)
+def test_what_cannot_be_edited_is_refused(changed, told, data, tmp_path):
+    with pytest.raises(MitigationError, match=told):
+        run(made.bundled(), data, tmp_path / "work" / "made", **changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"rate": 0.0}, "The setting rate is 0.0"),
+        ({"rate": math.nan}, "The setting rate is nan"),
+        ({"held_out": 1.0}, "The setting held_out is 1.0"),
+        ({"layer": -2}, "The setting layer is -2"),
+        ({"compare": "odds"}, "The setting compare is 'odds'; give probability or log"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changed, told):
+    with pytest.raises(MitigationError, match=told):
+        settings(**changed)

@@ -1,0 +1,167 @@
+"""The training loop: what a step depends on, killed and resumed runs, numbers that are none."""
+
+import io
+import math
+
+import pytest
+import torch
+from rich.console import Console
+
+from mitigation.adapter import MitigationError
+from mitigation.train import Schedule, fit
+
+torch.set_num_threads(1)
+ROWS = [[n, n + 1] for n in range(10)]
+
+
+class Line(torch.nn.Module):
+    """A line through points, with dropout on its inputs, so that a step draws random numbers."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, dropout=0.3):
+        super().__init__()
+        torch.manual_seed(3)
+        self.map = torch.nn.Linear(1, 1)
+        self.dropout = torch.nn.Dropout(dropout)
+
+    def forward(self, points):
+        return self.map(self.dropout(points))
+
+
+def squared(network, rows):
+    points = torch.tensor(rows, dtype=torch.float32) / 10
+    error = (network(points[:, :1]) - points[:, 1:]) ** 2
+    return {"loss": error.mean(), "worst": error.max()}
+
+
+def schedule(**changed):
+    return Schedule(
+        **({"steps": 12, "batch_size": 4, "learning_rate": 0.05, "validate_every": 4, "checkpoint_every": 3} | changed)
+    )
+
+
+def trained(path, plan, loss=squared):
+    network = Line()
+    curve = fit(network, loss, ROWS, ROWS[:3], plan, path, Console(file=io.StringIO()))
+    return curve, [each.detach().clone() for each in network.parameters()]
+
+
+class Killed(BaseException):
+    """What a test stops a training with."""
+
+
+def killed_at(step):
+    """The loss, until the step is reached."""
+    seen = []
+
+    def loss(network, rows):
+        if network.training:
+            seen.append(rows)
+            if len(seen) > step:
+                raise Killed
+        return squared(network, rows)
+
+    return loss
+
+
+@pytest.mark.fault(55)
+@pytest.mark.parametrize("step", [1, 3, 8])
+def test_a_killed_training_goes_on_to_the_same_curve_and_the_same_weights(tmp_path, step):
+    whole, weights = trained(tmp_path / "whole.pt", schedule())
+    with pytest.raises(Killed):
+        trained(tmp_path / "cut.pt", schedule(), killed_at(step))
+    again, same = trained(tmp_path / "cut.pt", schedule())
+    assert [each["loss"] for each in again.train] == pytest.approx([each["loss"] for each in whole.train], rel=1e-6)
+    assert again.held == whole.held
+    assert all(torch.equal(a, b) for a, b in zip(weights, same, strict=True))
+    assert len(whole.train) == 12
+
+
+@pytest.mark.fault(55)
+def test_only_the_steps_after_the_last_whole_checkpoint_are_done_again(tmp_path):
+    with pytest.raises(Killed):
+        trained(tmp_path / "cut.pt", schedule(), killed_at(8))
+    done = []
+
+    def counted(network, rows):
+        done.extend([1] * network.training)
+        return squared(network, rows)
+
+    trained(tmp_path / "cut.pt", schedule(), counted)
+    assert len(done) == 12 - 6
+
+
+@pytest.mark.fault(55)
+def test_a_loss_that_is_no_number_stops_at_once_and_keeps_the_checkpoint(tmp_path):
+    steps = []
+
+    def broken(network, rows):
+        parts = squared(network, rows)
+        steps.extend([1] * network.training)
+        return {**parts, "loss": parts["loss"] * (math.nan if len(steps) == 5 else 1)}
+
+    with pytest.raises(MitigationError) as error:
+        trained(tmp_path / "state.pt", schedule(), broken)
+    assert str(error.value).startswith("Step 5 gives numbers that are none (loss nan, worst ")
+    assert str(error.value).endswith(
+        "); the last checkpoint is kept, so lower the learning rate, or load the model in float32."
+    )
+    assert len(steps) == 5
+    kept = torch.load(tmp_path / "state.pt", weights_only=True)
+    assert all(weight.isfinite().all() for weight in kept["weights"].values())
+
+
+@pytest.mark.fault(55)
+def test_a_gradient_that_is_no_number_stops_before_the_weights_are_touched(tmp_path):
+    network = Line()
+    before = [each.detach().clone() for each in network.parameters()]
+
+    def broken(network, _):
+        root = network.map.weight.sum() * 0
+        return {"loss": root.sqrt()}  # the slope of a square root at 0
+
+    with pytest.raises(MitigationError, match=r"Step 1 gives numbers that are none \(loss -?0, gradient (nan|inf)\)"):
+        fit(network, broken, ROWS, ROWS[:3], schedule(), tmp_path / "x.pt", Console(file=io.StringIO()))
+    assert all(torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda _: b"", lambda _: b"\x80\x04."])
+def test_a_damaged_checkpoint_is_refused_by_name(tmp_path, damage):
+    path = tmp_path / "state.pt"
+    trained(path, schedule())
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(MitigationError, match=rf"{path} is no checkpoint of this training \(\w+\); delete it to begin"):
+        trained(path, schedule())
+
+
+def test_training_ends_when_the_held_out_loss_does_not_improve_and_takes_the_best_weights(tmp_path):
+    measured = []
+
+    def worse(network, rows):
+        measured.extend([1] * (not network.training))
+        return squared(network, rows) if network.training else {"loss": torch.tensor(float(len(measured)))}
+
+    curve, weights = trained(tmp_path / "x.pt", schedule(steps=100, patience=2), worse)
+    assert len(curve.train) == 8
+    assert [each["step"] for each in curve.held] == [0, 4, 8]
+    assert all(torch.equal(a, b) for a, b in zip(weights, Line().parameters(), strict=True))
+
+
+def test_every_epoch_has_each_row_once_in_an_order_of_its_own():
+    plan = schedule(batch_size=4)
+    rows = [row for step in range(5) for row in plan.rows_at(step, 10)]
+    assert sorted(rows[:10]) == sorted(rows[10:]) == list(range(10))
+    assert rows[:10] != rows[10:]
+
+
+def test_the_rate_rises_and_falls():
+    plan = Schedule(steps=10, batch_size=1, learning_rate=2.0, warmup=0.2)
+    assert [plan.rate_at(step) for step in (0, 1, 2, 9)] == pytest.approx([1.0, 2.0, 2.0, 0.25])
+    assert Schedule(steps=10, batch_size=1, learning_rate=2.0, warmup=0.0).rate_at(0) == 2.0
+
+
+def test_a_batch_that_processes_cannot_share_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("accelerate.Accelerator.num_processes", 3)
+    with pytest.raises(MitigationError, match=r"^A batch of 4 rows cannot be shared by 3 processes; give a multiple"):
+        trained(tmp_path / "x.pt", schedule())
