@@ -8,23 +8,18 @@ published sizes of the UnStereoEval benchmarks to the last sentence: ``nltk`` th
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pmi.table import DeltaTable
+from pmi.types import DeltaTable
+from pmi.words import CLITIC, PRONOUNS, stop_words, words
 
 Rule = Literal["clean", "nltk", "spacy"]
 
-#: Counted wherever they stand literally, although every stop-word list has them.
-PRONOUNS = frozenset("she her hers he his him".split())
-
-# A clitic is no word of its own, and goes with the slot or the word that it leans on.
-_CLITIC = re.compile(r"(?:n't|['’](?:s|m|d|ll|re|ve))$")
-_SLOT = re.compile(r"\{\w+\}(?:['’](?:s|d|ll)\b)?")
+# A clitic is no word of its own, and goes with the slot that it leans on.
+_SLOT = re.compile(r"\{\w+\}(?:['’](?:s|d|ll)\b)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,7 @@ def max_pmi_diff(text: str, table: DeltaTable, rule: Rule = "clean") -> Score:
     but a pronoun that stands in the text literally is counted. Case is ignored, words are not
     lemmatised.
 
-    >>> from pmi.table import CountRule
+    >>> from pmi.types import CountRule
     >>> table = DeltaTable.of(["nurse", "bridge"], [0.9, -0.1], [7, 12], CountRule("toy", 10, "any", "none"))
     >>> max_pmi_diff("The nurse said that {nominative} crossed the old bridge.", table)
     Score(value=0.9, word='nurse', known=2, total=5)
@@ -101,30 +96,12 @@ def content_words(text: str, rule: Rule) -> list[str]:
     """
     if rule not in _WORDS:
         raise ValueError(f"The rule is {rule!r}; give one of {', '.join(get_args(Rule))}.")
-    return list(_WORDS[rule](_SLOT.sub("", text.lower())))
-
-
-@cache
-def _stop_words(name: str) -> frozenset[str]:
-    """A shipped list, without the pronouns that are always counted."""
-    return frozenset((Path(__file__).parent / "data" / f"stopwords-{name}.txt").read_text("utf-8").split()) - PRONOUNS
-
-
-# A word is letters and digits; an apostrophe between letters and a separator between digits belong to it, a
-# hyphen does not. The published counts were made of such words.
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+|(?<=\d)[.,](?=\d)[^\W_]+)*")
-_FOLD = dict.fromkeys(map(ord, "\u2018\u2019\u02bc\uff07\u2032`\u00b4"), "'") | dict.fromkeys(
-    map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"), ""
-)
+    return list(_WORDS[rule](_SLOT.sub("", text)))
 
 
 def _clean_words(text: str) -> Iterator[str]:
     """Words by our own rule, which depends on no installed library."""
-    stop = _stop_words("clean")
-    for word in _WORD.findall(unicodedata.normalize("NFKC", text.translate(_FOLD)).translate(_FOLD)):
-        bare = word if word in stop else _CLITIC.sub("", word)
-        if bare not in stop:
-            yield bare
+    return words(text, stop_words("clean"))
 
 
 # Penn Treebank conventions, frozen: releases of NLTK differ in them (3.10.4 cuts an opening single quote off,
@@ -139,12 +116,12 @@ _SPLIT = re.compile(
 
 def _treebank_words(text: str) -> Iterator[str]:
     """Words by the rule of the paper: NLTK's tokenizer and its list of 179 stop words."""
-    stop = _stop_words("nltk")
-    for chunk in _APART.sub(" ", text).split():
+    stop = stop_words("nltk")
+    for chunk in _APART.sub(" ", text.lower()).split():
         whole = chunk if _TITLE.fullmatch(chunk) else chunk.rstrip(".'")
         cut = _SPLIT.fullmatch(whole)
         for word in filter(None, cut.groups() if cut else (whole,)):
-            if word not in stop and not _CLITIC.fullmatch(word) and any(map(str.isalnum, word)):
+            if word not in stop and not CLITIC.fullmatch(word) and any(map(str.isalnum, word)):
                 yield word
 
 
@@ -166,7 +143,7 @@ def _spacy_words(text: str) -> Iterator[str]:
 
     That tokenizer works on what stands between white space, piece by piece, so no piece is cut twice.
     """
-    for chunk in text.split():
+    for chunk in text.lower().split():
         yield from _spacy_chunk(chunk)
 
 

@@ -3,8 +3,9 @@ import sys
 
 import pytest
 
-from pmi.sentence import PRONOUNS, Score, content_words, max_pmi_diff, within
-from pmi.table import CountRule, DeltaTable
+from pmi.sentence import Score, content_words, max_pmi_diff, within
+from pmi.types import CountRule, DeltaTable
+from pmi.words import PRONOUNS
 
 DELTA = {
     "she": 1.1,

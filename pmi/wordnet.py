@@ -1,0 +1,117 @@
+"""Whether WordNet has a word, from the files of the WordNet database alone.
+
+A word is there when one of its base forms is a lemma: *surrenders* is, for *surrender*. Base forms are
+found as WordNet's own morphological processor finds them (morphy(7WN)): a list of exceptions for each
+part of speech, and endings taken off one after another.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pmi.types import PmiError
+
+#: Endings by part of speech, each with what it is replaced by.
+_ENDINGS = {
+    "noun": "s: ses:s ves:f xes:x zes:z ches:ch shes:sh men:man ies:y",
+    "verb": "s: ies:y es:e es: ed:e ed: ing:e ing:",
+    "adj": "er: est: er:e est:e",
+    "adv": "",
+}
+
+
+class WordNetError(PmiError):
+    """WordNet cannot be read."""
+
+
+class _Folder(Protocol):
+    """A folder, or a folder inside a zip file."""
+
+    def joinpath(self, name: str, /) -> _Folder: ...
+    def is_file(self) -> bool: ...
+    def read_text(self, encoding: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Lemmas and irregular forms of one part of speech."""
+
+    lemmas: frozenset[str]
+    exceptions: dict[str, list[str]]
+    endings: tuple[tuple[str, str], ...]
+
+    def knows(self, word: str) -> bool:
+        """Whether the word or one of its base forms is a lemma."""
+        if word in self.exceptions:
+            return not self.lemmas.isdisjoint((word, *self.exceptions[word]))
+        forms = {word}
+        while forms and self.lemmas.isdisjoint(forms):
+            forms = {form[: -len(old)] + new for form in forms for old, new in self.endings if form.endswith(old)}
+        return bool(forms)
+
+
+@dataclass(frozen=True, slots=True)
+class WordNet:
+    """The words of a WordNet database; ``word in wordnet`` asks for one in lower case."""
+
+    parts: tuple[_Part, ...]
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and any(part.knows(word) for part in self.parts)
+
+
+def load(folder: Path | None = None) -> WordNet:
+    """WordNet from a folder, or from where it is usually found.
+
+    Looked for are ``$WNSEARCHDIR``, ``$WNHOME/dict``, ``/usr/share/wordnet`` (Debian's package
+    wordnet-base) and the folders that NLTK downloads to, where it may be a zip file.
+
+    Raises
+    ------
+    WordNetError
+        When there is none.
+    """
+    for place in [folder] if folder else _places():
+        found = _opened(place)
+        if found.joinpath("index.noun").is_file():
+            return WordNet(tuple(_part(found, name) for name in _ENDINGS))
+    where = f"{folder} has no WordNet files (index.noun …)" if folder else "WordNet was not found on this machine"
+    raise WordNetError(
+        f"{where}; install it with 'apt install wordnet-base' or nltk.download('wordnet'), name its folder, "
+        "or leave this test out and know that fewer words will pass."
+    )
+
+
+def _places() -> Iterator[Path]:
+    """Where WordNet may lie, its own variables first."""
+    if "WNSEARCHDIR" in os.environ:
+        yield Path(os.environ["WNSEARCHDIR"])
+    if "WNHOME" in os.environ:
+        yield Path(os.environ["WNHOME"]) / "dict"
+    yield Path("/usr/share/wordnet")
+    own = [Path(data) for data in os.environ.get("NLTK_DATA", "").split(os.pathsep) if data]
+    usual = [Path(root) / "nltk_data" for root in (Path.home(), sys.prefix, "/usr/share", "/usr/local/share")]
+    for data in own + usual:
+        yield data / "corpora" / "wordnet"
+        yield data / "corpora" / "wordnet.zip"
+
+
+def _opened(place: Path) -> _Folder:
+    return zipfile.Path(place, "wordnet/") if place.suffix == ".zip" and place.is_file() else place
+
+
+def _part(folder: _Folder, name: str) -> _Part:
+    # The licence stands at the head of an index, in lines that begin with a space.
+    index = folder.joinpath(f"index.{name}").read_text("utf-8").splitlines()
+    exceptions = folder.joinpath(f"{name}.exc").read_text("utf-8").splitlines()
+    return _Part(
+        frozenset(line.split(" ", 1)[0] for line in index if not line.startswith(" ")),
+        {form: bases for form, *bases in filter(None, map(str.split, exceptions))},
+        tuple((old, new) for old, _, new in (pair.partition(":") for pair in _ENDINGS[name].split())),
+    )

@@ -1,0 +1,160 @@
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+from typer.testing import CliRunner
+
+from pmi.__main__ import app
+from pmi.corpus import shards
+from pmi.counting import count, rule_of
+from pmi.counts import Counts, merge
+from tests.helpers import ROOT
+from tests.pmi.spread import corpus, job, local, merged, same
+
+pytest.importorskip("datatrove")
+
+from datatrove.executor import LocalPipelineExecutor
+from datatrove.pipeline.filters import LambdaFilter
+from datatrove.pipeline.readers import JsonlReader
+
+from pmi.cluster import Resources, on_slurm
+from pmi.steps import CountDocuments, CountFiles
+from pmi.types import ClusterError, Submitted
+
+__all__ = ["corpus", "job", "local"]
+
+
+@pytest.mark.fault(34)
+@pytest.mark.parametrize("tasks", [1, 2, 5, 8])
+def test_a_pipeline_of_any_number_of_tasks_gives_the_table_of_one_machine(corpus, local, job, tmp_path, tasks):
+    step = CountFiles(job, shards([corpus]))
+    LocalPipelineExecutor([step], tasks=tasks, workers=1, logging_dir=str(tmp_path / "logs")).run()
+    same(merged(job, corpus), local)
+
+
+@pytest.mark.fault(34)
+def test_documents_from_readers_and_filters_of_datatrove_are_counted(corpus, tmp_path):
+    rule = rule_of("made up")
+    pipeline = [
+        JsonlReader(str(corpus), compression="zstd"),
+        LambdaFilter(lambda document: document.metadata["n"] % 2 == 0),
+        CountDocuments(rule, tmp_path / "parts"),
+    ]
+    LocalPipelineExecutor(pipeline, tasks=3, workers=1, logging_dir=str(tmp_path / "logs")).run()
+    rows = (
+        row["text"]
+        for file in sorted(corpus.iterdir())
+        for row in map(json.loads, zstandard.decompress(file.read_bytes()).splitlines())
+        if row["n"] % 2 == 0
+    )
+    same(merge(sorted((tmp_path / "parts").glob("*.parquet"))), count(rows, name="made up"))
+
+
+SBATCH = r"""#!/bin/bash
+# Takes a job as sbatch does, and runs every task of its array at once.
+for script; do :; done
+cp "$script" "$SLURM_TEST/job-$(ls "$SLURM_TEST" | wc -l).sh"
+last=$(sed -n 's/^#SBATCH --array=0-\([0-9]*\).*/\1/p' "$script")
+for task in $(seq 0 "${last:-0}"); do
+  SLURM_ARRAY_TASK_ID=$task SLURM_NODELIST=here bash "$script" >> "$SLURM_TEST/output" 2>&1
+done
+echo "Submitted batch job 17"
+"""
+SRUN = """#!/bin/bash
+while [ "$1" = "-l" ] || [ "$1" = "-n" ]; do [ "$1" = "-n" ] && shift; shift; done
+exec "$@"
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """The commands of Slurm, which do at once what they are told; the folder where jobs are kept."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "jobs").mkdir()
+    for name, text in {"sbatch": SBATCH, "srun": SRUN, "scontrol": "#!/bin/bash\necho here\n"}.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_TEST", str(tmp_path / "jobs"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path / "jobs"
+
+
+@pytest.mark.fault(34)
+def test_slurm_runs_what_was_submitted_and_a_second_start_finds_it_done(slurm, corpus, local, job):
+    wanted = shards([corpus])
+    part = job.part(wanted[2])
+    LocalPipelineExecutor([CountFiles(job, wanted[:4])], workers=1, logging_dir=str(job.folder / "logs")).run()
+    run = on_slurm(Resources(memory=3, workers=2, time="1:00:00", partition="cpu", more={"account": "me"}))
+    with pytest.raises(Submitted, match=r"Slurm job 17 counts 1 of 5 files; .* Give the same command again when it is"):
+        run(job, wanted, lambda done, total: None)
+    script = (slurm / "job-0.sh").read_text()
+    for line in ("array=0-0%2", "mem-per-cpu=3G", "time=1:00:00", "partition=cpu", "account=me", "job-name=pmi-count"):
+        assert f"#SBATCH --{line}\n" in script
+    assert f"export PATH={Path(sys.executable).parent}:$PATH" in script
+    assert part.is_file()
+    run(job, wanted, lambda done, total: None)
+    same(merged(job, corpus), local)
+
+
+def test_the_command_submits_then_adds_up(slurm, corpus, local, tmp_path, monkeypatch):
+    monkeypatch.chdir(corpus)
+    out = tmp_path / "c.parquet"
+    options = ["count", "3.jsonl.zst", "--out", str(out), "--engine", "slurm", "--cluster", "memory=1"]
+    first = CliRunner().invoke(app, options)
+    assert first.exit_code == 75
+    assert first.output.strip().startswith("Slurm job 17 counts 1 of 1 files;")
+    assert not out.exists()
+    second = CliRunner().invoke(app, options)
+    assert second.exit_code == 0, second.output
+    same(Counts.read(out), count("3.jsonl.zst"))
+    assert not out.with_name("c.parquet.parts").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ["--engine", "ray", "--cluster", "memory"],
+            "'memory' is no option of a cluster; give KEY=VALUE, such as memo",
+        ),
+        (["--engine", "ray", "--cluster", "memory=much"], "'memory=much' is no option of a cluster; give KEY=VALUE"),
+        (["--engine", "ray", "--cluster", "account=me"], "Ray has no option 'account'; give address, memory, workers"),
+        (["--cluster", "memory=1"], "'memory=1' is for a cluster; name one by --engine ray or slurm"),
+    ],
+)
+def test_an_option_that_is_none_is_refused_in_one_sentence(corpus, tmp_path, options, told):
+    done = CliRunner().invoke(app, ["count", str(corpus), "--out", str(tmp_path / "c.parquet"), *options])
+    assert done.exit_code == 1
+    assert told in done.output
+
+
+def test_without_slurm_the_place_to_start_is_told(corpus, job, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ClusterError, match="There is no sbatch on this machine; start the command where Slurm takes"):
+        on_slurm()(job, shards([corpus]), lambda done, total: None)
+
+
+def test_a_job_that_slurm_refuses_is_told(slurm, corpus, job):
+    (slurm.parent / "bin" / "sbatch").write_text("#!/bin/bash\nexit 1\n")
+    with pytest.raises(ClusterError, match=r"Slurm refused the job \(.*\); see what sbatch says above"):
+        on_slurm()(job, shards([corpus]), lambda done, total: None)
+
+
+def test_a_missing_package_is_named_with_what_to_install(slurm, corpus, job, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dill", None)
+    with pytest.raises(
+        ClusterError, match=r"needs the package dill; install it with pip install 'gender-neutral-probes"
+    ):
+        on_slurm()(job, shards([corpus]), lambda done, total: None)
+
+
+@pytest.mark.parametrize("wrong", [{"memory": 0}, {"memory": float("nan")}, {"workers": 0}, {"tries": -1}])
+def test_resources_that_no_task_can_have_are_refused(wrong):
+    with pytest.raises(
+        ClusterError, match=r"A task cannot have memory=.*; give memory above 0, at least 1 worker, and"
+    ):
+        Resources(**wrong)

@@ -1,0 +1,80 @@
+import json
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+from builders.datasets.gender_pmi import delta_table as published
+from pmi.__main__ import app
+from pmi.comparison import compare
+from pmi.counting import count
+from pmi.types import CountRule, DeltaTable
+from tests.helpers import mirror, mirrored, missing
+from tests.pmi.made import SMALL, counts
+
+RULE = CountRule("made up", 10, "any", "none")
+
+
+def table(values, number=9):
+    return DeltaTable.of(values, values.values(), [number] * len(values), RULE)
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(app, ["compare", *map(str, arguments)])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_only_words_of_both_tables_are_compared():
+    found = compare(table({"a": 0.1, "b": 0.2, "c": 0.3}), table({"c": 0.9, "a": 0.5, "d": 0.0}))
+    assert found.words == ("a", "c")
+    assert (found.one.tolist(), found.other.tolist(), found.tau) == ([0.1, 0.3], [0.5, 0.9], 1.0)
+
+
+def test_a_word_that_is_rare_in_either_table_is_left_out():
+    one, other = table({"a": 0.1, "b": 0.2}), DeltaTable.of("ab", [0.1, 0.2], [5, 9], RULE)
+    assert compare(one, other, min_count=6).words == compare(other, one, min_count=6).words == ("b",)
+
+
+def test_words_whose_ranks_differ_most_come_first_and_say_which_way():
+    one = table({word: at / 10 for at, word in enumerate("abcde")})
+    other = table({word: at / 10 for at, word in enumerate("bcdea")})
+    found = compare(one, other)
+    assert found.words[found.furthest(1)[0]] == "a"
+    assert found.shift.tolist() == [0.8, -0.2, -0.2, -0.2, -0.2]
+
+
+@pytest.mark.fault(32)
+@pytest.mark.parametrize("other", [{}, {"x": 0.1}, {"a": 0.5}])
+def test_tables_that_share_little_have_no_agreement_and_no_warning(other):
+    assert math.isnan(compare(table({"a": 0.1, "b": 0.2}), table(other)).tau)
+
+
+def test_the_command_tells_writes_and_draws(tmp_path):
+    counts(SMALL).write(tmp_path / "one.parquet")
+    counts({word: row[::-1] for word, row in SMALL.items()}).write(tmp_path / "two.parquet")
+    options = ["--names", "one,two", "--out", tmp_path / "o.jsonl", "--plot", tmp_path / "p.svg", "--top", 1]
+    told = run(tmp_path / "one.parquet", tmp_path / "two.parquet", *options)
+    assert "Words in both: 3. Kendall's τ of their δ: -1.000." in told
+    rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert [row["word"] for row in rows] == ["bridge", "captain", "nurse"]
+    assert all(row["delta_first"] == pytest.approx(-row["delta_second"]) for row in rows)
+    assert "δ in two" in (tmp_path / "p.svg").read_text()
+    assert "+67%" in told
+
+
+def test_tables_without_shared_words_are_told_and_not_drawn(tmp_path):
+    counts({"a": [1, 2]}).write(tmp_path / "one.parquet")
+    told = run(tmp_path / "one.parquet", tmp_path / "one.parquet", "--plot", tmp_path / "p.svg")
+    assert "Words in both: 0. Kendall's τ of their δ: undefined." in told
+    assert not (tmp_path / "p.svg").exists()
+
+
+@pytest.mark.mirror
+def test_frequent_words_of_other_texts_lean_as_the_published_ones_do():
+    texts = mirror().parent / "corpora" / "wikipedia.jsonl.zst"
+    if not texts.is_file():
+        missing("needs the corpora beside the mirror")
+    found = compare(count(texts, jobs=1).delta(), published(mirrored("unstereo/pmi")["unstereo/pmi"]), min_count=100)
+    assert len(found.words) > 300
+    assert 0.2 < found.tau < 0.9

@@ -1,0 +1,272 @@
+"""Files of every kind give the same records, and what cannot be read is told."""
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from pmi import reading
+from pmi.corpus import CorpusError, shards
+from pmi.reading import read, records
+
+TEXTS = ["She saw a ship.\nHe did not.", "Ünïcode “quotes” — and \u2028 lines", "", 'a "quoted" \\ word\t\u0007 😀']
+COMPRESS = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda data: zstandard.ZstdCompressor(write_checksum=True).compress(data),
+    ".zstd": lambda data: zstandard.ZstdCompressor(write_content_size=False).compress(data),
+}
+
+
+def lines(texts, field="text"):
+    return "".join(json.dumps({"id": n, field: text}) + "\n" for n, text in enumerate(texts)).encode()
+
+
+def written(path, data):
+    path.write_bytes(data)
+    (shard,) = shards([path])
+    return shard
+
+
+def given(shard, field="text"):
+    """The records of a file and what is told of it."""
+    told, sizes = [], []
+    data = b"".join(read(shard, field, told.append, sizes.append))
+    assert sum(sizes) == shard.size or told
+    assert not data or data.endswith(b"\xff")
+    return data.split(b"\xff")[:-1], told
+
+
+def in_bytes(texts):
+    return [text.encode() for text in texts]
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_json_lines_give_their_texts_however_they_are_compressed(tmp_path, ending):
+    shard = written(tmp_path / f"a.jsonl{ending}", COMPRESS[ending](lines(TEXTS)))
+    assert given(shard) == (in_bytes(TEXTS), [])
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_a_file_of_text_is_one_record_however_it_is_compressed(tmp_path, ending):
+    shard = written(tmp_path / f"a.txt{ending}", COMPRESS[ending]("\n".join(TEXTS).encode()))
+    assert given(shard) == (["\n".join(TEXTS).encode()], [])
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_streams_one_after_the_other_are_all_read(tmp_path, ending):
+    parts = [COMPRESS[ending](lines([text])) for text in TEXTS]
+    assert given(written(tmp_path / f"a.jsonl{ending}", b"".join(parts))) == (in_bytes(TEXTS), [])
+
+
+def test_parquet_gives_the_texts_of_its_column(tmp_path):
+    pq.write_table(pa.table({"id": range(4), "body": TEXTS}), tmp_path / "a.parquet", row_group_size=3)
+    assert given(shards([tmp_path / "a.parquet"])[0], "body") == (in_bytes(TEXTS), [])
+
+
+def test_rows_of_parquet_without_text_are_told_of(tmp_path):
+    pq.write_table(pa.table({"text": ["one", None, "two", None]}), tmp_path / "a.parquet")
+    found, told = given(shards([tmp_path / "a.parquet"])[0])
+    assert found == [b"one", b"two"]
+    assert told == [f"{tmp_path}/a.parquet has 2 rows left out, which have no text."]
+
+
+def test_rows_at_hand_are_texts_or_mappings():
+    assert b"".join(records(iter(TEXTS), "text")) == b"".join(records([{"body": t} for t in TEXTS], "body"))
+    assert b"".join(records(TEXTS, "text")).split(b"\xff")[:-1] == in_bytes(TEXTS)
+
+
+def test_a_streaming_data_set_is_rows():
+    import datasets
+
+    rows = datasets.Dataset.from_dict({"text": TEXTS}).to_iterable_dataset()
+    assert b"".join(records(rows, "text")).split(b"\xff")[:-1] == in_bytes(TEXTS)
+
+
+@pytest.mark.parametrize("row", [{"body": "x"}, {"text": None}, 3])
+def test_a_row_without_text_is_refused(row):
+    with pytest.raises(CorpusError, match=r"A row has no text 'text' but .*; name the field that holds the text\."):
+        list(records([row], "text"))
+
+
+def test_addresses_of_other_file_systems_are_read():
+    import fsspec
+
+    system = fsspec.filesystem("memory")
+    system.pipe("/corpus/a.jsonl.gz", gzip.compress(lines(TEXTS)))
+    system.pipe("/corpus/b.txt", b"text")
+    found = shards(["memory://corpus"])
+    assert [(shard.format, shard.size > 0) for shard in found] == [("json", True), ("text", True)]
+    assert [given(shard)[0] for shard in found] == [in_bytes(TEXTS), [b"text"]]
+    assert shards(["memory://corpus/*.txt"]) == found[1:]
+
+
+def test_folders_and_globs_name_files_each_once_in_order(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name in ("b.txt", "in/a.jsonl.zst", ".hidden.txt", "picture.png"):
+        (tmp_path / name).write_bytes(b"")
+    names = [shard.address.removeprefix(f"{tmp_path}/") for shard in shards([tmp_path, f"{tmp_path}/*.txt"])]
+    assert names == ["b.txt", "in/a.jsonl.zst"]
+
+
+def test_a_format_that_is_given_goes_before_the_name(tmp_path):
+    (tmp_path / "corpus").write_bytes(lines(TEXTS))
+    assert given(shards([tmp_path / "corpus"], "json")[0])[0] == in_bytes(TEXTS)
+
+
+def test_a_name_that_does_not_tell_is_refused(tmp_path):
+    (tmp_path / "corpus.pdf").write_bytes(b"")
+    with pytest.raises(CorpusError, match=r"corpus\.pdf does not say by its name what it holds; end it in \.txt, "):
+        shards([tmp_path / "corpus.pdf"])
+
+
+@pytest.mark.parametrize("name", ["nothing.txt", "none/*.txt", "memory://nothing"])
+def test_a_name_that_stands_for_nothing_is_refused(tmp_path, name):
+    with pytest.raises(CorpusError, match=r"There is no file .*; give files, folders, globs or addresses"):
+        shards([name if "://" in name else tmp_path / name])
+
+
+def test_an_address_of_an_unknown_kind_is_refused():
+    with pytest.raises(CorpusError, match=r"nowhere://x cannot be listed \(.*\); check the address and access"):
+        shards(["nowhere://x"])
+
+
+def test_a_changed_file_is_another_shard(tmp_path):
+    before = written(tmp_path / "a.txt", b"one")
+    os.utime(tmp_path / "a.txt", ns=(1, 1))
+    assert shards([tmp_path / "a.txt"])[0].digest() != before.digest()
+    assert before.digest("rule") != before.digest()
+
+
+@pytest.mark.fault(33)
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_of_a_truncated_file_the_good_part_is_given_and_the_loss_told(tmp_path, ending):
+    texts = [os.urandom(300).hex() for _ in range(2000)]
+    whole = COMPRESS[ending](lines(texts))
+    shard = written(tmp_path / f"a.jsonl{ending}", whole[: len(whole) * 9 // 10])
+    found, told = given(shard)
+    assert (
+        told[0] == f"{shard.address} breaks off in the middle of its compressed stream; what stands before was counted."
+    )
+    # bzip2 gives a block of 900 kB at a time.
+    assert len(found) > (1000 if ending != ".bz2" else 500)
+    assert found == in_bytes(texts)[: len(found)]
+
+
+@pytest.mark.fault(33)
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_of_a_damaged_file_the_good_part_is_given_and_the_loss_told(tmp_path, ending):
+    texts = [os.urandom(300).hex() for _ in range(4000)]
+    whole = bytearray(COMPRESS[ending](lines(texts)))
+    middle = len(whole) * 3 // 4
+    whole[middle : middle + 64] = bytes(64)
+    shard = written(tmp_path / f"a.jsonl{ending}", bytes(whole))
+    found, told = given(shard)
+    assert any("is damaged (" in sentence and "what stands before was counted" in sentence for sentence in told)
+    assert len(found) > 1000
+
+
+@pytest.mark.fault(33)
+def test_bytes_after_a_gzip_stream_are_told_of(tmp_path):
+    found, told = given(written(tmp_path / "a.txt.gz", gzip.compress(b"text") + b"garbage"))
+    assert found == [b"text"]
+    assert "is damaged (" in told[0]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.txt.gz", "a.jsonl.zst"])
+def test_an_empty_file_has_no_words_and_no_loss(tmp_path, name):
+    assert given(written(tmp_path / name, b"")) == ([b""] if "txt" in name else [], [])
+
+
+def test_an_empty_file_is_no_parquet(tmp_path):
+    with pytest.raises(CorpusError, match=r"a\.parquet is no whole Parquet file \(.*\); fetch it again\."):
+        given(written(tmp_path / "a.parquet", b""))
+
+
+def test_lines_that_are_no_json_are_told_of_together(tmp_path):
+    data = lines(["one"]) + b'{"text": "cut\n\n[1]\n{"text": null}\nnonsense\n' + lines(["two"])
+    found, told = given(written(tmp_path / "a.jsonl", data))
+    assert found == [b"one", b"two"]
+    assert [sentence.removeprefix(f"{tmp_path}/a.jsonl has ") for sentence in told] == [
+        "2 lines left out, the first of them line 2, which is no JSON.",
+        "1 lines left out, the first of them line 4, which is no JSON object.",
+        "1 lines left out, the first of them line 5, which has no text 'text' but the fields 'text'.",
+    ]
+
+
+def test_a_field_that_no_line_has_is_refused(tmp_path):
+    told = r"a\.jsonl line 1 has no text 'body' but the fields 'id', 'text'; name the field that holds the text\."
+    with pytest.raises(CorpusError, match=told):
+        given(written(tmp_path / "a.jsonl", lines(TEXTS)), "body")
+
+
+def test_a_column_that_parquet_does_not_have_is_refused(tmp_path):
+    pq.write_table(pa.table({"id": [1], "body": ["x"]}), tmp_path / "a.parquet")
+    for field in ("text", "id"):
+        with pytest.raises(CorpusError, match=rf"has no text '{field}' but 'id', 'body'; name the field"):
+            given(shards([tmp_path / "a.parquet"])[0], field)
+
+
+@pytest.mark.parametrize("ending", ["", "\n"])
+def test_the_last_line_needs_no_end(tmp_path, ending):
+    data = lines(TEXTS).removesuffix(b"\n") + ending.encode()
+    assert given(written(tmp_path / "a.jsonl", data))[0] == in_bytes(TEXTS)
+
+
+@pytest.mark.parametrize("block", [1, 10, 100])
+def test_lines_are_the_same_in_blocks_of_any_size(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(reading, "_BLOCK", block)
+    assert given(written(tmp_path / "a.jsonl", lines(TEXTS)))[0] == in_bytes(TEXTS)
+
+
+def test_a_line_too_long_for_memory_is_passed_over_and_told_of(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(reading, "_BLOCK", 100)
+    found, told = given(written(tmp_path / "a.jsonl", lines(["one", "x" * 5000, "two", "y" * 5000])))
+    assert found == [b"one", b"two"]
+    assert told[0].endswith("has 2 lines left out, the first of them line 2, which is longer than 1000 bytes.")
+
+
+def test_bytes_and_escapes_that_are_no_text_stay_invalid(tmp_path):
+    data = b'{"text": "a\xff\xfeb\xe2"}\n{"text": "\\ud800 c"}\n'
+    found, told = given(written(tmp_path / "a.jsonl", data))
+    assert told == []
+    assert [sum(c > "\udc7f" for c in text.decode("utf-8", "surrogateescape")) for text in found] == [3, 3]
+
+
+def test_a_byte_that_ends_records_ends_none_when_a_file_has_it(tmp_path):
+    assert given(written(tmp_path / "a.txt", b"one\xfftwo"))[0] == [b"one\xfetwo"]
+
+
+PEAK = """
+import pmi
+counts = pmi.count({path!r}, jobs=1)
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(counts.of("ship"), peak.split()[1])
+"""
+
+
+@pytest.mark.fault(33)
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory where Linux tells it")
+@pytest.mark.parametrize("ending", [".txt", ".txt.zst"])
+def test_a_line_without_end_needs_little_memory(tmp_path, ending):
+    """A line of 64 MB needs little more than one of 1 MB, so that nothing grows with a line."""
+    peaks = []
+    for megabytes in (1, 64):
+        path = tmp_path / f"{megabytes}{ending}"
+        path.write_bytes(COMPRESS[ending.removeprefix(".txt")](b"she saw the ship " * (megabytes * 60_000)))
+        code = PEAK.format(path=str(path))
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        assert int(told[0]) == megabytes * 60_000
+        peaks.append(int(told[1]) / 1024)
+    assert peaks[1] < peaks[0] + 24

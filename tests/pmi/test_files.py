@@ -1,0 +1,137 @@
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pmi.files import FileFault, read_rows, replacing, text_column, write_rows
+
+
+def read(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read_rows(path)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("last", [True, False])
+def test_plain_text_is_a_row_a_line(tmp_path, ending, last):
+    found = read(tmp_path, "a.txt", ending.join(["one", "", "three"]) + ending * last)
+    assert found.to_pydict() == {"text": ["one", "", "three"]}
+
+
+@pytest.mark.fault(17)
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.jsonl"])
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, name):
+    content = {"a.csv": "text,n\nhi,1\n", "a.tsv": "text\tn\nhi\t1\n", "a.txt": "hi\n", "a.jsonl": '{"text": "hi"}\n'}
+    assert read(tmp_path, name, b"\xef\xbb\xbf" + content[name].encode())["text"].to_pylist() == ["hi"]
+
+
+@pytest.mark.fault(17)
+def test_csv_keeps_commas_and_line_ends_in_quotes_and_guesses_no_type(tmp_path):
+    found = read(tmp_path, "a.csv", 'text,n\r\n"a, ""b""\nc",007\r\nNA,null\r\n')
+    assert found.to_pydict() == {"text": ['a, "b"\nc', "NA"], "n": ["007", "null"]}
+
+
+def test_json_lines_keep_their_columns(tmp_path):
+    found = read(tmp_path, "a.jsonl", '{"text": "é", "n": 1}\n{"text": "b", "n": null}\n')
+    assert found.to_pydict() == {"text": ["é", "b"], "n": [1, None]}
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_an_empty_file_has_no_rows(tmp_path, name):
+    assert read(tmp_path, name, "").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.csv", "", "a.csv cannot be read as csv"),
+        ("a.csv", "text,n\nhi\n", "a.csv cannot be read as csv .*; mend it or convert it"),
+        ("a.csv", "text,text\nhi,ho\n", "a.csv has the column 'text' more than once; give each a name of its own"),
+        ("a.jsonl", '{"text": \n', "a.jsonl cannot be read as jsonl"),
+        ("a.parquet", "no Parquet", "a.parquet cannot be read as parquet"),
+        ("a.txt", b"caf\xe9 \n", "a.txt is no UTF-8 text: byte 0xe9 at 3; convert it first"),
+        ("a.csv", b"text\ncaf\xe9\n", "a.csv is no UTF-8 text: byte 0xe9 at 8; convert it first"),
+        ("a.jsonl", b'{"text": "\xe9"}\n', "a.jsonl is no UTF-8 text: byte 0xe9 at 10; convert it first"),
+        (
+            "a.xlsx",
+            "x",
+            r"a.xlsx has the ending '.xlsx'; give a file that ends in .txt, .csv, .tsv, .jsonl or .parquet",
+        ),
+    ],
+)
+def test_a_file_that_is_not_what_it_should_be_is_refused_in_a_sentence(tmp_path, name, content, told):
+    with pytest.raises(FileFault, match=told) as caught:
+        read(tmp_path, name, content)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
+    with pytest.raises(FileFault, match=r"There is no file .*gone\.csv; give one that ends in"):
+        read_rows(tmp_path / "gone.csv")
+
+
+def test_the_text_of_a_dictionary_column_is_read():
+    assert text_column(pa.table({"text": pa.array(["a", "b", "a"]).dictionary_encode()}), "text", "f") == [
+        "a",
+        "b",
+        "a",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        ("body", "f has no column 'body'; name one of text, n"),
+        ("n", "The column 'n' of f holds int64; name one that holds text"),
+        ("text", "Row 1 of f has no 'text'; fill it in or leave the row out"),
+    ],
+)
+def test_a_column_without_texts_is_refused(column, told):
+    with pytest.raises(FileFault, match=told):
+        text_column(pa.table({"text": ["a", None], "n": [1, 2]}), column, "f")
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.tsv", "a.jsonl"])
+def test_what_is_written_is_read_again(tmp_path, name):
+    table = pa.table({"text": ['a, "b"\tc\n', "é"], "n": ["1", "2"]})
+    write_rows(table, tmp_path / "new" / name)
+    assert read_rows(tmp_path / "new" / name).to_pydict() == table.to_pydict()
+
+
+def test_an_undefined_value_is_null_in_json_lines_and_empty_in_csv(tmp_path):
+    table = pa.table({"word": ["a"], "delta": pa.array([None], pa.float64())})
+    write_rows(table, tmp_path / "a.jsonl")
+    write_rows(table, tmp_path / "a.csv")
+    assert json.loads((tmp_path / "a.jsonl").read_text()) == {"word": "a", "delta": None}
+    assert (tmp_path / "a.csv").read_text() == '"word","delta"\n"a",\n'
+
+
+def test_another_ending_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(FileFault, match=r"has the ending '.xlsx'; give a file that ends in .parquet, .csv, .tsv or"):
+        write_rows(pa.table({"a": [1]}), tmp_path / "a.xlsx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_old_file_stays_when_writing_fails(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(ZeroDivisionError), replacing(path) as file:
+        file.write(b"new" * (1 // 0))
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_place_that_cannot_be_written_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(FileFault, match=r"file/a\.txt cannot be written \(.*\); give another place"),
+        replacing(tmp_path / "file" / "a.txt") as file,
+    ):
+        file.write(b"x")
+
+
+def test_parquet_keeps_its_types(tmp_path):
+    pq.write_table(pa.table({"text": ["a"], "n": [1]}), tmp_path / "a.parquet")
+    assert read_rows(tmp_path / "a.parquet").schema.field("n").type == pa.int64()

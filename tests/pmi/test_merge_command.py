@@ -1,0 +1,39 @@
+import itertools
+
+import pytest
+from typer.testing import CliRunner
+
+from pmi.__main__ import app
+from pmi.counts import Counts
+from tests.pmi.made import SMALL, counts
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(app, ["merge", *map(str, arguments)])
+    assert done.exit_code == code, done.output
+    return done.output.replace("\n", " ")
+
+
+@pytest.mark.fault(34)
+def test_tables_are_added_up_in_any_order_to_the_same_bytes(tmp_path):
+    files = [tmp_path / f"{name}.parquet" for name in "abc"]
+    for number, file in enumerate(files):
+        counts(SMALL | {f"only{number}": [number, 1]}, {"nurse": 2**40 + number}).write(file)
+    made = set()
+    for order in itertools.permutations(files):
+        told = run(*order, "--out", tmp_path / "sum.parquet")
+        made.add((tmp_path / "sum.parquet").read_bytes())
+    assert len(made) == 1
+    assert "10 words" in told
+    total = Counts.read(tmp_path / "sum.parquet")
+    assert total.of("nurse") == 3 * 2**40 + 3
+    assert total.near("she")[total.words.index("nurse")] == 24
+
+
+def test_a_table_of_another_rule_is_refused_in_one_sentence_and_nothing_is_written(tmp_path):
+    counts(SMALL).write(tmp_path / "a.parquet")
+    counts(SMALL, window=5).write(tmp_path / "b.parquet")
+    told = run(tmp_path / "a.parquet", tmp_path / "b.parquet", "--out", tmp_path / "sum.parquet", code=1)
+    assert "b.parquet was counted by another rule than" in told
+    assert "(window 10, there 5); count both by one rule, then add them up." in told
+    assert not (tmp_path / "sum.parquet").exists()

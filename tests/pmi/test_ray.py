@@ -1,0 +1,108 @@
+import pytest
+from typer.testing import CliRunner
+
+from pmi.__main__ import app
+from pmi.corpus import shards
+from pmi.counting import Job, count, rule_of
+from pmi.counts import Counts
+from tests.helpers import ROOT
+from tests.pmi.spread import corpus, job, local, merged, same, times
+
+pytest.importorskip("datatrove")
+
+from pmi.cluster import Resources, on_ray
+from pmi.steps import OnRay
+from pmi.types import ClusterError
+from tests.pmi.steps import Killed
+
+__all__ = ["corpus", "job", "local"]
+
+
+@pytest.fixture(scope="module")
+def machines():
+    """Ray on this machine: two workers, little memory, no dashboard."""
+    ray = pytest.importorskip("ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        ray.init(
+            num_cpus=2,
+            object_store_memory=80 << 20,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="error",
+            runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}},
+        )
+        yield ray
+        ray.shutdown()
+
+
+@pytest.mark.fault(34)
+def test_ray_gives_the_table_of_one_machine_and_tells_how_far_it_is(machines, corpus, local, job):
+    told = []
+    wanted = shards([corpus])
+    on_ray(Resources(memory=0.1))(job, wanted, lambda done, total: told.append((done, total)))
+    same(merged(job, corpus), local)
+    total = sum(shard.size for shard in wanted)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1] == (total, total)
+    before = times(job)
+    on_ray(Resources(memory=0.1))(job, wanted, lambda done, total: told.append("again"))
+    assert (times(job), told[-1]) == (before, (total, total))
+
+
+@pytest.mark.fault(34)
+def test_a_worker_that_is_killed_in_the_middle_of_a_file_is_begun_again(machines, corpus, local, job, tmp_path):
+    (tmp_path / "marks").mkdir()
+    files = shards([corpus])
+    OnRay(
+        [Killed(job, files, tmp_path / "marks", times=1)],
+        tasks=5,
+        mem_per_cpu_gb=0.1,
+        logging_dir=str(tmp_path / "logs"),
+    ).run()
+    assert sorted(mark.name for mark in (tmp_path / "marks").iterdir()) == ["0-0", "1-0", "1-1", "2-0", "3-0", "4-0"]
+    same(merged(job, corpus), local)
+
+
+@pytest.mark.fault(34)
+def test_a_second_start_after_a_crash_counts_only_what_is_missing(machines, corpus, local, job, tmp_path):
+    (tmp_path / "marks").mkdir()
+    files = shards([corpus])
+    crashing = OnRay(
+        [Killed(job, files, tmp_path / "marks", times=99)],
+        tasks=5,
+        mem_per_cpu_gb=0.1,
+        workers=1,
+        tries=0,
+        logging_dir=str(tmp_path / "logs"),
+    )
+    with pytest.raises(
+        ClusterError, match=r"Task 1 on Ray died \(tries: 1, .*\); give it more memory, or see its log in"
+    ):
+        crashing.run()
+    before = times(job)
+    assert list(before) == [job.part(files[0]).name]
+    on_ray(Resources(memory=0.1))(job, files, lambda done, total: None)
+    assert len(times(job)) == 5
+    assert times(job).items() >= before.items()
+    same(merged(job, corpus), local)
+
+
+def test_the_command_counts_on_ray(machines, corpus, tmp_path, monkeypatch):
+    monkeypatch.chdir(corpus)
+    options = ["--engine", "ray", "--cluster", "memory=0.1", "--cluster", "workers=2"]
+    done = CliRunner().invoke(
+        app, ["count", "1.jsonl.zst", "4.jsonl.zst", "--out", str(tmp_path / "c.parquet"), *options]
+    )
+    assert done.exit_code == 0, done.output
+    same(Counts.read(tmp_path / "c.parquet"), count(["1.jsonl.zst", "4.jsonl.zst"], jobs=1))
+
+
+def test_a_file_that_cannot_be_read_is_told_in_its_own_words(machines, corpus, tmp_path):
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "a.jsonl").write_text('{"body": "no text"}\n')
+    (tmp_path / "parts").mkdir()
+    job = Job(rule_of("bad"), tmp_path / "parts")
+    with pytest.raises(ClusterError, match=r"a\.jsonl line 1 has no text 'text' but the fields 'body'; name the field"):
+        on_ray(Resources(memory=0.1))(job, shards([tmp_path / "bad"]), lambda done, total: None)

@@ -1,0 +1,87 @@
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pmi.wordnet import WordNetError, load
+
+INDEXES = {
+    "noun": ["greenhouse", "bus", "goose", "woman", "city", "wolf"],
+    "verb": ["surrender", "swim", "gauge", "carry", "refer"],
+    "adj": ["crazy", "new", "large"],
+    "adv": ["often"],
+}
+EXCEPTIONS = {"noun": ["geese goose"], "verb": ["swam swim", "referring refer"], "adj": ["craziest crazy"], "adv": []}
+
+
+def made(folder):
+    folder.mkdir(parents=True)
+    for part, words in INDEXES.items():
+        lines = ["  1 This database is licensed", *(f"{word} {part[0]} 1 0 1 0 00000001  " for word in words)]
+        (folder / f"index.{part}").write_text("\n".join(lines) + "\n")
+        (folder / f"{part}.exc").write_text("\n".join(EXCEPTIONS[part]) + "\n")
+    return folder
+
+
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+    """A machine that has no WordNet."""
+    for name in ("WNSEARCHDIR", "WNHOME", "NLTK_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    there = Path.is_file
+    monkeypatch.setattr(Path, "is_file", lambda self: self.is_relative_to(tmp_path) and there(self))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def test_a_lemma_and_its_inflected_forms_are_there(tmp_path):
+    words = load(made(tmp_path / "dict"))
+    forms = "greenhouse greenhouses buses geese women cities wolves surrendered gauging swam carries referring"
+    assert [word for word in (forms + " craziest newer largest often").split() if word not in words] == []
+
+
+def test_what_has_no_lemma_is_not_there(tmp_path):
+    words = load(made(tmp_path / "dict"))
+    assert [
+        w for w in ("", "s", "ing", "puente", "oftener", "goos", "swims-", "This", "1", "Greenhouse") if w in words
+    ] == []
+
+
+def test_an_irregular_form_is_not_cut_like_a_regular_one(tmp_path):
+    folder = made(tmp_path / "dict")
+    (folder / "noun.exc").write_text("cities nothing\n")
+    assert "cities" not in load(folder)
+
+
+@pytest.mark.parametrize("variable", ["WNSEARCHDIR", "WNHOME", "NLTK_DATA", "HOME"])
+def test_the_usual_places_are_searched(variable, tmp_path, monkeypatch, nowhere):
+    place = {"WNSEARCHDIR": "", "WNHOME": "dict", "NLTK_DATA": "corpora/wordnet", "HOME": "nltk_data/corpora/wordnet"}
+    made(tmp_path / variable / place[variable] if place[variable] else tmp_path / variable)
+    monkeypatch.setenv(variable, str(tmp_path / variable))
+    assert "geese" in load()
+
+
+def test_the_zip_file_that_nltk_leaves_is_read(tmp_path, monkeypatch, nowhere):
+    folder = made(tmp_path / "plain" / "wordnet")
+    (tmp_path / "data" / "corpora").mkdir(parents=True)
+    with zipfile.ZipFile(tmp_path / "data" / "corpora" / "wordnet.zip", "w") as archive:
+        for file in folder.iterdir():
+            archive.write(file, f"wordnet/{file.name}")
+    monkeypatch.setenv("NLTK_DATA", str(tmp_path / "data"))
+    assert "geese" in load()
+
+
+def test_a_machine_without_wordnet_is_told_what_to_install(nowhere):
+    with pytest.raises(WordNetError, match=r"WordNet was not found on this machine; install it with 'apt install word"):
+        load()
+
+
+def test_a_folder_without_wordnet_is_refused_by_name(tmp_path):
+    with pytest.raises(WordNetError, match=r"empty has no WordNet files \(index\.noun …\); install it"):
+        load(tmp_path / "empty")
+
+
+@pytest.mark.skipif(not Path("/usr/share/wordnet/index.noun").is_file(), reason="needs Debian's package wordnet-base")
+def test_the_real_wordnet_knows_english_words_and_no_spanish_ones():
+    words = load(Path("/usr/share/wordnet"))
+    assert [word for word in "oafs swam gauging geese newest".split() if word not in words] == []
+    assert [word for word in "whatcha pero echaban reattached".split() if word in words] == []
