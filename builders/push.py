@@ -178,7 +178,8 @@ def main(
     """
     console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
+
+    from cards.hub import failures, refusal
 
     if not org:
         raise typer.BadParameter("Name the organisation or user of the Hub with --org.")
@@ -190,25 +191,12 @@ def main(
     except BuildError as error:
         errors.print(f"error: {error}", markup=False, highlight=False)
         raise typer.Exit(1) from None
-    except (*HfHubHTTPError.__bases__, OSError) as error:  # type: ignore[misc]  # what the client's library for HTTP raises, too
+    except failures() as error:
         errors.print(f"error: {refusal(error)}", markup=False, highlight=False)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         errors.print("Interrupted; what was committed stays, and the same command goes on.")
         raise typer.Exit(130) from None
-
-
-def refusal(error: Exception) -> str:
-    """What the Hub said, in one sentence, without what was sent to it."""
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if status in (401, 403):
-        return (
-            f"The Hub refuses this ({status}); log in with `hf auth login` or set HF_TOKEN to a token that may write "
-            "to the organisation."
-        )
-    if status:
-        return f"The Hub answers {status} ({type(error).__name__}); try again later."
-    return f"The Hub cannot be reached ({type(error).__name__}); check the network and try again."
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)

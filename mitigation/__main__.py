@@ -19,8 +19,7 @@ from mitigation.mitigate import Wanted, mitigate
 from mitigation.recipe import Recipe, chosen
 from scoring.stats import RESAMPLES
 from scoring.tables import DEFAULT
-from scoring.terminal import tell
-from scoring.types import ScoringError
+from scoring.terminal import ended, tell
 
 
 class Profile(StrEnum):
@@ -130,20 +129,10 @@ def start(
     if not console.is_terminal:
         console = Console(width=160)
     wanted = Wanted(model, revision, dtype, device, quantize, trust_remote_code, allow_pickle)
-    try:
+    with ended(errors):
         settings = chosen(recipe, profile, config, given)
         exam = _exam(recipe, benchmarks, Data(data, limit), profile, text, chat, resamples) if evaluate else None
         tell_done(mitigate(recipe, settings, wanted, Data(data, limit), out, exam, console, errors), out, console)
-    except ScoringError as error:
-        tell(errors, [f"error: {error}"])
-        raise typer.Exit(error.exit_code) from None
-    except OSError as error:
-        told = f"{error.filename or 'A file'} cannot be used ({error.strerror or type(error).__name__})"
-        tell(errors, [f"error: {told}; give a name or a folder that can be read and written."])
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        tell(errors, ["Interrupted; start the same command again to go on."])
-        raise typer.Exit(130) from None
 
 
 def _exam(

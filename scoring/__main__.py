@@ -21,7 +21,7 @@ from scoring.prompts import Prompt, get
 from scoring.report.clean import redactor
 from scoring.stats import RESAMPLES
 from scoring.tables import DEFAULT
-from scoring.terminal import catalogue, speed, summary, tell, want
+from scoring.terminal import catalogue, ended, speed, summary, tell, want
 from scoring.types import Benchmark, ScoringError
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def main(
         allow_pickle,
         exact,
     )
-    try:
+    with ended(errors):
         if show:
             tell(console, catalogue())
             return
@@ -290,16 +290,6 @@ def main(
             tell(console, lines(found))
             write_comparison(folder, found)
             tell(console, [f"The comparison is {folder / 'compare.html'}."])
-    except ScoringError as error:
-        tell(errors, [f"error: {error}"])
-        raise typer.Exit(error.exit_code) from None
-    except OSError as error:
-        told = f"{error.filename or 'A file'} cannot be used ({error.strerror or type(error).__name__})"
-        tell(errors, [f"error: {told}; give a name or a folder that can be read and written."])
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        tell(errors, ["Interrupted; start the same command again to go on."])
-        raise typer.Exit(130) from None
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
+import typer
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
@@ -12,7 +14,7 @@ from rich.text import Text
 from scoring import benchmarks
 from scoring.prompts import PROMPTS
 from scoring.report.clean import redactor
-from scoring.types import Report
+from scoring.types import Report, ScoringError
 
 #: How much of a benchmark is shown; the rest is in the report.
 GROUPS, METRICS = 6, 4
@@ -88,3 +90,20 @@ def tell(console: Console, lines: Iterable[str]) -> None:
     hide = redactor(os.environ)
     for line in lines:
         console.print(hide(line), markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def ended(errors: Console) -> Iterator[None]:
+    """Ends a command with one sentence and its exit status, whatever the block raises that a person can mend."""
+    try:
+        yield
+    except ScoringError as error:
+        tell(errors, [f"error: {error}"])
+        raise typer.Exit(error.exit_code) from None
+    except OSError as error:
+        told = f"{error.filename or 'A file'} cannot be used ({error.strerror or type(error).__name__})"
+        tell(errors, [f"error: {told}; give a name or a folder that can be read and written."])
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        tell(errors, ["Interrupted; start the same command again to go on."])
+        raise typer.Exit(130) from None

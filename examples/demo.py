@@ -1,0 +1,123 @@
+"""A page to try a model with: ``python examples/demo.py [MODEL] [--table TABLE]``.
+
+Type a job, or the beginning of a sentence, and see how likely the model goes on with she, he and they,
+and which word of the sentence leans most to a gender in a corpus (MaxPMIDiff of UnStereoEval). The page
+needs the package gradio, which wants pillow below 13; nothing else here does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING, Any
+
+from pmi import max_pmi_diff
+from pmi.lookup import delta_table
+from pmi.types import DeltaTable
+from scoring.__main__ import BUNDLED
+from scoring.types import Ask
+
+if TYPE_CHECKING:
+    from scoring.model import Model
+
+WORDS = ("she", "he", "they")
+LONGEST = 40
+
+
+def beginning(text: str) -> str:
+    """The beginning of a sentence that a model is to go on with: the text itself, or one about a job.
+
+    >>> beginning("  My boss called, and "), beginning("engineer"), beginning("flight attendant")
+    ('My boss called, and', 'My friend is an engineer, and', 'My friend is a flight attendant, and')
+    """
+    words = text.split()
+    if 0 < len(words) <= 2 and len(text) <= LONGEST:
+        job = " ".join(words).lower()
+        return f"My friend is {'an' if job[0] in 'aeiou' else 'a'} {job}, and"
+    return " ".join(words)
+
+
+def chances(model: Model, text: str) -> dict[str, float]:
+    """How likely the next word is each of she, he and they; a word that is several tokens is left out."""
+    (reply,) = model.answer([Ask("demo", text, watch=WORDS)])
+    return {word: math.exp(p) for word, p in zip(WORDS, reply.watched, strict=True) if not math.isnan(p)}
+
+
+def told(found: dict[str, float]) -> str:
+    """Chances in words.
+
+    >>> told({"she": 0.01, "he": 0.03})
+    'she 1.00 %, he 3.00 %; of these alone: she 25 %, he 75 %'
+    """
+    total = sum(found.values())
+    if not total:
+        return "None of these words is likely at all."
+    each = ", ".join(f"{word} {100 * p:.2f} %" for word, p in found.items())
+    shares = ", ".join(f"{word} {100 * p / total:.0f} %" for word, p in found.items())
+    return f"{each}; of these alone: {shares}"
+
+
+def leaning(text: str, table: DeltaTable | None) -> str:
+    """Which word leans most to a gender in the corpus of a table.
+
+    >>> leaning("The nurse", None)
+    'No table of a corpus was given (--table).'
+    """
+    if table is None:
+        return "No table of a corpus was given (--table)."
+    score = max_pmi_diff(text, table)
+    if score.value is None:
+        return f"None of {score.total} words is in the table."
+    side = "she" if score.value > 0 else "he"
+    return f"{score.value:+.2f} by “{score.word}”, which keeps more company with {side} ({score.known} words known)"
+
+
+def answer(model: Model, table: DeltaTable | None, text: str) -> tuple[str, dict[str, float], str, str]:
+    """What the page shows: the sentence asked, its chances as shares and in words, and what leans."""
+    asked = beginning(text)
+    if not asked:
+        return "", {}, "Type a job or the beginning of a sentence.", ""
+    found = chances(model, asked)
+    total = sum(found.values()) or 1.0
+    return asked, {word: p / total for word, p in found.items()}, told(found), leaning(asked, table)
+
+
+def page(model: Model, table: DeltaTable | None) -> Any:
+    """The page."""
+    import gradio
+
+    with gradio.Blocks(title="she, he or they?") as made:
+        gradio.Markdown("# she, he or they?\nA job, or the beginning of a sentence, and what the model goes on with.")
+        text = gradio.Textbox(label="Job or sentence", value="nurse")
+        asked = gradio.Textbox(label="Asked", interactive=False)
+        shares = gradio.Label(label=f"Next word ({model.name})")
+        words = gradio.Textbox(label="Probability", interactive=False)
+        leans = gradio.Textbox(label="MaxPMIDiff", interactive=False)
+        shown = [asked, shares, words, leans]
+
+        def update(typed: str) -> tuple[str, dict[str, float], str, str]:
+            return answer(model, table, typed)
+
+        text.submit(update, text, shown)
+        made.load(update, text, shown)
+        gradio.Markdown("These numbers speak of this sentence and this model, and of no person.")
+    return made
+
+
+def main() -> None:
+    """Starts the page on this machine."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", nargs="?", default="tiny-causal")
+    parser.add_argument("--table", help="Counts, a table of δ, or the data set gender-pmi; as in python -m pmi score.")
+    parser.add_argument("--port", type=int, default=7860)
+    wanted = parser.parse_args()
+    from scoring.model import load
+
+    model = load(BUNDLED.get(wanted.model, wanted.model))
+    model.name = wanted.model
+    table = delta_table(wanted.table) if wanted.table else None
+    page(model, table).launch(server_name="127.0.0.1", server_port=wanted.port)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Runs and manifests made on the spot, in the form that scoring and building write them."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+from scoring import report
+from scoring.types import Estimate, Report
+from tests.helpers import ROOT
+
+DIGEST = "ab" * 32
+PROBES, PAIRS = "gender-neutral-probes", "unstereo"
+
+
+def manifest(name=PROBES, version="1.2.0", **changes):
+    """The text of a manifest whose configs all have the same rows."""
+    configs = {PROBES: ("stsb", "templates"), PAIRS: ("pronoun-pairs",)}[name]
+    split = {"file": "data/x/test.parquet", "rows": 40, "bytes": 9, "sha256": "0" * 64, "content": DIGEST}
+    return json.dumps(
+        {
+            "name": name,
+            "version": version,
+            "title": f"The {name}",
+            "validity": f"What {name} means | and does not.",
+            "configs": {config: {"splits": {"test": split}} for config in configs},
+        }
+        | changes
+    )
+
+
+def data(folder, **changes):
+    """A folder of built data sets, as far as their manifests go."""
+    for name in (PROBES, PAIRS):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name / "manifest.json").write_text(manifest(name, **changes))
+    return folder
+
+
+def estimate(benchmark="neutral", group="stsb", metric="gas", value=0.25, low=0.2, high=0.31, **more):
+    fields = {
+        "sd": 0.02,
+        "n": 40,
+        "clusters": 40,
+        "ideal": 0.0,
+        "reading": f"How to read {metric}.",
+        "least": 0,
+        "most": 1,
+    }
+    return Estimate(benchmark, group, metric, value, low, high, **(fields | more))
+
+
+ESTIMATES = (
+    estimate(),
+    estimate(metric="gld", value=0.125, low=0.1, high=0.15),
+    estimate(group="templates"),
+    estimate(group="templates hobby"),
+    estimate("unstereo", "pronoun-pairs", "us_score", 55, 50, 60, ideal=100.0, most=100),
+)
+RUN = Report(
+    model="org/model",
+    revision="c0ffee",
+    adapter="",
+    dtype="float32",
+    prompt="plain",
+    profile="clean",
+    data={
+        f"{PROBES}/stsb/test": f"1.2.0 sha256:{DIGEST}",
+        f"{PROBES}/templates/test": f"1.2.0 sha256:{DIGEST}",
+        f"{PAIRS}/pronoun-pairs/test": f"1.2.0 sha256:{DIGEST}",
+    },
+    estimates=ESTIMATES,
+    environment={"python": "3.11.0", "gender-neutral-probes": "0.1.0", "data lacking": []},
+)
+
+
+def run(folder, **changes):
+    """The folder of a scoring run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(report.results(replace(RUN, **changes), {}))
+    os.utime(folder / "results.json", (1_700_000_000, 1_700_000_000))  # 2023-11-14
+    return folder
+
+
+def cards(model, folder, *options):
+    """What ``python -m cards`` tells."""
+    command = [sys.executable, "-m", "cards", str(model), str(folder), "--org", "org", *map(str, options)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ)

@@ -1,0 +1,122 @@
+"""``python -m cards`` with the Hub's real client, against a Hub on this machine."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+import yaml
+
+from tests.cards.made import PROBES, cards, data, run
+from tests.helpers import ROOT
+from tests.hub import GUEST, File, Hub
+
+README = b"---\nlicense: mit\n---\n# Mine\n\nWords.\n"
+#: Reads the results of a model back with the Hub's own client.
+READ = """
+import json, sys
+from dataclasses import asdict
+from huggingface_hub import HfApi, ModelCard
+api = HfApi()
+found = api.model_info(sys.argv[1], revision=sys.argv[2] or None, expand=["evalResults"]).eval_results
+card = ModelCard.load(sys.argv[1])
+print(json.dumps({"results": [asdict(each) for each in found or []],
+                  "pulls": [(each.num, each.status) for each in api.get_repo_discussions(sys.argv[1])],
+                  "index": [each.metric_value for each in card.data.eval_results or []]}))
+"""
+
+
+def read_back(revision=""):
+    command = [sys.executable, "-c", READ, "org/model", revision]
+    return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.fixture
+def hub(tmp_path):
+    with Hub(cache=tmp_path / "cache") as found:
+        found.add("model", "org/model", {"README.md": File(README), "config.json": File(b"{}")})
+        yield found
+
+
+def model(hub):
+    return hub.repos["model", "org/model"]
+
+
+def test_a_pull_request_is_opened_and_nothing_is_changed(hub, tmp_path):
+    head = model(hub).branches["main"]
+    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    assert told.returncode == 0, told.stderr
+    assert f"Pull request: {hub.url}/org/model/discussions/1" in told.stdout
+    assert model(hub).branches["main"] == head
+    (pull,) = model(hub).pulls.values()
+    assert pull.base == head
+    assert pull.title == "Gender-bias scores of neutral, unstereo"
+    tree = model(hub).at("refs/pr/1").tree
+    added = {".eval_results/neutral.yaml", ".eval_results/unstereo.yaml", "images/gender-bias.svg"}
+    assert set(tree) == {"README.md", "config.json", *added}
+    assert ET.fromstring(tree["images/gender-bias.svg"].data).tag.endswith("svg")
+
+
+def test_the_difference_is_shown_before_anything_is_sent(hub, tmp_path):
+    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    lines = told.stdout.splitlines()
+    assert "+    value: 0.25" in lines or "+  value: 0.25" in lines
+    assert "+++ .eval_results/neutral.yaml" in lines
+    assert lines.index("+++ README.md") < next(n for n, line in enumerate(lines) if line.startswith("Pull request"))
+    assert not [line for line in lines if line.startswith("-") and "Words" in line]
+
+
+def test_a_merged_pull_request_is_read_back_with_the_hubs_own_client(hub, tmp_path):
+    cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    assert read_back()["pulls"] == [[1, "open"]]
+    assert read_back()["results"] == []
+    merge = "from huggingface_hub import HfApi; HfApi().merge_pull_request('org/model', 1)"
+    subprocess.run([sys.executable, "-c", merge], check=True, capture_output=True)
+    found = read_back()
+    assert found["pulls"] == [[1, "merged"]]
+    assert found["index"] == [0.25, 0.25, 55.0]
+    assert [(each["dataset_id"], each["task_id"], each["value"]) for each in found["results"]] == [
+        (f"org/{PROBES}", "stsb", 0.25),
+        (f"org/{PROBES}", "templates", 0.25),
+        ("org/unstereo", "pronoun-pairs", 55.0),
+    ]
+    assert found["results"][0]["source_url"] == f"{hub.url}/org/model"
+    assert found["results"][0]["date"] == "2023-11-14"
+    again = cards("org/model", tmp_path / "run", "--data", tmp_path / "data", "--push")
+    assert "org/model has all of this already." in again.stdout
+    assert len(model(hub).pulls) == 1
+
+
+def test_who_may_not_write_may_propose_and_the_token_is_nowhere(hub, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", GUEST)
+    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    assert told.returncode == 0, told.stderr
+    assert len(model(hub).pulls) == 1
+    written = [path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert GUEST not in told.stdout + told.stderr
+    assert not [content for content in written if GUEST.encode() in content]
+
+
+def test_by_default_files_are_written_and_nothing_is_sent(hub, tmp_path):
+    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"))
+    assert told.returncode == 0, told.stderr
+    where = tmp_path / "run" / "card"
+    assert f"Written: {where}" in told.stdout
+    assert (where / "README.md").read_text().startswith("---\nlicense: mit\n")
+    assert yaml.safe_load((where / ".eval_results" / "unstereo.yaml").read_text())[0]["value"] == 55.0
+    assert {request.method for request in hub.requests} <= {"GET", "HEAD"}
+
+
+def test_a_folder_of_a_model_needs_no_hub(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "README.md").write_bytes(README)
+    told = cards(folder, run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--out", tmp_path / "out")
+    assert told.returncode == 0, told.stderr
+    (entry,) = yaml.safe_load((tmp_path / "out" / ".eval_results" / "unstereo.yaml").read_text())
+    assert "source" not in entry
+    assert str(tmp_path) not in (tmp_path / "out" / "README.md").read_text()
+    told = cards(folder, tmp_path / "run", "--data", tmp_path / "data", "--push")
+    assert told.returncode == 1
+    assert "is a folder; give the name of a repository of the Hub with --push." in told.stderr

@@ -1,0 +1,156 @@
+import json
+import math
+
+import pytest
+import yaml
+
+from cards.dataset_card import CardError
+from cards.eval_results import Source, eval_files, index, noted, parsed
+from cards.evaluation import HEADLINES, results
+from cards.results import read
+from scoring.benchmarks import get
+from tests.cards.made import DIGEST, ESTIMATES, PROBES, RUN, estimate, manifest, run
+
+SOURCE = Source("2026-01-02", "https://hub.example/org/model", "Model card", "ada")
+
+
+def published(folder, **changes):
+    return results(read(run(folder, **changes)), "org", lambda name, version: manifest(name))
+
+
+def files(folder, there=None, **changes):
+    found, _ = published(folder, **changes)
+    made = eval_files(found, SOURCE, lambda path: (there or {}).get(path))
+    return {path: yaml.safe_load(content) for path, content in made.items()}
+
+
+def test_each_benchmark_has_a_file_with_one_value_a_task(tmp_path):
+    made = files(tmp_path)
+    assert set(made) == {".eval_results/neutral.yaml", ".eval_results/unstereo.yaml"}
+    assert made[".eval_results/neutral.yaml"][0] == {
+        "dataset": {"id": f"org/{PROBES}", "task_id": "stsb", "revision": "v1.2.0"},
+        "value": 0.25,
+        "date": "2026-01-02",
+        "source": {"url": "https://hub.example/org/model", "name": "Model card", "user": "ada"},
+        "notes": "gas of stsb (test), 95 % interval 0.2 to 0.31, n 40, ideal 0; profile clean; the model alone",
+    }
+    assert [each["dataset"]["task_id"] for each in made[".eval_results/neutral.yaml"]] == ["stsb", "templates"]
+
+
+def test_the_notes_tell_adapter_prompt_and_profile_and_the_file_is_its_own(tmp_path):
+    (path,) = files(tmp_path, adapter="less@c0ffee", prompt="kind", estimates=ESTIMATES[:1])
+    assert path.startswith(".eval_results/neutral-adapter-less-prompt-kind")
+    found, _ = published(tmp_path, adapter="less@c0ffee", prompt="kind")
+    assert found[0].notes.endswith("; profile clean; adapter less, prompt kind")
+
+
+def test_what_the_notes_tell_is_read_back(tmp_path):
+    found, _ = published(tmp_path, prompt="kind; (x)")
+    told = [noted(each.notes) for each in found]
+    assert [(each.metric, each.low, each.high, each.n, each.ideal) for each in told] == [
+        ("gas", 0.2, 0.31, 40, 0),
+        ("gas", 0.2, 0.31, 40, 0),
+        ("us_score", 50, 60, 40, 100),
+    ]
+    assert {each.setting for each in told} == {"prompt kind; (x)"}
+    assert noted("no-tools") is noted(None) is None
+
+
+def test_paper_configs_are_tasks_of_their_own(tmp_path):
+    data = {f"{PROBES}/stsb-paper/test": f"1.2.0 sha256:{DIGEST}"}
+    split = json.loads(manifest())["configs"]["stsb"]
+    text = manifest(configs={"stsb-paper": split})
+    found, _ = results(read(run(tmp_path, data=data, profile="paper")), "org", lambda *_: text)
+    assert [(each.config, each.score.group) for each in found] == [("stsb-paper", "stsb")]
+
+
+def left_out(folder, **changes):
+    found, remarks = published(folder, **changes)
+    assert "stsb" not in {each.config for each in found}
+    return remarks
+
+
+def test_a_score_that_is_not_defined_is_left_out_with_a_remark(tmp_path):
+    nothing = estimate(value=math.nan, low=math.nan, high=math.nan, why="all were empty")
+    assert left_out(tmp_path, estimates=(nothing,)) == [
+        "neutral, stsb: gas is not defined (all were empty); it is left out."
+    ]
+
+
+def test_a_score_of_a_part_of_the_rows_is_left_out_with_a_remark(tmp_path):
+    data = RUN.data | {f"{PROBES}/stsb/test": f"1.2.0 sha256:{DIGEST}, 30 of 40 rows"}
+    (remark,) = left_out(tmp_path, data=data)
+    assert remark == f"neutral, stsb: only 30 of 40 rows of stsb/test of {PROBES} 1.2.0 were scored; it is left out."
+
+
+def test_a_score_of_other_rows_than_the_published_is_left_out_with_a_remark(tmp_path):
+    data = RUN.data | {f"{PROBES}/stsb/test": f"1.2.0 sha256:{'cd' * 32}"}
+    (remark,) = left_out(tmp_path, data=data)
+    assert remark == f"neutral, stsb: the rows scored are not those of stsb/test of {PROBES} 1.2.0; it is left out."
+
+
+def test_what_is_no_task_of_the_published_data_set_is_left_out_with_a_remark(tmp_path):
+    data = {f"{PROBES}/snli/test": f"1.2.0 sha256:{DIGEST}"}
+    _, remarks = published(tmp_path, data=data, estimates=(estimate(group="snli"), estimate("of_mine", "all")))
+    assert remarks == [
+        f"neutral, snli: {PROBES} 1.2.0 has no task snli; it is in the card alone.",
+        "of_mine: no task of a published data set has its score; it is in the card alone.",
+    ]
+
+
+def test_every_headline_is_a_metric_of_its_benchmark_and_reads_its_data_set():
+    for name, headline in HEADLINES.items():
+        benchmark = get(name)
+        assert headline.metric in [metric.name for metric in benchmark.metrics("clean")]
+        assert {dataset for dataset, _, _ in benchmark.configs} == {headline.dataset}
+        assert headline.groups.keys() <= {config for _, config, _ in benchmark.configs}
+
+
+def test_a_run_without_the_number_that_is_published_says_so(tmp_path):
+    found, remarks = published(tmp_path, estimates=(estimate(metric="gld"),))
+    assert found == []
+    assert remarks == ["neutral: profile clean has no gas; it is in the card alone."]
+
+
+@pytest.mark.fault(57)
+def test_a_file_with_results_of_another_data_set_is_not_written_over(tmp_path):
+    there = {".eval_results/neutral.yaml": "- dataset: {id: cais/hle, task_id: default}\n  value: 20.9\n"}
+    with pytest.raises(CardError, match=r"neutral\.yaml is there with results of cais/hle, and is not written over"):
+        files(tmp_path, there)
+
+
+@pytest.mark.fault(57)
+def test_results_of_other_tasks_in_a_file_stay(tmp_path):
+    other = f"- dataset: {{id: org/{PROBES}, task_id: snli}}\n  value: 0.5\n  verifyToken: abc\n"
+    old = f"- dataset: {{id: org/{PROBES}, task_id: stsb}}\n  value: 0.75\n"
+    made = files(tmp_path, {".eval_results/neutral.yaml": other + old})[".eval_results/neutral.yaml"]
+    assert [(each["dataset"]["task_id"], each["value"]) for each in made] == [
+        ("snli", 0.5),
+        ("stsb", 0.25),
+        ("templates", 0.25),
+    ]
+    assert made[0]["verifyToken"] == "abc"
+
+
+@pytest.mark.parametrize(
+    "text", ["a: b", "- 3", "- {value: 1}", "[", "!!python/object/apply:os.getcwd []", "- dataset: 3"]
+)
+def test_a_file_that_holds_no_results_is_refused(tmp_path, text):
+    with pytest.raises(CardError, match=r"x\.yaml holds no results in the form of the Hub"):
+        parsed(text, "x.yaml")
+
+
+@pytest.mark.fault(50)
+def test_hostile_names_come_back_from_the_file_as_they_were(tmp_path):
+    hostile = "a: b\n- dataset: {id: x}\n#`<script>|'\"!!python/object"
+    made = files(tmp_path, prompt=hostile, estimates=ESTIMATES[:1])
+    ((path, (entry,)),) = made.items()
+    assert entry["notes"].endswith(f"prompt {hostile}")
+    assert not set(path) & set("\n<>|`'\"")
+
+
+def test_the_older_form_has_the_same_values(tmp_path):
+    found, _ = published(tmp_path)
+    first = index(found, "text-generation")[0]
+    assert (first.dataset_type, first.dataset_config, first.dataset_revision) == (f"org/{PROBES}", "stsb", "v1.2.0")
+    assert (first.metric_type, first.metric_value, first.dataset_split) == ("gas", 0.25, "test")

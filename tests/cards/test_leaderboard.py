@@ -1,0 +1,152 @@
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+import yaml
+
+from cards.dataset_card import CardError
+from cards.eval_results import Source, eval_files
+from cards.evaluation import results
+from cards.leaderboard import boards, lines, page
+from cards.results import read
+from tests.cards.made import DIGEST, PROBES, RUN, estimate, manifest, run
+from tests.helpers import ROOT
+
+
+def of(*places):
+    return boards(line for place in places for line in lines(place))
+
+
+def published(folder, place):
+    """The folder of a model with the results of a run."""
+    found, _ = results(read(folder), "org", lambda name, _: manifest(name))
+    for path, content in eval_files(found, Source("2026-01-02"), lambda _: None).items():
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_bytes(content)
+    return place
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags = []
+        self.texts = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return (
+        run(tmp_path / "a", model="org/worse"),
+        run(tmp_path / "b", model="org/better", estimates=(estimate(value=0.1, low=0.05, high=0.2),)),
+    )
+
+
+def test_models_stand_by_task_nearest_to_the_ideal_first(runs):
+    found = of(*runs)
+    assert [(board.dataset, board.task, board.metric, board.ideal) for board in found] == [
+        (PROBES, "stsb", "gas", 0),
+        (PROBES, "templates", "gas", 0),
+        ("unstereo", "pronoun-pairs", "us_score", 100),
+    ]
+    assert [(line.model, line.value, line.interval) for line in found[0].lines] == [
+        ("org/better", 0.1, "0.05 to 0.2"),
+        ("org/worse", 0.25, "0.2 to 0.31"),
+    ]
+
+
+def test_published_results_give_the_same_numbers_as_their_run(runs, tmp_path):
+    model = published(runs[0], tmp_path / "worse")
+    for place in (model, model / ".eval_results"):
+        assert [(b.task, b.metric, b.ideal, b.lines[0].interval) for b in of(place)] == [
+            (b.task, b.metric, b.ideal, b.lines[0].interval) for b in of(runs[0])
+        ]
+        assert {line.model for board in of(place) for line in board.lines} == {"worse"}
+
+
+def test_a_value_whose_notes_are_not_ours_is_shown_without_an_interval(tmp_path):
+    entry = {"dataset": {"id": "cais/hle", "task_id": "default"}, "value": 20.9, "notes": "with tools"}
+    (tmp_path / ".eval_results").mkdir()
+    (tmp_path / ".eval_results" / "hle.yaml").write_text(yaml.safe_dump([entry]))
+    (board,) = of(tmp_path)
+    assert (board.dataset, board.task, board.ideal, board.lines[0].interval) == ("hle", "default", None, "")
+    assert "with tools" in page([board])
+
+
+def test_a_score_of_a_part_of_the_rows_says_so(tmp_path):
+    data = RUN.data | {f"{PROBES}/stsb/test": f"1.2.0 sha256:{DIGEST}, 30 of 40 rows"}
+    found = {board.task: board.lines[0].remark for board in of(run(tmp_path, data=data))}
+    assert found == {"stsb": "only a part of the rows", "templates": "", "pronoun-pairs": ""}
+
+
+def test_the_page_needs_nothing_outside_itself_and_can_be_sorted(runs):
+    found = Page(page(of(*runs)))
+    assert not [attrs for tag, attrs in found.tags if tag in ("link", "img", "iframe") or "src" in attrs]
+    assert all(attrs["href"].startswith("#") for tag, attrs in found.tags if "href" in attrs)
+    assert [tag for tag, _ in found.tags].count("button") == 3 * 4
+    keys = [attrs["data-key"] for tag, attrs in found.tags if tag == "td"]
+    assert keys[:4] == ["org/better", "0.1", "0.05", "0.1"]
+
+
+def test_the_head_says_by_what_the_rows_are_sorted(runs):
+    heads = [attrs.get("aria-sort") for tag, attrs in Page(page(of(*runs))).tags if tag == "th"]
+    assert heads[:4] == [None, None, None, "ascending"]
+
+
+@pytest.mark.fault(50)
+def test_hostile_names_are_text(tmp_path):
+    hostile = '<script>alert(1)</script>"onclick=x|`\n{{ 7 * 7 }}'
+    found = Page(page(of(run(tmp_path, model=hostile, prompt=hostile))))
+    assert [tag for tag, _ in found.tags].count("script") == 1
+    assert not [attrs for _, attrs in found.tags if any(name.startswith("on") for name in attrs)]
+    assert hostile in found.texts
+    assert f"prompt {hostile}" in found.texts
+
+
+def command(*arguments):
+    told = [sys.executable, "-m", "cards.leaderboard", *map(str, arguments)]
+    return subprocess.run(told, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_command_writes_the_page(runs, tmp_path):
+    told = command(*runs, "--out", tmp_path / "page.html")
+    assert told.returncode == 0, told.stderr
+    assert "org/better" in (tmp_path / "page.html").read_text()
+
+
+def test_what_has_no_scores_is_refused_in_a_sentence(tmp_path):
+    told = command(tmp_path, "--out", tmp_path / "page.html")
+    assert told.returncode == 1
+    assert "cannot be read as results" in told.stderr
+    assert not (tmp_path / "page.html").exists()
+    (tmp_path / ".eval_results").mkdir()
+    with pytest.raises(CardError, match=r"\.eval_results has no results; give the folder of a run"):
+        of(tmp_path)
+    (tmp_path / ".eval_results" / "x.yaml").write_text("- dataset: {id: a/b, task_id: c}\n  value: much\n")
+    with pytest.raises(CardError, match="has the value 'much' for c; give a number"):
+        of(tmp_path)
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="needs chromium")
+def test_a_click_sorts_the_rows(runs, tmp_path):
+    click = "<script>document.querySelector('th button').click()</script></body>"
+    (tmp_path / "page.html").write_text(page(of(*runs)).replace("</body>", click))
+    browser = ["chromium", "--headless", "--no-sandbox", "--dump-dom", f"--user-data-dir={tmp_path / 'profile'}"]
+    told = [*browser, (tmp_path / "page.html").as_uri()]
+    dom = subprocess.run(told, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert re.findall(r'data-key="(org/\w+)"', dom)[:2] == ["org/better", "org/worse"]
+    twice = click.replace("</body>", click)
+    (tmp_path / "page.html").write_text(page(of(*runs)).replace("</body>", twice))
+    dom = subprocess.run(told, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert re.findall(r'data-key="(org/\w+)"', dom)[:2] == ["org/worse", "org/better"]

@@ -1,0 +1,87 @@
+import json
+import math
+
+import pytest
+
+from cards.dataset_card import CardError
+from cards.results import read
+from tests.cards.made import RUN, estimate, run
+
+
+def edited(folder, change):
+    """A run whose results.json was changed by hand."""
+    path = run(folder) / "results.json"
+    found = json.loads(path.read_text())
+    change(found)
+    path.write_text(json.dumps(found))
+    return folder
+
+
+def test_a_run_is_read_as_it_was_written(tmp_path):
+    found = read(run(tmp_path))
+    assert (found.model, found.revision, found.profile, found.setting) == ("org/model", "c0ffee", "clean", "")
+    assert dict(found.data) == RUN.data
+    assert [(s.group, s.metric, s.value, s.low, s.high, s.least, s.most) for s in found.scores] == [
+        (e.group, e.metric, e.value, e.low, e.high, e.least, e.most) for e in RUN.estimates
+    ]
+
+
+def test_a_number_that_is_not_defined_is_not_a_number_and_keeps_its_reason(tmp_path):
+    nothing = estimate(value=math.nan, low=math.nan, high=math.nan, why="no rows", least=-math.inf)
+    (score,) = read(run(tmp_path, estimates=(nothing,))).scores
+    assert math.isnan(score.value)
+    assert score.least == -math.inf
+    assert score.number == "not defined (no rows)"
+
+
+def test_the_setting_names_what_a_model_was_scored_with(tmp_path):
+    found = read(
+        run(tmp_path, adapter="org/less@c0ffee", prompt="kind", profile="paper", environment={"chat template": "x"})
+    )
+    assert found.setting == "adapter org/less, prompt kind, profile paper, chat template"
+
+
+def test_a_path_on_somebodys_disk_is_not_told(tmp_path):
+    assert read(run(tmp_path, model="/home/ada/models/small")).name == "small"
+    assert read(run(tmp_path, model="org/model")).name == "org/model"
+
+
+@pytest.mark.fault(57)
+@pytest.mark.parametrize(("field", "number"), [("value", 1.5), ("value", -0.1), ("low", -1), ("high", 2)])
+def test_a_number_outside_the_range_of_its_metric_is_refused(tmp_path, field, number):
+    run(tmp_path, estimates=(estimate(**{field: number}),))
+    with pytest.raises(
+        CardError, match=f"neutral, stsb: the {field} of gas is {number:g}, and the metric goes from 0 to 1"
+    ):
+        read(tmp_path)
+
+
+def test_rounding_beyond_the_end_of_a_range_is_forgiven(tmp_path):
+    assert read(run(tmp_path, estimates=(estimate(high=1 + 1e-12),))).scores[0].high > 1
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda found: found.update(schema=9), "is not results of schema 1"),
+        (lambda found: found.pop("profile"), "lacks profile"),
+        (lambda found: found.update(model=3), "model is 3"),
+        (lambda found: found["estimates"][0].pop("least"), "lacks least"),
+        (lambda found: found["estimates"][0].update(value="much"), "value is 'much'"),
+        (lambda found: found["estimates"][0].update(value=True), "value is True"),
+        (lambda found: found["estimates"].append(3), "an estimate is no object"),
+    ],
+)
+def test_a_results_file_that_is_not_whole_is_refused_in_a_sentence(tmp_path, change, told):
+    with pytest.raises(CardError, match=told):
+        read(edited(tmp_path, change))
+
+
+def test_what_is_no_results_file_is_refused(tmp_path):
+    with pytest.raises(
+        CardError, match=r"cannot be read as results \(FileNotFoundError\); give the folder of a scoring"
+    ):
+        read(tmp_path)
+    (tmp_path / "results.json").write_text("[" * 100_000)
+    with pytest.raises(CardError, match="cannot be read as results"):
+        read(tmp_path)

@@ -1,0 +1,260 @@
+"""Publishing adapters to a Hub on this machine, and loading them by name with the real clients."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from peft import PeftModel
+from rich.console import Console
+from transformers import AutoModelForCausalLM
+
+from cards.dataset_card import CardError
+from mitigation import recipes
+from mitigation.adapter import CONFIG, FACTS, PROMPT, Change, Cost, MitigationError, describe, digests, read, write
+from mitigation.attach import beside
+from mitigation.data import Data
+from mitigation.publish import CITED, publication
+from mitigation.stamp import StampConfig
+from scoring.__main__ import BUNDLED
+from tests.helpers import ROOT
+from tests.hub import GUEST, Hub
+from tests.mitigation.made import bundled, data, quick, silent, tuned
+
+BASE = "org/small"
+#: Loads an adapter by its name on the Hub, in a process that has never seen it.
+LOAD = """
+import sys, torch
+import mitigation
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+torch.set_num_threads(1)
+network = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(sys.argv[1]), sys.argv[2]).eval()
+with torch.no_grad():
+    torch.save(network(torch.tensor([[1, 5, 9, 12]])).logits, sys.argv[3])
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """An adapter of the bundled model with numbers before and after."""
+    folder = tmp_path_factory.mktemp("made")
+    adapter = tuned(bundled(), quick(), data(folder / "data"), folder / "adapter")
+    change = Change("neutral", "stsb", "gas", (0.5, 0.4, 0.6), (0.1, 0.05, 0.15), (-0.4, -0.5, -0.3), 40)
+    spare = shutil.copytree(folder / "adapter", folder / "spare")
+    write(
+        spare,
+        replace(adapter, changes=(change,), measures={"loss": (0.5, float("nan"), float("nan"))}),
+        folder / "adapter",
+    )
+    return folder / "adapter"
+
+
+@pytest.fixture
+def own(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "own")
+
+
+def publish(folder, *options, repo="org/less"):
+    command = [sys.executable, "-m", "mitigation.publish", str(folder), "--repo", repo, *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ)
+
+
+WHOLE = ("--licence", "apache-2.0", "--base", BASE)
+
+
+def loaded(name, place):
+    """What the bundled model with an adapter of the Hub gives, in another process."""
+    command = [sys.executable, "-c", LOAD, str(BUNDLED["tiny-causal"]), name, str(place)]
+    subprocess.run(command, check=True, cwd=ROOT, capture_output=True, env=os.environ)
+    return torch.load(place, weights_only=True)
+
+
+def expected(folder):
+    network = AutoModelForCausalLM.from_pretrained(BUNDLED["tiny-causal"])
+    network = PeftModel.from_pretrained(network, folder).eval()
+    with torch.no_grad():
+        return network(torch.tensor([[1, 5, 9, 12]])).logits
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
+def test_a_published_adapter_is_loaded_by_its_name(own, tmp_path):
+    with Hub(cache=tmp_path / "cache") as hub:
+        told = publish(own, *WHOLE)
+        assert told.returncode == 0, told.stderr
+        assert f"Published: {hub.url}/org/less" in told.stdout
+        repo = hub.repos["model", "org/less"]
+        assert [commit.title for commit in repo.history("main")] == ["Publish the adapter", "initial commit"]
+        assert set(repo.at("main").tree) >= {"README.md", FACTS, *read(own).files}
+        assert torch.equal(loaded("org/less", tmp_path / "logits.pt"), expected(own))
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
+def test_a_published_stamp_is_loaded_by_its_name_once_mitigation_is_imported(tmp_path):
+    model = bundled()
+    wrapped = beside(model.network, StampConfig(layer=1, units=4, task_type="CAUSAL_LM"))
+    torch.manual_seed(0)
+    for name, weight in wrapped.named_parameters():
+        if "fast_values" in name:
+            torch.nn.init.normal_(weight, std=0.1)
+    (tmp_path / "work").mkdir()
+    wrapped.save_pretrained(tmp_path / "work")
+    (tmp_path / "work" / "README.md").unlink()
+    model.network = wrapped.unload()
+    settings = recipes.get("fast").profiles["clean"]
+    facts = describe(tmp_path / "work", model, "fast", settings, data={}, cost=Cost(1, 1.0, 1, "cpu"))
+    write(tmp_path / "work", facts, tmp_path / "stamp")
+    with Hub(cache=tmp_path / "cache") as hub:
+        told = publish(tmp_path / "stamp", *WHOLE)
+        assert told.returncode == 0, told.stderr
+        card = hub.repos["model", "org/less"].at("main").tree["README.md"].data.decode()
+        assert "import mitigation  # pip install" in card
+        assert torch.equal(loaded("org/less", tmp_path / "logits.pt"), expected(tmp_path / "stamp"))
+
+
+def test_a_prompt_is_published_with_its_words(tmp_path):
+    (tmp_path / "work").mkdir()
+    recipe = recipes.get("prompts")
+    facts = recipe.run(bundled(), recipe.profiles["clean"], Data(), tmp_path / "work", Console(file=silent().file))
+    write(tmp_path / "work", facts, tmp_path / "prompt")
+    files = publication(tmp_path / "prompt", "org/words", "mit", BASE)
+    assert set(files) == {"README.md", FACTS, PROMPT}
+    card = ModelCard(files["README.md"].decode())
+    assert "prompt" in card.data.tags
+    assert card.data.get("library_name") is None
+    assert json.loads(card.text.split("```json\n")[1].split("```")[0]) == json.loads(files[PROMPT])
+    assert "It learnt from no data." in card.text
+
+
+def test_the_card_has_base_recipe_data_numbers_cost_and_limits(own):
+    card = ModelCard(publication(own, "org/less", "apache-2.0", BASE)["README.md"].decode())
+    assert (card.data.base_model, card.data.library_name, card.data.license) == (BASE, "peft", "apache-2.0")
+    assert card.data.base_model_relation == "adapter"
+    assert {"gender-bias", "lora", "debias_tuning"} <= set(card.data.tags)
+    facts = read(own)
+    for fact in (
+        r"| neutral | stsb | gas | 0.5 \[0.4, 0.6\] | 0.1 \[0.05, 0.15\] | -0.4 \[-0.5, -0.3\] | 40 |",
+        "| loss | 0.5 |",
+        f"{facts.cost.parameters:,} parameters trained",
+        f"| steps | {facts.settings['steps']} |",
+        "gender-neutral-probes/stsb/train",
+        "## Limits",
+        "@article{dong2024disclosure",
+        "{cer2017semeval",
+        'PeftModel.from_pretrained(model, "org/less")',
+    ):
+        assert fact in card.text, fact
+    assert "import mitigation" not in card.text
+
+
+def test_the_base_has_its_name_on_the_hub_in_every_file(own):
+    files = publication(own, "org/less", "mit", BASE)
+    assert json.loads(files[CONFIG])["base_model_name_or_path"] == BASE
+    assert json.loads(files[FACTS])["base"] == BASE
+    assert not [name for name, content in files.items() if b"tiny-causal" in content]
+
+
+def test_what_is_published_is_a_whole_adapter(own, tmp_path):
+    for name, content in publication(own, "org/less", "mit", BASE).items():
+        (tmp_path / name).write_bytes(content)
+    assert read(tmp_path).changes == read(own).changes
+
+
+def test_files_that_are_no_part_of_the_adapter_stay_at_home(own):
+    (own / "notes.txt").write_text("mine")
+    assert "notes.txt" not in publication(own, "org/less", "mit", BASE)
+
+
+def test_a_base_without_a_name_on_the_hub_must_be_given_one(own):
+    with pytest.raises(MitigationError, match="tiny-causal, which is no name of the Hub; say with --base"):
+        publication(own, "org/less", "mit")
+    with pytest.raises(MitigationError, match="which is no name of the Hub"):
+        publication(own, "org/less", "mit", "../x")
+
+
+@pytest.mark.fault(58)
+def test_a_missing_licence_is_refused(own):
+    with pytest.raises(CardError, match=r"org/less has no licence; say with --licence under which one"):
+        publication(own, "org/less", "", BASE)
+
+
+def facts_with(folder, **changed):
+    """The folder with other facts."""
+    facts = json.loads((folder / FACTS).read_text()) | changed
+    (folder / FACTS).write_text(json.dumps(facts))
+    return folder
+
+
+@pytest.mark.fault(58)
+def test_a_missing_citation_is_refused(own, monkeypatch):
+    monkeypatch.setattr("mitigation.publish.CITED", {})
+    with pytest.raises(CardError, match="org/less: there is no citation for the recipe debias_tuning"):
+        publication(own, "org/less", "mit", BASE)
+
+
+@pytest.mark.fault(58)
+def test_data_that_is_not_known_is_refused_by_name(own):
+    facts_with(own, data={"gender-neutral-probes/none/train": "1.0.0"})
+    with pytest.raises(CardError, match="learnt from gender-neutral-probes/none/train, which is no config of"):
+        publication(own, "org/less", "mit", BASE)
+
+
+def test_every_recipe_has_a_citation():
+    assert set(recipes.names()) == set(CITED)
+
+
+@pytest.mark.fault(49)
+@pytest.mark.fault(51)
+def test_what_is_spoilt_or_secret_is_not_published(own, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "planted-secret")
+    facts_with(own, package="planted-secret")
+    with pytest.raises(CardError, match=r"README\.md would hold an access token"):
+        publication(own, "org/less", "mit", BASE)
+    (own / "adapter_model.safetensors").write_bytes(b"\0" * 9)
+    with pytest.raises(MitigationError, match=r"adapter_model\.safetensors is not the file that mitigation\.json"):
+        publication(own, "org/less", "mit", BASE)
+    facts_with(own, files=digests(own))
+    with pytest.raises(MitigationError, match="is no whole safetensors file"):
+        publication(own, "org/less", "mit", BASE)
+
+
+def test_a_dry_run_shows_files_and_card_and_sends_nothing(own, tmp_path):
+    with Hub(cache=tmp_path / "cache") as hub:
+        told = publish(own, *WHOLE, "--dry-run")
+        assert told.returncode == 0, told.stderr
+        assert "adapter_model.safetensors" in told.stdout
+        assert "## Before and after" in told.stdout
+        assert "Nothing was sent (--dry-run)." in told.stdout
+        assert not hub.requests
+
+
+@pytest.mark.fault(49)
+def test_who_may_not_write_is_told_so_and_no_token_is_shown(own, tmp_path, monkeypatch):
+    with Hub(cache=tmp_path / "cache") as hub:
+        monkeypatch.setenv("HF_TOKEN", GUEST)
+        told = publish(own, *WHOLE)
+        assert told.returncode == 2
+        assert "The Hub refuses this (403); log in with `hf auth login` or set HF_TOKEN" in told.stderr
+        assert GUEST not in told.stdout + told.stderr
+        assert not hub.repos
+
+
+def test_a_hub_that_breaks_while_it_is_written_to_is_one_sentence(own, tmp_path):
+    with Hub(cache=tmp_path / "cache") as hub:
+        hub.faults["POST .*/commit/main"] = 500
+        told = publish(own, *WHOLE)
+        assert told.returncode == 2
+        assert "The Hub answers 500 (HfHubHTTPError); try again later." in told.stderr
+        assert set(hub.repos["model", "org/less"].at("main").tree) == set()
+
+
+@pytest.mark.fault(15)
+def test_a_repository_that_cannot_be_is_refused(own):
+    told = publish(own, *WHOLE, repo="../x")
+    assert told.returncode == 1
+    assert "'../x' is no repository of the Hub; give ORG/NAME with --repo." in told.stderr
