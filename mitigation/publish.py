@@ -26,13 +26,6 @@ from mitigation.attach import peft_config, tensors
 from scoring.terminal import tell
 
 CARD = "README.md"
-#: The papers of each recipe, by their keys among the citations of the data sets.
-CITED: Mapping[str, tuple[str, ...]] = {
-    "debias_tuning": ("dong2024disclosure",),
-    "decoding": ("dong2024disclosure",),
-    "fast": ("chen2024fast",),
-    "prompts": ("chen2024occugender", "dong2024disclosure"),
-}
 #: How the Hub names a model: its own few without an organisation.
 _NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
 
@@ -90,7 +83,7 @@ def _bundled(name: str) -> bool:
 def card(folder: Path, adapter: Adapter, repository: str, licence: str) -> str:
     """The card of an adapter in a folder."""
     recipe, known = recipes.get(adapter.recipe), catalogue().citations
-    cited = {key: known[key] for key in CITED.get(recipe.name, ())}
+    cited = {key: known[key] for key in recipe.cite}
     return adapter_card.adapter_card(
         json_of(folder / FACTS),
         repository,

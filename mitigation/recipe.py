@@ -35,6 +35,8 @@ class Recipe:
         One line.
     source:
         The paper, or who else thought of it.
+    cite:
+        The papers' keys among the citations of the data sets.
     profiles:
         Settings by the name of a profile: ``clean`` is what the project stands behind and ``paper`` what was
         published. All are of one frozen dataclass of plain values whose fields are made by
@@ -54,6 +56,7 @@ class Recipe:
     name: str
     summary: str
     source: str
+    cite: tuple[str, ...]
     profiles: Mapping[str, Any]
     run: Callable[[Model, Any, Data, Path, Console], Adapter]
     benchmarks: tuple[str, ...] = ()

@@ -244,6 +244,7 @@ RECIPE = Recipe(
     name="debias_tuning",
     summary="LoRA that gives female and male forms the same probability; the base may be kept in 4 bits (QLoRA).",
     source="Disclosure and Mitigation of Gender Bias in LLMs (Dong et al., 2024)",
+    cite=("dong2024disclosure",),
     profiles={"clean": Settings(l_g=0.0, retention=1.0, patience=4), "paper": Settings()},
     run=run,
     quantized=True,

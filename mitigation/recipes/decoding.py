@@ -145,6 +145,7 @@ RECIPE = Recipe(
     name="decoding",
     summary="The sampling setting of least GAS, or a ban of all forms of he and she.",
     source="Disclosure and Mitigation of Gender Bias in LLMs (Dong et al., 2024)",
+    cite=("dong2024disclosure",),
     profiles={"clean": Settings(seeds="42,43,44", split="validation"), "paper": Settings()},
     run=run,
     benchmarks=("neutral",),

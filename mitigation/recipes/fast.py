@@ -228,6 +228,7 @@ RECIPE = Recipe(
     name="fast",
     summary="Fairness stamp: edits biased pairs into two small matrices beside the block that decides.",
     source="Identifying and Editing Fine-Grained Fairness in LLMs (FAST; Chen et al., 2024)",
+    cite=("chen2024fast",),
     profiles={
         "clean": Settings(),
         "paper": Settings(held_out=0.0, rate=0.1, compare="probability", whole=False),

@@ -54,6 +54,7 @@ RECIPE = Recipe(
     name="prompts",
     summary="An instruction that goes with each question: by name, or a file of one's own.",
     source="Causally Testing Gender Bias in LLMs (Chen et al., 2024); Disclosure and Mitigation (Dong et al., 2024)",
+    cite=("chen2024occugender", "dong2024disclosure"),
     profiles={"clean": Settings(), "paper": Settings("instruction")},
     run=run,
     kinds=("causal", "masked"),
