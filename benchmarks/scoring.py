@@ -285,7 +285,7 @@ def measured(model: Model, kind: str, data: str, limit: int | None) -> dict[str,
     top = statistics.median(each["peak_gflops_per_second"] for each in found.values())
     goal = PEAK_SHARE.get(kind)
     return {
-        "model": model.name,
+        "model": Path(model.name).name,
         "parameters": model.network.num_parameters(),
         "dtype": model.dtype,
         "benchmarks": found,

@@ -60,7 +60,11 @@ class Repository:
         return {tag.name for tag in self.api.list_repo_refs(**self._which).tags} if self.exists else set()
 
     def publish(self, made: Publication, changes: list[Change], *, private: bool) -> str:
-        """Makes the repository where it is not there, commits all changes at once and tags them; its address."""
+        """Makes the repository where it is not there, commits all changes at once and tags them; its address.
+
+        The commit goes on top of what was there when it began, or the Hub refuses it, so of two who publish
+        at once one is refused. The tag comes last: a version that has it is whole.
+        """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
         self.api.create_repo(**self._which, exist_ok=True, private=private)
@@ -68,9 +72,14 @@ class Repository:
             CommitOperationAdd(each.path, made.files[each.path]) for each in changes if each.what in ("add", "change")
         ]
         operations += [CommitOperationDelete(each.path) for each in changes if each.what == "remove"]
+        parent = self.api.repo_info(**self._which).sha
         if operations:
-            self.api.create_commit(operations=operations, commit_message=f"Version {made.version}", **self._which)
-        self.api.create_tag(tag=made.tag, **self._which)
+            message = f"Version {made.version}"
+            done = self.api.create_commit(
+                operations=operations, commit_message=message, parent_commit=parent, **self._which
+            )
+            parent = done.oid
+        self.api.create_tag(tag=made.tag, revision=parent, **self._which)
         return f"{self.api.endpoint}/datasets/{self.name}"
 
 

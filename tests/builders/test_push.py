@@ -17,7 +17,7 @@ from builders.manifest import read_manifest
 from builders.publication import publication, whole, withheld
 from cards.benchmark import eval_yaml, tasks
 from tests.helpers import ROOT
-from tests.hub import Hub
+from tests.hub import CUT, GUEST, Hub
 
 NAME = "occugender"
 LOAD = """
@@ -146,6 +146,43 @@ def test_without_a_token_that_may_write_nothing_is_published_and_none_is_shown(o
         assert "The Hub refuses this (401); log in with `hf auth login` or set HF_TOKEN" in told.stderr
         assert "hf_wrong" not in told.stdout + told.stderr
         assert not hub.repos
+
+
+@pytest.mark.parametrize("place", ["commit/main", "info/lfs/objects/batch"])
+@pytest.mark.parametrize(("fault", "said"), [(500, "The Hub answers 500"), (CUT, "The Hub cannot be reached")])
+def test_an_upload_that_breaks_leaves_no_version_and_can_be_done_again(out, tmp_path, place, fault, said):
+    with Hub(cache=tmp_path / "cache") as hub:
+        hub.faults[f"POST .*/{place}"] = fault
+        told = push(out)
+        assert told.returncode == 2
+        assert said in told.stderr
+        assert "Traceback" not in told.stderr
+        assert not hub.repos["dataset", f"org/{NAME}"].tags
+        hub.faults.clear()
+        assert push(out).returncode == 0
+        assert hub.repos["dataset", f"org/{NAME}"].tags
+
+
+def test_who_may_not_write_to_the_organisation_is_told_so(out, tmp_path, monkeypatch):
+    with Hub(cache=tmp_path / "cache") as hub:
+        monkeypatch.setenv("HF_TOKEN", GUEST)
+        told = push(out)
+        assert told.returncode == 2
+        assert "The Hub refuses this (403)" in told.stderr
+        assert GUEST not in told.stdout + told.stderr
+        assert not hub.repos
+
+
+def test_of_two_who_publish_at_once_none_spoils_the_version(out, tmp_path):
+    command = [sys.executable, "-m", "builders.push", str(out), "--org", "org"]
+    with Hub(cache=tmp_path / "cache"):
+        both = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        told = [(each.communicate()[1], each.returncode) for each in both]
+        assert all("Traceback" not in error for error, _ in told)
+        assert 0 in [status for _, status in told]
+        again = push(out)
+        assert again.returncode == 0, again.stderr
+        assert "is there already, with the same content." in again.stdout
 
 
 def test_a_hub_that_is_not_there_is_one_sentence(out, tmp_path, monkeypatch):
