@@ -84,10 +84,13 @@ def publication(folder: Path, organisation: str, url: str, *, restricted: bool =
     Raises
     ------
     BuildError
-        When a file is not the one that the manifest describes, or nothing of the data set may be published.
+        When a file is not the one that the manifest describes, or the package for Croissant is not there.
     """
-    from cards.croissant import NAME as CROISSANT
-    from cards.croissant import croissant
+    try:
+        from cards.croissant import NAME as CROISSANT
+        from cards.croissant import croissant
+    except ImportError:
+        raise BuildError("Publishing needs the package mlcroissant; install it with pip install '.[hub]'.") from None
 
     manifest = whole(folder)
     closed = {} if restricted else withheld(manifest)

@@ -268,6 +268,12 @@ def test_a_changed_missing_or_stray_file_is_refused(out):
         whole(folder)
 
 
+def test_without_the_package_for_croissant_it_says_what_to_install(out, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cards.croissant", None)
+    with pytest.raises(BuildError, match=r"needs the package mlcroissant; install it with pip install '\.\[hub\]'\."):
+        publication(out / NAME, "org", "https://huggingface.co")
+
+
 # Documents
 
 
