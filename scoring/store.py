@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -33,7 +33,11 @@ def digest(ask: Ask) -> str:
     >>> digest(Ask("a", "The nurse said", max_new=1)) == digest(Ask("b", "The nurse said", max_new=1))
     True
     """
-    content = orjson.dumps([getattr(ask, name) for name in _CONTENT])
+    parts = [getattr(ask, name) for name in _CONTENT]
+    try:
+        content = orjson.dumps(parts)
+    except TypeError:  # half a character, which is no UTF-8
+        content = json.dumps(parts, default=asdict).encode()
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
@@ -154,7 +158,14 @@ class Store:
 def _entry(line: bytes) -> tuple[str, tuple[Any, ...]] | None:
     """The digest of an ask and what was replied; None for a line damaged on the disk, to be asked again."""
     try:
-        name, logprobs, watched, text = orjson.loads(line)
+        name, logprobs, watched, text = _json(line)
         return name, (tuple(map(tuple, logprobs)), tuple(math.nan if v is None else v for v in watched), text)
     except (ValueError, TypeError):
         return None
+
+
+def _json(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except ValueError:  # a text with half a character, or no JSON at all
+        return json.loads(line)
