@@ -22,6 +22,7 @@ import os
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -591,6 +592,7 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         sent = Request(self.hub, self.command, url.path, parse_qs(url.query), lowered(self.headers), self._body())
         self.hub.requests.append(sent)
+        time.sleep(self.hub.delay)
         told = answer(sent)
         if told.status == CUT:
             self.close_connection = True
@@ -645,6 +647,8 @@ class Hub:
         self.requests: list[Request] = []
         #: Statuses by patterns of method and path: what goes wrong, until it is taken out.
         self.faults: dict[str, int] = {}
+        #: Seconds before each answer.
+        self.delay = 0.0
         for kind in KINDS if folder else ():
             for path in sorted(folder.glob(f"{kind}s/*/*")) if folder else ():
                 self.add(kind, f"{path.parent.name}/{path.name}", read(path))

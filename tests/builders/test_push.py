@@ -163,6 +163,14 @@ def test_an_upload_that_breaks_leaves_no_version_and_can_be_done_again(out, tmp_
         assert hub.repos["dataset", f"org/{NAME}"].tags
 
 
+def test_a_slow_hub_is_waited_for(out, tmp_path):
+    with Hub(cache=tmp_path / "cache") as hub:
+        hub.delay = 0.4
+        told = push(out)
+        assert told.returncode == 0, told.stderr
+        assert hub.repos["dataset", f"org/{NAME}"].tags
+
+
 def test_who_may_not_write_to_the_organisation_is_told_so(out, tmp_path, monkeypatch):
     with Hub(cache=tmp_path / "cache") as hub:
         monkeypatch.setenv("HF_TOKEN", GUEST)
