@@ -9,6 +9,8 @@ from mitigation import edit, pairs
 from mitigation.adapter import MitigationError
 from mitigation.attach import beside
 from mitigation.stamp import StampConfig
+from scoring.__main__ import BUNDLED
+from scoring.model import load
 from tests.scoring import models
 
 ROWS = [
@@ -23,8 +25,13 @@ ROWS = [
     {"id": "d", "domain": "gender", "subject": "pilot", **filled(f"It was {BLANK} idea.", "his", "her")},
     {"id": "e", "domain": "gender", "subject": "doctor", **filled(f"A doctor told {BLANK} daughter.", "his", "her")},
 ]
-NAMES = ["gpt2", "llama", "bert", "roberta"]
+NAMES = ["gpt2", "llama", "tiny-masked", "roberta"]
 PLAN = edit.Plan(batch=2, iterations=16, rate=0.03, alpha=1.0, beta=0.1, compare="log")
+
+
+def ready(name):
+    """A bundled model or a tiny random one, for a test alone."""
+    return load(BUNDLED[name], device="cpu") if name in BUNDLED else models.model(name)
 
 
 def logs(model, ids, at):
@@ -52,7 +59,7 @@ def run(model, network, path, plan=PLAN, held=()):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_of_queries_gives_what_each_gives_alone(name):
-    model = models.model(name)
+    model = ready(name)
     queries = [q for pair in asked(model) for q in (*pair.biased, *pair.unbiased, pair.alone)]
     sums, after = pairs.read(model.network, queries, model.tokens.pad)
     for query, found, words in zip(queries, sums, after, strict=True):
@@ -62,7 +69,7 @@ def test_a_batch_of_queries_gives_what_each_gives_alone(name):
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_the_difference_of_whole_objects_is_that_of_the_sentences(name):
-    model = models.model(name)
+    model = ready(name)
     for row, pair in zip(ROWS, asked(model), strict=True):
         sentences = [
             model.tokens.start + model.tokens.encode([row[f"sentence_{x}"]])[0].ids for x in ("biased", "unbiased")
@@ -110,7 +117,7 @@ def test_gradients_agree_with_finite_differences(compare):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_edit_brings_pairs_together_and_leaves_the_rest(name, tmp_path):
-    model = models.model(name)
+    model = ready(name)
     network = stamped(model)
     pad, made = model.tokens.pad, asked(model)
     before = edit.measured(network, made, PLAN, pad)
