@@ -12,11 +12,10 @@ import typer
 from rich.console import Console
 
 from cards import hub, model_card, results
-from cards.dataset_card import CardError
 from cards.eval_results import Source, eval_files
 from cards.evaluation import results as published
 from cards.files import put
-from cards.text import refuse_secrets, slug
+from cards.text import CardError, refuse_secrets, slug
 
 
 def build(

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cards.dataset_card import CardError
 from cards.results import shown
-from cards.text import template
+from cards.text import CardError, template
 
 #: What a model is loaded with and how the Hub calls its task, by PEFT's name of the task.
 TASKS = {

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-import jinja2
-
-_TEMPLATES = Path(__file__).parent / "templates"
+from cards.text import CardError, template
 
 #: SPDX identifiers as the Hub spells them; everything else is "other" there.
 HUB_LICENCES = {
@@ -18,10 +15,6 @@ HUB_LICENCES = {
     "CC-BY-SA-4.0": "cc-by-sa-4.0",
     "CC-BY-NC-4.0": "cc-by-nc-4.0",
 }
-
-
-class CardError(ValueError):
-    """A card lacks a fact that it must state."""
 
 
 def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any] | None = None) -> str:
@@ -44,20 +37,7 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
         _demand(facts, name, config)
     used = {key for config in facts["configs"].values() for key in _citations(config)}
     licences = {key for config in facts["configs"].values() for key in _licences(config)}
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # Markdown: cells and YAML are escaped by the filters below
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["yaml"] = lambda value: json.dumps(value, ensure_ascii=False)  # JSON is YAML
-    environment.filters["cell"] = _cell
-    environment.filters["pretty"] = lambda value: json.dumps(value, ensure_ascii=False, indent=2).replace(
-        "`", "\\u0060"
-    )
-    return environment.get_template("dataset_card.md.j2").render(
+    return template("dataset_card.md.j2").render(
         facts,
         organisation=organisation,
         row=row,
@@ -93,14 +73,6 @@ def _sources(facts: dict[str, Any]) -> list[dict[str, Any]]:
         for source in config["sources"]:
             found.setdefault(source["name"], {**source, "configs": []})["configs"].append(name)
     return [found[name] for name in sorted(found)]
-
-
-def _cell(value: object) -> str:
-    """Text that stays inside one cell of a Markdown table and is not taken for markup."""
-    text = " ".join(str(value).split())
-    for character in "\\|`*_<>[]":
-        text = text.replace(character, "\\" + character)
-    return text
 
 
 def _size_category(rows: int) -> str:

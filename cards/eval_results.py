@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml, parse_eval_result_entries
 
-from cards.dataset_card import CardError
 from cards.evaluation import ALONE, Result
-from cards.text import slug
+from cards.text import CardError, slug
 
 #: Where the Hub looks for results in the repository of a model.
 FOLDER = ".eval_results"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cards.dataset_card import CardError
+from cards.text import CardError
 
 
 class Model:

@@ -15,11 +15,10 @@ import typer
 from rich.console import Console
 
 from cards import results
-from cards.dataset_card import CardError
 from cards.eval_results import FOLDER, Noted, noted, parsed
 from cards.evaluation import HEADLINES, headlines
 from cards.files import put
-from cards.text import refuse_secrets, template
+from cards.text import CardError, refuse_secrets, template
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,10 @@ from typing import Any
 
 from huggingface_hub import ModelCard
 
-from cards.dataset_card import CardError
 from cards.eval_results import index
 from cards.evaluation import HEADLINES, Result
 from cards.results import Run, Score
-from cards.text import slug, template
+from cards.text import CardError, slug, template
 
 #: What the section of a setting stands between.
 _BEGIN, _END = "<!-- gender-neutral-probes: {} -->", "<!-- end of gender-neutral-probes: {} -->"

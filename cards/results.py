@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from cards.dataset_card import CardError
+from cards.text import CardError
 
 #: The version of ``results.json`` that is read.
 SCHEMA = 1

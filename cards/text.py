@@ -11,11 +11,13 @@ from pathlib import Path
 
 import jinja2
 
-from cards.dataset_card import CardError
-
 _MARKUP = str.maketrans({character: "\\" + character for character in "\\`*_[]<>|&~$@#!"})
 _SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)$", re.IGNORECASE)
 _SECRET_SHAPE = re.compile(r"\b(?:hf_|sk-|ghp_|github_pat_)[A-Za-z0-9_-]{20,}")
+
+
+class CardError(ValueError):
+    """A document lacks a fact that it must state, or holds what it must not."""
 
 
 def cell(value: object) -> str:
@@ -40,7 +42,7 @@ def slug(text: str) -> str:
 
 
 def template(name: str, *, html: bool = False) -> jinja2.Template:
-    """A template of a document, with the filters ``cell`` and ``yaml`` for Markdown and its metadata."""
+    """A template of a document, with filters: ``cell`` and ``pretty`` for Markdown, ``yaml`` for its metadata."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=jinja2.StrictUndefined,
@@ -51,7 +53,24 @@ def template(name: str, *, html: bool = False) -> jinja2.Template:
     )
     environment.filters["cell"] = cell
     environment.filters["yaml"] = lambda value: json.dumps(value, ensure_ascii=False)  # JSON is YAML
+    environment.filters["pretty"] = _pretty
     return environment.get_template(name)
+
+
+def _pretty(value: object) -> str:
+    """JSON to read, for a block of code, which no text in it can end."""
+    return json.dumps(value, ensure_ascii=False, indent=2).replace("`", "\\u0060")
+
+
+def secrets(environment: Mapping[str, str]) -> re.Pattern[str]:
+    """What finds the secrets of an environment in a text, and whatever has the shape of an access token.
+
+    >>> secrets({"HF_TOKEN": "not-for-all", "HOME": "/home/me"}).sub("…", "not-for-all in /home/me")
+    '… in /home/me'
+    """
+    values = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= 8}
+    known = sorted(map(re.escape, values), key=len, reverse=True)
+    return re.compile("|".join([*known, _SECRET_SHAPE.pattern]))
 
 
 def refuse_secrets(files: Mapping[str, bytes]) -> None:
@@ -62,8 +81,7 @@ def refuse_secrets(files: Mapping[str, bytes]) -> None:
     CardError
         With the name of the file, and not the secret.
     """
-    values = [re.escape(v) for name, v in os.environ.items() if _SECRET_NAME.search(name) and len(v) >= 8]
-    pattern = re.compile("|".join([*values, _SECRET_SHAPE.pattern]))
+    pattern = secrets(os.environ)
     for path, content in files.items():
         if pattern.search(content.decode("utf-8", "replace")):
             raise CardError(f"{path} would hold an access token; take it out of the run or the folder first.")

@@ -150,8 +150,8 @@ def mitigate(
     work = out.with_name(f"{out.name}-work")
     asked = exam(model) if exam else None  # what cannot be asked should not be found out after training
     if _rank():
-        recipe.run(model, settings, data, emptied(work / f"helper-{_rank()}"), errors)
-        shutil.rmtree(work / f"helper-{_rank()}")
+        recipe.run(model, settings, data, emptied(work / f"rank-{_rank()}"), errors)
+        shutil.rmtree(work / f"rank-{_rank()}")
         return None
     with alone(work):
         adapter = made(recipe, settings, model, data, work / "made", errors)

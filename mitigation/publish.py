@@ -17,9 +17,8 @@ from rich.console import Console
 from builders import datasets
 from builders.catalogue import catalogue
 from cards import adapter_card
-from cards.dataset_card import CardError
 from cards.hub import failures, refusal
-from cards.text import refuse_secrets
+from cards.text import CardError, refuse_secrets
 from mitigation import recipes
 from mitigation.adapter import CONFIG, FACTS, PROMPT, WEIGHTS, Adapter, MitigationError, digests, json_of, read, text
 from mitigation.attach import peft_config, tensors

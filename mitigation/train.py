@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -24,6 +22,7 @@ from accelerate import Accelerator  # type: ignore[import-untyped]
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from cards.files import replacing
 from mitigation.adapter import MitigationError
 
 Rows = Sequence[list[int]]
@@ -235,21 +234,11 @@ def _progress(schedule: Schedule, done: int, console: Console | None) -> Iterato
 
 def save(path: Path, trained: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer, state: State) -> None:
     """Keeps a state of training in one file, which is whole at every moment."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     curve = json.dumps(asdict(state.curve))
     weights = {name: each.detach() for name, each in trained.items()}
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    beside = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            found = {"weights": weights, "optimizer": optimizer.state_dict(), "curve": curve, "best": dict(state.best)}
-            torch.save(found, file)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    found = {"weights": weights, "optimizer": optimizer.state_dict(), "curve": curve, "best": dict(state.best)}
+    with replacing(path) as file:
+        torch.save(found, file)
 
 
 def restore(path: Path, trained: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> State:

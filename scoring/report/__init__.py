@@ -26,11 +26,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from cards.files import put
+from cards.text import cell
 from scoring.report.clean import clean_table, cleaned, cleaned_comparison, redactor
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.examples import decisive
-from scoring.report.files import SCHEMA, file_name, parquet, put, read, results
-from scoring.report.markdown import cell, markdown
+from scoring.report.files import SCHEMA, file_name, parquet, read, results
+from scoring.report.markdown import markdown
 from scoring.report.numbers import Scale, interval, scale
 from scoring.report.page import page
 from scoring.types import Comparison, Report, Table

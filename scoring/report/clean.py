@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, TypeVar
@@ -10,19 +9,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cards.text import secrets
 from scoring.types import Comparison, Difference, Estimate, Report, ScoringError, Table
 
 Entry = TypeVar("Entry", Estimate, Difference)
 
-_SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)$", re.IGNORECASE)
-_SECRET_SHAPE = re.compile(r"\b(?:hf_|sk-|ghp_|github_pat_)[A-Za-z0-9_-]{20,}")
-
 
 def redactor(environment: Mapping[str, str]) -> Callable[[Any], Any]:
     """A function that hides the environment's secrets in text, and makes text encodable; else the identity."""
-    values = {v for name, v in environment.items() if _SECRET_NAME.search(name) and len(v) >= 8}
-    known = sorted(map(re.escape, values), key=len, reverse=True)
-    pattern = re.compile("|".join([*known, _SECRET_SHAPE.pattern]))
+    pattern = secrets(environment)
 
     def hide(value: Any) -> Any:
         if not isinstance(value, str):

@@ -6,9 +6,7 @@ import hashlib
 import io
 import json
 import math
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
@@ -20,23 +18,6 @@ import pyarrow.parquet as pq
 from scoring.types import Estimate, Report, ScoringError, Table
 
 SCHEMA = 1
-
-
-def put(path: Path, content: bytes) -> None:
-    """Puts a file in place in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    beside = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.chmod(0o644)  # a temporary file is its owner's alone
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 def file_name(benchmark: str) -> str:

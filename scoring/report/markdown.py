@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
+from cards.text import cell
 from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, scale
 from scoring.types import Estimate, Report
-
-_MARKUP = str.maketrans({c: "\\" + c for c in "\\`*_[]<>|&~$@#!"})
-
-
-def cell(value: object) -> str:
-    r"""Text that stays inside one cell of a Markdown table and is not taken for markup.
-
-    >>> print(cell("a|b\n<script>"))
-    a\|b \<script\>
-    """
-    line = " ".join(str(value).split())
-    return "".join(c if c.isprintable() else "\ufffd" for c in line).translate(_MARKUP)
 
 
 def markdown(report: Report) -> str:

@@ -3,7 +3,8 @@ import json
 import pytest
 import yaml
 
-from cards.dataset_card import CardError, dataset_card
+from cards.dataset_card import dataset_card
+from cards.text import CardError
 
 
 def facts(**changes):

@@ -4,10 +4,10 @@ import math
 import pytest
 import yaml
 
-from cards.dataset_card import CardError
 from cards.eval_results import Source, eval_files, index, noted, parsed
 from cards.evaluation import HEADLINES, results
 from cards.results import read
+from cards.text import CardError
 from scoring.benchmarks import get
 from tests.cards.made import DIGEST, ESTIMATES, PROBES, RUN, estimate, manifest, run
 

@@ -7,11 +7,11 @@ from html.parser import HTMLParser
 import pytest
 import yaml
 
-from cards.dataset_card import CardError
 from cards.eval_results import Source, eval_files
 from cards.evaluation import results
 from cards.leaderboard import boards, lines, page
 from cards.results import read
+from cards.text import CardError
 from tests.cards.made import DIGEST, PROBES, RUN, estimate, manifest, run
 from tests.helpers import ROOT
 

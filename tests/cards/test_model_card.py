@@ -2,10 +2,10 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 
-from cards.dataset_card import CardError
 from cards.evaluation import results
 from cards.model_card import merged, section
 from cards.results import read
+from cards.text import CardError
 from tests.cards.made import PAIRS, PROBES, estimate, manifest, run
 
 MANIFESTS = {name: manifest(name) for name in (PROBES, PAIRS)}

@@ -3,8 +3,8 @@ import math
 
 import pytest
 
-from cards.dataset_card import CardError
 from cards.results import read
+from cards.text import CardError
 from tests.cards.made import RUN, estimate, run
 
 

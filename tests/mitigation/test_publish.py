@@ -14,7 +14,7 @@ from peft import PeftModel
 from rich.console import Console
 from transformers import AutoModelForCausalLM
 
-from cards.dataset_card import CardError
+from cards.text import CardError
 from mitigation import recipes
 from mitigation.adapter import CONFIG, FACTS, PROMPT, Change, Cost, MitigationError, describe, digests, read, write
 from mitigation.attach import beside

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 from dataclasses import asdict, replace
 from html.parser import HTMLParser
@@ -335,7 +336,7 @@ def test_a_failure_leaves_the_earlier_files_and_no_others(written, tables, monke
     def broken(_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(report.files.os, "fsync", broken)
+    monkeypatch.setattr(os, "fsync", broken)
     with pytest.raises(OSError, match="disk full"):
         report.write(written, made_report(model="other"), tables, {})
     assert files(written) == before
