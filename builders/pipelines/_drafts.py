@@ -6,11 +6,14 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from builders import read
 from builders.chat import ChatError, Record
 from builders.datasets.unstereo import mend
 from builders.words import PRONOUNS, THEY_FORMS, Gender, fill, fill_they, normalise
+from pmi.files import read_rows
+from pmi.types import PmiError
 
 #: Forms of each pronoun as prompts name them.
 FORMS: dict[Gender, str] = {
@@ -26,6 +29,7 @@ _HE = re.compile(r"\b(?:he|his|him|himself)\b", re.IGNORECASE)
 # The published pattern knows two spellings of each form.
 _PUBLISHED_HE = re.compile(r"\b[Hh](?:e|is|im|imself)\b")
 _WORD = re.compile(r"[\w'-]+")
+_TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,10 @@ def _compared(sentence: str) -> str:
 
 
 def seed_words(path: Path) -> list[str]:
-    """Words to write sentences around: a JSON list or object, or the first field of each line of a text.
+    """Words to write sentences around, each once.
+
+    From a table (CSV, TSV, JSON lines, Parquet), such as ``python -m pmi vocabulary`` writes, its column
+    ``word`` or else its first; from other files a JSON list, the names of a JSON object, or a line a word.
 
     Raises
     ------
@@ -122,9 +129,8 @@ def seed_words(path: Path) -> list[str]:
         When there is none, or one is no word.
     """
     try:
-        body = read.text(path)
-        found = list(json.loads(body)) if body.lstrip().startswith(("[", "{")) else _first_fields(body)
-    except (OSError, ValueError) as error:
+        found = _column(path) if path.suffix.lower() in _TABLES else _listed(read.text(path))
+    except (OSError, ValueError, PmiError) as error:
         raise ChatError(f"The words in {path} cannot be read ({error}); give a line a word, or a JSON list.") from None
     wrong = [word for word in found if not (isinstance(word, str) and _WORD.fullmatch(word))]
     if wrong or not found:
@@ -133,6 +139,14 @@ def seed_words(path: Path) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _first_fields(body: str) -> list[str]:
-    lines = [re.split(r"[\t,;]", line)[0].strip() for line in body.splitlines()]
-    return [line for line in lines if line and line != "word"]
+def _column(path: Path) -> list[Any]:
+    rows = read_rows(path)
+    names: list[str] = rows.column_names
+    found: list[Any] = rows["word" if "word" in names else names[0]].to_pylist()
+    return found
+
+
+def _listed(body: str) -> list[Any]:
+    if body.lstrip().startswith(("[", "{")):
+        return list(json.loads(body))
+    return [line.strip() for line in body.splitlines() if line.strip()]

@@ -1,5 +1,6 @@
 import json
 
+import pyarrow as pa
 import pytest
 
 from builders import pipelines, read
@@ -13,6 +14,7 @@ from builders.pipelines._stages import Profile, Settings, published_items
 from builders.review import Mark, apply, read_review, review_text
 from builders.split import near_duplicates, overlap
 from builders.words import is_neutral
+from pmi.files import write_rows
 from tests.helpers import mirror, missing
 from tests.openai_server import numbered, prompt_of, writer
 
@@ -207,6 +209,13 @@ def test_seed_words_are_read_from_lines_and_json(tmp_path, content):
 def test_seed_words_are_the_first_column_of_a_table(tmp_path):
     (tmp_path / "w.csv").write_text("word,delta\numbrella,0.1\numbrella,0.1\n")
     assert seed_words(tmp_path / "w.csv") == ["umbrella"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_seed_words_are_what_the_command_for_vocabulary_writes(tmp_path, ending):
+    path = tmp_path / f"sample{ending}"
+    write_rows(pa.table({"seed": [1, 1, 2], "word": ["umbrella", "bridge", "umbrella"]}), path)
+    assert seed_words(path) == ["umbrella", "bridge"]
 
 
 @pytest.mark.parametrize(("content", "told"), [("", "has no word"), ("two words\n", "'two words', which is no word")])
