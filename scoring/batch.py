@@ -185,29 +185,31 @@ def packed(rows: Sequence[Row], reach: float) -> list[Row]:
     >>> [(row.ids, row.ends) for row in packed(made, reach=48)]
     [([1, 2, 3], [3, 3, 3]), ([4, 5, 6], [2, 2, 3])]
     """
-    tried = [_filled(rows, int(more * len(rows[0]))) for more in LONGER]
-    costs = [_operations(groups, reach) for groups in tried]
-    return [_joined(group) for group in tried[costs.index(min(costs))]]
+    lengths = list(map(len, rows))
+    best: list[list[int]] = []
+    least = float("inf")
+    for more in LONGER:
+        groups, longest = _filled(lengths, int(more * lengths[0]))
+        operations = len(groups) * longest * (reach + longest)
+        if operations < least:
+            best, least = groups, operations
+    return [_joined([rows[n] for n in group]) for group in best]
 
 
-def _filled(rows: Sequence[Row], length: int) -> list[list[Row]]:
-    """Rows in groups of at most so many tokens, each row in the first group that has room."""
-    groups: list[list[Row]] = []
-    room: list[int] = []
-    for row in rows:
-        place = next((n for n, free in enumerate(room) if free >= len(row)), len(groups))
-        if place == len(groups):
-            groups.append([])
-            room.append(length)
-        groups[place].append(row)
-        room[place] -= len(row)
-    return groups
-
-
-def _operations(groups: Sequence[Sequence[Row]], reach: float) -> float:
-    """What a batch of groups, padded to the longest, costs in looks."""
-    longest = max(sum(map(len, group)) for group in groups)
-    return len(groups) * longest * (reach + longest)
+def _filled(lengths: Sequence[int], room: int) -> tuple[list[list[int]], int]:
+    """Numbers of rows in groups, each row in the first group that has room for its length, and the longest group."""
+    groups: list[list[int]] = []
+    free: list[int] = []
+    for number, length in enumerate(lengths):
+        for place, left in enumerate(free):
+            if left >= length:
+                groups[place].append(number)
+                free[place] = left - length
+                break
+        else:
+            groups.append([number])
+            free.append(room - length)
+    return groups, room - min(free)
 
 
 def _joined(rows: Sequence[Row]) -> Row:

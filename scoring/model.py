@@ -99,7 +99,7 @@ class Model:
         self.adapter = adapter
         self.exact = exact
         self.stats = Stats()
-        self.tokens = Tokens(tokenizer, kind, _window(self._bare))
+        self.tokens = Tokens(tokenizer, kind, _window(self._bare), size=len(self._bare.get_input_embeddings().weight))
         self._head = self._bare.get_output_embeddings()
         self._gathers = False
         self._gathers = self._same_logits()
@@ -197,7 +197,7 @@ class Model:
             Before anything is computed, for an ask that cannot be put to this model; later, for a
             logit that is not a number and for memory that does not suffice for one sequence.
         """
-        started = time.perf_counter()
+        started, before = time.perf_counter(), replace(self.stats)
         decoding = decoding or Decoding()
         self.tokens.truncate = truncate
         replies = Replies(self.tokens, asks, f"{self.name} in {self.dtype}", on_reply, progress)
@@ -211,6 +211,7 @@ class Model:
         for some, texts in run(prompts, generate, limits):
             for prompt, text in zip(some, texts, strict=True):
                 replies.write(prompt.ask, text)
+        self.stats.flops += self._flops(before)
         self.stats.seconds += time.perf_counter() - started
         return replies.all()
 
@@ -252,11 +253,12 @@ class Model:
         self.stats.tokens += tokens
         self.stats.padding += len(rows) * self._width(rows) - tokens
         self.stats.read += len(outputs)
-        self.stats.flops += self._flops(tokens, len(outputs))
         return np.array([n for row in rows for n in row.answer], dtype=np.int64), values
 
-    def _flops(self, tokens: int, read: int) -> float:
-        """Multiplications and additions with weights: all but the embeddings per token, the head per read position."""
+    def _flops(self, before: Stats) -> float:
+        """Multiplications and additions with weights since: of all but embeddings per token, of the head where read."""
+        tokens = self.stats.tokens - before.tokens
+        read = self.stats.read + self.stats.generated - before.read - before.generated
         embeddings = {id(m.weight): m.weight.numel() for m in (self._bare.get_input_embeddings(), self._head) if m}
         body = self._bare.num_parameters() - sum(embeddings.values())
         return float(2 * (body * tokens + self._config.hidden_size * self._config.vocab_size * read))
@@ -447,7 +449,6 @@ class Model:
         self.stats.tokens += total + generated
         self.stats.padding += len(prompts) * width - total
         self.stats.generated += generated
-        self.stats.flops += self._flops(total + generated, generated)
         return texts
 
     def _ends(self) -> set[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import Any, Literal, NamedTuple
 
 from scoring.types import Ask, Option, ScoringError
@@ -48,6 +48,8 @@ class Query(NamedTuple):
         >>> Query((1, 0, 5, 6), (1, 2, 3), (5, 6, 7), hidden=1, gap=2).spelled()
         Query(ids=(1, 0, 0, 0, 5, 6), at=(3, 4, 5), want=(5, 6, 7), hidden=3, gap=0)
         """
+        if not self.gap:
+            return self
         ids = self.ids[:1] + self.ids[1:2] * self.gap + self.ids[1:]
         at = tuple(i + self.gap if i else i for i in self.at)
         return Query(ids, at, self.want, self.hidden + self.gap)
@@ -58,7 +60,7 @@ class _Piece(NamedTuple):
 
     ids: list[int]
     start: int
-    spans: list[list[int]]
+    spans: list[Sequence[int]]
 
 
 class Tokens:
@@ -75,6 +77,8 @@ class Tokens:
     truncate:
         Whether a text longer than the window is cut: the context from its left, then the option from
         its right. The ids of such asks are collected in ``truncated``.
+    size:
+        How many tokens the model knows; None when that is not to be checked.
 
     Raises
     ------
@@ -82,10 +86,19 @@ class Tokens:
         For a tokenizer without a token to begin a sentence with, or without a mask for a masked model.
     """
 
-    def __init__(self, tokenizer: Any, kind: Kind, window: int | None = None, *, truncate: bool = False) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        kind: Kind,
+        window: int | None = None,
+        *,
+        truncate: bool = False,
+        size: int | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
         self.kind = kind
         self.window = window
+        self.size = size
         self.truncate = truncate
         self.truncated: set[str] = set()
         self.prefix, self.suffix = _frame(tokenizer)
@@ -157,14 +170,27 @@ class Tokens:
         Raises
         ------
         ScoringError
-            Naming the ask, where an option is blank, merges with its context, or is too long.
+            Naming the ask, where an option is blank, merges with its context, or is too long, or a token
+            is unknown to the model.
         """
         texts = dict.fromkeys(a.context + o.text for a in asks for o in a.options)
         texts |= dict.fromkeys(a.context for a in asks if a.watch)
         encoded = dict(zip(texts, self.encode(list(texts)), strict=True))
         for ask in asks:
             options = [list(self._option(ask, o, encoded[ask.context + o.text])) for o in ask.options]
-            yield options, self._watched(ask, encoded[ask.context]) if ask.watch else None
+            watched = self._watched(ask, encoded[ask.context]) if ask.watch else None
+            for query in chain(*options, [watched] if watched else []):
+                self._check(ask, query.ids)
+                self._check(ask, query.want)
+            yield options, watched
+
+    def _check(self, ask: Ask, ids: Sequence[int]) -> None:
+        if self.size is not None and ids and max(ids) >= self.size:
+            token = self.tokenizer.convert_ids_to_tokens(max(ids))
+            raise ScoringError(
+                f"{ask.id}: the tokenizer gives {token!r} the number {max(ids)}, but the model knows {self.size} "
+                f"tokens; give the model's own tokenizer, or resize its embeddings."
+            )
 
     def _option(self, ask: Ask, option: Option, encoding: Encoding) -> Iterable[Query]:
         piece = self._piece(ask, option, encoding)
@@ -179,14 +205,16 @@ class Tokens:
             )
         start = self._cut(ask, encoding)
         if option.spans is None:
-            return _Piece(encoding.ids, start, [list(range(start, len(encoding.ids)))])
+            return _Piece(encoding.ids, start, [range(start, len(encoding.ids))])
         if not option.spans or any(not 0 <= a < b <= len(option.text) for a, b in option.spans):
             raise ScoringError(
                 f"{ask.id}: the spans {option.spans} do not lie in the option {option.text!r}; "
                 f"give [start, end) pairs of its characters."
             )
         length = len(ask.context)
-        found = [self._within(ask, encoding, start, a + length, b + length) for a, b in option.spans]
+        found: list[Sequence[int]] = [
+            self._within(ask, encoding, start, a + length, b + length) for a, b in option.spans
+        ]
         return _Piece(encoding.ids, start, found)
 
     def _cut(self, ask: Ask, encoding: Encoding) -> int:
@@ -238,18 +266,18 @@ class Tokens:
         return found
 
     def _causal(self, ask: Ask, piece: _Piece, width: int) -> Query:
-        targets = sorted({i for span in piece.spans for i in span})
+        targets = sorted(set().union(*piece.spans))
         pads = max(width - len(piece.ids), 0)
         frame = [self.first, self.padding] if pads else self._before(piece.ids, piece.start)
         gap = max(pads - 1, 0)
         drop, end = self._fit(ask, piece.start - (not frame), targets[-1] + 1, len(frame) - 1 + gap)
-        ids = frame + piece.ids[drop:end]
         # A beginning-of-sequence token that the text itself brings has nothing before it and is not scored.
-        scored = [i - drop + len(frame) for i in targets if i < end and i + len(frame)]
+        scored = [i for i in targets if i < end and (i or frame)]
         if not scored:
             raise ScoringError(f"{ask.id}: no token of {self._shown(piece)!r} can be scored; give a longer option.")
-        at, want = tuple(i - 1 for i in scored), tuple(ids[i] for i in scored)
-        return Query(tuple(ids[: scored[-1]]), at, want, int(pads > 0), gap)
+        before = len(frame) - drop - 1
+        at, want = tuple([i + before for i in scored]), tuple([piece.ids[i] for i in scored])
+        return Query((*frame, *piece.ids[drop : scored[-1]]), at, want, int(pads > 0), gap)
 
     def _shown(self, piece: _Piece) -> str:
         return str(self.tokenizer.decode(piece.ids[piece.start :]))
@@ -290,6 +318,7 @@ class Tokens:
             raise ScoringError(
                 f"{ask.id}: {room} new tokens leave no room in the window of {self.window}; ask for fewer."
             )
+        self._check(ask, context.ids)
         return frame + context.ids[drop:]
 
     def words(self, forms: Sequence[str], context: str = "") -> list[int | None]:

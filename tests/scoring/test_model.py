@@ -1,5 +1,6 @@
 """A model's answers against a plain loop, and what can go wrong on the way to them."""
 
+import copy
 import json
 import math
 import random
@@ -414,6 +415,25 @@ def test_padding_is_never_seen(name, monkeypatch):
         monkeypatch.setattr(Tokens, "pad", pad)
         for one, other in zip(made.answer(asks, share_contexts=False), expected, strict=True):
             agree(one.logprobs, other.logprobs, 1e-9)
+
+
+@pytest.mark.fault(36)
+@pytest.mark.parametrize("name", ["gpt2", "bert"])
+def test_a_token_that_the_network_does_not_know_is_refused(name):
+    words = copy.deepcopy(text(name))
+    words.add_tokens([f"made{n}" for n in range(2000)])
+    made = Model(network(name), words, kind="masked" if name == "bert" else "causal")
+    size = made.tokens.size
+    said = f"the number {len(words) - 1}, but the model knows {size} tokens; give the model's own tokenizer"
+    with pytest.raises(ScoringError, match=f"^new: the tokenizer gives 'made1999' {said}"):
+        made.answer([Ask("known", "", (Option("The nurse left."),)), Ask("new", "", (Option("A made1999 left"),))])
+    if name == "gpt2":
+        with pytest.raises(ScoringError, match=said):
+            made.answer([Ask("new", "A made1999", max_new=2)])
+        padded = Option("The nurse left.", width=20)
+        made.tokens.padding = size
+        with pytest.raises(ScoringError, match=f"^pads: .* the number {size}, but"):
+            made.answer([Ask("pads", "", (padded,))])
 
 
 @pytest.mark.fault(38)
