@@ -27,6 +27,8 @@ from scoring.types import Ask, Floats, Reply, ScoringError
 
 #: Logits that exist at one time, so that scoring a large vocabulary takes a bounded amount of memory.
 LOGITS = {"cpu": 2**23, "cuda": 2**28}
+#: Tokens of the vocabulary whose logits are computed at one time: on a CPU so few that they stay in its caches.
+TILE = {"cpu": 2**11}
 #: Padded tokens of a batch: on a CPU so many that they stay in its caches, and those of a batch alike in length.
 TOKENS = {"cpu": 2**10, "cuda": 2**15}
 #: A row takes branches up to this many tokens.
@@ -320,33 +322,61 @@ class Model:
                 handle.remove()
         return caught[0] if self._gathers else logits
 
-    def _logits(self, outputs: torch.Tensor) -> torch.Tensor:
-        """Logits of outputs, with what some families do to them after the head."""
+    def _tiles(self) -> list[slice]:
+        """Parts of the vocabulary to compute apart; only a linear head that nobody has put anything on has several."""
+        head, size = self._head, TILE.get(self.device.type)
+        plain = self._gathers and type(head) is torch.nn.Linear and "forward" not in vars(head)
+        if size is None or not plain or head._forward_hooks or head._forward_pre_hooks:
+            return [slice(None)]
+        return [slice(first, first + size) for first in range(0, len(head.weight), size)]
+
+    def _logits(self, outputs: torch.Tensor, tile: slice = slice(None)) -> torch.Tensor:
+        """Logits of outputs for a part of the vocabulary, with what some families do to them after the head."""
         if not self._gathers:
             return outputs
-        logits: torch.Tensor = self._head(outputs)
+        head = self._head
+        if tile == slice(None):
+            logits: torch.Tensor = head(outputs)
+        else:
+            bias = None if head.bias is None else head.bias[tile]
+            logits = torch.nn.functional.linear(outputs, head.weight[tile], bias)
         scale = getattr(self._config, "logit_scale", None)
         if isinstance(scale, float):
             logits = logits * scale
-        logits = logits / getattr(self._config, "logits_scaling", 1.0)
+        if scaling := getattr(self._config, "logits_scaling", None):
+            logits = logits / scaling
         cap = getattr(self._config, "final_logit_softcapping", None)
         return torch.tanh(logits / cap) * cap if cap else logits
 
     def _logprobs(self, outputs: torch.Tensor, places: Ints, want: Ints) -> torch.Tensor:
         """Log-probabilities of tokens wanted at ascending places among the outputs.
 
-        In float32 or better and a chunk of positions at a time, so the vocabulary of all positions
-        never exists at once.
+        In float32 or better, a chunk of positions and a tile of the vocabulary at a time, so the
+        vocabulary of all positions never exists at once.
         """
-        chunk = max(1, LOGITS.get(self.device.type, LOGITS["cpu"]) // self._config.vocab_size)
+        tiles = self._tiles()
+        width = tiles[0].stop or self._config.vocab_size
+        chunk = max(1, LOGITS.get(self.device.type, LOGITS["cpu"]) // width)
+        numbers = torch.promote_types(outputs.dtype, torch.float32)
         bounds = np.searchsorted(places, np.arange(0, len(outputs) + chunk, chunk))
         place, token = self._sent(places).to(outputs.device), self._sent(want).to(outputs.device)
         found = []
         for n, (low, high) in enumerate(pairwise(bounds.tolist())):
-            logits = self._logits(outputs[n * chunk : (n + 1) * chunk])
-            logits = logits if logits.dtype == torch.float64 else logits.float()
-            row = place[low:high].to(logits.device) - n * chunk
-            found.append(torch.log_softmax(logits, -1)[row, token[low:high].to(logits.device)])
+            part = outputs[n * chunk : (n + 1) * chunk]
+            row, wanted = place[low:high] - n * chunk, token[low:high]
+            chosen, tops, sums = torch.zeros_like(wanted, dtype=numbers), [], []
+            for tile in tiles:
+                logits = self._logits(part, tile).to(numbers)
+                row, wanted, chosen = (each.to(logits.device) for each in (row, wanted, chosen))
+                here = wanted - (tile.start or 0)
+                inside = (here >= 0) & (here < logits.shape[1])
+                chosen = torch.where(inside, logits[row, here.clamp(0, logits.shape[1] - 1)], chosen)
+                # A floor, because a tile may hold nothing but tokens that cannot be.
+                tops.append(logits.amax(-1).clamp(min=torch.finfo(numbers).min))
+                sums.append((logits - tops[-1][:, None]).exp_().sum(-1))
+            top = torch.stack(tops).amax(0)
+            total = (torch.stack(sums) * (torch.stack(tops) - top).exp()).sum(0)
+            found.append((chosen - top[row]) - total.log()[row])
         return torch.cat(found)
 
     @torch.inference_mode()

@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from scoring import checkpoint
-from scoring.model import LOGITS, Decoding, Model, load
+from scoring.model import LOGITS, TILE, Decoding, Model, load
 from scoring.tokens import Tokens
 from scoring.types import Ask, Option, ScoringError
 from tests.scoring.models import CAUSAL, FAMILIES, MASKED, folder, model, network, tokenizer
@@ -316,6 +316,28 @@ def test_the_vocabulary_is_computed_in_chunks_at_read_positions_only(monkeypatch
     assert max(seen) <= 5
     rows = -(-len(seen) // 2)
     assert made.stats.read <= sum(seen) <= made.stats.read + 4 * rows
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2", "cohere", "bert", "roberta"])
+@pytest.mark.parametrize("tile", [1, 100, 10**6])
+def test_the_vocabulary_in_tiles_gives_what_it_gives_at_once(name, tile, monkeypatch):
+    made = ready(name, torch.float64)
+    asks = masked_asks() if made.kind == "masked" else [a for a in causal_asks() if not a.max_new]
+    monkeypatch.setitem(TILE, "cpu", None)
+    expected = made.answer(asks)
+    monkeypatch.setitem(TILE, "cpu", tile)
+    assert len(made._tiles()) == -(-made._config.vocab_size // tile)
+    for one, other in zip(made.answer(asks), expected, strict=True):
+        agree([*one.logprobs, one.watched], [*other.logprobs, other.watched], 1e-12)
+
+
+def test_a_tile_of_tokens_that_cannot_be_leaves_the_others_finite(monkeypatch):
+    made = Model(copy.deepcopy(network("bert")), text("bert"), kind="masked")
+    monkeypatch.setitem(TILE, "cpu", 1)
+    before = [x for reply in made.answer(masked_asks()) for option in reply.logprobs for x in option]
+    made._head.bias.data[text("bert").mask_token_id] = -math.inf
+    after = [x for reply in made.answer(masked_asks()) for option in reply.logprobs for x in option]
+    assert all(a < b < 0 for a, b in zip(before, after, strict=True))
 
 
 @pytest.mark.parametrize("name", ["llama", "opt"])
