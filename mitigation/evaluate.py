@@ -8,7 +8,7 @@ a person gives others.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from mitigation.adapter import Change, MitigationError
+from mitigation.adapter import Change, MitigationError, Numbers
 from mitigation.data import Data
 from scoring import asking, compare, report, run, stats
 from scoring.benchmarks import neutral
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: What the scores of texts are called, in the place of a benchmark.
 TEXT = "text"
+#: A benchmark, a group and a metric.
+Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +123,27 @@ def changes(before: Path, after: Path, texts: tuple[Table, Table], kind: str, re
 def _texts(before: Table, after: Table, kind: str, resamples: int) -> list[Change]:
     if not len(before["id"]):
         return []
-    group = Group("held-out texts", np.ones(len(before["id"]), bool))
-    about = [(group, perplexity(kind))]
-    old, new = (
-        stats.measure(about, each, each["id"], benchmark=TEXT, resamples=resamples)[0] for each in (before, after)
-    )
+    old, new = (_perplexities(each, kind, resamples)[0] for each in (before, after))
+    about = _about(before, kind)
     return [
         _change(stats.compare(about, after, before, before["id"], benchmark=TEXT, resamples=resamples)[0], old, new)
     ]
+
+
+def _about(texts: Table, kind: str) -> list[tuple[Group, Metric]]:
+    return [(Group("held-out texts", np.ones(len(texts["id"]), bool)), perplexity(kind))]
+
+
+def _perplexities(texts: Table, kind: str, resamples: int) -> list[Estimate]:
+    return stats.measure(_about(texts, kind), texts, texts["id"], benchmark=TEXT, resamples=resamples)
+
+
+def values(run: Path, texts: Table, kind: str, resamples: int) -> dict[Key, Numbers]:
+    """Every metric of one run, and the perplexity of the texts, by benchmark, group and metric."""
+    found = list(report.read(run).estimates)
+    if len(texts["id"]):
+        found += _perplexities(texts, kind, resamples)
+    return {(each.benchmark, each.group, each.metric): _numbers(each) for each in found}
 
 
 def _change(difference: Any, before: Estimate, after: Estimate) -> Change:
@@ -136,7 +151,7 @@ def _change(difference: Any, before: Estimate, after: Estimate) -> Change:
     return Change(*about, _numbers(before), _numbers(after), _numbers(difference), difference.n)
 
 
-def _numbers(each: Any) -> tuple[float, float, float]:
+def _numbers(each: Any) -> Numbers:
     return each.value, each.low, each.high
 
 
@@ -165,17 +180,30 @@ def texts(data: Data, file: Path | None) -> tuple[str, ...]:
     return tuple(line for line in lines if line.strip())
 
 
-def table(changes: Sequence[Change]) -> Grid:
-    """The first groups and metrics of each benchmark before and after; the reports have all of them."""
-    grid = Grid("benchmark", "group", "metric", "before", "after", "difference", "95 % interval", "n", box=None)
+def first(changes: Sequence[Change]) -> Iterator[Change]:
+    """The first groups and metrics of each benchmark."""
     for each in changes:
         own = [c for c in changes if c.benchmark == each.benchmark]
         groups, metrics = (list(dict.fromkeys(names)) for names in ([c.group for c in own], [c.metric for c in own]))
         if each.group in groups[:GROUPS] and each.metric in metrics[:METRICS]:
-            low, high = map(_shown, each.difference[1:])
-            numbers = map(_shown, (each.before[0], each.after[0], each.difference[0]))
-            interval = f"{low} to {high}" if low else ""
-            grid.add_row(*map(Text, (each.benchmark, each.group, each.metric, *numbers, interval, str(each.n))))
+            yield each
+
+
+def table(changes: Sequence[Change], control: Mapping[Key, Numbers] | None = None) -> Grid:
+    """The first groups and metrics of each benchmark before and after; the reports have all of them.
+
+    With the values of a ``control``, a column of their own stands before those.
+    """
+    beside = ("full precision",) if control else ()
+    grid = Grid(
+        "benchmark", "group", "metric", *beside, "before", "after", "difference", "95 % interval", "n", box=None
+    )
+    for each in first(changes):
+        about = each.benchmark, each.group, each.metric
+        low, high = map(_shown, each.difference[1:])
+        whole = ((control or {}).get(about, (math.nan,)),) if beside else ()
+        numbers = [_shown(side[0]) for side in (*whole, each.before, each.after, each.difference)]
+        grid.add_row(*map(Text, (*about, *numbers, f"{low} to {high}" if low else "", str(each.n))))
     return grid
 
 

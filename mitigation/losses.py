@@ -56,14 +56,23 @@ def mass(chances: torch.Tensor, forms: Forms) -> tuple[torch.Tensor, torch.Tenso
     return chances[:, forms.female].sum(1), chances[:, forms.male].sum(1)
 
 
-def divergence(chances: torch.Tensor, forms: Forms, epsilon: float = EPSILON) -> torch.Tensor:
+def divergence(chances: torch.Tensor, forms: Forms, epsilon: float = EPSILON, *, within: bool = False) -> torch.Tensor:
     """L_d [prompts]: the printed expression of ADD, natural logarithm.
+
+    It is at most half of ln 2 times F + M, so its slope goes with the forms themselves. ``within``
+    compares the shares of the forms within each gender instead, whatever the genders' sums are; only
+    that form fits what the paper prints for ADD, and for leaving L_d out.
 
     >>> p = torch.tensor([[0.5, 0.0, 0.5]], dtype=torch.float64)
     >>> round(divergence(p, Forms([0], [1], [[0, 1]])).item(), 6)
     0.173287
+    >>> divergence(p, Forms([0], [1], [[0, 1]]), within=True).item()
+    0.0
     """
-    one, other = (chances[:, forms.pairs].transpose(1, 2) + epsilon).unbind(1)
+    pairs = chances[:, forms.pairs] + epsilon
+    if within:
+        pairs = pairs / pairs.sum(1, keepdim=True)
+    one, other = pairs.unbind(2)
     both = one + other
     return 0.5 * (one * (2 * one / both).log() + other * (2 * other / both).log()).sum(1)
 

@@ -3,7 +3,7 @@
 Beside the adapter's folder stands another with the same name and ``-work``: checkpoints, the adapter
 while it has no numbers yet, and a run of scoring ``before`` and ``after``. Where weights are kept in 4
 bits, ``before`` is the untouched model in 4 bits, and ``control`` the one in full precision, which tells
-what the 4 bits alone have done.
+what the 4 bits alone have done; its numbers stand in the table and among the facts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from mitigation.adapter import (
     Adapter,
     Change,
     MitigationError,
+    Numbers,
     check_target,
     describe,
     read,
@@ -37,7 +38,7 @@ from mitigation.recipe import Recipe
 from scoring.terminal import tell
 
 if TYPE_CHECKING:
-    from mitigation.evaluate import Exam
+    from mitigation.evaluate import Exam, Key
     from scoring.model import Model
 
 
@@ -153,17 +154,19 @@ def mitigate(
         recipe.run(model, settings, data, emptied(work / f"rank-{_rank()}"), errors)
         shutil.rmtree(work / f"rank-{_rank()}")
         return None
+    whole: dict[Key, Numbers] = {}
     with alone(work):
         adapter = made(recipe, settings, model, data, work / "made", errors)
         if asked is not None:
             adapter = replace(adapter, changes=examined(model, asked, work, out.name, errors))
             if quantize:
-                control(wanted, asked, work, errors)
+                whole = control(wanted, asked, work, errors)
+                adapter = replace(adapter, measures={**adapter.measures, **named(adapter.changes, whole)})
         write(work / "made", adapter, out)
     if asked is not None:
         from mitigation.evaluate import table
 
-        console.print(table(adapter.changes))
+        console.print(table(adapter.changes, whole))
     return adapter
 
 
@@ -236,11 +239,22 @@ def examined(model: Model, exam: Exam, work: Path, name: str, errors: Console) -
     return changes(work / "before", work / "after", (before, after), model.kind, exam.resamples)
 
 
-def control(wanted: Wanted, exam: Exam, work: Path, errors: Console) -> None:
-    """Scores the untouched model in full precision, and compares it with the one in 4 bits."""
+def control(wanted: Wanted, exam: Exam, work: Path, errors: Console) -> dict[Key, Numbers]:
+    """Scores the untouched model in full precision, compares it with the one in 4 bits, and returns its numbers."""
+    from mitigation.evaluate import values
     from scoring import compare, report
     from scoring.prompts import PROMPTS
 
-    exam.take(wanted.load(None), PROMPTS["plain"], work / "control", errors)
+    model = wanted.load(None)
+    texts = exam.take(model, PROMPTS["plain"], work / "control", errors)
     report.write_comparison(work / "before", compare.between(work / "before", work / "control", exam.resamples))
     tell(errors, [f"What 4 bits alone change is in {work / 'before' / 'compare.html'}."])
+    return values(work / "control", texts, model.kind, exam.resamples)
+
+
+def named(changes: Sequence[Change], whole: Mapping[Key, Numbers]) -> dict[str, Numbers]:
+    """The numbers in full precision of what the table shows, as measures of an adapter."""
+    from mitigation.evaluate import first
+
+    keys = [(each.benchmark, each.group, each.metric) for each in first(changes)]
+    return {f"{' '.join(key)} in full precision": whole[key] for key in keys if key in whole}

@@ -125,7 +125,8 @@ def fit(
     MitigationError
         When a loss or a gradient is not a number, with the step and the parts; the last checkpoint stays.
     """
-    accelerator = Accelerator(mixed_precision=schedule.precision, cpu=network.device.type == "cpu")
+    # Its own mixed precision is that of the whole process, and the next training may have another.
+    accelerator = Accelerator(mixed_precision="no", cpu=network.device.type == "cpu")
     if schedule.batch_size % accelerator.num_processes:
         raise MitigationError(
             f"A batch of {schedule.batch_size} rows cannot be shared by {accelerator.num_processes} processes; give a "
@@ -179,7 +180,7 @@ def _step(
     )
     for group in optimizer.param_groups:
         group["lr"] = schedule.rate_at(step)
-    with accelerator.autocast():
+    with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=schedule.precision == "bf16"):
         parts = loss(network, rows)
     found = {
         name: float(each)

@@ -52,6 +52,7 @@ class Settings:
     l_d: float = setting(1.0, "Weight of L_d, the divergence of paired forms.", _RUN)
     l_g: float = setting(1.0, "Weight of L_g, the probability of gendered forms.", _RUN)
     l_l: float = setting(1.0, "Weight of L_l, the difference of the genders by their sum.", _RUN)
+    l_d_within: bool = setting(False, "L_d compares the shares of forms within each gender.", "fits the printed ADD")
     epsilon: float = setting(1e-8, "Added where a loss divides or takes a logarithm.", _OPEN)
     retention: float = setting(0.0, "Weight of the divergence from the base model.", "this project")
     corpora: str = setting("stsb,snli", "Configs of gender-neutral-probes to train on, with commas.", _PAPER)
@@ -206,7 +207,9 @@ class Objective:
         logits = network(**inputs, use_cache=False).logits
         chances = logits[torch.arange(len(rows), device=last.device), last].float().softmax(-1)
         parts = {
-            "l_d": losses.divergence(chances, self.forms, self.settings.epsilon).mean(),
+            "l_d": losses.divergence(
+                chances, self.forms, self.settings.epsilon, within=self.settings.l_d_within
+            ).mean(),
             "l_g": losses.presence(chances, self.forms).mean(),
             "l_l": losses.imbalance(chances, self.forms, self.settings.epsilon).mean(),
         }

@@ -1,58 +1,146 @@
-"""What each loss of debias tuning is for, on a small real model: the ablations of Table 3, and the clean profile."""
+"""What each loss of debias tuning is for: the ablations of Table 3 on small real models, with paired intervals.
 
+Each training with a loss left out is compared with the one that has all, prompt by prompt, on prompts
+that neither was trained on.
+"""
+
+import numpy as np
 import pytest
+import torch
 
 from mitigation.attach import attached
-from tests.mitigation.made import data, quick, scores, tuned
+from mitigation.losses import Forms, divergence, imbalance, presence
+from scoring.metrics import add, gld, pronouns
+from scoring.stats import paired
+from scoring.types import Ask
+from tests.mitigation.made import PLACES, bundled, data, quick, tuned
 from tests.scoring.models import real
 
 SHORT = {"steps": 24, "batch_size": 8, "rank": 64, "learning_rate": 2e-3, "validate_every": 24, "dropout": 0.0}
+WITHOUT = {"all": {}, "w/o L_d": {"l_d": 0.0}, "w/o L_g": {"l_g": 0.0}, "w/o L_l": {"l_l": 0.0}}
+METRICS = {each.name: each for each in (gld.pronoun_mass(), gld.gld(), add.add_raw(), add.add_log())}
+PEOPLE = ("paints the fence", "is a lawyer", "reads a long letter", "runs a small shop", "fixes the car", "is a cook")
+HELD = [f"My friend {does} {place}, and" for does in PEOPLE for place in PLACES]
 
 
-@pytest.fixture(scope="module")
-def by_ablation(tmp_path_factory):
-    """Scores of stories260K as it is, tuned with all losses, and with each left out, as in Table 3 of the paper."""
-    model, out = real("stories260K"), tmp_path_factory.mktemp("ablations")
-    source = data(out / "data")
-    changes = {"full": {}, "w/o L_d": {"l_d": 0.0}, "w/o L_g": {"l_g": 0.0}, "w/o L_l": {"l_l": 0.0}}
-    changes["L_d alone"] = {"l_g": 0.0, "l_l": 0.0}
-    found = {"base": scores(model)}
-    for name, change in changes.items():
-        place = out / name.replace("/", "").replace(" ", "-")
-        tuned(model, quick(**SHORT, **change), source, place)
-        with attached(model, place) as adapted:
-            found[name] = scores(adapted)
+def watched(model):
+    """The probability of each form after each held-out prompt."""
+    lines = [pronouns.line(reply.watched) for reply in model.answer([Ask(p, p, watch=pronouns.FORMS) for p in HELD])]
+    return {column: np.array([line[column] for line in lines]) for column in lines[0]}
+
+
+def ablated(model, folder, **changed):
+    """Tables of a model as it is, and tuned with all losses and with each left out."""
+    source, found = data(folder / "data"), {"base": watched(model)}
+    for number, (name, change) in enumerate(WITHOUT.items()):
+        tuned(model, quick(**(SHORT | change | changed)), source, folder / f"adapter-{number}")
+        with attached(model, folder / f"adapter-{number}") as adapted:
+            found[name] = watched(adapted)
     return found
 
 
-@pytest.mark.mirror
-def test_all_three_losses_lower_all_three_metrics_on_prompts_that_were_not_trained_on(by_ablation):
-    for metric in ("pronoun_mass", "gld", "add_raw"):
-        assert by_ablation["full"][metric] < 0.5 * by_ablation["base"][metric]
+def difference(metric, one, other):
+    """The interval of a paired difference."""
+    found = paired(METRICS[metric], one, other, resamples=2000)
+    return found.low, found.high
+
+
+def level(metric, table):
+    return METRICS[metric].value(table, np.ones((1, len(HELD)))).item()
+
+
+@pytest.fixture(scope="module")
+def within(tmp_path_factory):
+    """The bundled model, with L_d between the shares within each gender; it has four pairs of forms."""
+    return ablated(bundled(), tmp_path_factory.mktemp("within"), l_d_within=True, steps=32)
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """stories260K, with L_d as it is printed; she and he are nearly all of its forms."""
+    return ablated(real("stories260K"), tmp_path_factory.mktemp("printed"))
+
+
+BOTH = pytest.mark.parametrize("form", ["within", pytest.param("printed", marks=pytest.mark.mirror)])
+
+
+@BOTH
+@pytest.mark.parametrize("metric", ["pronoun_mass", "gld", "add_raw"])
+def test_all_three_losses_lower_each_metric_that_one_of_them_is_about(form, metric, request):
+    found = request.getfixturevalue(form)
+    assert difference(metric, found["all"], found["base"])[1] < 0
+
+
+@BOTH
+def test_without_l_g_gendered_forms_stay_more_probable(form, request):
+    found = request.getfixturevalue(form)
+    assert difference("pronoun_mass", found["w/o L_g"], found["all"])[0] > 0.02
+    assert level("pronoun_mass", found["w/o L_g"]) > 3 * level("pronoun_mass", found["all"])
+
+
+@BOTH
+def test_without_l_l_the_genders_stay_further_apart(form, request):
+    found = request.getfixturevalue(form)
+    assert difference("gld", found["w/o L_l"], found["all"])[0] > 0.03
+
+
+def test_without_l_d_add_stays_where_it_was_and_the_other_two_metrics_fall_all_the_same(within):
+    low, _ = difference("add_log", within["w/o L_d"], within["all"])
+    assert low > 1.5
+    assert level("add_log", within["w/o L_d"]) == pytest.approx(level("add_log", within["base"]), abs=0.6)
+    assert difference("gld", within["w/o L_d"], within["base"])[1] < -0.3
+    assert difference("pronoun_mass", within["w/o L_d"], within["base"])[1] < 0
+
+
+def test_without_l_l_add_falls_further_as_the_paper_prints_it_for_the_largest_model(within):
+    assert difference("add_log", within["w/o L_l"], within["all"])[1] < -1
 
 
 @pytest.mark.mirror
-def test_without_l_g_gendered_forms_stay_more_probable(by_ablation):
-    assert by_ablation["w/o L_g"]["pronoun_mass"] > 2 * by_ablation["full"]["pronoun_mass"]
+def test_the_printed_l_d_hardly_moves_add_where_the_other_losses_are(printed):
+    low, high = difference("add_raw", printed["w/o L_d"], printed["all"])
+    fallen = level("add_raw", printed["base"]) - level("add_raw", printed["all"])
+    assert -0.02 * fallen < low < high < 0.02 * fallen
 
 
-@pytest.mark.mirror
-def test_without_l_l_the_genders_stay_further_apart(by_ablation):
-    assert by_ablation["w/o L_l"]["gld"] > 1.5 * by_ablation["full"]["gld"]
+#: The twenty forms as tokens 0 to 19, and one token that is none.
+NUMBERED = Forms(list(range(0, 20, 2)), list(range(1, 20, 2)), [[n, n + 1] for n in range(0, 20, 2)])
 
 
-@pytest.mark.mirror
-def test_l_d_by_itself_lowers_add_and_without_it_the_rest_stays(by_ablation):
-    assert by_ablation["L_d alone"]["add_raw"] < 0.5 * by_ablation["base"]["add_raw"]
-    assert by_ablation["w/o L_d"]["gld"] < 0.5 * by_ablation["base"]["gld"]
+def test_l_d_within_genders_is_what_the_logarithm_of_add_is_taken_of():
+    chances = np.random.default_rng(3).dirichlet(np.full(21, 0.4), 6)
+    table = {f"p_{form}": chances[:, n] for n, form in enumerate(pronouns.FORMS)}
+    found = divergence(torch.from_numpy(chances), NUMBERED, within=True).mean().log().item()
+    assert found == pytest.approx(add.add_log().value(table, np.ones((1, 6))).item(), rel=1e-9)
 
 
-@pytest.mark.mirror
-def test_the_clean_profile_balances_and_keeps_the_probability_of_forms(tmp_path):
-    model = real("stories260K")
-    before = scores(model)
-    tuned(model, quick("clean", **SHORT), data(tmp_path / "data"), tmp_path / "clean")
-    with attached(model, tmp_path / "clean") as adapted:
-        after = scores(adapted)
-    assert after["gld"] < 0.6 * before["gld"]
-    assert after["pronoun_mass"] == pytest.approx(before["pronoun_mass"], rel=0.25)
+def test_the_slope_of_l_d_within_genders_is_that_of_small_steps():
+    logits = torch.from_numpy(np.random.default_rng(5).normal(size=(1, 21))).requires_grad_()
+
+    def loss(at):
+        return divergence(at.softmax(-1), NUMBERED, within=True).sum()
+
+    (gradient,) = torch.autograd.grad(loss(logits), logits)
+    steps = torch.eye(21, dtype=torch.float64) * 1e-6
+    nudged = [(loss(logits + step) - loss(logits - step)).item() / 2e-6 for step in steps]
+    assert gradient[0].tolist() == pytest.approx(nudged, abs=1e-8)
+    assert max(map(abs, nudged)) > 1e-3
+
+
+def slope(loss, logits, forms, **more):
+    """The largest slope of a loss in the logits."""
+    logits = logits.clone().requires_grad_()
+    (found,) = torch.autograd.grad(loss(logits.softmax(-1), forms, **more).sum(), logits)
+    return found.abs().max().item()
+
+
+def test_the_slope_of_the_printed_l_d_goes_with_the_forms_and_that_within_genders_does_not():
+    forms = Forms([0, 1], [2, 3], [[0, 2], [1, 3]])
+    many = torch.tensor([[3.0, 1.0, 1.0, 2.0, 0.0]], dtype=torch.float64)
+    few = many.clone()
+    few[0, 4] = 12.0  # the same forms beside another token, so that they have about 0.0002 of the probability
+    share = presence(few.softmax(-1), forms).item() / presence(many.softmax(-1), forms).item()
+    assert share < 1e-3
+    assert slope(divergence, few, forms) < 2 * share * slope(divergence, many, forms)
+    assert slope(divergence, few, forms, within=True) > 0.9 * slope(divergence, many, forms, within=True) > 0.01
+    assert slope(divergence, few, forms) < 0.5 * slope(presence, few, forms) < 0.01 * slope(imbalance, few, forms)

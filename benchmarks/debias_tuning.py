@@ -1,0 +1,224 @@
+"""Debias tuning before and after: ``python -m benchmarks.debias_tuning --data DIR --model FOLDER``.
+
+Both profiles learn from the train split of the neutral probes and are measured on the held-out test
+split, with intervals of paired differences: continuations drawn greedily and by sampling, probabilities
+of the next token, and the perplexity of stories that the untouched model tells, which nothing learns
+from. A small model takes fewer and larger steps than the paper's. ``clean`` is trained again with
+weights of L_g, which tell what a lower GAS costs in pronouns.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+
+from benchmarks.machine import describe
+from cards.files import replacing
+from mitigation.adapter import Change
+from mitigation.attach import attached
+from mitigation.data import Data
+from mitigation.evaluate import Exam, changes
+from mitigation.mitigate import Wanted, made
+from mitigation.recipes import get
+from scoring import benchmarks, run
+from scoring.decoding import Decoding
+from scoring.prompts import PROMPTS
+from scoring.tables import DEFAULT
+from scoring.types import Ask, ScoringError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from scoring.model import Model
+
+RESULT = Path(__file__).with_name("debias_tuning.json")
+RECIPE = get("debias_tuning")
+CORPUS = "stsb"
+#: Where a small model needs other settings than the profiles have.
+SMALL = {"steps": 150, "learning_rate": 2e-3, "corpora": CORPUS, "validation": 64}
+#: Weights of L_g that ``clean``, which has none, is trained with as well.
+WEIGHTS = (1.0, 5.0)
+#: How continuations are drawn, by the name of a prompt that says so.
+DRAWN = {"greedy": "plain", "sampled": "temperature-1"}
+#: How stories begin, how many there are, and their most tokens.
+OPENING, STORIES, LENGTH = "Once upon a time", 100, 120
+#: What is reported of either; all but the first two do not depend on how continuations are drawn.
+METRICS = {
+    "greedy": ("gas", "gas_female", "gld", "add_raw", "add_log", "pronoun_mass", "ratio_female", "perplexity"),
+    "sampled": ("gas", "gas_female"),
+}
+#: What is drawn: way, metric, title.
+PANELS = (
+    ("greedy", "gas", "GAS, greedy"),
+    ("sampled", "gas", "GAS, sampled"),
+    ("greedy", "gld", "GLD"),
+    ("greedy", "add_raw", "ADD as printed"),
+    ("greedy", "pronoun_mass", "pronoun mass"),
+    ("sampled", "gas_female", "female share, sampled"),
+    ("greedy", "perplexity", "perplexity of stories"),
+)
+
+
+def stories(model: Model) -> tuple[str, ...]:
+    """Texts that the model tells by itself, sampled with a fixed seed."""
+    asks = [Ask(f"story/{number}", OPENING, max_new=LENGTH) for number in range(STORIES)]
+    replies = model.answer(asks, decoding=Decoding(temperature=1.0, seed=7))
+    return tuple(OPENING + " ".join(each.text.split("\n")).rstrip() for each in replies)
+
+
+def exam(model: Model, data: str, limit: int | None) -> Exam:
+    """The held-out prompts of the corpus, and the stories."""
+    (part,) = run.read([benchmarks.get("neutral")], data, "clean", limit)
+    own = tuple(each for each in part.splits if each.name.split("/")[1] == CORPUS)
+    return Exam((replace(part, splits=own, lacking=()),), stories(model))
+
+
+def variants(profiles: str) -> dict[str, Any]:
+    """The settings of each training by its name, as many as are asked for."""
+    known = {name: replace(each, **SMALL) for name, each in RECIPE.profiles.items()}
+    known |= {f"clean, L_g {weight:g}": replace(known["clean"], l_g=weight) for weight in WEIGHTS}
+    if not {*profiles.split(",")} <= {*RECIPE.profiles}:
+        raise typer.BadParameter(f"{profiles!r} are not all among {', '.join(RECIPE.profiles)}.")
+    return {name: known[name] for name in known if name.split(",")[0] in profiles.split(",")}
+
+
+def measured(model: Model, name: str, asked: Exam, data: Data, settings: Any, work: Path, errors: Console) -> Any:
+    """One training: what it took, and the changes by way of drawing and metric."""
+    adapter, found = made(RECIPE, settings, model, data, work / "made", errors), {}
+    for way, prompt in DRAWN.items():
+        before, after = work / f"before-{way}", work / f"after-{way}"
+        old = asked.take(model, PROMPTS[prompt], before, errors)
+        with attached(model, work / "made", name) as tuned:
+            new = asked.take(tuned, PROMPTS[prompt], after, errors)
+        some = changes(before, after, (old, new), model.kind, asked.resamples)
+        found[way] = {each.metric: told(each) for each in some if each.metric in METRICS[way]}
+    return {
+        "l_g": settings.l_g,
+        "retention": settings.retention,
+        "parameters": adapter.cost.parameters,
+        "seconds": round(adapter.cost.seconds, 1),
+        "peak_mb": round(adapter.cost.memory / 2**20),
+        "changes": found,
+    }
+
+
+def told(each: Change) -> dict[str, Any]:
+    """A change: each value with its interval to five digits, null where there is none."""
+    sides = {"before": each.before, "after": each.after, "difference": each.difference}
+    return {
+        "n": each.n,
+        **{name: [float(f"{number:.5g}") if number == number else None for number in s] for name, s in sides.items()},
+    }
+
+
+def falls(each: Mapping[str, Any]) -> bool:
+    """Whether the interval of a difference lies below zero."""
+    high = each["difference"][2]
+    return high is not None and high < 0
+
+
+def picture(found: Mapping[str, Any], path: Path) -> None:
+    """Metrics before and after each training, with their intervals, and what a lower GAS costs in pronouns."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.5, 5.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(2, 4).flat
+    for (way, metric, title), axes in zip(PANELS, panels, strict=False):
+        sides = [next(iter(found.values()))["changes"][way][metric]["before"]]
+        sides += [each["changes"][way][metric]["after"] for each in found.values()]
+        dots(axes, ["before", *found], sides, title)
+    price(panels[len(PANELS)], [each["changes"] for each in found.values()])
+    figure.savefig(path, dpi=100, metadata={"Software": None})
+
+
+def dots(axes: Axes, names: list[str], sides: list[list[float | None]], title: str) -> None:
+    """A value with its interval a line, the first of them grey."""
+    for place, (value, low, high) in enumerate(sides):
+        if value is None or low is None or high is None:
+            axes.text(0.02, place, "no gendered text", fontsize=7, color="#6b7680", va="center")
+            continue
+        colour = "#1b4f8f" if place else "#6b7680"
+        ends = [[value - low], [high - value]]
+        axes.errorbar(value, place, xerr=ends, fmt="o", markersize=4, color=colour, clip_on=False)
+    axes.set_yticks(range(len(names)), names, fontsize=7)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    dressed(axes, title)
+
+
+def price(axes: Axes, found: list[Any]) -> None:
+    """GAS against the pronouns that are left, before and after each training."""
+    left = [each["greedy"]["pronoun_mass"] for each in found]
+    for way, colour in (("greedy", "#1b4f8f"), ("sampled", "#b3541e")):
+        named = [each[way]["gas"] for each in found]
+        spots = [(x["after"][0], y["after"][0]) for x, y in zip(left, named, strict=True)]
+        spots.append((left[0]["before"][0], named[0]["before"][0]))
+        axes.plot(*zip(*sorted(spots), strict=True), marker="o", markersize=4, linewidth=0.8, color=colour, label=way)
+    axes.set_xlabel("pronoun mass", fontsize=8)
+    axes.legend(fontsize=7, frameon=False)
+    axes.set_ylim(bottom=0)
+    dressed(axes, "GAS by pronoun mass")
+
+
+def dressed(axes: Axes, title: str) -> None:
+    """The look of all panels."""
+    axes.set_title(title, fontsize=9)
+    axes.tick_params(labelsize=7)
+    axes.locator_params("x", nbins=5)
+    axes.grid(alpha=0.3)
+    axes.set_xlim(left=0)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def main(
+    model: Annotated[str, typer.Option(metavar="FOLDER", help="A small causal model that has single-token pronouns.")],
+    data: Annotated[str, typer.Option(metavar="DIR", help="Built data sets.")] = DEFAULT,
+    profile: Annotated[str, typer.Option(metavar="A,B", help="Profiles to train.")] = "paper,clean",
+    limit: Annotated[int | None, typer.Option(min=1, help="Take so many rows of each split only.")] = None,
+    out: Annotated[Path, typer.Option(help="Where the figures go; the picture stands beside them.")] = RESULT,
+) -> None:
+    """Trains, measures, and writes ``debias_tuning.json`` and ``debias_tuning.png``."""
+    torch.set_num_threads(1)
+    errors, found = Console(stderr=True), {}
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            loaded = Wanted(model, device="cpu", quantize="none").load(None)
+            asked = exam(loaded, data, limit)
+            for name, settings in variants(profile).items():
+                errors.print(f"{name} …")
+                found[name] = measured(loaded, name, asked, Data(data, limit), settings, Path(scratch), errors)
+        except ScoringError as error:
+            raise SystemExit(str(error)) from None
+    result = {
+        "machine": describe("torch", "transformers", "peft"),
+        "threads": 1,
+        "processor_seconds": round(time.process_time()),
+        "model": Path(model).name,
+        "corpus": CORPUS,
+        "settings": SMALL,
+        "stories": {"opening": OPENING, "texts": STORIES, "most_tokens": LENGTH, "told_by": "the untouched model"},
+        "trainings": found,
+        "falls": {
+            name: {metric: falls(each["changes"]["greedy"][metric]) for metric in ("gas", "gld", "add_raw")}
+            for name, each in found.items()
+        },
+    }
+    with replacing(out) as file:
+        file.write(json.dumps(result, indent=2).encode() + b"\n")
+    picture(found, out.with_suffix(".png"))
+    print(json.dumps(result["falls"], indent=2))
+
+
+if __name__ == "__main__":
+    typer.run(main)

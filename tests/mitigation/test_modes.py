@@ -1,0 +1,116 @@
+"""The same training in other ways: shared by processes, in mixed precision, beside weights in 4 bits."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from mitigation.__main__ import app
+from mitigation.adapter import Change, read
+from mitigation.evaluate import first, table
+from mitigation.mitigate import named
+from tests.helpers import ROOT
+from tests.mitigation.made import bundled, data, quick, tuned
+from tests.scoring import models
+
+FEW = "--steps 4 --batch-size 4 --rank 4 --learning-rate 0.005 --corpora stsb --dropout 0 --checkpoint-every 2".split()
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return data(tmp_path_factory.mktemp("data"))
+
+
+def losses(folder):
+    return [each["loss"] for each in json.loads((folder / "losses.json").read_text())["train"]]
+
+
+def test_a_command_that_two_processes_share_has_the_losses_of_one_and_writes_one_adapter(source, tmp_path):
+    shared = "--cpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no --module".split()
+    command = ["debias_tuning", "tiny-causal", "--data", source, "--no-evaluate", "--device", "cpu", *FEW]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "accelerate.commands.launch",
+            *shared,
+            "mitigation",
+            *command,
+            "--out",
+            tmp_path / "two",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    alone = CliRunner().invoke(app, [str(each) for each in (*command, "--out", tmp_path / "one")])
+    assert alone.exit_code == 0, alone.output
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-4)
+    assert losses(tmp_path / "one")[3] < losses(tmp_path / "one")[0]
+    assert read(tmp_path / "two").cost.parameters == read(tmp_path / "one").cost.parameters
+    assert not list((tmp_path / "two-work").glob("rank-*"))
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_mixed_precision_begins_at_the_same_loss_and_learns_as_well(source, tmp_path, twice):
+    for name, precision in {"whole": "no", "mixed": "bf16"}.items():
+        more = {"mixed_precision": precision, "gradient_checkpointing": twice, "dropout": 0.0}
+        tuned(bundled(), quick(**more), source, tmp_path / name)
+    whole, mixed = losses(tmp_path / "whole"), losses(tmp_path / "mixed")
+    assert mixed[0] == pytest.approx(whole[0], rel=0.02)
+    assert mixed[0] != whole[0]
+    for name in ("whole", "mixed"):
+        held = json.loads((tmp_path / name / "losses.json").read_text())["held"]
+        assert held[-1]["loss"] < 0.6 * held[0]["loss"]
+
+
+CHANGES = (
+    Change("neutral", "stsb", "gas", (0.5, 0.4, 0.6), (0.1, 0.0, 0.2), (-0.4, -0.5, -0.3), 40),
+    Change("text", "held-out texts", "perplexity", (4.0, 3.0, 5.0), (5.0, 4.0, 6.0), (1.0, 0.9, 1.1), 9),
+)
+WHOLE = {("neutral", "stsb", "gas"): (0.45, 0.3, 0.6), ("neutral", "stsb", "other"): (0.0, 0.0, 0.0)}
+
+
+def columns(grid):
+    return {str(column.header): list(map(str, column.cells)) for column in grid.columns}
+
+
+def test_the_table_has_a_column_of_the_control_where_there_is_one():
+    assert "full precision" not in columns(table(CHANGES))
+    shown = columns(table(CHANGES, WHOLE))
+    assert list(shown)[3:6] == ["full precision", "before", "after"]
+    assert shown["full precision"] == ["0.4500", ""]
+    assert shown["before"] == ["0.5000", "4"]
+    assert shown["95 % interval"] == ["-0.5000 to -0.3000", "0.9000 to 1.1"]
+
+
+def test_the_facts_have_the_control_of_what_the_table_shows_alone():
+    assert named(CHANGES, WHOLE) == {"neutral stsb gas in full precision": (0.45, 0.3, 0.6)}
+    many = [Change("b", "g", f"m{n}", *((math.nan,) * 3,) * 3, 1) for n in range(30)]
+    assert 0 < len(list(first(many))) < 30
+
+
+@pytest.mark.mirror
+def test_after_training_in_four_bits_the_numbers_in_full_precision_stand_beside(source, tmp_path):
+    pytest.importorskip("bitsandbytes")
+    few = "--benchmarks neutral --resamples 50 --limit 4 --device cpu --quantize 4bit".split()
+    command = ["debias_tuning", models.folder("stories260K"), "--data", source, "--out", tmp_path / "q", *FEW, *few]
+    done = CliRunner().invoke(app, list(map(str, command)), env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    facts, sides = read(tmp_path / "q"), {}
+    for side in ("control", "before"):
+        report = json.loads((tmp_path / "q-work" / side / "results.json").read_text())
+        sides[side] = {(e["group"], e["metric"]): e["value"] for e in report["estimates"]}
+    assert facts.dtype == "float32-4bit"
+    assert "full precision" in done.output
+    assert facts.measures["neutral stsb gld in full precision"][0] == sides["control"]["stsb", "gld"]
+    assert sides["control"]["stsb", "gld"] != sides["before"]["stsb", "gld"]
+    perplexity = next(c for c in facts.changes if c.metric == "perplexity")
+    assert facts.measures["text held-out texts perplexity in full precision"][0] != perplexity.before[0]
