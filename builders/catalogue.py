@@ -1,10 +1,10 @@
-"""The pinned sources, their licences and citations, read from ``sources.toml`` and checked."""
+"""The pinned sources, their licences, notices and citations, read from ``sources.toml`` and checked."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tomllib import TOMLDecodeError, loads
@@ -19,21 +19,38 @@ PINS = Path(__file__).with_name("sources.toml")
 
 @dataclass(frozen=True, slots=True)
 class Licence:
-    """Terms of a source; ``redistribute`` says whether its rows may be published by others."""
+    """Terms of a source; ``redistribute`` says whether its rows may be published by others.
+
+    ``text`` names the file of ``data/licences`` that has the whole text, where that is a standard one.
+    """
 
     id: str
     name: str
     url: str
     redistribute: bool
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Where a source states its licence, and the notice of the holder given with it; empty where none is known."""
+
+    stated: str
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Everything ``sources.toml`` holds; ``citations`` maps a key to its BibTeX entry."""
+    """Everything ``sources.toml`` holds.
+
+    ``citations`` maps a key to its BibTeX entry, ``notices`` what comes before the slash in the names of
+    sources to their notice.
+    """
 
     sources: Mapping[str, Source]
     licences: Mapping[str, Licence]
     citations: Mapping[str, str]
+    notices: Mapping[str, Notice] = field(default_factory=dict)
 
 
 @cache
@@ -53,16 +70,21 @@ def catalogue(path: Path = PINS) -> Catalogue:
         table = loads(read.text(path))
     except TOMLDecodeError as error:
         raise BuildError(f"{path.name} is not TOML: {error}.") from None
-    top = _fields(table, path.name, {"sources": dict, "licences": dict, "citations": dict})
+    top = _fields(table, path.name, {"sources": dict, "licences": dict, "citations": dict}, {"notices": dict})
     licence = {"name": str, "url": str, "redistribute": bool}
-    licences = {k: Licence(k, **_fields(v, f"licence {k!r}", licence)) for k, v in top["licences"].items()}
+    text = {"text": str}
+    licences = {k: Licence(k, **_fields(v, f"licence {k!r}", licence, text)) for k, v in top["licences"].items()}
+    notices = {
+        k: Notice(**_fields(v, f"notice {k!r}", {"stated": str}, {"notice": str}))
+        for k, v in top.get("notices", {}).items()
+    }
     citations = _fields(top["citations"], "[citations]", dict.fromkeys(top["citations"], str))
     sources = {name: _source(name, entry) for name, entry in top["sources"].items()}
     for source in sources.values():
         for key, kind, known in ((source.licence, "licence", licences), (source.citation, "citation", citations)):
             if key not in known:
                 raise BuildError(f"source {source.name!r} has the {kind} {key!r}, which [{kind}s] does not list.")
-    return Catalogue(sources, licences, citations)
+    return Catalogue(sources, licences, citations, notices)
 
 
 def _fields(

@@ -25,6 +25,7 @@ from builders.pipeline import Account
 from builders.price import Price, Purse, amount, price
 from builders.review import apply, read_review
 from builders.rows import Witness, manifest, write
+from cards.command import start
 
 REPLIES = "replies.jsonl"
 
@@ -233,4 +234,4 @@ for _name in pipelines.names():
     app.command(_name, short_help=pipelines.get(_name).summary)(_command(_name))
 
 if __name__ == "__main__":
-    app(prog_name="python -m builders.generate")
+    start(app, "python -m builders.generate")

@@ -9,13 +9,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from builders.dataset import DATA, BuildError
+from builders import licences
+from builders.dataset import BuildError
 from builders.manifest import NAME, ConfigEntry, Manifest, file_sha256, read_manifest
 from cards.benchmark import eval_yaml
 from cards.dataset_card import dataset_card
-
-#: The licence of what this project itself wrote, whose whole text goes along.
-LICENCE = DATA.parent.parent / "LICENSE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +53,18 @@ def whole(folder: Path) -> Manifest:
 
 
 def withheld(manifest: Manifest) -> dict[str, str]:
-    """The configs that nobody but their source may publish, with the licence and the source that say so."""
+    """The configs that nobody but their source may publish, with the licence and the source that say so.
+
+    Raises
+    ------
+    BuildError
+        When something has no licence, or one that is not described; the config and the source are named.
+    """
     found = {}
     for name, config in manifest.configs.items():
         own = {config.licence: "its rows", **{source.licence: source.name for source in config.sources}}
+        if not all(own):
+            raise BuildError(f"{manifest.name}: {name} ({own['']}) has no licence; nothing is published without one.")
         closed = [f"{manifest.licences[key]['name']} ({own[key]})" for key in own if not _open(manifest, key)]
         if closed:
             found[name] = "; ".join(closed)
@@ -72,7 +78,7 @@ def _open(manifest: Manifest, licence: str) -> bool:
 
 
 def publication(folder: Path, organisation: str, url: str, *, restricted: bool = False) -> Publication:
-    """What is published of a folder: data, card, manifest, ``eval.yaml``, Croissant and licences.
+    """What is published of a folder: data, card, manifest, ``eval.yaml``, Croissant and licence texts.
 
     Parameters
     ----------
@@ -84,7 +90,8 @@ def publication(folder: Path, organisation: str, url: str, *, restricted: bool =
     Raises
     ------
     BuildError
-        When a file is not the one that the manifest describes, or the package for Croissant is not there.
+        When a file is not the one that the manifest describes, the text of a licence is not there, or the
+        package for Croissant is not.
     """
     try:
         from cards.croissant import NAME as CROISSANT
@@ -105,10 +112,9 @@ def publication(folder: Path, organisation: str, url: str, *, restricted: bool =
         "README.md": dataset_card(text, organisation=organisation, row=_row(folder, kept)).encode(),
         NAME: text.encode(),
         CROISSANT: croissant(text, f"{url}/datasets/{repository}").encode(),
-        "LICENSES.md": _licences(shown).encode(),
+        licences.PAGE: licences.page(shown).encode(),
+        **licences.texts(shown),
     }
-    if LICENCE.is_file():
-        files["LICENSE"] = LICENCE
     if found := eval_yaml(text):
         files["eval.yaml"] = found.encode()
     files |= {split.file: folder / split.file for config in kept.values() for split in config.splits.values()}
@@ -120,22 +126,3 @@ def _row(folder: Path, configs: Mapping[str, ConfigEntry]) -> dict[str, Any]:
     first = next(iter(next(iter(configs.values())).splits.values()))
     row: dict[str, Any] = pq.read_table(folder / first.file).slice(0, 1).to_pylist()[0]
     return row
-
-
-def _licences(manifest: Manifest) -> str:
-    """Each licence with its address, and the configs and sources under it."""
-    lines = ["# Licences", "", "Each row names its licence in the column `licence`.", ""]
-    for key in sorted(manifest.licences):
-        configs = [name for name, config in manifest.configs.items() if config.licence == key]
-        sources = sorted(
-            {source.name for each in manifest.configs.values() for source in each.sources if source.licence == key}
-        )
-        about = [
-            f"{what} {', '.join(f'`{name}`' for name in names)}"
-            for what, names in (("configs", configs), ("sources", sources))
-            if names
-        ]
-        if about:
-            facts = manifest.licences[key]
-            lines.append(f"- {key}: [{facts['name']}]({facts['url']}); {'; '.join(about)}")
-    return "\n".join(lines) + "\n"

@@ -14,6 +14,9 @@ from rich.console import Console
 from builders.dataset import BuildError
 from builders.manifest import NAME, file_sha256
 from builders.publication import Publication, publication
+from cards.command import start
+from cards.hub import failures, refusal, sending
+from cards.text import CardError
 
 #: The Hub's own file for large files, which it makes with the repository.
 ATTRIBUTES = ".gitattributes"
@@ -75,9 +78,10 @@ class Repository:
         parent = self.api.repo_info(**self._which).sha
         if operations:
             message = f"Version {made.version}"
-            done = self.api.create_commit(
-                operations=operations, commit_message=message, parent_commit=parent, **self._which
-            )
+            with sending():
+                done = self.api.create_commit(
+                    operations=operations, commit_message=message, parent_commit=parent, **self._which
+                )
             parent = done.oid
         self.api.create_tag(tag=made.tag, revision=parent, **self._which)
         return f"{self.api.endpoint}/datasets/{self.name}"
@@ -188,8 +192,6 @@ def main(
     console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
     from huggingface_hub import HfApi
 
-    from cards.hub import failures, refusal
-
     if not org:
         raise typer.BadParameter("Name the organisation or user of the Hub with --org.")
     api = HfApi()
@@ -197,7 +199,7 @@ def main(
         made = [publication(each, org, api.endpoint, restricted=restricted) for each in folders(out, names or [])]
         for each in made:
             push(each, Repository(each.repository, api), console, dry_run=dry_run, private=private)
-    except BuildError as error:
+    except (BuildError, CardError) as error:
         errors.print(f"error: {error}", markup=False, highlight=False)
         raise typer.Exit(1) from None
     except failures() as error:
@@ -212,4 +214,4 @@ app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 app.command()(main)
 
 if __name__ == "__main__":
-    app(prog_name="python -m builders.push")
+    start(app, "python -m builders.push")

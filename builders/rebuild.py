@@ -17,6 +17,7 @@ from builders.build import Profile, Result, rebuild
 from builders.check import check
 from builders.dataset import BuildError
 from builders.fetch import Fetcher, default_cache, default_mirror
+from cards.command import start
 
 
 def report(console: Console, results: Sequence[Result], offline: bool) -> None:
@@ -123,4 +124,4 @@ app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 app.command()(main)
 
 if __name__ == "__main__":
-    app(prog_name="python -m builders.rebuild")
+    start(app, "python -m builders.rebuild")

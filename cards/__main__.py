@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from cards import hub, model_card, results
+from cards.command import start
 from cards.eval_results import Source, eval_files
 from cards.evaluation import results as published
 from cards.files import put
@@ -130,4 +131,4 @@ app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 app.command()(main)
 
 if __name__ == "__main__":
-    app(prog_name="python -m cards")
+    start(app, "python -m cards")

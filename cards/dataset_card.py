@@ -30,7 +30,7 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
     Raises
     ------
     CardError
-        When a config or source has no licence, or a citation is missing; the config is named.
+        When a config or source has no licence, or a citation is missing; the config or source is named.
     """
     facts: dict[str, Any] = json.loads(manifest)
     for name, config in facts["configs"].items():
@@ -50,12 +50,18 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
 
 
 def _demand(facts: dict[str, Any], name: str, config: dict[str, Any]) -> None:
-    for licence in _licences(config):
+    named = [(f"config {name}", config), *((f"source {source['name']}", source) for source in config["sources"])]
+    for what, entry in named:
+        licence, cited = entry.get("licence"), entry["cite"] if "cite" in entry else [entry.get("citation")]
+        if not licence:
+            raise CardError(f"{facts['name']}: {what} has no licence; nothing is published without one.")
         if licence not in facts["licences"]:
-            raise CardError(f"{facts['name']}: config {name} needs the licence {licence!r}, which is not described.")
-    for key in _citations(config):
-        if key not in facts["citations"]:
-            raise CardError(f"{facts['name']}: config {name} cites {key!r}, for which there is no citation.")
+            raise CardError(f"{facts['name']}: {what} needs the licence {licence!r}, which is not described.")
+        for key in cited:
+            if not key:
+                raise CardError(f"{facts['name']}: {what} has no citation; nothing is published without one.")
+            if not facts["citations"].get(key):
+                raise CardError(f"{facts['name']}: {what} cites {key!r}, for which there is no citation.")
 
 
 def _licences(config: dict[str, Any]) -> list[str]:

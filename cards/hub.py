@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +57,15 @@ class Model:
         """Opens a pull request that adds or changes files, and changes nothing itself; its address."""
         from huggingface_hub import CommitOperationAdd
 
-        made = self.api.create_commit(
-            self.name,
-            operations=[CommitOperationAdd(path, content) for path, content in files.items()],
-            commit_message=title,
-            commit_description=description,
-            create_pr=True,
-            parent_commit=self.head,
-        )
+        with sending():
+            made = self.api.create_commit(
+                self.name,
+                operations=[CommitOperationAdd(path, content) for path, content in files.items()],
+                commit_message=title,
+                commit_description=description,
+                create_pr=True,
+                parent_commit=self.head,
+            )
         return str(made.pr_url)
 
 
@@ -125,6 +127,17 @@ def failures() -> tuple[type[BaseException], ...]:
     from huggingface_hub.errors import HfHubHTTPError
 
     return (*HfHubHTTPError.__bases__, OSError)
+
+
+@contextmanager
+def sending() -> Iterator[None]:
+    """Raises what breaks while a large file is sent as the failure it is, which the client hides in another error."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error.__cause__, failures()):
+            raise error.__cause__ from None
+        raise
 
 
 def refusal(error: BaseException) -> str:

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from cards import results
+from cards.command import start
 from cards.eval_results import FOLDER, Noted, noted, parsed
 from cards.evaluation import HEADLINES, headlines
 from cards.files import put
@@ -23,7 +24,11 @@ from cards.text import CardError, refuse_secrets, template
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The score of a model on a task; ``told`` has its metric, interval and setting, ``remark`` what to know of it."""
+    """The score of a model on a task.
+
+    ``told`` has its metric, interval and setting, ``remark`` what to know of it, and ``reading`` how to read
+    the metric, where a run says so.
+    """
 
     model: str
     dataset: str
@@ -31,6 +36,7 @@ class Line:
     value: float
     told: Noted
     remark: str = ""
+    reading: str = ""
 
     @property
     def interval(self) -> str:
@@ -60,6 +66,11 @@ class Board:
     low: float
     high: float
 
+    @property
+    def reading(self) -> str:
+        """How to read the metric, as the first run that says so puts it."""
+        return next((each.reading for each in self.lines if each.reading), "")
+
     def place(self, value: float) -> float:
         """Where a value stands, in percent of the range."""
         width = self.high - self.low
@@ -86,7 +97,7 @@ def _scored(run: results.Run) -> Iterator[Line]:
             if math.isfinite(score.value):
                 told = Noted(score.metric, score.low, score.high, score.n, score.ideal, run.setting)
                 remark = "only a part of the rows" if f"{dataset}/{config}" in partial else ""
-                yield Line(run.name, dataset, config, score.value, told, remark)
+                yield Line(run.name, dataset, config, score.value, told, remark, score.reading)
 
 
 def _published(folder: Path) -> Iterator[Line]:
@@ -156,4 +167,4 @@ app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 app.command()(main)
 
 if __name__ == "__main__":
-    app(prog_name="python -m cards.leaderboard")
+    start(app, "python -m cards.leaderboard")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from huggingface_hub import ModelCard
@@ -47,7 +49,7 @@ def section(run: Run, found: list[Result], remarks: list[str], manifests: Mappin
         remarks=remarks,
         scores=shown,
         more=len(run.scores) - len(shown),
-        readings={score.metric: score.reading for score in shown if score.reading},
+        readings=_readings(shown, {(each.score.metric, each.score.reading) for each in found}),
         datasets=facts,
         benchmarks=list(dict.fromkeys(score.benchmark for score in run.scores)),
         environment={name: json.dumps(v) if isinstance(v, (dict, list)) else v for name, v in run.environment.items()},
@@ -63,6 +65,30 @@ def _shown(run: Run) -> Iterator[Score]:
         whole = {HEADLINES[benchmark].group(c) for c in configs} if benchmark in HEADLINES else set()
         groups = {score.group for score in own} & whole or {own[0].group}
         yield from (score for score in own if score.group in groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How to read a metric, by its name; ``main`` for one that is published as a result."""
+
+    name: str
+    text: str
+    main: bool
+
+
+def _readings(scores: list[Score], published: Set[tuple[str, str]]) -> list[Reading]:
+    """How to read each metric; one that benchmarks read in several ways is named with its benchmarks."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for score in scores:
+        own = found.setdefault((score.metric, score.reading), [])
+        if score.benchmark not in own:
+            own.append(score.benchmark)
+    ways = Counter(metric for metric, _ in found)
+    return [
+        Reading(metric if ways[metric] == 1 else f"{metric} ({', '.join(own)})", text, (metric, text) in published)
+        for (metric, text), own in found.items()
+        if text
+    ]
 
 
 def merged(readme: str | None, model: str, text: str, run: Run, found: list[Result]) -> str:

@@ -2,7 +2,7 @@
 
 Type a job, or the beginning of a sentence, and see how likely the model goes on with she, he and they,
 and which word of the sentence leans most to a gender in a corpus (MaxPMIDiff of UnStereoEval). The page
-needs the package gradio, which wants pillow below 13; nothing else here does.
+needs the package gradio: pip install '.[score,demo]'.
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ from typing import TYPE_CHECKING, Any
 
 from pmi import max_pmi_diff
 from pmi.lookup import delta_table
-from pmi.types import DeltaTable
+from pmi.types import DeltaTable, PmiError
 from scoring.__main__ import BUNDLED
-from scoring.types import Ask
+from scoring.types import Ask, ScoringError
 
 if TYPE_CHECKING:
     from scoring.model import Model
 
 WORDS = ("she", "he", "they")
+ARTICLES = ("a", "an", "the")
+#: A text of at most two words and so many characters is taken for a job.
 LONGEST = 40
 
 
 def beginning(text: str) -> str:
     """The beginning of a sentence that a model is to go on with: the text itself, or one about a job.
 
-    >>> beginning("  My boss called, and "), beginning("engineer"), beginning("flight attendant")
-    ('My boss called, and', 'My friend is an engineer, and', 'My friend is a flight attendant, and')
+    >>> beginning("  My boss called, and "), beginning("engineer"), beginning("The nurse")
+    ('My boss called, and', 'My friend is an engineer, and', 'My friend is a nurse, and')
     """
     words = text.split()
     if 0 < len(words) <= 2 and len(text) <= LONGEST:
-        job = " ".join(words).lower()
+        job = " ".join(words[len(words) == 2 and words[0].lower() in ARTICLES :]).lower()
         return f"My friend is {'an' if job[0] in 'aeiou' else 'a'} {job}, and"
     return " ".join(words)
 
@@ -69,7 +71,8 @@ def leaning(text: str, table: DeltaTable | None) -> str:
     if score.value is None:
         return f"None of {score.total} words is in the table."
     side = "she" if score.value > 0 else "he"
-    return f"{score.value:+.2f} by “{score.word}”, which keeps more company with {side} ({score.known} words known)"
+    known = f"{score.known} of {score.total} content words known"
+    return f"{score.value:+.2f} by “{score.word}”, which keeps more company with {side} ({known})"
 
 
 def answer(model: Model, table: DeltaTable | None, text: str) -> tuple[str, dict[str, float], str, str]:
@@ -86,20 +89,21 @@ def page(model: Model, table: DeltaTable | None) -> Any:
     """The page."""
     import gradio
 
-    with gradio.Blocks(title="she, he or they?") as made:
+    with gradio.Blocks(title="she, he or they?", analytics_enabled=False) as made:
         gradio.Markdown("# she, he or they?\nA job, or the beginning of a sentence, and what the model goes on with.")
         text = gradio.Textbox(label="Job or sentence", value="nurse")
+        ask = gradio.Button("Ask", variant="primary")
         asked = gradio.Textbox(label="Asked", interactive=False)
-        shares = gradio.Label(label=f"Next word ({model.name})")
-        words = gradio.Textbox(label="Probability", interactive=False)
+        # No heading: the likelier word is no verdict of the model.
+        shares = gradio.Label(label=f"Shares of these three words ({model.name})", show_heading=False)
+        words = gradio.Textbox(label="Probability of the next word", interactive=False)
         leans = gradio.Textbox(label="MaxPMIDiff", interactive=False)
         shown = [asked, shares, words, leans]
 
         def update(typed: str) -> tuple[str, dict[str, float], str, str]:
             return answer(model, table, typed)
 
-        text.submit(update, text, shown)
-        made.load(update, text, shown)
+        gradio.on([text.submit, ask.click, made.load], update, text, shown)
         gradio.Markdown("These numbers speak of this sentence and this model, and of no person.")
     return made
 
@@ -113,9 +117,12 @@ def main() -> None:
     wanted = parser.parse_args()
     from scoring.model import load
 
-    model = load(BUNDLED.get(wanted.model, wanted.model))
+    try:
+        model = load(BUNDLED.get(wanted.model, wanted.model))
+        table = delta_table(wanted.table) if wanted.table else None
+    except (ScoringError, PmiError) as error:
+        parser.exit(1, f"error: {error}\n")
     model.name = wanted.model
-    table = delta_table(wanted.table) if wanted.table else None
     page(model, table).launch(server_name="127.0.0.1", server_port=wanted.port)
 
 

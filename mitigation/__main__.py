@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from cards.command import start
 from mitigation import recipes
 from mitigation.adapter import Adapter
 from mitigation.data import Data
@@ -81,7 +82,7 @@ def command(name: str) -> Callable[..., None]:
 
     def run(**options: Any) -> None:
         given = {each.name: options[each.name] for each in fields(clean) if options[each.name] is not None}
-        start(recipe, given, **{option: options[option] for option in shared})
+        begin(recipe, given, **{option: options[option] for option in shared})
 
     own = [
         inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, **_option(recipe, each)) for each in fields(clean)
@@ -102,7 +103,7 @@ def _option(recipe: Recipe, each: Any) -> dict[str, Any]:
     return {"annotation": Annotated[kind | None, typer.Option(help=told, rich_help_panel="Settings")], "default": None}
 
 
-def start(
+def begin(
     recipe: Recipe,
     given: dict[str, Any],
     *,
@@ -180,4 +181,4 @@ for each in recipes.names():
     app.command(each)(command(each))
 
 if __name__ == "__main__":
-    app(prog_name="python -m mitigation")
+    start(app, "python -m mitigation")

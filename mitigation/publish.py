@@ -17,7 +17,8 @@ from rich.console import Console
 from builders import datasets
 from builders.catalogue import catalogue
 from cards import adapter_card
-from cards.hub import failures, refusal
+from cards.command import start
+from cards.hub import failures, refusal, sending
 from cards.text import CardError, refuse_secrets
 from mitigation import recipes
 from mitigation.adapter import CONFIG, FACTS, PROMPT, WEIGHTS, Adapter, MitigationError, digests, json_of, read, text
@@ -116,7 +117,8 @@ def upload(files: Mapping[str, bytes], repository: str, api: Any, *, private: bo
         for name, content in files.items():
             (Path(place) / name).write_bytes(content)
         api.create_repo(repository, exist_ok=True, private=private)
-        api.upload_folder(repo_id=repository, folder_path=place, commit_message="Publish the adapter")
+        with sending():
+            api.upload_folder(repo_id=repository, folder_path=place, commit_message="Publish the adapter")
     return f"{api.endpoint}/{repository}"
 
 
@@ -162,4 +164,4 @@ app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 app.command()(main)
 
 if __name__ == "__main__":
-    app(prog_name="python -m mitigation.publish")
+    start(app, "python -m mitigation.publish")

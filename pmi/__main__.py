@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from cards.command import start
 from pmi import commands
 from pmi.types import PmiError, Submitted
 
@@ -52,7 +53,7 @@ def main() -> None:
     """Runs the command that the arguments name."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without Unicode gets a mark
-    app(prog_name="python -m pmi")
+    start(app, "python -m pmi")
 
 
 if __name__ == "__main__":

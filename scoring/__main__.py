@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from cards.command import start
 from scoring import benchmarks
 from scoring.chat import Chat
 from scoring.prompts import Prompt, get
@@ -296,4 +297,4 @@ app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 app.command()(main)
 
 if __name__ == "__main__":
-    app(prog_name="python -m scoring")
+    start(app, "python -m scoring")

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 import typer
 from numpy.typing import NDArray
 
+from cards.command import start
 from scoring.metrics import fairness, stereoset
 from scoring.score_files import cells, listed, numbers, places, read, texts, unique
 from scoring.stats import RESAMPLES, Item, measure
@@ -296,4 +297,4 @@ app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 app.command()(main)
 
 if __name__ == "__main__":
-    app(prog_name="python -m scoring.rescore")
+    start(app, "python -m scoring.rescore")

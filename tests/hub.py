@@ -209,9 +209,8 @@ def route(method: str, pattern: str) -> Callable[[Route], Route]:
 
 def answer(request: Request) -> Answer:
     method = "GET" if request.method == "HEAD" else request.method
-    for pattern, status in request.hub.faults.items():
-        if re.search(pattern, f"{request.method} {request.path}"):
-            return Answer({"error": "Internal error"}, status)
+    if (status := request.hub.fault(f"{request.method} {request.path}")) is not None:
+        return Answer({"error": "Internal error"}, status, {"Retry-After": "0"})
     for wanted, pattern, function in ROUTES:
         if wanted == method and (found := pattern.fullmatch(request.path)):
             parts = {name: unquote(part or "") for name, part in found.groupdict().items()}
@@ -645,8 +644,8 @@ class Hub:
         self.repos: dict[tuple[str, str], Repo] = {}
         self.large: dict[str, bytes] = {}
         self.requests: list[Request] = []
-        #: Statuses by patterns of method and path: what goes wrong, until it is taken out.
-        self.faults: dict[str, int] = {}
+        #: Statuses by patterns of method and path: what goes wrong, until it is taken out; a list is used up.
+        self.faults: dict[str, int | list[int]] = {}
         #: Seconds before each answer.
         self.delay = 0.0
         for kind in KINDS if folder else ():
@@ -658,6 +657,13 @@ class Hub:
         repo = self.repos[kind, name] = Repo(kind, name, private)
         repo.commit("main", tree, "initial commit")
         return repo
+
+    def fault(self, asked: str) -> int | None:
+        """What goes wrong with a request, given its method and path."""
+        for pattern, status in self.faults.items():
+            if re.search(pattern, asked) and status != []:
+                return status.pop(0) if isinstance(status, list) else status
+        return None
 
     @property
     def url(self) -> str:

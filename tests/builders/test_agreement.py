@@ -1,7 +1,7 @@
 import csv
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.agreement import agree
@@ -88,20 +88,17 @@ def test_verbs_agree_with_they_or_there_is_no_sentence(template, they):
     assert fill_they(template) == they
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_a_text_without_the_pronoun_is_kept(text):
     assert agree(text) == text
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(exclude_characters="{}")))
 def test_a_past_form_is_kept_whatever_follows(text):
     template = "{nominative} walked " + text
     assert agree(template) in (template, None)
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(

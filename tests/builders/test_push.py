@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import mlcroissant
 import pyarrow.parquet as pq
@@ -83,7 +82,8 @@ def test_all_goes_into_one_commit_with_the_version_as_its_tag(out, tmp_path):
         assert len(list(repo.history("main"))) == 2, "the repository's own first commit, and ours"
         names = set(files(hub)) - {".gitattributes"}
     splits = [split.file for each in read_manifest(out / NAME).configs.values() for split in each.splits.values()]
-    assert names == {"README.md", "manifest.json", "croissant.json", "eval.yaml", "LICENSE", "LICENSES.md", *splits}
+    documents = {"README.md", "manifest.json", "croissant.json", "eval.yaml", "LICENSES.md", "LICENSES/Apache-2.0.txt"}
+    assert names == documents | set(splits)
 
 
 def test_a_dry_run_shows_every_change_and_sends_nothing(out, tmp_path):
@@ -148,8 +148,15 @@ def test_without_a_token_that_may_write_nothing_is_published_and_none_is_shown(o
         assert not hub.repos
 
 
-@pytest.mark.parametrize("place", ["commit/main", "info/lfs/objects/batch"])
-@pytest.mark.parametrize(("fault", "said"), [(500, "The Hub answers 500"), (CUT, "The Hub cannot be reached")])
+@pytest.mark.parametrize(
+    ("place", "fault", "said"),
+    [
+        ("commit/main", 500, "The Hub answers 500"),
+        ("commit/main", CUT, "The Hub cannot be reached"),
+        ("info/lfs/objects/batch", 500, "The Hub answers 500"),
+        ("tag/", 500, "The Hub answers 500"),
+    ],
+)
 def test_an_upload_that_breaks_leaves_no_version_and_can_be_done_again(out, tmp_path, place, fault, said):
     with Hub(cache=tmp_path / "cache") as hub:
         hub.faults[f"POST .*/{place}"] = fault
@@ -161,6 +168,46 @@ def test_an_upload_that_breaks_leaves_no_version_and_can_be_done_again(out, tmp_
         hub.faults.clear()
         assert push(out).returncode == 0
         assert hub.repos["dataset", f"org/{NAME}"].tags
+
+
+def large(out):
+    """A file of the data set that is sent as a large one, and the request that sends it."""
+    split = read_manifest(out / NAME).configs["explicit"].splits["test"]
+    return split.file, f"PUT /lfs/{split.sha256}"
+
+
+@pytest.mark.parametrize("status", [500, CUT])
+def test_a_large_file_that_breaks_off_is_sent_again(out, tmp_path, status):
+    path, sending = large(out)
+    with Hub(cache=tmp_path / "cache") as hub:
+        hub.faults[sending] = [status]
+        told = push(out)
+        assert told.returncode == 0, told.stderr
+        assert [f"{each.method} {each.path}" for each in hub.requests].count(sending) == 2
+        (tag,) = hub.repos["dataset", f"org/{NAME}"].tags
+        assert files(hub, tag)[path].data == (out / NAME / path).read_bytes()
+
+
+def test_a_large_file_that_cannot_be_sent_leaves_no_commit_and_no_version_and_the_next_push_sends_what_lacks(
+    out, tmp_path
+):
+    path, sending = large(out)
+    with Hub(cache=tmp_path / "cache") as hub:
+        hub.faults[sending] = 500
+        told = push(out)
+        assert told.returncode == 2
+        assert "error: The Hub answers 500 (HfHubHTTPError); try again later." in told.stderr
+        assert "Traceback" not in told.stderr
+        repo = hub.repos["dataset", f"org/{NAME}"]
+        assert not repo.tags
+        assert not repo.at("main").tree, "nothing but the repository's own first commit"
+        hub.faults.clear()
+        hub.requests.clear()
+        again = push(out)
+        assert again.returncode == 0, again.stderr
+        assert sending in [f"{each.method} {each.path}" for each in hub.requests]
+        (tag,) = repo.tags
+        assert files(hub, tag)[path].data == (out / NAME / path).read_bytes()
 
 
 def test_a_slow_hub_is_waited_for(out, tmp_path):
@@ -258,6 +305,45 @@ def test_a_licence_that_is_not_described_is_refused(out):
         withheld(read_manifest(out / NAME))
 
 
+def no_licence(facts):
+    facts["configs"]["explicit"]["licence"] = ""
+
+
+def no_licence_of_a_source(facts):
+    source = {"name": "words/all", "licence": "", "citation": "made", "alternative": 0, "lacks": "", "files": []}
+    facts["configs"]["explicit"]["sources"].append(source)
+
+
+def no_citation(facts):
+    facts["citations"].popitem()
+
+
+@pytest.mark.fault(58)
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        (no_licence, (), "explicit (its rows) has no licence; nothing is published without one."),
+        (no_licence, ("--restricted",), "config explicit has no licence; nothing is published without one."),
+        (no_licence_of_a_source, (), "explicit (words/all) has no licence; nothing is published without one."),
+        (
+            no_licence_of_a_source,
+            ("--restricted",),
+            "source words/all has no licence; nothing is published without one.",
+        ),
+        (no_citation, (), "for which there is no citation."),
+    ],
+)
+def test_a_data_set_without_a_licence_or_a_citation_is_refused_in_one_sentence(out, tmp_path, change, options, said):
+    edit(out, change)
+    with Hub(cache=tmp_path / "cache") as hub:
+        told = push(out, *options)
+        assert told.returncode == 1
+        assert told.stderr.startswith(f"error: {NAME}: ")
+        assert told.stderr.endswith(f"{said}\n")
+        assert told.stderr.count("\n") == 1
+        assert not hub.repos
+
+
 def test_a_changed_missing_or_stray_file_is_refused(out):
     folder = out / NAME
     (folder / "data" / "explicit" / "extra.txt").write_text("x")
@@ -330,5 +416,17 @@ def test_croissant_is_valid_and_its_fields_are_the_columns(out, tmp_path):
 
 def test_licences_name_what_is_under_them(out):
     text = publication(out / NAME, "org", "https://huggingface.co").files["LICENSES.md"].decode()
-    assert "Apache-2.0: [Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0); configs" in text
-    assert Path(ROOT / "LICENSE").is_file()
+    known = "[Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0), [whole text](LICENSES/Apache-2.0.txt)"
+    assert f"- Apache-2.0: {known}; configs" in text
+
+
+def test_without_the_text_of_a_licence_nothing_is_published(out, tmp_path):
+    edit(out, lambda facts: facts["configs"]["explicit"].update(licence="0BSD"))
+    edit(
+        out, lambda facts: facts["licences"].update({"0BSD": {"name": "0", "url": "https://x.y", "redistribute": True}})
+    )
+    with Hub(cache=tmp_path / "cache") as hub:
+        told = push(out)
+        assert told.returncode == 1
+        assert f"error: {NAME} is to be published under 0BSD, whose text is not there" in told.stderr
+        assert not hub.repos

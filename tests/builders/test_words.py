@@ -3,7 +3,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.words import (
@@ -53,7 +53,6 @@ def test_the_spelling_of_a_gendered_word_does_not_hide_it(text, found):
 
 
 @pytest.mark.fault(19)
-@settings(deadline=None)
 @given(
     word=st.sampled_from(sorted(GENDERED_WORDS)),
     form=st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]),
@@ -68,7 +67,6 @@ def test_no_form_of_any_gendered_word_passes_for_neutral(word, form, case, joine
 
 
 @pytest.mark.fault(19)
-@settings(deadline=None)
 @given(st.text())
 def test_normalising_twice_changes_nothing_more(text):
     assert plain(plain(text)) == plain(text)
@@ -276,7 +274,6 @@ def test_a_form_within_a_sentence_has_none(template, filled):
 
 
 @pytest.mark.fault(24)
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([f"{{{name}}}" for name in SLOTS]), min_size=1, max_size=4),
     st.lists(st.text(st.characters(exclude_characters="{}")), min_size=5, max_size=5),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cards.hub import sending
 from tests.cards.made import DIGEST, PROBES, RUN, cards, data, estimate, run
 from tests.hub import CUT, File, Hub
 
@@ -108,3 +109,12 @@ def test_a_hub_that_breaks_while_it_is_written_to_is_one_sentence_and_nothing_is
     hub.faults.clear()
     assert cards("org/model", tmp_path / "run", "--data", tmp_path / "data", "--push").returncode == 0
     assert len(model(hub).pulls) == 1
+
+
+def test_what_breaks_while_a_large_file_is_sent_is_told_as_what_it_is_and_nothing_else_is_hidden():
+    with pytest.raises(ConnectionError, match="cut"), sending():
+        raise RuntimeError("Error while uploading") from ConnectionError("cut")
+    with pytest.raises(RuntimeError, match="ours"), sending():
+        raise RuntimeError("ours") from KeyError("a")
+    with pytest.raises(RuntimeError, match="ours"), sending():
+        raise RuntimeError("ours")

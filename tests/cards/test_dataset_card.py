@@ -77,12 +77,35 @@ def test_the_body_states_the_facts_of_the_manifest():
         assert fact in text
 
 
+def without(change):
+    made = facts()
+    change(made["configs"]["stsb"])
+    return dataset_card(json.dumps(made))
+
+
 @pytest.mark.fault(58)
-def test_a_missing_licence_or_citation_is_refused_by_name():
+def test_a_licence_or_citation_that_is_not_described_is_refused_by_the_name_of_what_needs_it():
     with pytest.raises(CardError, match="probes: config stsb needs the licence 'MIT', which is not described"):
         card(licences={"CC-BY-SA-4.0": {}})
-    with pytest.raises(CardError, match="probes: config stsb cites 'cer', for which there is no citation"):
+    with pytest.raises(CardError, match=r"source stsb/test needs the licence 'CC-BY-SA-4\.0', which is not"):
+        card(licences={"MIT": {}})
+    with pytest.raises(CardError, match="probes: source stsb/test cites 'cer', for which there is no citation"):
         card(citations={"dong": "@article{dong}"})
+    with pytest.raises(CardError, match="probes: config stsb cites 'dong', for which there is no citation"):
+        card(citations={"dong": "", "cer": "@inproceedings{cer}"})
+
+
+@pytest.mark.fault(58)
+@pytest.mark.parametrize("none", ["", None])
+def test_what_has_no_licence_or_citation_is_refused_by_its_name(none):
+    with pytest.raises(CardError, match="probes: config stsb has no licence; nothing is published without one"):
+        without(lambda config: config.update(licence=none))
+    with pytest.raises(CardError, match="probes: source stsb/test has no licence; nothing is published without one"):
+        without(lambda config: config["sources"][0].update(licence=none))
+    with pytest.raises(CardError, match="probes: source stsb/test has no citation; nothing is published without one"):
+        without(lambda config: config["sources"][0].update(citation=none))
+    with pytest.raises(CardError, match="probes: config stsb has no licence"):
+        without(lambda config: config.pop("licence"))
 
 
 @pytest.mark.fault(50)

@@ -99,6 +99,12 @@ def test_the_page_needs_nothing_outside_itself_and_can_be_sorted(runs):
     assert keys[:4] == ["org/better", "0.1", "0.05", "0.1"]
 
 
+def test_a_task_says_how_to_read_its_metric_where_a_run_does(runs, tmp_path):
+    found = Page(page(of(published(runs[0], tmp_path / "worse"), runs[1])))
+    assert found.texts.count("How to read gas.") == 1
+    assert "How to read" not in page(of(tmp_path / "worse"))
+
+
 def test_the_head_says_by_what_the_rows_are_sorted(runs):
     heads = [attrs.get("aria-sort") for tag, attrs in Page(page(of(*runs))).tags if tag == "th"]
     assert heads[:4] == [None, None, None, "ascending"]

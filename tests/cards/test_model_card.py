@@ -6,7 +6,7 @@ from cards.evaluation import results
 from cards.model_card import merged, section
 from cards.results import read
 from cards.text import CardError
-from tests.cards.made import PAIRS, PROBES, estimate, manifest, run
+from tests.cards.made import PAIRS, PROBES, RUN, estimate, manifest, run
 
 MANIFESTS = {name: manifest(name) for name in (PROBES, PAIRS)}
 
@@ -39,10 +39,29 @@ def test_a_section_has_scores_with_intervals_readings_plot_environment_and_valid
         assert fact in text, fact
 
 
+def test_what_is_published_is_explained_first_and_the_rest_is_folded_away(tmp_path):
+    shown, _, rest = made(tmp_path).partition("### How to read the metrics\n")[2].partition("<summary>The other")
+    assert "- gas: How to read gas." in shown
+    assert "gld" not in shown
+    assert "- gld: How to read gld." in rest
+    assert "- gas:" not in rest
+
+
+def test_a_metric_that_benchmarks_read_in_other_ways_is_explained_for_each(tmp_path):
+    ways = (
+        estimate("biaske", "weat", "ss", 50, 40, 60, ideal=50.0, most=100, reading="Of the pairs."),
+        estimate("stereoset", "intrasentence test", "ss", 50, 40, 60, ideal=50.0, most=100, reading="By term."),
+        estimate("unstereo", "pronoun-pairs", "us_score", 55, 50, 60, ideal=100.0, most=100),
+    )
+    text = made(tmp_path, estimates=ways, data={f"{PAIRS}/pronoun-pairs/test": RUN.data[f"{PAIRS}/pronoun-pairs/test"]})
+    assert "- ss (biaske): Of the pairs.\n- ss (stereoset): By term.\n" in text
+    assert r"- us\_score: How to read us\_score." in text
+
+
 def test_parts_of_groups_are_counted_and_not_listed(tmp_path):
     text = made(tmp_path)
     assert "templates hobby" not in text
-    assert "1 more scores, of parts of these groups, are in the report of the run." in text
+    assert "1 more score, of parts of these groups, are in the report of the run." in text
 
 
 def test_the_metadata_is_read_back_by_the_hubs_own_client(tmp_path):

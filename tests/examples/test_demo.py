@@ -1,6 +1,5 @@
-"""What the demonstration computes; the page itself needs gradio, and is drawn where that is installed."""
+"""What the demonstration computes, and what its page is made of."""
 
-import importlib.util
 import math
 import subprocess
 import sys
@@ -21,6 +20,8 @@ TABLE = DeltaTable.of(["nurse", "bridge"], [0.9, -0.1], [7, 12], CountRule("toy"
         ("nurse", "My friend is a nurse, and"),
         ("Engineer", "My friend is an engineer, and"),
         ("flight attendant", "My friend is a flight attendant, and"),
+        ("The nurse", "My friend is a nurse, and"),
+        ("The nurse said", "The nurse said"),
         ("  The nurse \n said that ", "The nurse said that"),
         ("x" * 50, "x" * 50),
         (" ", ""),
@@ -45,7 +46,7 @@ def test_the_answer_has_the_sentence_shares_and_the_word_that_leans():
     assert math.isclose(sum(shares.values()), 1)
     assert shares["he"] > shares["she"]
     assert told.startswith("she 0.")
-    assert leaning == "+0.90 by “nurse”, which keeps more company with she (1 words known)"
+    assert leaning == "+0.90 by “nurse”, which keeps more company with she (1 of 2 content words known)"
 
 
 def test_what_cannot_be_said_is_told():
@@ -55,14 +56,32 @@ def test_what_cannot_be_said_is_told():
     assert demo.told({"he": 0.0}) == "None of these words is likely at all."
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("gradio"), reason="needs gradio")
 def test_the_page_has_what_is_typed_and_what_is_told():
     code = """
 from types import SimpleNamespace
 from examples.demo import page
-parts = page(SimpleNamespace(name="tiny"), None).config["components"]
-print([each.get("props", {}).get("label") for each in parts])
+made = page(SimpleNamespace(name="tiny"), None)
+print([each.get("props", {}).get("label") or each["props"].get("value") for each in made.config["components"]])
+print("sends nothing about its use" if not made.analytics_enabled else "")
 """
     shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for label in ("Job or sentence", "Asked", "Next word (tiny)", "Probability", "MaxPMIDiff"):
-        assert label in shown
+    labels = ("Job or sentence", "Ask", "Asked", "Shares of these three words (tiny)", "Probability of the next word")
+    for label in (*labels, "MaxPMIDiff"):
+        assert repr(label) in shown
+    assert "sends nothing about its use" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["no/where"], "error: 'no/where' is neither a folder nor a model that can be had from the Hub"),
+        (["--table", "nowhere.csv"], "error: There is no file nowhere.csv; give one that ends in"),
+    ],
+)
+def test_a_model_or_table_that_is_not_there_is_one_sentence(arguments, said, monkeypatch, capsys):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(sys, "argv", ["demo.py", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        demo.main()
+    assert stop.value.code == 1
+    assert said in capsys.readouterr().err

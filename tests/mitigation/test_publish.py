@@ -245,9 +245,10 @@ def test_who_may_not_write_is_told_so_and_no_token_is_shown(own, tmp_path, monke
         assert not hub.repos
 
 
-def test_a_hub_that_breaks_while_it_is_written_to_is_one_sentence(own, tmp_path):
+@pytest.mark.parametrize("sending", ["POST .*/commit/main", "PUT /lfs/.*"])
+def test_a_hub_that_breaks_while_it_is_written_to_is_one_sentence(own, tmp_path, sending):
     with Hub(cache=tmp_path / "cache") as hub:
-        hub.faults["POST .*/commit/main"] = 500
+        hub.faults[sending] = 500
         told = publish(own, *WHOLE)
         assert told.returncode == 2
         assert "The Hub answers 500 (HfHubHTTPError); try again later." in told.stderr

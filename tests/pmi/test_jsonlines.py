@@ -22,7 +22,7 @@ def encoded(text):
     return text.encode("utf-8", "surrogatepass")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(ROWS, max_size=5), st.booleans(), st.sampled_from([None, (",", ":"), (" , ", " :\t")]))
 def test_every_line_that_is_not_left_to_json_gives_the_text_that_json_gives(rows, ascii_only, separators):
     lines = [encoded(json.dumps(row, ensure_ascii=ascii_only, separators=separators)) for row in rows]

@@ -51,7 +51,7 @@ def in_bytes(documents):
     return b"".join(text.encode() + b"\xff" for text in documents)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(TEXTS, max_size=4), st.integers(1, 40), st.integers(1, 5))
 def test_counts_are_those_of_the_plain_way_at_any_block_size(documents, size, window):
     count, near, pairs = reference.counted(documents, GENDERED, STOP, window)
@@ -60,13 +60,13 @@ def test_counts_are_those_of_the_plain_way_at_any_block_size(documents, size, wi
     assert (found[2].words, found[2].pairs, found[2].documents) == (count.total(), pairs, len(documents))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS)
 def test_a_sentence_has_the_words_that_a_corpus_has(text):
     assert list(words(text, STOP)) == list(reference.words(text, STOP))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=200), st.integers(1, 30))
 def test_any_bytes_count_alike_at_any_block_size_and_invalid_ones_are_counted(data, size):
     texts = data.split(b"\xff")
