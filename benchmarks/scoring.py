@@ -50,7 +50,7 @@ GENERATED, SUITE = 10, 90
 CLOSE = 1e-3
 #: Rows of each file that are asked about, where not all. The padded loop needs a full batch of each file.
 ROWS: Mapping[str, Mapping[str, int]] = {
-    "gpt2-small-shape": {"occugender": 12, "stereoset": 100, "unstereo": 48},
+    "gpt2-small-shape": {"occugender": 8, "stereoset": 60, "unstereo": 32},
     "7b-shape": {"occugender": 10, "stereoset": 60, "unstereo": 64},
 }
 
@@ -380,9 +380,7 @@ def goals(result: Mapping[str, Any]) -> dict[str, bool]:
 def main(
     model: Annotated[str, typer.Option(help="Folder of the small model.")] = str(BUNDLED["tiny-causal"]),
     data: Annotated[str, typer.Option(help="Folder that python -m builders.rebuild wrote.")] = tables.DEFAULT,
-    limit: Annotated[
-        int | None, typer.Option(help="Rows of each file, where not all or the usual number.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Rows of each file, where not all or the usual number.")] = None,
     models: Annotated[
         str, typer.Option(help="Those to ask, with commas: small, gpt2-small-shape.")
     ] = "small,gpt2-small-shape",
