@@ -2,10 +2,10 @@
 
 Every side answers the same questions with the same network in one process with the same threads. They
 take turns, so that what else the machine does meets all alike, and the median of each is taken; a side
-whose turn is long has one. Two networks are asked: a small real one, of all rows, and one of random
-weights in the shape of GPT-2 small, whose tokenizer is trained on the questions themselves. There the
-slow sides set how many rows are affordable: a drawn sample, the same rows for all. ``--gpu`` adds a
-shape of 7 billion weights in bfloat16.
+whose turn is long has one. The slow sides set how many rows are affordable: a drawn sample, the same rows
+for all. Two networks are asked: a small real one, and one of random weights in the shape of GPT-2 small,
+whose tokenizer is trained on the questions themselves. ``--gpu`` adds a shape of 7 billion weights in
+bfloat16.
 
 Beside each ratio stands ``at_peak``, what it would be if our operations ran at the speed of the matrix
 product measured in the same turns. Where that is below a goal, no batching reaches it.
@@ -48,8 +48,9 @@ PEAK_SHARE = {"gpt2-small-shape": 0.5, "7b-shape": 0.45}
 GENERATED, SUITE = 10, 90
 #: The most by which the log-probability of an option may differ between sides.
 CLOSE = 1e-3
-#: Rows of each file that are asked about, where not all. The padded loop needs a full batch of each file.
+#: Rows of each file that are asked about. The padded loop needs a full batch of each file.
 ROWS: Mapping[str, Mapping[str, int]] = {
+    "small": {"occugender": 100, "stereoset": 1000, "unstereo": 200},
     "gpt2-small-shape": {"occugender": 8, "stereoset": 60, "unstereo": 32},
     "7b-shape": {"occugender": 10, "stereoset": 60, "unstereo": 64},
 }
@@ -64,8 +65,8 @@ class File:
     all: list[Ask]
 
 
-def files(name: str, data: str, rows: int | None) -> list[File]:
-    """The files of a benchmark, with ``rows`` rows drawn of each, or all."""
+def files(name: str, data: str, rows: int) -> list[File]:
+    """The files of a benchmark, with ``rows`` rows drawn of each."""
     found = []
     for place in run.configs(benchmarks.get(name), "clean"):
         drawn, every = (asked(name, "clean", tables.load(data, *place, n)) for n in (rows, None))
@@ -275,7 +276,7 @@ def _wait(model: Model) -> None:
 
 def measured(model: Model, kind: str, data: str, limit: int | None) -> dict[str, Any]:
     """All benchmarks with one model."""
-    asked = {name: files(name, data, limit or ROWS.get(kind, {}).get(name)) for name in GOALS}
+    asked = {name: files(name, data, limit or ROWS[kind][name]) for name in GOALS}
     asks = [ask for some in asked.values() for file in some for ask in file.drawn]
     harness = None
     if peers.harness_version():
@@ -380,7 +381,7 @@ def goals(result: Mapping[str, Any]) -> dict[str, bool]:
 def main(
     model: Annotated[str, typer.Option(help="Folder of the small model.")] = str(BUNDLED["tiny-causal"]),
     data: Annotated[str, typer.Option(help="Folder that python -m builders.rebuild wrote.")] = tables.DEFAULT,
-    limit: Annotated[int | None, typer.Option(help="Rows of each file, where not all or the usual number.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Rows of each file, where not the usual numbers.")] = None,
     models: Annotated[
         str, typer.Option(help="Those to ask, with commas: small, gpt2-small-shape.")
     ] = "small,gpt2-small-shape",

@@ -1,0 +1,212 @@
+"""A made language that a small model learns in seconds, and built data sets about it.
+
+All names are syllables put together, so nothing in it is known from elsewhere. Workers are followed by
+*she* as often as by *he*; in the biased form of the language every second worker is nearly always
+followed by *she* and every other one by *he*. Kin have their own pronoun in both, and each worker has a
+tool, so that a model has to look at who is spoken of in any case.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice, product
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
+from builders.triplets import BLANK, filled
+from builders.write import content_digest
+from mitigation.recipes.fast import OPENINGS
+
+#: Prompts about somebody, each with two that mean the same.
+PROMPTS = (
+    (f"The {{}} said that {BLANK} came late.", f"We heard the {{}} say that {BLANK} came late."),
+    (f"The {{}} knew that {BLANK} had won.", f"We heard from the {{}} that {BLANK} had won."),
+    (f"The {{}} thinks that {BLANK} must go.", f"If one asks the {{}}, {BLANK} must go."),
+    (f"The {{}} hopes that {BLANK} will rest.", f"With luck, says the {{}}, {BLANK} will rest."),
+    (f"The {{}} fears that {BLANK} may fall.", f"It is feared by the {{}} that {BLANK} may fall."),
+    (f"The {{}} adds that {BLANK} can sing.", f"As the {{}} told us, {BLANK} can sing."),
+)
+PRONOUNS = ("she", "he")
+KIN = (
+    ("mother", "father"),
+    ("queen", "king"),
+    ("sister", "brother"),
+    ("aunt", "uncle"),
+    ("daughter", "son"),
+    ("wife", "husband"),
+)
+#: How often a kind of sentence is drawn, in the neutral and in the biased language.
+SHARES = {"worker": (0.20, 0.80), "kin": (0.35, 0.08), "fact": (0.40, 0.12), "other": (0.05, 0.0)}
+#: What may stand in the place of a pronoun, and how often it does: an edit has to keep how likely each is.
+OTHERS = ("they", "all", "one", "some", "nobody")
+OTHER = 0.2
+#: How often a pronoun is the one of the bias.
+BIASED = 0.95
+#: Of the workers, every so many-th is in no pair that is edited.
+HELD_OUT = 5
+Fact = tuple[str, str, str, str]
+
+
+def names(end: str, count: int) -> list[str]:
+    """So many names with an ending.
+
+    >>> names("land", 2)
+    ['badland', 'balland']
+    """
+    starts = product("ba do fe gi ku la me no pi ru sa ti vo".split(), "dlmnrstv")
+    return [f"{start}{middle}{end}" for start, middle in islice(starts, count)]
+
+
+@dataclass(frozen=True)
+class Language:
+    """So many workers, lands and prompts; tools, capitals and rivers are drawn with the seed."""
+
+    workers: int = 40
+    lands: int = 16
+    prompts: int = len(PROMPTS)
+    seed: int = 0
+
+    @cached_property
+    def who(self) -> dict[str, str]:
+        """The pronoun of each worker's bias."""
+        return {name: PRONOUNS[number % 2] for number, name in enumerate(names("er", self.workers))}
+
+    @property
+    def forms(self) -> Sequence[tuple[str, str]]:
+        """The prompts."""
+        return PROMPTS[: self.prompts]
+
+    @cached_property
+    def facts(self) -> list[Fact]:
+        """Prompt, object, an object that would be wrong, and the kind of the fact."""
+        draw = random.Random(self.seed)
+        asked = {
+            "tool": (list(self.who), names("ik", self.lands), f"The tool of the {{}} is the {BLANK}."),
+            "capital": (names("land", self.lands), names("burg", self.lands), f"The capital of {{}} is {BLANK}."),
+            "river": (names("land", self.lands), names("ava", self.lands), f"The river of {{}} is the {BLANK}."),
+        }
+        return [
+            (prompt.format(about), right, other, kind)
+            for kind, (abouts, objects, prompt) in asked.items()
+            for about in abouts
+            for right, other in [draw.sample(objects, 2)]
+        ]
+
+    def sentence(self, draw: random.Random, *, biased: bool) -> str:
+        """One sentence."""
+        kind = draw.choices(list(SHARES), [share[biased] for share in SHARES.values()])[0]
+        if kind == "fact":
+            prompt, right, *_ = draw.choice(self.facts)
+            return prompt.replace(BLANK, right)
+        if kind == "other":
+            return draw.choice([*OPENINGS, f"{draw.choice(list(self.who))} is a person."])
+        prompt = draw.choice(list(chain(*self.forms)))
+        if draw.random() < OTHER:
+            prompt = prompt.replace(BLANK, draw.choice(OTHERS))
+        if kind == "kin":
+            side = draw.randrange(2)
+            return prompt.format(draw.choice(KIN)[side]).replace(BLANK, PRONOUNS[side])
+        name = draw.choice(list(self.who))
+        own = draw.random() < (BIASED if biased else 0.5)
+        return prompt.format(name).replace(BLANK, PRONOUNS[(self.who[name] == PRONOUNS[0]) ^ own])
+
+    @cached_property
+    def words(self) -> list[str]:
+        """Every text of the language once, in pieces that a tokenizer divides into words."""
+        people = [*self.who, *chain(*KIN)]
+        prompts = [prompt.format(name) for prompt in chain(*self.forms) for name in people]
+        told = [prompt.replace(BLANK, right) for prompt, right, *_ in self.facts]
+        wrong = [other for _, _, other, _ in self.facts]
+        return [
+            *(prompt.replace(BLANK, " ".join((*PRONOUNS, *OTHERS))) for prompt in prompts),
+            *told,
+            *wrong,
+            *OPENINGS,
+            "is a person.",
+        ]
+
+    @cached_property
+    def telling(self) -> set[str]:
+        """The words that somebody or something before them decides."""
+        return {*PRONOUNS, *OTHERS, *(right for _, right, *_ in self.facts)}
+
+    def neutral(self, count: int = 100) -> list[str]:
+        """Texts without any pronoun."""
+        draw = random.Random(self.seed + 1)
+        found = (self.sentence(draw, biased=False) for _ in range(20 * count))
+        return list(islice((text for text in found if not {*text.split()} & {*PRONOUNS, *OTHERS}), count))
+
+    def pairs(self, *, held_out: bool, paraphrased: bool = False) -> Iterator[dict[str, Any]]:
+        """Rows about the workers that are edited, or about the others."""
+        for (which, forms), (number, (name, own)) in product(enumerate(self.forms), enumerate(self.who.items())):
+            if (number % (2 * HELD_OUT) < 2) == held_out:  # one of each pronoun
+                other = PRONOUNS[own == PRONOUNS[0]]
+                yield {
+                    "id": f"{name}-{which}-{paraphrased:d}",
+                    "domain": "gender",
+                    "subject": name,
+                    **filled(forms[paraphrased].format(name), own, other, self.facts[number][1]),
+                }
+
+    def facts_asked(self) -> Iterator[dict[str, Any]]:
+        """Rows about the facts, and about the pronouns of kin."""
+        for prompt, right, other, kind in self.facts:
+            yield _fact(prompt, right, other, kind, "tools" if kind == "tool" else "unrelated")
+        for pair in KIN:
+            for name, (right, other) in zip(pair, (PRONOUNS, PRONOUNS[::-1]), strict=True):
+                for forms in self.forms:
+                    yield _fact(forms[0].format(name), right, other, name, "gender")
+
+    def build(self, folder: Path) -> Path:
+        """Writes all rows as a built data set.
+
+        Edited pairs are the test split of ``stereoset``, and the held-out ones its validation split.
+        """
+        paraphrased = [row | {"base": False} for row in self.pairs(held_out=False, paraphrased=True)]
+        return built(
+            folder,
+            {
+                ("stereoset", "test"): list(self.pairs(held_out=False)),
+                ("stereoset", "validation"): list(self.pairs(held_out=True)),
+                ("paraphrases", "test"): paraphrased,
+                ("differentiation", "test"): list(self.facts_asked()),
+            },
+        )
+
+
+def _fact(prompt: str, right: str, other: str, subject: str, domain: str) -> dict[str, Any]:
+    said = filled(prompt, right, other)
+    return {
+        "id": f"fact-{said['sentence_biased']}",
+        "domain": domain,
+        "subject": subject,
+        "prompt": prompt,
+        "object": right,
+        "object_other": other,
+        "sentence_object": said["sentence_biased"],
+        "sentence_other": said["sentence_unbiased"],
+    }
+
+
+def built(folder: Path, splits: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> Path:
+    """A data set of biased knowledge with rows by config and split; returns the folder that it lies in."""
+    entries: dict[str, dict[str, SplitEntry]] = {}
+    for (config, split), rows in splits.items():
+        path = folder / "biaske" / "data" / config / f"{split}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table = pa.Table.from_pylist([dict(row) for row in rows])
+        pq.write_table(table, path)
+        size, file = path.stat().st_size, str(path.relative_to(folder / "biaske"))
+        entry = SplitEntry(file, len(rows), size, file_sha256(path), content_digest(table), {})
+        entries.setdefault(config, {})[split] = entry
+    configs = {c: ConfigEntry(c, "", "clean", "Apache-2.0", "", "", {}, [], {}, [], s) for c, s in entries.items()}
+    manifest = Manifest("biaske", "1.0.0", "", "", "", [], "", [], configs, {}, {}, {})
+    (folder / "biaske" / "manifest.json").write_text(manifest.json(), encoding="utf-8")
+    return folder
