@@ -364,7 +364,8 @@ class Model:
         for n, (low, high) in enumerate(pairwise(bounds.tolist())):
             part = outputs[n * chunk : (n + 1) * chunk]
             row, wanted = place[low:high] - n * chunk, token[low:high]
-            chosen, tops, sums = torch.zeros_like(wanted, dtype=numbers), [], []
+            # No number for a token that is in no tile: a probability made up would look like any other.
+            chosen, tops, sums = torch.full_like(wanted, torch.nan, dtype=numbers), [], []
             for tile in tiles:
                 logits = self._logits(part, tile).to(numbers)
                 row, wanted, chosen = (each.to(logits.device) for each in (row, wanted, chosen))

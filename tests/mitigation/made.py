@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
 
@@ -16,6 +19,7 @@ from scoring.__main__ import BUNDLED
 from scoring.metrics import add, gld, pronouns
 from scoring.model import load
 from scoring.types import Ask
+from tests.helpers import ROOT
 from tests.scoring.made import data_set
 
 DOING = ("likes to sing", "waits at the station", "has a red ball", "is a nurse", "works as a pilot", "is at home")
@@ -83,3 +87,17 @@ def scores(model):
     table = {column: np.array([line[column] for line in lines]) for column in lines[0]}
     metrics = (gld.pronoun_mass(), gld.gld(), add.add_raw())
     return {metric.name: metric.value(table, np.ones((1, len(prompts)))).item() for metric in metrics}
+
+
+def shared(*arguments):
+    """Has two processes of accelerate run a script or a module, which has to succeed."""
+    options = "--cpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no".split()
+    done = subprocess.run(
+        [sys.executable, "-m", "accelerate.commands.launch", *options, *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

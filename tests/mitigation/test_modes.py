@@ -2,9 +2,6 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -13,8 +10,7 @@ from mitigation.__main__ import app
 from mitigation.adapter import Change, read
 from mitigation.evaluate import first, table
 from mitigation.mitigate import named
-from tests.helpers import ROOT
-from tests.mitigation.made import bundled, data, quick, tuned
+from tests.mitigation.made import bundled, data, quick, shared, tuned
 from tests.scoring import models
 
 FEW = "--steps 4 --batch-size 4 --rank 4 --learning-rate 0.005 --corpora stsb --dropout 0 --checkpoint-every 2".split()
@@ -30,26 +26,8 @@ def losses(folder):
 
 
 def test_a_command_that_two_processes_share_has_the_losses_of_one_and_writes_one_adapter(source, tmp_path):
-    shared = "--cpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no --module".split()
     command = ["debias_tuning", "tiny-causal", "--data", source, "--no-evaluate", "--device", "cpu", *FEW]
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "accelerate.commands.launch",
-            *shared,
-            "mitigation",
-            *command,
-            "--out",
-            tmp_path / "two",
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    shared("--module", "mitigation", *command, "--out", tmp_path / "two")
     alone = CliRunner().invoke(app, [str(each) for each in (*command, "--out", tmp_path / "one")])
     assert alone.exit_code == 0, alone.output
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-4)

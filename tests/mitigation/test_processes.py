@@ -2,15 +2,12 @@
 
 import io
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 from rich.console import Console
 
 from mitigation.train import fit
-from tests.helpers import ROOT
+from tests.mitigation.made import shared
 from tests.mitigation.test_train import ROWS, Line, schedule, squared
 
 SHARED = """
@@ -24,16 +21,7 @@ Path(sys.argv[1]).with_suffix(".json").write_text(json.dumps([each["loss"] for e
 
 def test_two_processes_share_the_rows_of_a_step_and_find_the_losses_of_one(tmp_path):
     (tmp_path / "shared.py").write_text(SHARED)
-    options = "--cpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no".split()
-    done = subprocess.run(
-        [sys.executable, "-m", "accelerate.commands.launch", *options, tmp_path / "shared.py", tmp_path / "x.pt"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    shared(tmp_path / "shared.py", tmp_path / "x.pt")
     alone = fit(Line(0.0), squared, ROWS, ROWS[:3], schedule(), tmp_path / "one.pt", Console(file=io.StringIO()))
     found = json.loads((tmp_path / "x.json").read_text())
     assert found == pytest.approx([each["loss"] for each in alone.train], rel=1e-5)

@@ -452,6 +452,11 @@ def test_a_token_that_the_network_does_not_know_is_refused(name):
     if name == "gpt2":
         with pytest.raises(ScoringError, match=said):
             made.answer([Ask("new", "A made1999", max_new=2)])
+        # The last token of a text is asked for and not read, so only its probability can be missed.
+        made.tokens.size = None
+        with pytest.raises(ScoringError, match=r"^last: .* gave nan as a log-probability"):
+            made.answer([Ask("last", "", (Option("The nurse made1999"),))])
+        made.tokens.size = size
         padded = Option("The nurse left.", width=20)
         made.tokens.padding = size
         with pytest.raises(ScoringError, match=f"^pads: .* the number {size}, but"):
