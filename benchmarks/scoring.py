@@ -51,7 +51,7 @@ CLOSE = 1e-3
 #: Rows of each file that are asked about. The padded loop needs a full batch of each file.
 ROWS: Mapping[str, Mapping[str, int]] = {
     "small": {"occugender": 100, "stereoset": 1000, "unstereo": 200},
-    "gpt2-small-shape": {"occugender": 8, "stereoset": 60, "unstereo": 32},
+    "gpt2-small-shape": {"occugender": 8, "stereoset": 120, "unstereo": 64},
     "7b-shape": {"occugender": 10, "stereoset": 60, "unstereo": 64},
 }
 

@@ -8,6 +8,7 @@ import inspect
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -21,6 +22,7 @@ import transformers
 from scoring import checkpoint
 from scoring.batch import Ints, Limits, Row, Sized, packed, padded, plan, run
 from scoring.decoding import Decoding, Next, Prompt, banned, until
+from scoring.fused import fused
 from scoring.replies import Replies
 from scoring.tokens import Kind, Query, Tokens
 from scoring.types import Ask, Floats, Reply, ScoringError
@@ -207,12 +209,13 @@ class Model:
         limits = Limits(batch_tokens or self._batch_tokens, 1 if self.exact else batch_size, _too_big, self._alone)
         rows, packs = self._rows(replies.queries, share=share_contexts)
         score = partial(self._score, packs=packs)
-        for _, (answers, values) in run(rows, score, replace(limits, padded=not packs)):
-            replies.score(answers, values)
         generate = partial(self._generate, decoding=decoding, invalid=replies.invalid)
-        for some, texts in run(prompts, generate, limits):
-            for prompt, text in zip(some, texts, strict=True):
-                replies.write(prompt.ask, text)
+        with nullcontext() if self.exact else fused(self.network):
+            for _, (answers, values) in run(rows, score, replace(limits, padded=not packs)):
+                replies.score(answers, values)
+            for some, texts in run(prompts, generate, limits):
+                for prompt, text in zip(some, texts, strict=True):
+                    replies.write(prompt.ask, text)
         self.stats.flops += self._flops(before)
         self.stats.seconds += time.perf_counter() - started
         return replies.all()

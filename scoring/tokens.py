@@ -7,14 +7,19 @@ text (beginning of sequence, [CLS], [SEP]) is learnt from the tokenizer itself a
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import chain, groupby, pairwise
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from scoring.types import Ask, Option, ScoringError
 
 Kind = Literal["causal", "masked"]
+
+#: Asks whose texts are encoded at one time: the offsets of all would take more memory than all that comes of them.
+ENCODED = 256
 
 
 class Encoding(NamedTuple):
@@ -173,16 +178,18 @@ class Tokens:
             Naming the ask, where an option is blank, merges with its context, or is too long, or a token
             is unknown to the model.
         """
-        texts = dict.fromkeys(a.context + o.text for a in asks for o in a.options)
-        texts |= dict.fromkeys(a.context for a in asks if a.watch)
-        encoded = dict(zip(texts, self.encode(list(texts)), strict=True))
-        for ask in asks:
-            options = [list(self._option(ask, o, encoded[ask.context + o.text])) for o in ask.options]
-            watched = self._watched(ask, encoded[ask.context]) if ask.watch else None
-            for query in chain(*options, [watched] if watched else []):
-                self._check(ask, query.ids)
-                self._check(ask, query.want)
-            yield options, watched
+        for first in range(0, len(asks), ENCODED):
+            some = asks[first : first + ENCODED]
+            texts = dict.fromkeys(a.context + o.text for a in some for o in a.options)
+            texts |= dict.fromkeys(a.context for a in some if a.watch)
+            encoded = dict(zip(texts, self.encode(list(texts)), strict=True))
+            for ask in some:
+                options = [list(self._option(ask, o, encoded[ask.context + o.text])) for o in ask.options]
+                watched = self._watched(ask, encoded[ask.context]) if ask.watch else None
+                for query in chain(*options, [watched] if watched else []):
+                    self._check(ask, query.ids)
+                    self._check(ask, query.want)
+                yield options, watched
 
     def _check(self, ask: Ask, ids: Sequence[int]) -> None:
         if self.size is not None and ids and max(ids) >= self.size:
@@ -220,7 +227,7 @@ class Tokens:
     def _cut(self, ask: Ask, encoding: Encoding) -> int:
         """The first token of the option, when no token holds characters of both sides."""
         length = len(ask.context)
-        cut = next((i for i, (_, end) in enumerate(encoding.offsets) if end > length), len(encoding.ids))
+        cut = bisect_right(encoding.offsets, length, key=itemgetter(1))
         if cut == len(encoding.ids):
             raise ScoringError(
                 f"{ask.id}: the option {encoding.text[length:]!r} has no token; give it other characters."
