@@ -11,7 +11,7 @@ demo: $(VENV)/.demo
 	$(VENV)/bin/python -m scoring tiny-causal --data output --out output/runs/tiny-causal
 
 test: $(VENV)/.dev $(OLDEST)/.ready
-	$(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+	$(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m benchmarks.rebuild

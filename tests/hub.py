@@ -4,10 +4,12 @@ It speaks the part of the Hub's protocol that huggingface_hub, transformers, pef
 port of the loopback device: reading (information, tree, paths, files with ranges, results of models) and
 writing (create, commit, large files, tags, branches, pull requests). Who may not write may propose, and
 the metadata of a card must be what the Hub documents. Repositories lie in memory; their first commit is what a folder
-holds. Clients read the address when they are imported, so run them in a process of their own:
+holds. Clients read the address when they are imported, so run them in a process of their own, or by
+`tests.commands`, which has the Hub's own client read it again:
 
     with Hub(folder) as hub:                      # folder/models/ORG/NAME/…, folder/datasets/ORG/NAME/…
         subprocess.run([sys.executable, "-m", "scoring", "ORG/NAME"], env=os.environ)
+        commands.run("builders.push", "DIR", "--org", "ORG")
 
 A route is a function of a request and the parts of its path; it returns an answer or raises `Refused`.
 """

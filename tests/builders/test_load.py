@@ -1,4 +1,4 @@
-"""What is built is read by ``datasets.load_dataset``, by the newest release and the oldest supported one."""
+"""What is built is the same everywhere, and is read by ``datasets.load_dataset``, the newest release and the oldest."""
 
 import json
 import os
@@ -8,25 +8,64 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from rich.progress import Progress
 
 from builders import datasets
-from builders.build import Profile, rebuild
-from builders.fetch import Fetcher
 from builders.manifest import read_manifest
 from tests.helpers import ROOT, mirror, missing
 
 OLDEST = ROOT / ".venv-oldest" / "bin" / "python"
+#: Surroundings as different as those of two machines can be.
+WORLDS = (
+    {"LC_ALL": "C", "TZ": "UTC", "PYTHONHASHSEED": "1", "PYTHONUTF8": "0"},
+    {"LC_ALL": "tr_TR.UTF-8", "TZ": "Pacific/Kiritimati", "PYTHONHASHSEED": "2", "OMP_NUM_THREADS": "1"},
+)
+
+
+def built(folder, world, **sources):
+    """All data sets that can be built of these sources, in a process in surroundings of its own."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PROBES_")} | world | sources
+    command = [sys.executable, "-m", "builders.rebuild", "--offline", "--out", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
 
 
 @pytest.fixture(scope="module", params=["embedded", pytest.param("mirrored", marks=pytest.mark.mirror)])
-def out(request, tmp_path_factory):
-    """All data sets, built without any source and from the mirror."""
+def outs(request, tmp_path_factory):
+    """Two builds of all data sets, without any source and from the mirror."""
     folder = tmp_path_factory.mktemp(request.param)
-    sources = mirror() if request.param == "mirrored" else None
-    fetcher = Fetcher(folder / "cache", sources, offline=True)
-    results = rebuild(datasets.names(), fetcher, folder / "out", Profile.all, Progress(disable=True))
-    return [folder / "out" / result.name for result in results if result.manifest]
+    sources = {"PROBES_CACHE": str(folder / "cache")}
+    if request.param == "mirrored":
+        sources["PROBES_MIRROR"] = str(mirror())
+    return [built(folder / str(number), world, **sources) for number, world in enumerate(WORLDS)]
+
+
+@pytest.fixture
+def out(outs):
+    """The folders of the data sets of one of them."""
+    return [path.parent for path in sorted(outs[0].glob("*/manifest.json"))]
+
+
+def tree(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.fault(10)
+def test_two_builds_in_other_surroundings_are_byte_identical(outs):
+    one, other = map(tree, outs)
+    assert one == other
+    assert len(one) > 10
+
+
+def test_nothing_is_left_out_where_there_is_every_source(outs, out):
+    left = {folder.name: read_manifest(folder).left_out for folder in out}
+    if outs[0].parent.name.startswith("mirrored"):
+        assert left == {name: {} for name in datasets.names()}
+    else:
+        assert set(left) < set(datasets.names())
+        ours = {"llm-1", "llm-2", "templates", "templates-paper"}
+        assert ours.isdisjoint(left["gender-neutral-probes"])
+        assert len(left["gender-neutral-probes"]) == 6
 
 
 @pytest.mark.parametrize("python", [sys.executable, OLDEST], ids=["newest", "oldest"])
@@ -34,20 +73,20 @@ def test_load_dataset_gives_the_rows_that_were_built(out, python, tmp_path):
     if not Path(python).exists():
         missing("needs the environment that make test prepares for the oldest supported release of datasets")
     env = os.environ | {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    command = [str(python), str(ROOT / "tests" / "builders" / "loaded.py"), *map(str, out)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    if python == OLDEST:
+        assert told["version"] == "3.0.0"
     for folder in out:
-        command = [str(python), str(ROOT / "tests" / "builders" / "loaded.py"), str(folder)]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        told = json.loads(done.stdout)
         splits = [split for config in read_manifest(folder).configs.values() for split in config.splits.values()]
         expected = {
             split.file.removeprefix("data/").removesuffix(".parquet"): pq.read_table(folder / split.file).to_pylist()
             for split in splits
         }
-        assert told["rows"] == expected
+        assert told["rows"][str(folder)] == expected
         assert sum(map(len, expected.values())) == sum(split.rows for split in splits)
-        if python == OLDEST:
-            assert told["version"] == "3.0.0"
 
 
 def test_nothing_but_data_lies_in_the_data_folder(out):

@@ -15,6 +15,7 @@ from builders.dataset import BuildError
 from builders.manifest import read_manifest
 from builders.publication import publication, whole, withheld
 from cards.benchmark import eval_yaml, tasks
+from tests import commands
 from tests.helpers import ROOT
 from tests.hub import CUT, GUEST, Hub
 
@@ -31,8 +32,7 @@ found.to_json(sys.argv[4], force_ascii=False)
 def built(tmp_path_factory):
     """Data sets made of what the project carries."""
     out = tmp_path_factory.mktemp("built")
-    command = [sys.executable, "-m", "builders.rebuild", NAME, "--offline", "--out", str(out)]
-    subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+    assert commands.run("builders.rebuild", NAME, "--offline", "--out", out).returncode == 0
     return out
 
 
@@ -43,8 +43,7 @@ def out(built, tmp_path):
 
 
 def push(out, *options):
-    command = [sys.executable, "-m", "builders.push", str(out), "--org", "org", *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return commands.run("builders.push", out, "--org", "org", *options)
 
 
 def edit(out, change):
@@ -248,8 +247,7 @@ def test_a_hub_that_is_not_there_is_one_sentence(out, tmp_path, monkeypatch):
 
 
 def test_an_organisation_must_be_named(out):
-    command = [sys.executable, "-m", "builders.push", str(out)]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    told = commands.run("builders.push", out)
     assert told.returncode == 2
     assert "Name the organisation or user of the Hub with --org." in " ".join(told.stderr.replace("│", " ").split())
 

@@ -19,6 +19,7 @@ from builders.check import check
 from builders.dataset import BuildError, SourceUnavailable
 from builders.fetch import Fetcher
 from builders.manifest import NAME, file_sha256, read_manifest
+from tests import commands
 from tests.helpers import ROOT, mirror
 
 PROBES = "gender-neutral-probes"
@@ -86,7 +87,7 @@ def test_configs_left_out_without_being_told_so_are_an_exit_with_code_2(tmp_path
 @pytest.mark.fault(15)
 @pytest.mark.parametrize("name", ["../x", "a|b", "CON", "x" * 300, "gender_neutral_probes"])
 def test_an_unknown_name_is_refused_in_a_sentence(tmp_path, name):
-    done = run(name, "--offline", "--out", tmp_path / "out")
+    done = commands.run("builders.rebuild", name, "--offline", "--out", tmp_path / "out")
     assert done.returncode == 1
     assert f"error: No data set is called {name!r}; the names are biaske" in done.stderr
     assert "Traceback" not in done.stderr
@@ -181,35 +182,6 @@ def test_a_second_rebuild_in_the_same_folder_is_refused(tmp_path):
     assert done.returncode == 1
     assert f"error: Another rebuild is at work in {folder.parent}; wait for it" in done.stderr
     assert tree(folder) == whole
-
-
-def twice(tmp_path, *arguments, **common):
-    """Two builds as different as two machines can make them."""
-    worlds = [
-        {"LC_ALL": "C", "TZ": "UTC", "PYTHONHASHSEED": "1", "PYTHONUTF8": "0"},
-        {"LC_ALL": "tr_TR.UTF-8", "TZ": "Pacific/Kiritimati", "PYTHONHASHSEED": "2", "OMP_NUM_THREADS": "1"},
-    ]
-    for number, world in enumerate(worlds):
-        done = run("--offline", "--out", tmp_path / str(number), *arguments, **common, **world)
-        assert done.returncode == 0, done.stderr
-    return [{k: v for k, v in tree(tmp_path / str(n)).items() if k != ".lock"} for n in (0, 1)]
-
-
-@pytest.mark.fault(10)
-def test_two_builds_in_other_surroundings_are_byte_identical(tmp_path):
-    one, other = twice(tmp_path, PROBES, "occugender", PROBES_CACHE=str(tmp_path / "cache"))
-    assert one == other
-    assert len(one) > 10
-
-
-@pytest.mark.mirror
-@pytest.mark.fault(10)
-def test_two_full_builds_are_byte_identical_and_leave_nothing_out(tmp_path):
-    one, other = twice(tmp_path, PROBES_CACHE=str(tmp_path / "cache"), PROBES_MIRROR=str(mirror()))
-    assert one == other
-    assert {name.split("/")[0] for name in one} == set(datasets.names())
-    manifests = [read_manifest(tmp_path / "0" / name) for name in datasets.names()]
-    assert [manifest.left_out for manifest in manifests] == [{}] * len(manifests)
 
 
 @pytest.mark.fault(11)

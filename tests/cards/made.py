@@ -2,13 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 
 from scoring import report
 from scoring.types import Estimate, Report
-from tests.helpers import ROOT
+from tests import commands
 
 DIGEST = "ab" * 32
 PROBES, PAIRS = "gender-neutral-probes", "unstereo"
@@ -85,5 +83,4 @@ def run(folder, **changes):
 
 def cards(model, folder, *options):
     """What ``python -m cards`` tells."""
-    command = [sys.executable, "-m", "cards", str(model), str(folder), "--org", "org", *map(str, options)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ)
+    return commands.run("cards", model, folder, "--org", "org", *options)

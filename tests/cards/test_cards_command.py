@@ -1,35 +1,26 @@
 """``python -m cards`` with the Hub's real client, against a Hub on this machine."""
 
-import json
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 
 import pytest
 import yaml
+from huggingface_hub import HfApi, ModelCard
 
 from tests.cards.made import PROBES, cards, data, run
-from tests.helpers import ROOT
+from tests.commands import client
 from tests.hub import GUEST, File, Hub
 
 README = b"---\nlicense: mit\n---\n# Mine\n\nWords.\n"
-#: Reads the results of a model back with the Hub's own client.
-READ = """
-import json, sys
-from dataclasses import asdict
-from huggingface_hub import HfApi, ModelCard
-api = HfApi()
-found = api.model_info(sys.argv[1], revision=sys.argv[2] or None, expand=["evalResults"]).eval_results
-card = ModelCard.load(sys.argv[1])
-print(json.dumps({"results": [asdict(each) for each in found or []],
-                  "pulls": [(each.num, each.status) for each in api.get_repo_discussions(sys.argv[1])],
-                  "index": [each.metric_value for each in card.data.eval_results or []]}))
-"""
 
 
-def read_back(revision=""):
-    command = [sys.executable, "-c", READ, "org/model", revision]
-    return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+def read_back():
+    """The results, the pull requests and the values in the card of the model, read with the Hub's own client."""
+    with client():
+        api = HfApi()
+        found = api.model_info("org/model", expand=["evalResults"]).eval_results
+        pulls = [[each.num, each.status] for each in api.get_repo_discussions("org/model")]
+        index = [each.metric_value for each in ModelCard.load("org/model").data.eval_results or []]
+    return {"results": found or [], "pulls": pulls, "index": index}
 
 
 @pytest.fixture
@@ -71,18 +62,18 @@ def test_a_merged_pull_request_is_read_back_with_the_hubs_own_client(hub, tmp_pa
     cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
     assert read_back()["pulls"] == [[1, "open"]]
     assert read_back()["results"] == []
-    merge = "from huggingface_hub import HfApi; HfApi().merge_pull_request('org/model', 1)"
-    subprocess.run([sys.executable, "-c", merge], check=True, capture_output=True)
+    with client():
+        HfApi().merge_pull_request("org/model", 1)
     found = read_back()
     assert found["pulls"] == [[1, "merged"]]
     assert found["index"] == [0.25, 0.25, 55.0]
-    assert [(each["dataset_id"], each["task_id"], each["value"]) for each in found["results"]] == [
+    assert [(each.dataset_id, each.task_id, each.value) for each in found["results"]] == [
         (f"org/{PROBES}", "stsb", 0.25),
         (f"org/{PROBES}", "templates", 0.25),
         ("org/unstereo", "pronoun-pairs", 55.0),
     ]
-    assert found["results"][0]["source_url"] == f"{hub.url}/org/model"
-    assert found["results"][0]["date"] == "2023-11-14"
+    assert found["results"][0].source_url == f"{hub.url}/org/model"
+    assert found["results"][0].date == "2023-11-14"
     again = cards("org/model", tmp_path / "run", "--data", tmp_path / "data", "--push")
     assert "org/model has all of this already." in again.stdout
     assert len(model(hub).pulls) == 1

@@ -7,6 +7,7 @@ import pytest
 import typer
 
 from cards.command import holds_token, start
+from tests import commands
 from tests.helpers import ROOT
 
 TOKEN = "hf_" + "abcdefghij" * 3 + "0123"
@@ -14,14 +15,14 @@ MODULES = ("builders.push", "cards", "cards.leaderboard", "mitigation.publish", 
 ALL = (*MODULES, "builders.generate", "builders.rebuild", "mitigation", "pmi", "scoring")
 
 
-def run(module, *arguments):
+def process(module, *arguments):
     command = [sys.executable, "-m", module, *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("module", ALL)
+@pytest.mark.parametrize(("module", "run"), [*((each, commands.run) for each in ALL), ("builders.push", process)])
 @pytest.mark.fault(49)
-def test_a_token_among_the_arguments_is_refused_and_not_shown(module):
+def test_a_token_among_the_arguments_is_refused_and_not_shown(module, run):
     told = run(module, "--tokn", TOKEN)
     assert told.returncode == 2
     assert not told.stdout
@@ -82,7 +83,7 @@ def test_other_arguments_reach_the_command(monkeypatch, capsys):
     ],
 )
 def test_a_folder_that_is_not_there_is_one_sentence(module, arguments, said):
-    told = run(module, *arguments)
+    told = commands.run(module, *arguments)
     assert told.returncode == 1
     assert told.stderr.startswith(said)
     assert told.stderr.count("\n") == 1
@@ -90,7 +91,7 @@ def test_a_folder_that_is_not_there_is_one_sentence(module, arguments, said):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_without_arguments_a_command_says_which_is_missing(module):
-    told = run(module)
+    told = commands.run(module)
     assert told.returncode == 2
     assert "Missing argument" in told.stderr
     assert "Traceback" not in told.stderr

@@ -1,7 +1,6 @@
 import re
 import shutil
 import subprocess
-import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -12,8 +11,8 @@ from cards.evaluation import results
 from cards.leaderboard import boards, lines, page
 from cards.results import read
 from cards.text import CardError
+from tests import commands
 from tests.cards.made import DIGEST, PROBES, RUN, estimate, manifest, run
-from tests.helpers import ROOT
 
 
 def of(*places):
@@ -120,19 +119,14 @@ def test_hostile_names_are_text(tmp_path):
     assert f"prompt {hostile}" in found.texts
 
 
-def command(*arguments):
-    told = [sys.executable, "-m", "cards.leaderboard", *map(str, arguments)]
-    return subprocess.run(told, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
 def test_the_command_writes_the_page(runs, tmp_path):
-    told = command(*runs, "--out", tmp_path / "page.html")
+    told = commands.run("cards.leaderboard", *runs, "--out", tmp_path / "page.html")
     assert told.returncode == 0, told.stderr
     assert "org/better" in (tmp_path / "page.html").read_text()
 
 
 def test_what_has_no_scores_is_refused_in_a_sentence(tmp_path):
-    told = command(tmp_path, "--out", tmp_path / "page.html")
+    told = commands.run("cards.leaderboard", tmp_path, "--out", tmp_path / "page.html")
     assert told.returncode == 1
     assert "cannot be read as results" in told.stderr
     assert not (tmp_path / "page.html").exists()

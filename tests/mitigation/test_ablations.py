@@ -16,7 +16,15 @@ from scoring.types import Ask
 from tests.mitigation.made import PLACES, bundled, data, quick, tuned
 from tests.scoring.models import real
 
-SHORT = {"steps": 24, "batch_size": 8, "rank": 64, "learning_rate": 2e-3, "validate_every": 24, "dropout": 0.0}
+pytestmark = pytest.mark.usefixtures("undrawn")
+SHORT = {
+    "batch_size": 8,
+    "rank": 64,
+    "target_modules": "up_proj,down_proj",
+    "validate_every": 99,
+    "checkpoint_every": 99,
+    "dropout": 0.0,
+}
 WITHOUT = {"all": {}, "w/o L_d": {"l_d": 0.0}, "w/o L_g": {"l_g": 0.0}, "w/o L_l": {"l_l": 0.0}}
 METRICS = {each.name: each for each in (gld.pronoun_mass(), gld.gld(), add.add_raw(), add.add_log())}
 PEOPLE = ("paints the fence", "is a lawyer", "reads a long letter", "runs a small shop", "fixes the car", "is a cook")
@@ -52,13 +60,14 @@ def level(metric, table):
 @pytest.fixture(scope="module")
 def within(tmp_path_factory):
     """The bundled model, with L_d between the shares within each gender; it has four pairs of forms."""
-    return ablated(bundled(), tmp_path_factory.mktemp("within"), l_d_within=True, steps=32)
+    more = {"l_d_within": True, "target_modules": "v_proj,o_proj,up_proj,down_proj"}
+    return ablated(bundled(), tmp_path_factory.mktemp("within"), steps=32, learning_rate=3e-3, **more)
 
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
     """stories260K, with L_d as it is printed; she and he are nearly all of its forms."""
-    return ablated(real("stories260K"), tmp_path_factory.mktemp("printed"))
+    return ablated(real("stories260K"), tmp_path_factory.mktemp("printed"), steps=24, learning_rate=2e-3)
 
 
 BOTH = pytest.mark.parametrize("form", ["within", pytest.param("printed", marks=pytest.mark.mirror)])

@@ -5,18 +5,18 @@ import json
 import math
 import shutil
 import struct
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
 
 from mitigation import adapter as facts
 from mitigation.adapter import CONFIG, FACTS, WEIGHTS, Change, MitigationError, check_target, read, write
 from mitigation.attach import attach, attached, tensors
+from scoring.__main__ import BUNDLED
 from scoring.types import Ask, Option
-from tests.helpers import ROOT
 from tests.mitigation.made import bundled, data, quick, tuned
 
 ASKS = [Ask("a", "My friend sings, and", (Option(" she"), Option(" he went home.")), ("she", "he"), 5)]
@@ -259,27 +259,12 @@ def test_an_exception_while_it_is_loaded_leaves_the_model_as_it_was(made):
     assert torch.equal(before, logits(bundled().network))
 
 
-FRESH = """
-import sys, torch
-from peft import PeftModel
-from transformers import AutoModelForCausalLM
-torch.set_num_threads(1)
-base = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float32)
-with torch.no_grad():
-    found = PeftModel.from_pretrained(base, sys.argv[2]).eval()(torch.arange(3, 40)[None]).logits
-torch.save(found, sys.argv[3])
-"""
-
-
-def test_a_fresh_process_with_peft_alone_has_the_same_logits(made, tmp_path):
-    from scoring.__main__ import BUNDLED
-
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
+def test_peft_alone_has_the_same_logits(made):
     with attached(bundled(), made) as adapted:
         here = logits(adapted.network)
-    arguments = [str(BUNDLED["tiny-causal"]), str(made), str(tmp_path / "logits.pt")]
-    done = subprocess.run([sys.executable, "-c", FRESH, *arguments], cwd=ROOT, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    assert torch.equal(here, torch.load(tmp_path / "logits.pt", weights_only=True))
+    base = AutoModelForCausalLM.from_pretrained(BUNDLED["tiny-causal"], dtype=torch.float32)
+    assert torch.equal(here, logits(PeftModel.from_pretrained(base, made).eval()))
 
 
 def test_a_folder_of_something_else_is_not_replaced(made, tmp_path):

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from mitigation import cost
+from mitigation import cost, curves
 from mitigation.adapter import MitigationError, read
 from mitigation.attach import attached
+from mitigation.curves import picture
 from mitigation.recipes import debias_tuning, get
 from mitigation.recipes.debias_tuning import Settings
 from scoring.metrics import pronouns
@@ -19,13 +20,16 @@ from scoring.types import Ask
 from tests.mitigation.made import bundled, data, probes, quick, scores, statements, tuned
 from tests.scoring.models import folder
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     return data(tmp_path_factory.mktemp("data"))
 
 
-def test_the_folder_has_the_losses_by_step_and_their_picture(source, tmp_path):
+def test_the_folder_has_the_losses_by_step_and_their_picture(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(curves, "picture", picture)
     tuned(bundled(), quick("clean"), source, tmp_path / "a")
     curve = json.loads((tmp_path / "a" / "losses.json").read_text())
     assert [set(each) for each in curve["train"]] == [{"loss", "l_d", "l_g", "l_l", "retention"}] * 6

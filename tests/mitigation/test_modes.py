@@ -1,4 +1,4 @@
-"""The same training in other ways: shared by processes, in mixed precision, beside weights in 4 bits."""
+"""The same training in other ways: in mixed precision, beside weights in 4 bits."""
 
 import json
 import math
@@ -10,9 +10,10 @@ from mitigation.__main__ import app
 from mitigation.adapter import Change, read
 from mitigation.evaluate import first, table
 from mitigation.mitigate import named
-from tests.mitigation.made import bundled, data, quick, shared, tuned
+from tests.mitigation.made import bundled, data, quick, tuned
 from tests.scoring import models
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 FEW = "--steps 4 --batch-size 4 --rank 4 --learning-rate 0.005 --corpora stsb --dropout 0 --checkpoint-every 2".split()
 
 
@@ -23,17 +24,6 @@ def source(tmp_path_factory):
 
 def losses(folder):
     return [each["loss"] for each in json.loads((folder / "losses.json").read_text())["train"]]
-
-
-def test_a_command_that_two_processes_share_has_the_losses_of_one_and_writes_one_adapter(source, tmp_path):
-    command = ["debias_tuning", "tiny-causal", "--data", source, "--no-evaluate", "--device", "cpu", *FEW]
-    shared("--module", "mitigation", *command, "--out", tmp_path / "two")
-    alone = CliRunner().invoke(app, [str(each) for each in (*command, "--out", tmp_path / "one")])
-    assert alone.exit_code == 0, alone.output
-    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-4)
-    assert losses(tmp_path / "one")[3] < losses(tmp_path / "one")[0]
-    assert read(tmp_path / "two").cost.parameters == read(tmp_path / "one").cost.parameters
-    assert not list((tmp_path / "two-work").glob("rank-*"))
 
 
 @pytest.mark.parametrize("twice", [False, True])
@@ -75,19 +65,40 @@ def test_the_facts_have_the_control_of_what_the_table_shows_alone():
     assert 0 < len(list(first(many))) < 30
 
 
-@pytest.mark.mirror
-def test_after_training_in_four_bits_the_numbers_in_full_precision_stand_beside(source, tmp_path):
+@pytest.fixture(scope="module")
+def four_bits(source, tmp_path_factory):
+    """An adapter trained beside weights in 4 bits, with its numbers, and what the command printed."""
     pytest.importorskip("bitsandbytes")
+    out = tmp_path_factory.mktemp("four") / "q"
     few = "--benchmarks neutral --resamples 50 --limit 4 --device cpu --quantize 4bit".split()
-    command = ["debias_tuning", models.folder("stories260K"), "--data", source, "--out", tmp_path / "q", *FEW, *few]
+    command = ["debias_tuning", models.folder("stories260K"), "--data", source, "--out", out, *FEW, *few]
     done = CliRunner().invoke(app, list(map(str, command)), env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
-    facts, sides = read(tmp_path / "q"), {}
+    return out, done.output
+
+
+def report(out, side):
+    return json.loads((out.with_name("q-work") / side / "results.json").read_text())
+
+
+@pytest.mark.mirror
+def test_four_bits_are_measured_against_themselves_with_full_precision_beside(four_bits):
+    out, printed = four_bits
+    assert "No GPU is here, so weights in 4 bits are computed by the processor, which is slow." in printed
+    reports = {name: report(out, name) for name in ("before", "after", "control")}
+    assert [each["dtype"] for each in reports.values()] == ["float32-4bit", "float32-4bit", "float32"]
+    assert [bool(each["adapter"]) for each in reports.values()] == [False, True, False]
+    assert (out.with_name("q-work") / "before" / "compare.json").is_file()
+
+
+@pytest.mark.mirror
+def test_after_training_in_four_bits_the_numbers_in_full_precision_stand_beside(four_bits):
+    out, printed = four_bits
+    facts, sides = read(out), {}
     for side in ("control", "before"):
-        report = json.loads((tmp_path / "q-work" / side / "results.json").read_text())
-        sides[side] = {(e["group"], e["metric"]): e["value"] for e in report["estimates"]}
+        sides[side] = {(e["group"], e["metric"]): e["value"] for e in report(out, side)["estimates"]}
     assert facts.dtype == "float32-4bit"
-    assert "full precision" in done.output
+    assert "full precision" in printed
     assert facts.measures["neutral stsb gld in full precision"][0] == sides["control"]["stsb", "gld"]
     assert sides["control"]["stsb", "gld"] != sides["before"]["stsb", "gld"]
     perplexity = next(c for c in facts.changes if c.metric == "perplexity")

@@ -1,27 +1,65 @@
-"""A training that several processes share, as on several GPUs."""
+"""A training that several processes share, as on several GPUs: the loop alone, and a whole command."""
 
 import io
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from mitigation.__main__ import app
+from mitigation.adapter import read
 from mitigation.train import fit
-from tests.mitigation.made import shared
+from tests.mitigation.made import data, shared
 from tests.mitigation.test_train import ROWS, Line, schedule, squared
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+FEW = "--steps 4 --batch-size 4 --rank 4 --learning-rate 0.005 --corpora stsb --dropout 0 --checkpoint-every 2".split()
+#: Trains a line, and then does what ``python -m mitigation`` does.
 SHARED = """
-import json, sys
-from pathlib import Path
-from tests.mitigation.test_processes import ROWS, Console, Line, fit, io, schedule, squared
-curve = fit(Line(0.0), squared, ROWS, ROWS[:3], schedule(), Path(sys.argv[1]), Console(file=io.StringIO()))
-Path(sys.argv[1]).with_suffix(".json").write_text(json.dumps([each["loss"] for each in curve.train]))
+import runpy, sys
+from tests.mitigation.test_processes import line
+line(sys.argv.pop(1))
+runpy.run_module("mitigation", run_name="__main__")
 """
 
 
-def test_two_processes_share_the_rows_of_a_step_and_find_the_losses_of_one(tmp_path):
-    (tmp_path / "shared.py").write_text(SHARED)
-    shared(tmp_path / "shared.py", tmp_path / "x.pt")
-    alone = fit(Line(0.0), squared, ROWS, ROWS[:3], schedule(), tmp_path / "one.pt", Console(file=io.StringIO()))
-    found = json.loads((tmp_path / "x.json").read_text())
-    assert found == pytest.approx([each["loss"] for each in alone.train], rel=1e-5)
+def line(folder):
+    """Trains a line, and writes its losses into a folder."""
+    curve = fit(Line(0.0), squared, ROWS, ROWS[:3], schedule(), Path(folder, "x.pt"), Console(file=io.StringIO()))
+    Path(folder, "x.json").write_text(json.dumps([each["loss"] for each in curve.train]))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folders of a line and an adapter that two processes trained, and of the same that one did."""
+    root = tmp_path_factory.mktemp("processes")
+    one, two = root / "one", root / "two"
+    command = ["debias_tuning", "tiny-causal", "--data", data(root / "data"), "--no-evaluate", "--device", "cpu", *FEW]
+    for folder in (one, two):
+        folder.mkdir()
+    (root / "shared.py").write_text(SHARED)
+    shared(root / "shared.py", two, *command, "--out", two / "adapter")
+    line(one)
+    alone = CliRunner().invoke(app, [str(each) for each in (*command, "--out", one / "adapter")])
+    assert alone.exit_code == 0, alone.output
+    return SimpleNamespace(one=one, two=two)
+
+
+def losses(folder):
+    return [each["loss"] for each in json.loads((folder / "adapter" / "losses.json").read_text())["train"]]
+
+
+def test_two_processes_share_the_rows_of_a_step_and_find_the_losses_of_one(trained):
+    one, two = (json.loads((folder / "x.json").read_text()) for folder in (trained.one, trained.two))
+    assert two == pytest.approx(one, rel=1e-5)
+
+
+def test_a_command_that_two_processes_share_has_the_losses_of_one_and_writes_one_adapter(trained):
+    one, two = losses(trained.one), losses(trained.two)
+    assert two == pytest.approx(one, rel=1e-4)
+    assert one[3] < one[0]
+    assert read(trained.two / "adapter").cost.parameters == read(trained.one / "adapter").cost.parameters
+    assert not list((trained.two / "adapter-work").glob("rank-*"))

@@ -1,11 +1,11 @@
 """Publishing adapters to a Hub on this machine, and loading them by name with the real clients."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,21 +22,28 @@ from mitigation.data import Data
 from mitigation.publish import publication
 from mitigation.stamp import StampConfig
 from scoring.__main__ import BUNDLED
+from tests import commands
 from tests.helpers import ROOT
 from tests.hub import GUEST, Hub
 from tests.mitigation.made import bundled, data, quick, silent, tuned
 
 BASE = "org/small"
-#: Loads an adapter by its name on the Hub, in a process that has never seen it.
+pytestmark = pytest.mark.usefixtures("undrawn")
+#: Loads adapters by their names, in a process that has never seen them: LoRA with peft alone, then a stamp.
 LOAD = """
 import sys, torch
-import mitigation
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 torch.set_num_threads(1)
-network = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(sys.argv[1]), sys.argv[2]).eval()
-with torch.no_grad():
-    torch.save(network(torch.tensor([[1, 5, 9, 12]])).logits, sys.argv[3])
+base, to, folder, lora, stamp = sys.argv[1:]
+def logits(name):
+    network = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), name).eval()
+    with torch.no_grad():
+        return network(torch.tensor([[1, 5, 9, 12]])).logits
+found = {"folder": logits(folder), "lora": logits(lora)}
+assert not [name for name in sys.modules if name.startswith(("mitigation", "scoring"))]
+import mitigation
+torch.save(found | {"stamp": logits(stamp)}, to)
 """
 
 
@@ -61,18 +68,28 @@ def own(made, tmp_path):
 
 
 def publish(folder, *options, repo="org/less"):
-    command = [sys.executable, "-m", "mitigation.publish", str(folder), "--repo", repo, *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ)
+    return commands.run("mitigation.publish", folder, "--repo", repo, *options)
 
 
 WHOLE = ("--licence", "apache-2.0", "--base", BASE)
 
 
-def loaded(name, place):
-    """What the bundled model with an adapter of the Hub gives, in another process."""
-    command = [sys.executable, "-c", LOAD, str(BUNDLED["tiny-causal"]), name, str(place)]
-    subprocess.run(command, check=True, cwd=ROOT, capture_output=True, env=os.environ)
-    return torch.load(place, weights_only=True)
+@pytest.fixture(scope="module")
+def visit(made, tmp_path_factory):
+    """A Hub with an adapter and a stamp, what publishing them told, and what they give in another process."""
+    root = tmp_path_factory.mktemp("visit")
+    made_stamp = stamp(root)
+    with Hub(cache=root / "cache") as hub:
+        told = {
+            "lora": publish(made, *WHOLE, repo="org/less"),
+            "stamp": publish(made_stamp, *WHOLE, repo="org/stamp"),
+        }
+        names = [BUNDLED["tiny-causal"], root / "logits.pt", made, "org/less", "org/stamp"]
+        command = [sys.executable, "-c", LOAD, *map(str, names)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        found = torch.load(root / "logits.pt", weights_only=True)
+        yield SimpleNamespace(hub=hub, told=told, found=found, folders={"lora": made, "stamp": made_stamp})
 
 
 def expected(folder):
@@ -82,39 +99,47 @@ def expected(folder):
         return network(torch.tensor([[1, 5, 9, 12]])).logits
 
 
-@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
-def test_a_published_adapter_is_loaded_by_its_name(own, tmp_path):
-    with Hub(cache=tmp_path / "cache") as hub:
-        told = publish(own, *WHOLE)
-        assert told.returncode == 0, told.stderr
-        assert f"Published: {hub.url}/org/less" in told.stdout
-        repo = hub.repos["model", "org/less"]
-        assert [commit.title for commit in repo.history("main")] == ["Publish the adapter", "initial commit"]
-        assert set(repo.at("main").tree) >= {"README.md", FACTS, *read(own).files}
-        assert torch.equal(loaded("org/less", tmp_path / "logits.pt"), expected(own))
-
-
-@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
-def test_a_published_stamp_is_loaded_by_its_name_once_mitigation_is_imported(tmp_path):
+def stamp(folder):
+    """A folder with a stamp of the bundled model that changes what it says."""
     model = bundled()
     wrapped = beside(model.network, StampConfig(layer=1, units=4, task_type="CAUSAL_LM"))
     torch.manual_seed(0)
     for name, weight in wrapped.named_parameters():
         if "fast_values" in name:
             torch.nn.init.normal_(weight, std=0.1)
-    (tmp_path / "work").mkdir()
-    wrapped.save_pretrained(tmp_path / "work")
-    (tmp_path / "work" / "README.md").unlink()
+    (folder / "work").mkdir()
+    wrapped.save_pretrained(folder / "work")
+    (folder / "work" / "README.md").unlink()
     model.network = wrapped.unload()
     settings = recipes.get("fast").profiles["clean"]
-    facts = describe(tmp_path / "work", model, "fast", settings, data={}, cost=Cost(1, 1.0, 1, "cpu"))
-    write(tmp_path / "work", facts, tmp_path / "stamp")
-    with Hub(cache=tmp_path / "cache") as hub:
-        told = publish(tmp_path / "stamp", *WHOLE)
-        assert told.returncode == 0, told.stderr
-        card = hub.repos["model", "org/less"].at("main").tree["README.md"].data.decode()
-        assert "import mitigation  # pip install" in card
-        assert torch.equal(loaded("org/less", tmp_path / "logits.pt"), expected(tmp_path / "stamp"))
+    facts = describe(folder / "work", model, "fast", settings, data={}, cost=Cost(1, 1.0, 1, "cpu"))
+    write(folder / "work", facts, folder / "stamp")
+    return folder / "stamp"
+
+
+def test_a_published_adapter_has_a_commit_of_its_own(visit):
+    told = visit.told["lora"]
+    assert told.returncode == 0, told.stderr
+    assert f"Published: {visit.hub.url}/org/less" in told.stdout
+    repo = visit.hub.repos["model", "org/less"]
+    assert [commit.title for commit in repo.history("main")] == ["Publish the adapter", "initial commit"]
+    assert set(repo.at("main").tree) >= {"README.md", FACTS, *read(visit.folders["lora"]).files}
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
+def test_an_adapter_is_loaded_by_its_folder_and_by_its_name_with_peft_alone(visit):
+    logits = expected(visit.folders["lora"])
+    assert torch.equal(visit.found["folder"], logits)
+    assert torch.equal(visit.found["lora"], logits)
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
+def test_a_published_stamp_is_loaded_by_its_name_once_mitigation_is_imported(visit):
+    assert visit.told["stamp"].returncode == 0, visit.told["stamp"].stderr
+    card = visit.hub.repos["model", "org/stamp"].at("main").tree["README.md"].data.decode()
+    assert "import mitigation  # pip install" in card
+    assert torch.equal(visit.found["stamp"], expected(visit.folders["stamp"]))
+    assert not torch.equal(visit.found["stamp"], visit.found["lora"])
 
 
 def test_a_prompt_is_published_with_its_words(tmp_path):

@@ -17,7 +17,16 @@ from tests.mitigation.made import quick, silent
 from tests.scoring.made import data_set
 from tests.scoring.models import real
 
-SHORT = {"steps": 40, "batch_size": 8, "rank": 64, "learning_rate": 2e-3, "validate_every": 40, "validation": 8}
+pytestmark = pytest.mark.usefixtures("undrawn")
+SHORT = {
+    "steps": 40,
+    "batch_size": 8,
+    "rank": 64,
+    "learning_rate": 2e-3,
+    "validate_every": 40,
+    "validation": 8,
+    "checkpoint_every": 40,
+}
 PROMPTS, STORIES, OPENING = 64, 30, "Once upon a time"
 
 
