@@ -31,8 +31,10 @@ from scoring.types import Ask, Floats, Reply, ScoringError
 LOGITS = {"cpu": 2**23, "cuda": 2**28}
 #: Tokens of the vocabulary whose logits are computed at one time: on a CPU so few that they stay in its caches.
 TILE = {"cpu": 2**11}
-#: Padded tokens of a batch: on a CPU so many that they stay in its caches, and those of a batch alike in length.
-TOKENS = {"cpu": 2**10, "cuda": 2**15}
+#: The fewest and the most padded tokens of a batch. Between them it has, on a CPU, so many that they stay in its
+#: caches: 1024 of the width of GPT-2.
+TOKENS = {"cpu": (2**10, 2**12), "cuda": (2**15, 2**15)}
+CACHED = 2**10 * 768
 #: A row takes branches up to this many tokens.
 BRANCHED = 512
 #: Multiplications and additions that one head's look at one token costs besides its product.
@@ -131,7 +133,8 @@ class Model:
 
     @property
     def _batch_tokens(self) -> int:
-        return TOKENS.get(self.device.type, TOKENS["cpu"])
+        fewest, most = TOKENS.get(self.device.type, TOKENS["cpu"])
+        return int(min(max(CACHED // self._config.hidden_size, fewest), most))
 
     @property
     def device(self) -> torch.device:
