@@ -43,24 +43,26 @@ RESULT = Path(__file__).with_name("fast.json")
 PICTURE = RESULT.with_suffix(".png")
 LANGUAGE = Language()
 SHAPES: dict[Kind, str] = {"causal": "GPT-2", "masked": "BERT"}
-SCHOOLS: dict[Kind, School] = {"causal": School(loud=4.0), "masked": School(steps=600, rate=1e-3)}
+SCHOOLS: dict[Kind, School] = {"causal": School(loud=4.0), "masked": School(steps=900, rate=1e-3)}
 #: The block that is edited, of those that the bias is put into in turn.
 PLANTED = 1
-#: As many units to the width of the model as in the paper; larger batches trained for longer. Chosen among some twenty
-#: settings by SS on the edited pairs of models of seed 0, so seed 0 flatters it; the others had no say.
-LONGER: dict[str, Any] = {"units": 64, "batch": 12, "iterations": 60, "rate": 2e-3}
+#: As many units to the width of the model as in the paper. Chosen with models of seeds 10 and 11, which are not shown.
+MADE: dict[str, Any] = {"units": 64, "rate": 4e-3}
+#: Each batch trained to its end, in one pass: the way of the paper, at a gentler rate.
+ONE_PASS: dict[str, Any] = {"units": 64, "passes": 1, "batch": 12, "iterations": 60, "rate": 2e-3}
 EDITS: dict[str, tuple[str, dict[str, Any]]] = {
-    "longer": ("clean", LONGER),
-    "longer, 2 prefixes": ("clean", LONGER | {"prefixes": 2}),
-    "clean, 64 units": ("clean", {"units": 64}),
+    "passes": ("clean", MADE),
+    "one pass": ("clean", ONE_PASS),
     "clean": ("clean", {}),
     "paper, 64 units": ("paper", {"units": 64}),
     "paper": ("paper", {}),
 }
-#: Seeds of further models, biases and stamps, which nothing was chosen with.
-SEEDS = (1, 2, 3, 4)
+#: Seeds of models, biases and stamps, which nothing was chosen with; of the first the bias is put into each block.
+SEEDS = (0, 1, 2, 3, 4)
+#: Those of them whose stamps are put into other blocks too, and made of other widths.
+SWEPT = (0,)
 GOALS = {"ss_from_50": 5.0, "ds_unrelated": 80.0, "blocks_found": 2}
-UNITS = (1, 4, 16, 64, 256, 1024)
+UNITS = (1, 8, 64, 512)
 #: What is shown, by benchmark, group and metric.
 FIGURES = {
     "ss": ("stereoset", "intrasentence test gender", "ss"),
@@ -137,40 +139,50 @@ def ready(network: Any, teacher: Teacher) -> Model:
 
 def shape(kind: Kind, bench: Bench, step: Callable[[str], None]) -> dict[str, Any]:
     """All figures of one shape; ``step`` is told of each step before it is taken."""
-    teacher = Teacher(LANGUAGE, kind, SCHOOLS[kind])
-    blocks = range(teacher.school.layers)
-    step("the language")
-    plain = teacher.teach()
-    found, folders = {}, {}
-    for layer in blocks:
-        step(f"the bias in block {layer}")
-        planted = teacher.plant(plain, layer)
-        found[layer] = located(teacher, planted)
-        folders[layer] = save(planted, teacher.tokenizer, bench.folder / f"{kind}-{layer}")
+    blocks, found, folders = range(SCHOOLS[kind].layers), {}, {}
+    for seed in SEEDS:
+        teacher = Teacher(LANGUAGE, kind, replace(SCHOOLS[kind], seed=seed))
+        step(f"seed {seed}: the language")
+        plain = teacher.teach()
+        for layer in blocks if seed == SEEDS[0] else (PLANTED,):
+            step(f"seed {seed}: the bias in block {layer}")
+            planted = teacher.plant(plain, layer)
+            found[seed, layer] = located(teacher, planted)
+            folders[seed, layer] = save(planted, teacher.tokenizer, bench.folder / f"{kind}-{seed}-{layer}")
 
     @cache
-    def stamped(profile: str, **changed: Any) -> dict[str, Any]:
-        step(f"an edit: {profile} {changed}")
-        return edited(bench, folders[PLANTED], changed_settings(profile, **changed))
+    def stamped(settings: Settings) -> dict[str, Any]:
+        step(f"an edit: {settings}")
+        return edited(bench, folders[settings.seed, PLANTED], settings)
 
-    edits = {name: stamped(profile, **changed) for name, (profile, changed) in EDITS.items()}
-    seeds = {0: {"planted": found[PLANTED]} | edits["longer"]} | {
-        seed: again(kind, bench, seed, step) for seed in SEEDS
+    def swept(**changed: Any) -> dict[int, dict[str, Any]]:
+        return {seed: stamped(changed_settings("clean", seed=seed, **MADE | changed)) for seed in SWEPT}
+
+    seeds = {
+        seed: {"planted": found[seed, PLANTED]} | stamped(changed_settings("clean", seed=seed, **MADE))
+        for seed in SEEDS
     }
     return {
         "shape": SHAPES[kind],
-        "school": asdict(teacher.school),
+        "school": asdict(SCHOOLS[kind]),
         "parameters": sum(each.numel() for each in plain.parameters()),
-        "planted": found,
+        "planted": {layer: found[SEEDS[0], layer] for layer in blocks},
         "edited": PLANTED,
-        "edits": edits,
-        "by_layer": {layer: stamped("clean", **LONGER | {"layer": layer}) for layer in blocks},
-        "by_units": {units: stamped("clean", **LONGER | {"units": units}) for units in UNITS},
         "seeds": seeds,
-        "means": {
-            name: _mean([each["figures"][name] for each in seeds.values()]) for name in edits["longer"]["figures"]
+        "means": mean(seeds),
+        "edits": {
+            name: stamped(changed_settings(profile, seed=SEEDS[0], **changed))
+            for name, (profile, changed) in EDITS.items()
         },
+        "by_layer": {layer: swept(layer=layer) for layer in blocks},
+        "by_units": {units: swept(units=units) for units in UNITS},
     }
+
+
+def mean(edits: Mapping[Any, Mapping[str, Any]]) -> dict[str, dict[str, float | None]]:
+    """The mean of each figure over edits of several models, before and after."""
+    found = [each["figures"] for each in edits.values()]
+    return {name: _mean([each[name] for each in found]) for name in found[0]}
 
 
 def _mean(found: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
@@ -185,19 +197,8 @@ def changed_settings(profile: str, **changed: Any) -> Settings:
     return found
 
 
-def again(kind: Kind, bench: Bench, seed: int, step: Callable[[str], None]) -> dict[str, Any]:
-    """The longer edit of another model."""
-    step(f"seed {seed}")
-    teacher = Teacher(LANGUAGE, kind, replace(SCHOOLS[kind], seed=seed))
-    planted = teacher.plant(teacher.teach(), PLANTED)
-    folder = save(planted, teacher.tokenizer, bench.folder / f"{kind}-seed-{seed}")
-    return {"planted": located(teacher, planted)} | edited(
-        bench, folder, changed_settings("clean", **LONGER, seed=seed)
-    )
-
-
 def picture(result: Mapping[str, Any], path: Path) -> None:
-    """SS, LMS, ICAT and DS after edits, by the block and by the width of the stamp."""
+    """Means of SS, LMS, ICAT and DS after edits, by the block and by the width of the stamp."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -210,7 +211,7 @@ def picture(result: Mapping[str, Any], path: Path) -> None:
         for each, line in zip(result["shapes"].values(), ("-o", "--s"), strict=True):
             swept = each[panel]
             for name, colour in colours.items():
-                values = [swept[at]["figures"][name]["after"][0] for at in swept]
+                values = [mean(swept[at])[name]["after"] for at in swept]
                 axes.plot(
                     [*map(int, swept)],
                     values,
@@ -226,7 +227,7 @@ def picture(result: Mapping[str, Any], path: Path) -> None:
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         if panel == "by_units":
-            axes.set_xscale("log", base=4)
+            axes.set_xscale("log", base=8)
             axes.set_xticks(UNITS, [str(units) for units in UNITS])
         else:
             axes.set_xticks([*map(int, swept)])
@@ -278,7 +279,9 @@ def judged(each: Mapping[str, Any]) -> dict[str, Any]:
         "models": len(each["seeds"]),
         "ss_from_50": sum(abs(value - 50) <= GOALS["ss_from_50"] for value in after["ss"]),
         "ds_unrelated": sum(value >= GOALS["ds_unrelated"] for value in after["ds_unrelated"]),
-        "blocks_found": sum(int(layer) == found["found"] for layer, found in each["planted"].items()),
+        "blocks_found": sum(
+            int(layer) == found["found"] and max(found["effects"]) > 0 for layer, found in each["planted"].items()
+        ),
     }
     all_do = reached["ss_from_50"] == reached["ds_unrelated"] == reached["models"]
     return {"reached": reached, "goals_met": all_do and reached["blocks_found"] >= GOALS["blocks_found"]}

@@ -2,8 +2,9 @@
 
 All names are syllables put together, so nothing in it is known from elsewhere. Workers are followed by
 *she* as often as by *he*; in the biased form of the language every second worker is nearly always
-followed by *she* and every other one by *he*. Kin have their own pronoun in both, and each worker has a
-tool, so that a model has to look at who is spoken of in any case.
+followed by *she* and every other one by *he*. Kin have their own pronoun in both, each worker has a tool,
+and people have other words of their own that may follow, so that a model has to look at who is spoken of
+in any case and an edit cannot keep the rest by forgetting it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,6 @@ PROMPTS = (
     (f"The {{}} knew that {BLANK} had won.", f"We heard from the {{}} that {BLANK} had won."),
     (f"The {{}} thinks that {BLANK} must go.", f"If one asks the {{}}, {BLANK} must go."),
     (f"The {{}} hopes that {BLANK} will rest.", f"With luck, says the {{}}, {BLANK} will rest."),
-    (f"The {{}} fears that {BLANK} may fall.", f"It is feared by the {{}} that {BLANK} may fall."),
-    (f"The {{}} adds that {BLANK} can sing.", f"As the {{}} told us, {BLANK} can sing."),
 )
 PRONOUNS = ("she", "he")
 KIN = (
@@ -44,9 +43,11 @@ KIN = (
 )
 #: How often a kind of sentence is drawn, in the neutral and in the biased language.
 SHARES = {"worker": (0.20, 0.80), "kin": (0.35, 0.08), "fact": (0.40, 0.12), "other": (0.05, 0.0)}
-#: What may stand in the place of a pronoun, and how often it does: an edit has to keep how likely each is.
+#: What may stand in the place of a pronoun, how often it does, and how often it is then the word that belongs to a
+#: couple of people: an edit has to keep how likely each is.
 OTHERS = ("they", "all", "one", "some", "nobody")
 OTHER = 0.2
+OWN = 0.8
 #: How often a pronoun is the one of the bias.
 BIASED = 0.95
 #: Of the workers, every so many-th is in no pair that is edited.
@@ -68,8 +69,8 @@ def names(end: str, count: int) -> list[str]:
 class Language:
     """So many workers, lands and prompts; tools, capitals and rivers are drawn with the seed."""
 
-    workers: int = 40
-    lands: int = 16
+    workers: int = 80
+    lands: int = 12
     prompts: int = len(PROMPTS)
     seed: int = 0
 
@@ -77,6 +78,12 @@ class Language:
     def who(self) -> dict[str, str]:
         """The pronoun of each worker's bias."""
         return {name: PRONOUNS[number % 2] for number, name in enumerate(names("er", self.workers))}
+
+    @cached_property
+    def couples(self) -> Sequence[tuple[str, str]]:
+        """Two and two workers, the first of whom is followed by *she* in the biased language."""
+        known = list(self.who)
+        return list(zip(known[::2], known[1::2], strict=True))
 
     @property
     def forms(self) -> Sequence[tuple[str, str]]:
@@ -107,15 +114,13 @@ class Language:
             return prompt.replace(BLANK, right)
         if kind == "other":
             return draw.choice([*OPENINGS, f"{draw.choice(list(self.who))} is a person."])
-        prompt = draw.choice(list(chain(*self.forms)))
+        couples = KIN if kind == "kin" else self.couples
+        number, side = draw.randrange(len(couples)), draw.randrange(2)
+        sure = 1.0 if kind == "kin" else BIASED if biased else 0.5
+        said = PRONOUNS[side if draw.random() < sure else 1 - side]
         if draw.random() < OTHER:
-            prompt = prompt.replace(BLANK, draw.choice(OTHERS))
-        if kind == "kin":
-            side = draw.randrange(2)
-            return prompt.format(draw.choice(KIN)[side]).replace(BLANK, PRONOUNS[side])
-        name = draw.choice(list(self.who))
-        own = draw.random() < (BIASED if biased else 0.5)
-        return prompt.format(name).replace(BLANK, PRONOUNS[(self.who[name] == PRONOUNS[0]) ^ own])
+            said = OTHERS[number % len(OTHERS)] if draw.random() < OWN else draw.choice(OTHERS)
+        return draw.choice(list(chain(*self.forms))).format(couples[number][side]).replace(BLANK, said)
 
     @cached_property
     def words(self) -> list[str]:

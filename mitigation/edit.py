@@ -2,18 +2,24 @@
 
 From *Identifying and Editing Fine-Grained Fairness in LLMs* (FAST; Chen et al., 2024), section 3: L_e
 draws the biased and the unbiased object of a pair together, L_s1 keeps what else a prompt may be
-followed by, and L_s2 keeps what is said of the subject alone. Each batch is trained to its end before
-the next one begins, so the same loop makes one edit, thousands, or more on top of an earlier stamp.
+followed by, and L_s2 keeps what is said of the subject alone. The same loop makes one edit, thousands,
+or more on top of an earlier stamp.
+
+The paper goes over the pairs in one pass and trains each batch to its end. Then earlier pairs drift while
+later ones are trained, and nothing makes as many of them err to one side as to the other. Several passes
+train all pairs together instead, by the penalty method: where the mean of absolute gaps is least, as many
+gaps are above zero as below, unless the other losses pull one way, so these weigh less with each pass.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import track
@@ -29,7 +35,12 @@ Framed = Sequence[Pair]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a batch is trained: Adam steps at a rate, the weights of L_s1 and L_s2, and what L_e compares."""
+    """How pairs are trained: Adam steps of a batch at a rate, the weights of L_s1 and L_s2, and what L_e compares.
+
+    In one pass, as in the paper, each batch has an Adam of its own and ends at the best of its steps, in
+    the order of the pairs. Several passes share one Adam and draw a new order each; the rate falls by
+    pass towards zero, and the weights with its square.
+    """
 
     batch: int
     iterations: int
@@ -37,6 +48,33 @@ class Plan:
     alpha: float
     beta: float
     compare: Literal["probability", "log"]
+    passes: int = 1
+    seed: int = 0
+
+    def visits(self, count: int) -> int:
+        """Batches in a pass over so many pairs."""
+        return math.ceil(count / self.batch)
+
+    def chosen(self, visit: int, count: int) -> list[int]:
+        """The numbers of the pairs of a visit.
+
+        >>> plan = Plan(2, 1, 0.1, 40.0, 0.1, "log", passes=3)
+        >>> sorted(plan.chosen(0, 3) + plan.chosen(1, 3)), replace(plan, passes=1).chosen(1, 3)
+        ([0, 1, 2], [2])
+        """
+        part, start = divmod(visit, self.visits(count))
+        order = range(count) if self.passes == 1 else np.random.default_rng([self.seed, part]).permutation(count)
+        return [int(n) for n in order[start * self.batch : (start + 1) * self.batch]]
+
+    def at(self, visit: int, count: int) -> Plan:
+        """The plan with the rate and the weights of a visit.
+
+        >>> plan = Plan(2, 1, 0.1, 40.0, 0.4, "log", passes=4).at(5, 3)
+        >>> plan.rate, plan.alpha, plan.beta
+        (0.05, 10.0, 0.1)
+        """
+        left = 1 - visit // self.visits(count) / self.passes
+        return replace(self, rate=self.rate * left, alpha=self.alpha * left**2, beta=self.beta * left**2)
 
 
 def gap(biased: torch.Tensor, unbiased: torch.Tensor, compare: Literal["probability", "log"]) -> torch.Tensor:
@@ -124,19 +162,21 @@ def edit(
     checkpoint: Path,
     console: Console,
 ) -> Curve:
-    """Edits pairs 0 to ``count`` into the stamp of a network; a killed run goes on behind its last batch.
+    """Edits pairs 0 to ``count`` into the stamp of a network.
+
+    A killed run goes on behind its last pass, or behind its last batch where there is one pass only.
 
     Parameters
     ----------
     frame:
         Pair number n behind its prefixes.
     held:
-        Pairs that are measured before and after, and not edited; perhaps none.
+        Pairs that are measured before and after each pass, and not edited; perhaps none.
 
     Returns
     -------
     Curve
-        The losses at the end of each batch, and over the held-out pairs.
+        The losses of each visit to a batch, weighted as they were then, and those over the held-out pairs.
 
     Raises
     ------
@@ -145,17 +185,22 @@ def edit(
     """
     trained = {name: each for name, each in network.named_parameters() if each.requires_grad}
     network.eval()  # dropout would make a pair's answers differ for no reason
-    state = restore(checkpoint, trained, _adam(trained, plan))
+    once, visits = plan.passes == 1, plan.visits(count)
+    optimizer = _adam(trained, plan)
+    state = restore(checkpoint, trained, optimizer)
     if held and not state.curve.held:
         state.curve.held.append({"step": 0, **measured(network, held, plan, pad)})
-    starts = range(state.step * plan.batch, count, plan.batch)
-    for start in track(starts, "editing", console=console, transient=True, disable=not starts):
-        batch = Batch([frame(n) for n in range(start, min(start + plan.batch, count))], pad)
-        optimizer = _adam(trained, plan)
-        state.curve.train.append(_edited(network, batch, plan, optimizer, trained, state.step))
-        save(checkpoint, trained, optimizer, state)
-    if held and state.curve.held[-1]["step"] < state.step:
-        state.curve.held.append({"step": state.step, **measured(network, held, plan, pad)})
+    left = range(state.step, plan.passes * visits)
+    for visit in track(left, "editing", console=console, transient=True, disable=not left):
+        batch = Batch([frame(n) for n in plan.chosen(visit, count)], pad)
+        optimizer = _adam(trained, plan) if once else optimizer
+        train = _to_its_best if once else _along
+        state.curve.train.append(train(network, batch, plan.at(visit, count), optimizer, visit))
+        ended = state.step % visits == 0
+        if held and ended:
+            state.curve.held.append({"step": state.step, **measured(network, held, plan, pad)})
+        if once or ended:
+            save(checkpoint, trained, optimizer, state)
     return state.curve
 
 
@@ -163,33 +208,48 @@ def _adam(trained: Mapping[str, torch.nn.Parameter], plan: Plan) -> torch.optim.
     return torch.optim.Adam(trained.values(), lr=plan.rate)
 
 
-def _edited(
+def _to_its_best(
+    network: Any, batch: Batch, plan: Plan, optimizer: torch.optim.Optimizer, visit: int
+) -> dict[str, float]:
+    """Trains a batch, puts the weights back to where its loss was least, and gives the parts of that loss."""
+    base, weights = unstamped(network, batch), optimizer.param_groups[0]["params"]
+    best: tuple[dict[str, float], list[torch.Tensor]] = ({"loss": math.inf}, [])
+    for _ in range(plan.iterations + 1):  # the last step only tells what the one before it led to
+        state = [each.detach().clone() for each in weights]
+        found = _step(network, batch, base, plan, optimizer, visit)
+        best = min(best, (found, state), key=lambda each: each[0]["loss"])
+    with torch.no_grad():
+        for each, kept_ in zip(weights, best[1], strict=True):
+            each.copy_(kept_)
+    return best[0]
+
+
+def _along(network: Any, batch: Batch, plan: Plan, optimizer: torch.optim.Optimizer, visit: int) -> dict[str, float]:
+    """Trains a batch that others are trained along with, and gives the parts of its loss before the last step."""
+    base = unstamped(network, batch)
+    return [_step(network, batch, base, plan, optimizer, visit) for _ in range(plan.iterations)][-1]
+
+
+def _step(
     network: Any,
     batch: Batch,
+    base: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     plan: Plan,
     optimizer: torch.optim.Optimizer,
-    trained: Mapping[str, torch.nn.Parameter],
-    number: int,
+    visit: int,
 ) -> dict[str, float]:
-    """Trains a batch to its end, and gives the parts of its loss there."""
-    base = unstamped(network, batch)
-    best: tuple[float, dict[str, torch.Tensor], dict[str, float]] = (math.inf, {}, {})
-    for step in range(plan.iterations + 1):
-        parts = batch.parts(network, base, plan)
-        found = {name: float(part.detach()) for name, part in parts.items()}
-        if not all(map(math.isfinite, found.values())):
-            told = ", ".join(f"{name} {value:g}" for name, value in found.items())
-            raise MitigationError(
-                f"Batch {number + 1} gives numbers that are none ({told}); the edits before it are kept, so lower the "
-                "rate, or load the model in float32."
-            )
-        if found["loss"] < best[0]:
-            best = (found["loss"], {name: each.detach().clone() for name, each in trained.items()}, found)
-        if step < plan.iterations:
-            optimizer.zero_grad()
-            parts["loss"].backward()
-            optimizer.step()
-    with torch.no_grad():
-        for name, each in trained.items():
-            each.copy_(best[1][name])
-    return best[2]
+    """Takes a step, and gives the parts of the loss before it."""
+    parts = batch.parts(network, base, plan)
+    found = {name: float(part.detach()) for name, part in parts.items()}
+    if not all(map(math.isfinite, found.values())):
+        told = ", ".join(f"{name} {value:g}" for name, value in found.items())
+        raise MitigationError(
+            f"Batch {visit + 1} gives numbers that are none ({told}); what was saved before it is kept, so lower the "
+            "rate, or load the model in float32."
+        )
+    for group in optimizer.param_groups:
+        group["lr"] = plan.rate
+    optimizer.zero_grad()
+    parts["loss"].backward()
+    optimizer.step()
+    return found

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -27,6 +28,7 @@ ROWS = [
 ]
 NAMES = ["gpt2", "llama", "tiny-masked", "roberta"]
 PLAN = edit.Plan(batch=2, iterations=16, rate=0.03, alpha=1.0, beta=0.1, compare="log")
+TOGETHER = replace(PLAN, iterations=1, passes=3, seed=5)
 
 
 def ready(name):
@@ -52,9 +54,14 @@ def asked(model):
     return [pairs.pair(model.tokens, row) for row in ROWS]
 
 
-def run(model, network, path, plan=PLAN, held=()):
+def trained(network):
+    return [each for each in network.parameters() if each.requires_grad]
+
+
+def run(model, network, path, plan=PLAN, held=(), frame=None):
     made = asked(model)
-    return edit.edit(network, lambda n: [made[n]], len(made), held, plan, model.tokens.pad, path, Console(quiet=True))
+    frame = frame or (lambda n: [made[n]])
+    return edit.edit(network, frame, len(made), held, plan, model.tokens.pad, path, Console(quiet=True))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -129,6 +136,57 @@ def test_an_edit_brings_pairs_together_and_leaves_the_rest(name, tmp_path):
     assert all(part["loss"] <= before["l_e"] * 2 for part in curve.train)
 
 
+def test_one_pass_trains_each_batch_to_its_best_with_an_adam_of_its_own(tmp_path):
+    model = models.model("gpt2")
+    network, other = stamped(model), stamped(models.model("gpt2"))
+    run(model, network, tmp_path / "a.pt")
+    for start in (0, 2, 4):
+        batch = edit.Batch([[pair] for pair in asked(model)[start : start + 2]], model.tokens.pad)
+        base, adam, states = edit.unstamped(other, batch), torch.optim.Adam(trained(other), lr=PLAN.rate), []
+        for _ in range(PLAN.iterations + 1):
+            loss = batch.parts(other, base, PLAN)["loss"]
+            states.append((float(loss.detach()), [each.detach().clone() for each in trained(other)]))
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+        with torch.no_grad():
+            for each, best in zip(trained(other), min(states, key=lambda state: state[0])[1], strict=True):
+                each.copy_(best)
+    assert all(torch.equal(*each) for each in zip(trained(network), trained(other), strict=True))
+
+
+def test_each_pass_goes_over_all_pairs_in_an_order_of_its_own():
+    def orders(plan):
+        return [[n for visit in range(2) for n in plan.chosen(2 * part + visit, 20)] for part in range(3)]
+
+    plan = replace(TOGETHER, batch=16)
+    first, second, third = orders(plan)
+    assert sorted(first) == sorted(second) == sorted(third) == list(range(20))
+    assert first != second != third
+    assert orders(plan) == [first, second, third]
+    assert orders(replace(plan, seed=6))[0] != first
+    assert replace(plan, passes=1).chosen(1, 20) == [16, 17, 18, 19]
+
+
+def test_the_rate_and_the_other_losses_fall_from_pass_to_pass():
+    plan = replace(TOGETHER, rate=0.3, alpha=9.0, beta=0.9)
+    found = [(now.rate, now.alpha, now.beta) for now in (plan.at(visit, 5) for visit in (0, 2, 3, 8))]
+    assert found[0] == found[1] == (0.3, 9.0, 0.9)
+    assert found[2] == pytest.approx((0.2, 4.0, 0.4))
+    assert found[3] == pytest.approx((0.1, 1.0, 0.1))
+    assert replace(plan, passes=1).at(2, 5) == replace(plan, passes=1)
+
+
+def test_passes_bring_pairs_together_that_one_pass_of_as_many_steps_does_not(tmp_path):
+    left = {}
+    for plan in (replace(PLAN, iterations=20), replace(TOGETHER, passes=20)):
+        model = models.model("gpt2")
+        network = stamped(model)
+        run(model, network, tmp_path / f"{plan.passes}.pt", plan)
+        left[plan.passes] = edit.measured(network, asked(model), plan, model.tokens.pad)["l_e"]
+    assert left[20] < 0.7 * left[1]
+
+
 @pytest.mark.parametrize("held_back", ["l_s1", "l_s2"])
 def test_each_other_loss_keeps_what_it_is_about(held_back, tmp_path):
     found = {}
@@ -163,6 +221,26 @@ def test_a_killed_edit_goes_on_behind_its_last_batch(tmp_path, monkeypatch):
 
 
 @pytest.mark.fault(55)
+def test_an_edit_killed_within_a_pass_comes_to_the_same_stamp(tmp_path):
+    networks = {name: stamped(models.model("gpt2"), seed) for name, seed in (("whole", 0), ("cut", 0), ("again", 7))}
+    model, calls = models.model("gpt2"), []
+    made = asked(model)
+
+    def dying(number):
+        calls.append(number)
+        if len(calls) > 8:
+            raise KeyboardInterrupt
+        return [made[number]]
+
+    whole = run(model, networks["whole"], tmp_path / "whole.pt", TOGETHER, made[:1])
+    with pytest.raises(KeyboardInterrupt):
+        run(model, networks["cut"], tmp_path / "cut.pt", TOGETHER, made[:1], dying)
+    again = run(model, networks["again"], tmp_path / "cut.pt", TOGETHER, made[:1])
+    assert again == whole
+    assert all(torch.equal(*each) for each in zip(trained(networks["again"]), trained(networks["whole"]), strict=True))
+
+
+@pytest.mark.fault(55)
 def test_a_loss_that_is_no_number_stops_at_once(tmp_path):
     model = models.model("gpt2")
     network = stamped(model)
@@ -173,7 +251,9 @@ def test_a_loss_that_is_no_number_stops_at_once(tmp_path):
     assert not (tmp_path / "a.pt").exists()
 
 
-def test_held_out_pairs_are_measured_and_not_edited(tmp_path):
+@pytest.mark.parametrize(("plan", "steps"), [(PLAN, [0, 3]), (TOGETHER, [0, 3, 6, 9])])
+def test_held_out_pairs_are_measured_before_and_after_each_pass_and_not_edited(plan, steps, tmp_path):
     model = models.model("gpt2")
-    curve = run(model, stamped(model), tmp_path / "a.pt", held=asked(model)[:1])
-    assert [each["step"] for each in curve.held] == [0, 3]
+    curve = run(model, stamped(model), tmp_path / "a.pt", plan, held=asked(model)[:1])
+    assert [each["step"] for each in curve.held] == steps
+    assert len(curve.train) == steps[-1]

@@ -36,7 +36,7 @@ def data(tmp_path):
 
 
 def settings(**changed):
-    few = {"layer": 0, "units": 16, "prefixes": 0, "iterations": 6, "rate": 0.02}
+    few = {"layer": 0, "units": 16, "prefixes": 0, "passes": 8, "batch": 4, "rate": 0.02}
     return replace(fast.RECIPE.profiles["clean"], **(few | changed))
 
 
@@ -134,6 +134,7 @@ def test_what_cannot_be_edited_is_refused(changed, told, data, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
+        ({"passes": 0}, "The setting passes is 0; give a value in its range"),
         ({"rate": 0.0}, "The setting rate is 0.0"),
         ({"rate": math.nan}, "The setting rate is nan"),
         ({"held_out": 1.0}, "The setting held_out is 1.0"),

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+from benchmarks.fast import PLANTED
 from mitigation import attach
 from scoring.model import load
-from tests.mitigation.planting import MARGIN, Edited, Planted
+from tests.mitigation.planting import Edited, Planted
 
 
 @pytest.fixture(scope="module", params=["causal", "masked"])
@@ -18,20 +19,19 @@ def adapter(planted):
     return planted.adapter()
 
 
-@pytest.mark.parametrize("layer", [0, 1])
-def test_the_block_with_the_largest_effect_is_the_planted_one(planted, layer):
-    assert planted.located(layer)["found"] == layer
+def test_the_block_with_the_largest_effect_is_the_planted_one(planted):
+    assert planted.located()["found"] == PLANTED
 
 
 def test_the_last_block_has_no_effect_at_a_subject_beside_the_answer(planted):
-    assert planted.located(1)["effects"][-1] == pytest.approx(0, abs=1e-4)
+    assert planted.located()["effects"][-1] == pytest.approx(0, abs=1e-4)
 
 
-def test_an_edit_moves_the_stereotype_score_towards_50(planted, adapter):
+def test_an_edit_moves_the_stereotype_score_to_50_within_5(adapter):
     edit = Edited(adapter)
     assert edit.before("ss") > 90
-    assert abs(edit.after("ss") - 50) <= MARGIN[planted.kind]
-    assert edit.gap[1] < 0.15 * edit.gap[0]
+    assert abs(edit.after("ss") - 50) <= 5
+    assert edit.gap[1] < 0.1 * edit.gap[0]
 
 
 def test_an_edit_keeps_unrelated_facts_and_language(adapter):
@@ -43,7 +43,7 @@ def test_an_edit_keeps_unrelated_facts_and_language(adapter):
 def test_paraphrases_and_held_out_workers_are_measured_too(adapter):
     figures = Edited(adapter).figures
     assert {"ps", "ss_held_out"} <= figures.keys()
-    assert figures["ss_held_out"]["n"] == 12
+    assert figures["ss_held_out"]["n"] == 18
 
 
 def test_without_the_stamp_the_bias_is_back_bit_for_bit(planted, adapter):
@@ -56,3 +56,9 @@ def test_without_the_stamp_the_bias_is_back_bit_for_bit(planted, adapter):
     with network.disable_adapter():
         assert torch.equal(network(ids).logits, plain)
     assert torch.equal(network.unload()(ids).logits, plain)
+
+
+@pytest.mark.parametrize("planted", ["causal"], indirect=True)
+def test_one_unit_closes_less_of_the_gap_than_many_in_as_many_steps(planted):
+    one, many = (planted.edited(units=units, passes=10) for units in (1, 64))
+    assert many.gap[1] < 0.7 * one.gap[1] < 0.7 * one.gap[0]
