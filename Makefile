@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 PIP := -m pip install --quiet --disable-pip-version-check
+# Both environments of the tests are made at one time.
+MAKEFLAGS += --jobs=2
 
 .PHONY: demo test bench clean
 
