@@ -33,7 +33,7 @@ def fused(network: nn.Module) -> Iterator[None]:
         (parent, name, module)
         for parent in network.modules()
         for name, module in parent.named_children()
-        if type(module) in WRITTEN_OUT and _plain(module)
+        if type(module) in WRITTEN_OUT and untouched(module)
     ]
     one = nn.GELU(approximate="tanh")
     try:
@@ -45,5 +45,11 @@ def fused(network: nn.Module) -> Iterator[None]:
             setattr(parent, name, module)
 
 
-def _plain(module: nn.Module) -> bool:
+def untouched(module: nn.Module) -> bool:
+    """Whether a module computes what its class says: nobody has hooked or replaced its forward.
+
+    >>> watched = nn.GELU()
+    >>> untouched(watched), watched.register_forward_hook(print) and untouched(watched)
+    (True, False)
+    """
     return not (module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))

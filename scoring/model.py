@@ -22,7 +22,7 @@ import transformers
 from scoring import checkpoint
 from scoring.batch import Ints, Limits, Row, Sized, packed, padded, plan, run
 from scoring.decoding import Decoding, Next, Prompt, banned, until
-from scoring.fused import fused
+from scoring.fused import fused, untouched
 from scoring.replies import Replies
 from scoring.tokens import Kind, Query, Tokens
 from scoring.types import Ask, Floats, Reply, ScoringError
@@ -331,8 +331,8 @@ class Model:
     def _tiles(self) -> list[slice]:
         """Parts of the vocabulary to compute apart; only a linear head that nobody has put anything on has several."""
         head, size = self._head, TILE.get(self.device.type)
-        plain = self._gathers and type(head) is torch.nn.Linear and "forward" not in vars(head)
-        if size is None or not plain or head._forward_hooks or head._forward_pre_hooks:
+        plain = self._gathers and type(head) is torch.nn.Linear and untouched(head)
+        if size is None or not plain:
             return [slice(None)]
         return [slice(first, first + size) for first in range(0, len(head.weight), size)]
 

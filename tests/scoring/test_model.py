@@ -788,3 +788,17 @@ def test_quantization_without_its_package_is_refused(monkeypatch):
         checkpoint.quantized("4bit", torch.float32)
     with pytest.raises(ScoringError, match="The quantization is '2bit'; give 4bit or 8bit"):
         checkpoint.quantized("2bit", torch.float32)
+
+
+def test_a_narrow_network_takes_more_tokens_in_a_batch(monkeypatch):
+    made, most = model("llama"), []
+    asks = [Ask(str(n), "", (Option(f"The {JOBS[n % 3]} said {'so ' * (n % 40)}that {n} came."),)) for n in range(120)]
+    score = made._score
+    monkeypatch.setattr(made, "_score", lambda rows, **more: most.append(sum(map(len, rows))) or score(rows, **more))
+    found = made.answer(asks)
+    assert 1024 < max(most) <= 4096
+    most.clear()
+    monkeypatch.setattr("scoring.model.CACHED", 0)
+    for one, other in zip(found, made.answer(asks), strict=True):
+        agree(one.logprobs, other.logprobs, 1e-5)
+    assert max(most) <= 1024
