@@ -8,11 +8,13 @@ short rows stand behind one another in one row, out of each other's sight.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, compress, count, pairwise, takewhile
-from operator import ne
-from typing import Protocol, TypeVar
+from itertools import compress, count, pairwise
+from math import ceil
+from operator import itemgetter, ne
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +33,59 @@ class Sized(Protocol):
 S = TypeVar("S", bound=Sized)
 T = TypeVar("T")
 
-#: How many times as long as the longest of its batch a row made of several may be.
-LONGER = (1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4)
+#: Tokens that vector units take at one time; those left over they take one by one.
+STEP = 8
+#: Room for rows behind one another, in lengths of the middle one.
+ROOMS = (1, 1.25, 1.5, 2, 3, 4)
+
+
+class Price(NamedTuple):
+    """What rows cost, where one token's look at another costs 1.
+
+    ``reach`` is how many tokens one can look at for the price of its way through the weights of a layer,
+    ``uneven`` what a token costs besides for each by which the width of its row is beyond a multiple of ``STEP``.
+
+    >>> Price(reach=100, uneven=10).row(9), Price(reach=100, uneven=10).row(16)
+    (1071, 1856)
+    """
+
+    reach: float
+    uneven: float
+
+    def row(self, width: int) -> float:
+        """The price of one row, tokens that see each other in vain included."""
+        return width * (self.reach + width + self.uneven * (width % STEP))
+
+    def width(self, longest: int) -> int:
+        """How wide to make rows of at most so many tokens: as they are, or even where that is cheaper.
+
+        >>> Price(reach=100, uneven=10).width(9), Price(reach=100, uneven=10).width(15)
+        (9, 16)
+        """
+        return min(longest, even(longest), key=self.row)
+
+    def batches(self, lengths: Sequence[int], tokens: int) -> float:
+        """The price of rows of these lengths, longest first, in batches of at most so many tokens."""
+        total, first = 0.0, 0
+        while first < len(lengths):
+            rows = min(fitting(lengths[first], tokens), len(lengths) - first)
+            total += rows * self.row(self.width(lengths[first]))
+            first += rows
+        return total
+
+
+def fitting(longest: int, tokens: int) -> int:
+    """How many rows a batch of so many tokens has room for; one has its own batch if need be."""
+    return max(tokens // longest, 1)
+
+
+def even(length: float) -> int:
+    """The next multiple of ``STEP``.
+
+    >>> even(8), even(8.5)
+    (8, 16)
+    """
+    return STEP * ceil(length / STEP)
 
 
 @dataclass(slots=True)
@@ -176,40 +229,51 @@ def _starts(lengths: Ints, shared: Ints, reach: float, longest: int) -> set[int]
     return found
 
 
-def packed(rows: Sequence[Row], reach: float) -> list[Row]:
-    """The rows of a batch, longest first, put behind one another so that they come to about one length.
+def packed(rows: Sequence[Row], price: Price, tokens: int, longest: int) -> list[Row]:
+    """Rows put behind one another so that many come to one width, where that is cheaper; longest first.
 
-    What stands together is chosen for the fewest operations, padding to the longest included.
+    Parameters
+    ----------
+    tokens:
+        The most tokens of a batch, and so of rows behind one another.
+    longest:
+        The length beyond which a row takes no others behind it.
 
     >>> made = [Row([1, 2, 3], [0, 1, 2], [3, 3, 3]), Row([4, 5], [0, 1], [2, 2]), Row([6], [0], [1])]
-    >>> [(row.ids, row.ends) for row in packed(made, reach=48)]
-    [([1, 2, 3], [3, 3, 3]), ([4, 5, 6], [2, 2, 3])]
+    >>> [(row.ids, row.ends) for row in packed(made, Price(reach=48, uneven=10), tokens=16, longest=16)]
+    [([1, 2, 3, 4, 5, 6], [3, 3, 3, 5, 5, 6])]
     """
-    lengths = list(map(len, rows))
-    best: list[list[int]] = []
-    least = float("inf")
-    for more in LONGER:
-        groups, longest = _filled(lengths, int(more * lengths[0]))
-        operations = len(groups) * longest * (reach + longest)
-        if operations < least:
-            best, least = groups, operations
-    return [_joined([rows[n] for n in group]) for group in best]
+    if not rows:
+        return []
+    lengths = [len(row) for row in rows]
+    middle = sorted(lengths)[len(lengths) // 2]
+    rooms = [0, *sorted({room for more in ROOMS if (room := even(more * middle)) <= min(tokens, longest)})]
+    found = [_filled(lengths, room) for room in rooms]
+    best = min(found, key=lambda groups: price.batches([length for length, _ in groups], tokens))
+    return [_joined([rows[n] for n in group]) for _, group in best]
 
 
-def _filled(lengths: Sequence[int], room: int) -> tuple[list[list[int]], int]:
-    """Numbers of rows in groups, each row in the first group that has room for its length, and the longest group."""
-    groups: list[list[int]] = []
-    free: list[int] = []
-    for number, length in enumerate(lengths):
-        for place, left in enumerate(free):
-            if left >= length:
-                groups[place].append(number)
-                free[place] = left - length
-                break
-        else:
-            groups.append([number])
-            free.append(room - length)
-    return groups, room - min(free)
+def _filled(lengths: Sequence[int], room: int) -> list[tuple[int, list[int]]]:
+    """Numbers of rows in groups with their lengths together, longest first.
+
+    A group is the longest row left and, as long as there is room, the longest of the others that it has room for.
+    """
+    left: dict[int, list[int]] = {}
+    for number in reversed(range(len(lengths))):
+        left.setdefault(lengths[number], []).append(number)
+    sizes = sorted(left)
+    groups = []
+    while sizes:
+        total, group = 0, list[int]()
+        bound = max(room, sizes[-1])
+        while place := bisect_right(sizes, bound - total):
+            size = sizes[place - 1]
+            total += size
+            group.append(left[size].pop())
+            if not left[size]:
+                sizes.pop(place - 1)
+        groups.append((total, group))
+    return sorted(groups, key=itemgetter(0), reverse=True)
 
 
 def _joined(rows: Sequence[Row]) -> Row:
@@ -224,7 +288,7 @@ def _joined(rows: Sequence[Row]) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a batch may be: at most ``size`` rows and ``tokens`` tokens, of rows as they are or ``padded``.
+    """What a batch may be: at most ``size`` rows and ``tokens`` tokens, padded to the longest row.
 
     ``too_big`` tells errors about memory from others, ``alone`` makes the error about a row that does
     not fit by itself.
@@ -234,12 +298,6 @@ class Limits:
     size: int | None
     too_big: Callable[[Exception], bool]
     alone: Callable[[Sized, Exception], Exception]
-    padded: bool = True
-
-    def totals(self, rows: Sequence[Sized], tokens: int) -> list[int]:
-        """The tokens of the first row, the first two and so on, up to so many tokens."""
-        lengths = (len(rows[0] if self.padded else row) for row in rows[: self.size])
-        return list(takewhile(lambda total: total <= tokens, accumulate(lengths)))
 
 
 def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) -> Iterator[tuple[Sequence[S], T]]:
@@ -254,8 +312,8 @@ def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) 
     """
     tokens, done = limits.tokens, 0
     while done < len(rows):
-        totals = limits.totals(rows[done:], tokens)
-        batch = rows[done : done + max(1, len(totals))]
+        longest = len(rows[done])
+        batch = rows[done : done + min(fitting(longest, tokens), limits.size or len(rows))]
         try:
             result = compute(batch)
         except Exception as error:
@@ -263,7 +321,7 @@ def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) 
                 raise
             if len(batch) == 1:
                 raise limits.alone(batch[0], error) from None
-            tokens = totals[-1] // 2
+            tokens = len(batch) * longest // 2
             continue
         yield batch, result
         done += len(batch)

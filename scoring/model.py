@@ -20,7 +20,7 @@ import torch
 import transformers
 
 from scoring import checkpoint
-from scoring.batch import Ints, Limits, Row, Sized, packed, padded, plan, run
+from scoring.batch import Ints, Limits, Price, Row, Sized, even, packed, padded, plan, run
 from scoring.decoding import Decoding, Next, Prompt, banned, until
 from scoring.fused import fused, untouched
 from scoring.replies import Replies
@@ -38,7 +38,9 @@ CACHED = 2**10 * 768
 #: A row takes branches up to this many tokens.
 BRANCHED = 512
 #: Multiplications and additions that one head's look at one token costs besides its product.
-LOOK = 16
+LOOK = 4
+#: What a token of a row costs besides, in looks, for each by which the row is beyond an even width, on a CPU.
+UNEVEN = 10
 
 
 @dataclass(slots=True)
@@ -210,11 +212,10 @@ class Model:
         replies = Replies(self.tokens, asks, f"{self.name} in {self.dtype}", on_reply, progress)
         prompts = self._prompts(asks, decoding)
         limits = Limits(batch_tokens or self._batch_tokens, 1 if self.exact else batch_size, _too_big, self._alone)
-        rows, packs = self._rows(replies.queries, share=share_contexts)
-        score = partial(self._score, packs=packs)
+        rows = self._rows(replies.queries, limits, share=share_contexts)
         generate = partial(self._generate, decoding=decoding, invalid=replies.invalid)
         with nullcontext() if self.exact else fused(self.network):
-            for _, (answers, values) in run(rows, score, replace(limits, padded=not packs)):
+            for _, (answers, values) in run(rows, self._score, limits):
                 replies.score(answers, values)
             for some, texts in run(prompts, generate, limits):
                 for prompt, text in zip(some, texts, strict=True):
@@ -223,8 +224,8 @@ class Model:
         self.stats.seconds += time.perf_counter() - started
         return replies.all()
 
-    def _rows(self, queries: Sequence[Query], *, share: bool) -> tuple[list[Row], bool]:
-        """Rows for queries, and whether the network can be told of places and sights, so that they can be packed."""
+    def _rows(self, queries: Sequence[Query], limits: Limits, *, share: bool) -> list[Row]:
+        """Rows for queries, behind one another where the network can be told of places and sights."""
         back = getattr(self._config, "sliding_window", None)
         bounds = (BRANCHED, self.tokens.window, back)
         longest = min(bound for bound in bounds if bound)
@@ -235,24 +236,23 @@ class Model:
         free = free and (self._gaps or not any(q.hidden for q in queries))
         queries = queries if free else spelled
         self.stats.asked += sum(len(q.ids) for q in queries)
-        rows = plan(queries, share=share and free, merge=not self.exact, reach=self._reach, longest=longest)
-        return rows, free
+        rows = plan(queries, share=share and free, merge=not self.exact, reach=self._price.reach, longest=longest)
+        return packed(rows, self._price, limits.tokens, longest) if free and not limits.size else rows
 
     @property
-    def _reach(self) -> float:
-        """How many tokens one can look at for the price of its way through the weights of a layer.
+    def _price(self) -> Price:
+        """What rows cost this network.
 
-        24 width² operations in the weights against 4 width a look, and an exponential for each head, which
-        takes a processor as long as ``LOOK`` multiplications and additions.
+        A token takes 24 width² operations in the weights of a layer and 4 width a look, and an exponential
+        for each head, which takes a processor as long as ``LOOK`` multiplications and additions.
         """
         heads = getattr(self._config, "num_attention_heads", 1)
         width = self._config.hidden_size
-        return float(6 * width**2 / (width + LOOK * heads))
+        return Price(6 * width**2 / (width + LOOK * heads), UNEVEN)
 
     @torch.inference_mode()
-    def _score(self, rows: Sequence[Row], *, packs: bool) -> tuple[Ints, Floats]:
+    def _score(self, rows: Sequence[Row]) -> tuple[Ints, Floats]:
         """The numbers of the answers that rows give, and the log-probabilities: one synchronisation."""
-        rows = packed(rows, self._reach) if packs else rows
         tokens = sum(map(len, rows))
         outputs, places, want = self._outputs(rows)
         order = np.argsort(places, kind="stable")
@@ -284,17 +284,20 @@ class Model:
         return found[self._sent(read).to(found.device)], places, np.concatenate([row.want for row in rows])
 
     def _width(self, rows: Sequence[Row]) -> int:
-        """The padded length: a multiple of 8 on a GPU, whose matrix units want it so."""
+        """The padded length: even on a GPU, whose matrix units want it so, and on a CPU where that is cheaper."""
         longest = max(map(len, rows))
-        return longest if self.device.type == "cpu" or self.exact else -(-longest // 8) * 8
+        if self.exact:
+            return longest
+        width = self._price.width(longest) if self.device.type == "cpu" else even(longest)
+        return max(longest, min(width, self.tokens.window or width))
 
     def _inputs(self, rows: Sequence[Row], width: int) -> dict[str, torch.Tensor]:
         ids = self._sent(padded([row.ids for row in rows], self._pad, width))
+        # Padding is seen by the padding behind it alone; a masked model would see it all.
+        ends = self._sent(padded([row.ends for row in rows], width if self.kind == "causal" else 0, width))
         if any(row.branched for row in rows):
             depths = self._sent(padded([row.depths for row in rows], 0, width))
-            ends = self._sent(padded([row.ends for row in rows], width, width))
             return {"input_ids": ids, "position_ids": depths, "attention_mask": self._seen(ends)}
-        ends = self._sent(padded([row.ends for row in rows], 0, width))
         return {"input_ids": ids, "attention_mask": (torch.arange(width, device=ids.device) < ends).long()}
 
     def _seen(self, ends: torch.Tensor) -> torch.Tensor:
@@ -434,7 +437,7 @@ class Model:
         plain = [q.spelled() for q in queries]
         batched = self._by_answer(rows(plain, share=False))
         alone = torch.cat([self._by_answer(rows([q], share=False)) for q in plain])
-        together = packed(rows(queries, share=True), reach=64.0)
+        together = packed(rows(queries, share=True), Price(64, UNEVEN), tokens=64, longest=64)
         try:
             told = self._by_answer(together)
         except (TypeError, ValueError, RuntimeError, IndexError, AttributeError):  # As the code of a model takes it.

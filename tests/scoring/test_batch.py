@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from scoring.batch import Limits, common, packed, padded, plan, run
+from scoring.batch import Limits, Price, common, even, packed, padded, plan, run
 from scoring.replies import Replies
 from scoring.tokens import Query, Tokens
 from scoring.types import Ask, Option, Reply, ScoringError
@@ -21,6 +21,10 @@ def last(*ids):
 
 def planned(queries, share=True, merge=True, reach=384, longest=64):
     return plan(queries, share=share, merge=merge, reach=reach, longest=longest)
+
+
+def put(rows, reach=384, uneven=10, tokens=64, longest=64):
+    return packed(rows, Price(reach, uneven), tokens, longest)
 
 
 def seen(row, at):
@@ -53,7 +57,7 @@ def sights(query):
 def test_every_read_token_sees_its_own_sequence_and_nothing_else(seed, share, pack):
     queries = drawn(seed)
     rows = planned(queries, share)
-    rows = packed(rows, reach=384) if pack else rows
+    rows = put(rows) if pack else rows
     found = {}
     for row in rows:
         assert len(row) == len(row.depths) == len(row.ends)
@@ -74,7 +78,7 @@ def test_a_row_that_is_one_sequence_in_order_is_not_branched():
 def test_rows_behind_one_another_are_branched_whatever_their_places():
     # The second row's last token stands at the place of its number in the joint row.
     rows = planned([last(7, 8, 9, 6), Query((1, 0, 3), (2,), (9,), hidden=1, gap=4)], share=False)
-    (row,) = packed(rows, reach=1e9)
+    (row,) = put(rows, reach=1e9)
     assert (row.depths, row.branched) == ([0, 1, 2, 3, 0, 5, 6], True)
 
 
@@ -151,40 +155,66 @@ def straight(*lengths):
     return planned([last(*(n for _ in range(length))) for n, length in enumerate(lengths)], share=False)
 
 
-def test_short_rows_stand_behind_one_another_where_that_saves_padding():
-    rows = packed(straight(9, 5, 4, 4, 3, 2), reach=384)
-    assert [len(row) for row in rows] == [9, 9, 9]
-    assert sorted(map(tuple, (row.answer for row in rows))) == [(0,), (1, 2), (3, 4, 5)]
+def test_rows_stand_behind_one_another_where_that_saves_padding():
+    rows = put(straight(9, 7, 5, 4, 4, 3))
+    assert [len(row) for row in rows] == [16, 16]
+    assert sorted(tuple(sorted(row.answer)) for row in rows) == [(0, 1), (2, 3, 4, 5)]
 
 
 def test_rows_put_together_stay_what_they_were():
     rows = straight(9, 5, 4)
     before = copy.deepcopy(rows)
-    assert packed(rows, reach=384) == packed(rows, reach=384) != rows
+    assert put(rows) == put(rows) != rows
     assert rows == before
 
 
 def test_rows_stand_apart_where_looking_costs_more_than_padding():
-    assert [len(row) for row in packed(straight(6, 5), reach=1)] == [6, 5]
-    assert [len(row) for row in packed(straight(6, 5), reach=1e6)] == [11]
+    assert [len(row) for row in put(straight(6, 5), reach=1, uneven=0)] == [6, 5]
+    assert [len(row) for row in put(straight(6, 5), reach=1e6, uneven=0)] == [11]
+
+
+def test_rows_behind_one_another_keep_to_the_tokens_of_a_batch():
+    lengths = (40, 9, 8, 7, 5, 3)
+    assert [len(row) for row in put(straight(*lengths), reach=1e6, tokens=16)] == [40, 16, 16]
+    assert [len(row) for row in put(straight(*lengths), reach=1e6, tokens=64, longest=16)] == [40, 16, 16]
+    assert [len(row) for row in put(straight(*lengths), reach=1e6, tokens=8)] == [40, 9, 8, 8, 7]
+
+
+def test_no_rows_are_put_together_to_none():
+    assert put([]) == []
 
 
 def test_padding_of_a_small_job_of_mixed_lengths_stays_below_a_tenth():
     numbers = random.Random(0)
-    rows = packed(straight(*(numbers.randint(8, 60) for _ in range(40))), reach=384)
-    padded_tokens = len(rows) * len(rows[0])
+    rows = put(straight(*(numbers.randint(8, 60) for _ in range(40))), tokens=512)
+    padded_tokens = 0
+    for batch, _ in run(rows, len, limits(512)):
+        padded_tokens += len(batch) * Price(384, 10).width(len(batch[0]))
     assert padded_tokens < sum(map(len, rows)) / 0.9
+
+
+@pytest.mark.parametrize("length", range(1, 40))
+def test_rows_are_filled_up_to_an_even_width_only_where_that_is_cheaper(length):
+    assert length <= even(length) < length + 8
+    assert even(length) % 8 == 0
+    assert Price(reach=1, uneven=0).width(length) == length
+    assert Price(reach=1, uneven=1e6).width(length) == even(length)
+
+
+@pytest.mark.parametrize(("network", "reach", "width"), [("of 64 units", 256, 48), ("as wide as GPT-2", 4337, 47)])
+def test_few_tokens_over_an_even_width_are_worth_filling_up_in_small_networks(network, reach, width):
+    assert Price(reach, uneven=10).width(47) == width, network
 
 
 class Full(Exception):
     """Memory is full."""
 
 
-def limits(tokens, size=None, padded=True):
+def limits(tokens, size=None):
     def alone(row, error):
         return ScoringError(f"{len(row)} tokens: {error}")
 
-    return Limits(tokens, size, lambda e: isinstance(e, Full), alone, padded)
+    return Limits(tokens, size, lambda e: isinstance(e, Full), alone)
 
 
 def test_batches_keep_to_their_tokens_and_rows():
@@ -192,7 +222,6 @@ def test_batches_keep_to_their_tokens_and_rows():
     batches = [batch for batch, _ in run(rows, len, limits(10))]
     assert batches == [rows[:1], rows[1:3], rows[3:5], rows[5:]]
     assert [len(batch) for batch, _ in run(rows, len, limits(100, 4))] == [4, 2]
-    assert [len(batch) for batch, _ in run(rows, len, limits(14, padded=False))] == [2, 4]
 
 
 @pytest.mark.fault(40)

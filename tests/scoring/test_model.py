@@ -13,6 +13,7 @@ import torch
 import transformers
 
 from scoring import checkpoint
+from scoring.batch import Row
 from scoring.model import LOGITS, TILE, Decoding, Model, load
 from scoring.tokens import Tokens
 from scoring.types import Ask, Option, ScoringError
@@ -282,7 +283,17 @@ def test_sequences_of_mixed_lengths_take_little_padding():
     asks = [Ask(f"{n}", "", (Option("The nurse" + " came home" * n),)) for n in range(16)]
     made.stats.tokens = made.stats.padding = 0
     made.answer(asks, share_contexts=False)
-    assert 0 < made.stats.speed()["padding_share"] < 0.1
+    # Some of it fills rows up to an even width, which a small network takes faster.
+    assert 0 < made.stats.speed()["padding_share"] < 0.15
+
+
+def test_padding_keeps_to_the_context_window():
+    made = copy.copy(model("llama"))
+    made.tokens = copy.copy(made.tokens)
+    rows = [Row(list(range(93)), list(range(93)), [93] * 93)]
+    assert made._width(rows) == 96
+    made.tokens.window = 94
+    assert made._width(rows) == 94
 
 
 def test_a_head_that_cannot_be_called_apart_is_left_to_the_network(monkeypatch):
