@@ -8,10 +8,10 @@ short rows stand behind one another in one row, out of each other's sight.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, count, pairwise
+from itertools import accumulate, compress, count, pairwise
 from math import ceil
 from operator import itemgetter, ne
 from typing import NamedTuple, Protocol, TypeVar
@@ -300,10 +300,51 @@ class Limits:
     alone: Callable[[Sized, Exception], Exception]
 
 
-def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) -> Iterator[tuple[Sequence[S], T]]:
-    """Computes rows, longest first, in batches.
+def cut(rows: Sequence[S], limits: Limits, tokens: int, workers: int) -> list[Sequence[S]]:
+    """Rows, longest first, in batches of about one number of tokens, of which every worker has as many as the others.
 
-    When a batch does not fit into memory it is halved and repeated, and so are the batches after it.
+    >>> bounds = Limits(8, None, lambda error: False, lambda row, error: error)
+    >>> cut(["abc", "abc", "ab", "ab", "a"], bounds, 8, workers=2)
+    [['abc', 'abc'], ['ab', 'ab', 'a']]
+    """
+
+    def most(row: S) -> int:
+        return min(fitting(len(row), tokens), limits.size or len(rows))
+
+    number, done = 0, 0
+    while done < len(rows):
+        number, done = number + 1, done + most(rows[done])
+    number = workers * ceil(number / workers)
+    left = sum(map(len, rows))
+    found: list[Sequence[S]] = []
+    done = 0
+    while done < len(rows):
+        batch = rows[done : done + most(rows[done])]
+        totals = list(accumulate(map(len, batch)))
+        share = bisect_left(totals, left / max(number - len(found), 1))
+        batch = batch[: share + 1]
+        left -= totals[len(batch) - 1]
+        done += len(batch)
+        found.append(batch)
+    return found
+
+
+def run(
+    rows: Sequence[S],
+    compute: Callable[[Sequence[S]], T],
+    limits: Limits,
+    each: Callable[..., Iterator[T]] = map,
+    workers: int = 1,
+) -> Iterator[tuple[Sequence[S], T]]:
+    """Computes rows, longest first, in batches, and gives each with its result, in order.
+
+    When a batch does not fit into memory it is halved and repeated, and so are the batches after it, one at
+    a time.
+
+    Parameters
+    ----------
+    each, workers:
+        What maps ``compute`` over batches, and how many of them at one time.
 
     Raises
     ------
@@ -312,19 +353,21 @@ def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) 
     """
     tokens, done = limits.tokens, 0
     while done < len(rows):
-        longest = len(rows[done])
-        batch = rows[done : done + min(fitting(longest, tokens), limits.size or len(rows))]
-        try:
-            result = compute(batch)
-        except Exception as error:
-            if not limits.too_big(error):
-                raise
-            if len(batch) == 1:
-                raise limits.alone(batch[0], error) from None
-            tokens = len(batch) * longest // 2
-            continue
-        yield batch, result
-        done += len(batch)
+        batches = cut(rows[done:], limits, tokens, workers)
+        results = each(compute, batches)
+        for batch in batches:
+            try:
+                result = next(results)
+            except Exception as error:
+                if not limits.too_big(error):
+                    raise
+                if len(batch) == 1 and workers == 1:
+                    raise limits.alone(batch[0], error) from None
+                tokens = max(len(batch) * len(batch[0]) // 2, 1)
+                each, workers = map, 1
+                break
+            yield batch, result
+            done += len(batch)
 
 
 def padded(lists: Sequence[Sequence[int]], fill: int, width: int, *, left: bool = False) -> Ints:

@@ -6,20 +6,21 @@ import importlib.metadata
 import importlib.util
 import inspect
 import platform
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
 import transformers
 
-from scoring import checkpoint
+from scoring import checkpoint, workers
 from scoring.batch import Ints, Limits, Price, Row, Sized, even, packed, padded, plan, run
 from scoring.decoding import Decoding, Next, Prompt, banned, until
 from scoring.fused import fused, untouched
@@ -75,6 +76,49 @@ class Stats:
         }
 
 
+class _Scored(NamedTuple):
+    """Numbers of answers and their log-probabilities, and the tokens, padding and read positions behind them."""
+
+    answers: Ints
+    values: Floats
+    tokens: int
+    padding: int
+    read: int
+
+
+class _Catch(threading.local):
+    """A hook before a vocabulary head that catches what goes in, for the thread whose network is running.
+
+    One position goes on, so that the network's own code decides all that comes before the head.
+    """
+
+    waiting = False
+    values: torch.Tensor | None = None
+
+    def __call__(self, _: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        if not self.waiting:
+            return arguments
+        self.values = arguments[0]
+        return (arguments[0][:, :1], *arguments[1:])
+
+    def during(self, network: Callable[[], Any]) -> torch.Tensor:
+        """What goes into the head while the network runs.
+
+        Raises
+        ------
+        RuntimeError
+            When nothing does.
+        """
+        self.waiting = True
+        try:
+            network()
+            if self.values is None:
+                raise RuntimeError("The network did not call its vocabulary head.")
+            return self.values
+        finally:
+            self.waiting, self.values = False, None
+
+
 class Model:
     """A loaded language model that answers asks.
 
@@ -109,6 +153,8 @@ class Model:
         self.stats = Stats()
         self.tokens = Tokens(tokenizer, kind, _window(self._bare), size=len(self._bare.get_input_embeddings().weight))
         self._head = self._bare.get_output_embeddings()
+        self._catch = _Catch()
+        self._tiles = [slice(None)]
         self._gathers = False
         self._gathers = self._same_logits()
         self._branches = kind == "causal" and not exact and self._same_branches()
@@ -196,7 +242,8 @@ class Model:
         decoding:
             How contexts are continued; greedily when None.
         on_reply:
-            Called with every reply as soon as it is complete, in the order of computation.
+            Called with every reply as soon as it is complete, in the order of computation. On a CPU batches run
+            side by side (see :mod:`scoring.workers`), and this is called between them.
         progress:
             Called with the number of complete replies and of asks.
 
@@ -214,9 +261,14 @@ class Model:
         limits = Limits(batch_tokens or self._batch_tokens, 1 if self.exact else batch_size, _too_big, self._alone)
         rows = self._rows(replies.queries, limits, share=share_contexts)
         generate = partial(self._generate, decoding=decoding, invalid=replies.invalid)
+        beside = 1 if self.exact else workers.number(self.network)
         with nullcontext() if self.exact else fused(self.network):
-            for _, (answers, values) in run(rows, self._score, limits):
-                replies.score(answers, values)
+            with self._catching(), workers.side_by_side(beside) as each:
+                for _, scored in run(rows, self._score, limits, each, beside):
+                    replies.score(scored.answers, scored.values)
+                    self.stats.tokens += scored.tokens
+                    self.stats.padding += scored.padding
+                    self.stats.read += scored.read
             for some, texts in run(prompts, generate, limits):
                 for prompt, text in zip(some, texts, strict=True):
                     replies.write(prompt.ask, text)
@@ -251,17 +303,15 @@ class Model:
         return Price(6 * width**2 / (width + LOOK * heads), UNEVEN)
 
     @torch.inference_mode()
-    def _score(self, rows: Sequence[Row]) -> tuple[Ints, Floats]:
-        """The numbers of the answers that rows give, and the log-probabilities: one synchronisation."""
+    def _score(self, rows: Sequence[Row]) -> _Scored:
+        """The answers that rows give: one synchronisation."""
         tokens = sum(map(len, rows))
         outputs, places, want = self._outputs(rows)
         order = np.argsort(places, kind="stable")
         values = np.empty(len(want))
         values[order] = self._logprobs(outputs, places[order], want[order]).cpu().numpy()
-        self.stats.tokens += tokens
-        self.stats.padding += len(rows) * self._width(rows) - tokens
-        self.stats.read += len(outputs)
-        return np.array([n for row in rows for n in row.answer], dtype=np.int64), values
+        answers = np.array([n for row in rows for n in row.answer], dtype=np.int64)
+        return _Scored(answers, values, tokens, len(rows) * self._width(rows) - tokens, len(outputs))
 
     def _flops(self, before: Stats) -> float:
         """Multiplications and additions with weights since: of all but embeddings per token, of the head where read."""
@@ -310,31 +360,29 @@ class Model:
     def _sent(self, table: Any) -> torch.Tensor:
         return torch.from_numpy(table).to(self.device, non_blocking=True)
 
-    def _forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Runs the network: the vocabulary head's input [rows, tokens, width], or its logits.
-
-        The head's input is caught on its way and the head itself given one position only, so that
-        the network's own code decides all that comes before.
-        """
-        caught: list[torch.Tensor] = []
-
-        def catch(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-            caught.append(arguments[0])
-            return (arguments[0][:, :1], *arguments[1:])
-
-        handle = self._head.register_forward_pre_hook(catch) if self._gathers else None
-        cached = {"use_cache": False} if self.kind == "causal" else {}
+    @contextmanager
+    def _catching(self) -> Iterator[None]:
+        """Catches what goes into the vocabulary head, which is then called apart, in tiles where it has some."""
+        if not self._gathers:
+            yield
+            return
+        self._tiles = self._tiled()
+        handle = self._head.register_forward_pre_hook(self._catch)
         try:
-            logits: torch.Tensor = self.network(**inputs, **cached).logits
+            yield
         finally:
-            if handle:
-                handle.remove()
-        return caught[0] if self._gathers else logits
+            handle.remove()
 
-    def _tiles(self) -> list[slice]:
+    def _forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Runs the network: the vocabulary head's input [rows, tokens, width] where it is caught, or its logits."""
+        cached = {"use_cache": False} if self.kind == "causal" else {}
+        network = partial(self.network, **inputs, **cached)
+        return self._catch.during(network) if self._gathers else cast(torch.Tensor, network().logits)
+
+    def _tiled(self) -> list[slice]:
         """Parts of the vocabulary to compute apart; only a linear head that nobody has put anything on has several."""
         head, size = self._head, TILE.get(self.device.type)
-        plain = self._gathers and type(head) is torch.nn.Linear and untouched(head)
+        plain = type(head) is torch.nn.Linear and untouched(head)
         if size is None or not plain:
             return [slice(None)]
         return [slice(first, first + size) for first in range(0, len(head.weight), size)]
@@ -363,7 +411,7 @@ class Model:
         In float32 or better, a chunk of positions and a tile of the vocabulary at a time, so the
         vocabulary of all positions never exists at once.
         """
-        tiles = self._tiles()
+        tiles = self._tiles
         width = tiles[0].stop or self._config.vocab_size
         chunk = max(1, LOGITS.get(self.device.type, LOGITS["cpu"]) // width)
         numbers = torch.promote_types(outputs.dtype, torch.float32)
@@ -399,7 +447,8 @@ class Model:
         whole = self._forward(inputs)
         self._gathers = True
         try:
-            apart = self._logits(self._forward(inputs))
+            with self._catching():
+                apart = self._logits(self._forward(inputs))
         except (IndexError, RuntimeError):  # The head is not called, or not with [rows, tokens, width].
             return False
         finally:
@@ -435,13 +484,14 @@ class Model:
         """
         rows = partial(plan, merge=True, reach=64.0, longest=64)
         plain = [q.spelled() for q in queries]
-        batched = self._by_answer(rows(plain, share=False))
-        alone = torch.cat([self._by_answer(rows([q], share=False)) for q in plain])
         together = packed(rows(queries, share=True), Price(64, UNEVEN), tokens=64, longest=64)
-        try:
-            told = self._by_answer(together)
-        except (TypeError, ValueError, RuntimeError, IndexError, AttributeError):  # As the code of a model takes it.
-            return False
+        with self._catching():
+            batched = self._by_answer(rows(plain, share=False))
+            alone = torch.cat([self._by_answer(rows([q], share=False)) for q in plain])
+            try:
+                told = self._by_answer(together)
+            except (TypeError, ValueError, RuntimeError, IndexError, AttributeError):  # As a model's code takes it.
+                return False
         eps = max(2 * torch.finfo(batched.dtype).eps, 32 * torch.finfo(torch.float32).eps)
         return bool((told - batched).abs().max() <= 4 * (batched - alone).abs().max() + eps * batched.abs().max())
 

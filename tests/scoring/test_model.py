@@ -337,7 +337,7 @@ def test_the_vocabulary_in_tiles_gives_what_it_gives_at_once(name, tile, monkeyp
     monkeypatch.setitem(TILE, "cpu", None)
     expected = made.answer(asks)
     monkeypatch.setitem(TILE, "cpu", tile)
-    assert len(made._tiles()) == -(-made._config.vocab_size // tile)
+    assert len(made._tiled()) == -(-made._config.vocab_size // tile)
     for one, other in zip(made.answer(asks), expected, strict=True):
         agree([*one.logprobs, one.watched], [*other.logprobs, other.watched], 1e-12)
 
