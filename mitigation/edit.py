@@ -14,6 +14,7 @@ gaps are above zero as below, unless the other losses pull one way, so these wei
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ from mitigation.pairs import Pair, read
 from mitigation.train import Curve, restore, save
 from scoring.tokens import Query
 
+#: Seconds between savings within one of several passes.
+SAVED = 30
 #: A pair behind no prefix and behind each prefix.
 Framed = Sequence[Pair]
 
@@ -164,7 +167,8 @@ def edit(
 ) -> Curve:
     """Edits pairs 0 to ``count`` into the stamp of a network.
 
-    A killed run goes on behind its last pass, or behind its last batch where there is one pass only.
+    A killed run goes on where it was saved last: behind a batch where there is one pass only, else behind a pass
+    or at most ``SAVED`` seconds and a batch ago.
 
     Parameters
     ----------
@@ -190,7 +194,7 @@ def edit(
     state = restore(checkpoint, trained, optimizer)
     if held and not state.curve.held:
         state.curve.held.append({"step": 0, **measured(network, held, plan, pad)})
-    left = range(state.step, plan.passes * visits)
+    left, saved = range(state.step, plan.passes * visits), time.monotonic()
     for visit in track(left, "editing", console=console, transient=True, disable=not left):
         batch = Batch([frame(n) for n in plan.chosen(visit, count)], pad)
         optimizer = _adam(trained, plan) if once else optimizer
@@ -199,8 +203,9 @@ def edit(
         ended = state.step % visits == 0
         if held and ended:
             state.curve.held.append({"step": state.step, **measured(network, held, plan, pad)})
-        if once or ended:
+        if once or ended or time.monotonic() - saved >= SAVED:
             save(checkpoint, trained, optimizer, state)
+            saved = time.monotonic()
     return state.curve
 
 

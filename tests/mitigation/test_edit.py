@@ -1,3 +1,4 @@
+import json
 import math
 from dataclasses import replace
 
@@ -221,7 +222,9 @@ def test_a_killed_edit_goes_on_behind_its_last_batch(tmp_path, monkeypatch):
 
 
 @pytest.mark.fault(55)
-def test_an_edit_killed_within_a_pass_comes_to_the_same_stamp(tmp_path):
+@pytest.mark.parametrize(("seconds", "step"), [(3600, 3), (0, 4)])
+def test_an_edit_killed_within_a_pass_comes_to_the_same_stamp(seconds, step, tmp_path, monkeypatch):
+    monkeypatch.setattr(edit, "SAVED", seconds)
     networks = {name: stamped(models.model("gpt2"), seed) for name, seed in (("whole", 0), ("cut", 0), ("again", 7))}
     model, calls = models.model("gpt2"), []
     made = asked(model)
@@ -235,6 +238,8 @@ def test_an_edit_killed_within_a_pass_comes_to_the_same_stamp(tmp_path):
     whole = run(model, networks["whole"], tmp_path / "whole.pt", TOGETHER, made[:1])
     with pytest.raises(KeyboardInterrupt):
         run(model, networks["cut"], tmp_path / "cut.pt", TOGETHER, made[:1], dying)
+    kept = torch.load(tmp_path / "cut.pt", weights_only=True)
+    assert len(json.loads(kept["curve"])["train"]) == step
     again = run(model, networks["again"], tmp_path / "cut.pt", TOGETHER, made[:1])
     assert again == whole
     assert all(torch.equal(*each) for each in zip(trained(networks["again"]), trained(networks["whole"]), strict=True))
