@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import importlib.util
 import inspect
@@ -256,10 +257,11 @@ class Model:
         started, before = time.perf_counter(), replace(self.stats)
         decoding = decoding or Decoding()
         self.tokens.truncate = truncate
-        replies = Replies(self.tokens, asks, f"{self.name} in {self.dtype}", on_reply, progress)
-        prompts = self._prompts(asks, decoding)
         limits = Limits(batch_tokens or self._batch_tokens, 1 if self.exact else batch_size, _too_big, self._alone)
-        rows = self._rows(replies.queries, limits, share=share_contexts)
+        with _uncollected():
+            replies = Replies(self.tokens, asks, f"{self.name} in {self.dtype}", on_reply, progress)
+            prompts = self._prompts(asks, decoding)
+            rows = self._rows(replies.queries, limits, share=share_contexts)
         generate = partial(self._generate, decoding=decoding, invalid=replies.invalid)
         beside = 1 if self.exact else workers.number(self.network)
         with nullcontext() if self.exact else fused(self.network):
@@ -558,6 +560,18 @@ class Model:
             f"which take {weights:.2f} GiB in {self.dtype} ({checkpoint.first_sentence(error)}); free that much, "
             f"or load the model in a smaller dtype, quantized, or on more devices."
         )
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection while much is made that stays: it would go over all objects of all libraries each time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _too_big(error: Exception) -> bool:

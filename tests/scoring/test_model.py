@@ -1,6 +1,7 @@
 """A model's answers against a plain loop, and what can go wrong on the way to them."""
 
 import copy
+import gc
 import json
 import math
 import random
@@ -285,6 +286,20 @@ def test_sequences_of_mixed_lengths_take_little_padding():
     made.answer(asks, share_contexts=False)
     # Some of it fills rows up to an even width, which a small network takes faster.
     assert 0 < made.stats.speed()["padding_share"] < 0.15
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_collected_as_before_whatever_happens(collects):
+    before = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        model("llama").answer([Ask("a", "", (Option("The nurse came"),))])
+        assert gc.isenabled() == collects
+        with pytest.raises(ScoringError):
+            model("llama").answer([Ask("a", "", (Option(" "),))])
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 def test_padding_keeps_to_the_context_window():
