@@ -33,17 +33,18 @@ def limits(tokens, size=None):
     return Limits(tokens, size, lambda e: isinstance(e, Full), lambda row, error: ScoringError(f"{len(row)}: {error}"))
 
 
-def asked(count=40):
+def asked(count=18):
     return [Ask(f"{n}", "", (Option("The nurse said" + " that she came" * (n % 9)),)) for n in range(count)]
 
 
 @pytest.mark.parametrize("name", [*CAUSAL, *MASKED])
 def test_batches_side_by_side_give_what_they_give_one_after_another(name, monkeypatch):
-    made, asks = model(name, torch.float64), asked()
+    made = model(name, torch.float64)
+    asks = asked(5 if made.kind == "masked" else 18)  # a masked model is asked of each token apart
     monkeypatch.setattr(workers, "number", lambda _: 1)
     expected = [option for reply in made.answer(asks, batch_tokens=64) for option in reply.logprobs]
     monkeypatch.setattr(workers, "number", lambda _: 4)
-    for _ in range(3):
+    for _ in range(2):
         found = [option for reply in made.answer(asks, batch_tokens=64) for option in reply.logprobs]
         assert all(one == pytest.approx(other, abs=1e-10) for one, other in zip(found, expected, strict=True))
 
