@@ -2,8 +2,8 @@
 
 A row is a tree of tokens written in depth-first order: a context, then every continuation of it, each
 of which sees the context and itself alone. So twenty options cost their own tokens and one context,
-without a copy of a cache. A row without branches is an ordinary sequence;
-short rows stand behind one another in one row, out of each other's sight.
+without a copy of a cache. A row without branches is an ordinary sequence; rows may stand behind one
+another in one row, out of each other's sight.
 """
 
 from __future__ import annotations
@@ -67,16 +67,23 @@ class Price(NamedTuple):
     def batches(self, lengths: Sequence[int], tokens: int) -> float:
         """The price of rows of these lengths, longest first, in batches of at most so many tokens."""
         total, first = 0.0, 0
-        while first < len(lengths):
-            rows = min(fitting(lengths[first], tokens), len(lengths) - first)
+        for rows in full(lengths, tokens):
             total += rows * self.row(self.width(lengths[first]))
             first += rows
         return total
 
 
-def fitting(longest: int, tokens: int) -> int:
-    """How many rows a batch of so many tokens has room for; one has its own batch if need be."""
-    return max(tokens // longest, 1)
+def full(lengths: Sequence[int], tokens: int, size: int | None = None) -> Iterator[int]:
+    """How many rows, longest first, go into each batch when it takes all that it has room for, and one at least.
+
+    >>> list(full([9, 4, 4, 3], tokens=8)), list(full([9, 4, 4, 3], tokens=8, size=1))
+    ([1, 2, 1], [1, 1, 1, 1])
+    """
+    first = 0
+    while first < len(lengths):
+        rows = min(max(tokens // lengths[first], 1), size or len(lengths), len(lengths) - first)
+        yield rows
+        first += rows
 
 
 def even(length: float) -> int:
@@ -307,25 +314,17 @@ def cut(rows: Sequence[S], limits: Limits, tokens: int, workers: int) -> list[Se
     >>> cut(["abc", "abc", "ab", "ab", "a"], bounds, 8, workers=2)
     [['abc', 'abc'], ['ab', 'ab', 'a']]
     """
-
-    def most(row: S) -> int:
-        return min(fitting(len(row), tokens), limits.size or len(rows))
-
-    number, done = 0, 0
-    while done < len(rows):
-        number, done = number + 1, done + most(rows[done])
-    number = workers * ceil(number / workers)
-    left = sum(map(len, rows))
+    lengths = list(map(len, rows))
+    number = workers * ceil(len(list(full(lengths, tokens, limits.size))) / workers)
+    left, done = sum(lengths), 0
     found: list[Sequence[S]] = []
-    done = 0
     while done < len(rows):
-        batch = rows[done : done + most(rows[done])]
-        totals = list(accumulate(map(len, batch)))
-        share = bisect_left(totals, left / max(number - len(found), 1))
-        batch = batch[: share + 1]
-        left -= totals[len(batch) - 1]
-        done += len(batch)
-        found.append(batch)
+        most = next(full(lengths[done : done + tokens], tokens, limits.size))
+        totals = list(accumulate(lengths[done : done + most]))
+        share = bisect_left(totals, left / max(number - len(found), 1), hi=most - 1) + 1
+        found.append(rows[done : done + share])
+        left -= totals[share - 1]
+        done += share
     return found
 
 
