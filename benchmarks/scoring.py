@@ -36,7 +36,7 @@ from scoring.types import Ask, ScoringError
 
 RESULT = Path(__file__).with_name("scoring.json")
 #: Turns of each side, and the seconds of a turn after which a side has no other.
-RUNS, LONG = 3, 20
+RUNS, LONG = 3, 60
 #: How many times as fast as each side, in what share of the matrix-product peak, in how many seconds.
 GOALS: Mapping[str, Mapping[str, float]] = {
     "occugender": {"one_by_one": 20, "lm_eval": 2},

@@ -126,7 +126,7 @@ class Row:
             self.ends[node] = here if self.ends[node] < 0 else self.ends[node]
         new = range(here, here + length - shared)
         self.ids += query.ids[shared:]
-        self.depths += [i + query.gap if i else 0 for i in range(shared, length)]
+        self.depths += [0] * (not shared) + list(range(max(shared, 1) + query.gap, length + query.gap))
         self.ends += [-1] * len(new)
         path = [*path[:shared], *new]
         for node in path[max(shared, 1) : 1 + query.hidden]:
@@ -135,7 +135,8 @@ class Row:
 
     def close(self) -> None:
         """Ends the tokens that are seen to the end of the row."""
-        self.ends = [len(self.ids) if end < 0 else end for end in self.ends]
+        length = len(self.ids)
+        self.ends = [length if end < 0 else end for end in self.ends]
 
     def append(self, other: Row) -> None:
         """Puts another closed row behind this one, out of each other's sight."""

@@ -145,6 +145,7 @@ class Model:
         adapter: str = "",
         exact: bool = False,
     ) -> None:
+        _keep_memory()
         self.network = network.eval()
         self.kind = kind
         self.name = name
@@ -258,22 +259,23 @@ class Model:
         decoding = decoding or Decoding()
         self.tokens.truncate = truncate
         limits = Limits(batch_tokens or self._batch_tokens, 1 if self.exact else batch_size, _too_big, self._alone)
-        with _uncollected():
+        with _uncollected() as made:
             replies = Replies(self.tokens, asks, f"{self.name} in {self.dtype}", on_reply, progress)
             prompts = self._prompts(asks, decoding)
             rows = self._rows(replies.queries, limits, share=share_contexts)
-        generate = partial(self._generate, decoding=decoding, invalid=replies.invalid)
-        beside = 1 if self.exact else workers.number(self.network)
-        with nullcontext() if self.exact else fused(self.network):
-            with self._catching(), workers.side_by_side(beside) as each:
-                for _, scored in run(rows, self._score, limits, each, beside):
-                    replies.score(scored.answers, scored.values)
-                    self.stats.tokens += scored.tokens
-                    self.stats.padding += scored.padding
-                    self.stats.read += scored.read
-            for some, texts in run(prompts, generate, limits):
-                for prompt, text in zip(some, texts, strict=True):
-                    replies.write(prompt.ask, text)
+            made()
+            generate = partial(self._generate, decoding=decoding, invalid=replies.invalid)
+            beside = 1 if self.exact else workers.number(self.network)
+            with nullcontext() if self.exact else fused(self.network):
+                with self._catching(), workers.side_by_side(beside) as each:
+                    for _, scored in run(rows, self._score, limits, each, beside):
+                        replies.score(scored.answers, scored.values)
+                        self.stats.tokens += scored.tokens
+                        self.stats.padding += scored.padding
+                        self.stats.read += scored.read
+                for some, texts in run(prompts, generate, limits):
+                    for prompt, text in zip(some, texts, strict=True):
+                        replies.write(prompt.ask, text)
         self.stats.flops += self._flops(before)
         self.stats.seconds += time.perf_counter() - started
         return replies.all()
@@ -563,15 +565,36 @@ class Model:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage collection while much is made that stays: it would go over all objects of all libraries each time."""
-    collects = gc.isenabled()
+def _uncollected() -> Iterator[Callable[[], None]]:
+    """No garbage collection until the given function is called, and then none among what was there, to the end.
+
+    While much is made that stays, a collection would go over all objects of all libraries again and again.
+    """
+    collects, frozen = gc.isenabled(), gc.get_freeze_count() > 0
     gc.disable()
+
+    def made() -> None:
+        if collects and not frozen:
+            gc.freeze()
+        if collects:
+            gc.enable()
+
     try:
-        yield
+        yield made
     finally:
         if collects:
             gc.enable()
+        if collects and not frozen:
+            gc.unfreeze()
+
+
+def _keep_memory() -> None:
+    """Has the C library keep pieces of memory of up to 32 MiB that are freed, where it is glibc.
+
+    It gives a piece larger than any it has seen freed back to the system, which clears it again for every
+    batch. So here it sees one.
+    """
+    torch.empty(2**25 - 2**16, dtype=torch.uint8)
 
 
 def _too_big(error: Exception) -> bool:

@@ -7,9 +7,10 @@ text (beginning of sequence, [CLS], [SEP]) is learnt from the tokenizer itself a
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, cached_property
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
@@ -22,12 +23,18 @@ Kind = Literal["causal", "masked"]
 ENCODED = 256
 
 
-class Encoding(NamedTuple):
-    """A text, its token ids without special tokens, and the characters [start, end) of each token."""
+@dataclass
+class Encoding:
+    """A text, its token ids without special tokens, and what tells their places in the text."""
 
     text: str
     ids: list[int]
-    offsets: list[tuple[int, int]]
+    places: Callable[[], Sequence[tuple[int, int]]]
+
+    @cached_property
+    def offsets(self) -> Sequence[tuple[int, int]]:
+        """The characters [start, end) of each token, found when first asked for: most texts are not."""
+        return self.places()
 
 
 class Query(NamedTuple):
@@ -141,23 +148,24 @@ class Tokens:
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Encodes texts as they stand, without special tokens, in one call of the tokenizer."""
-        fast = bool(self.tokenizer.is_fast)
         if not texts:
             return []
         found = self.tokenizer(
             list(texts),
             add_special_tokens=False,
-            return_offsets_mapping=fast,
             return_attention_mask=False,
+            return_token_type_ids=False,
             padding=False,
             truncation=False,
             verbose=False,
         )
         ids = [list(row) for row in found["input_ids"]]
-        spans = (
-            found["offset_mapping"] if fast else [self._prefix_offsets(t, i) for t, i in zip(texts, ids, strict=True)]
-        )
-        return [Encoding(*row) for row in zip(texts, ids, spans, strict=True)]
+        places: Iterable[Callable[[], Sequence[tuple[int, int]]]]
+        if self.tokenizer.is_fast:
+            places = [partial(getattr, whole, "offsets") for whole in found.encodings]
+        else:
+            places = [partial(self._prefix_offsets, text, row) for text, row in zip(texts, ids, strict=True)]
+        return list(map(Encoding, texts, ids, places))
 
     def _prefix_offsets(self, text: str, ids: list[int]) -> list[tuple[int, int]]:
         """Offsets for a tokenizer that has none: the shortest beginnings of the text that give the first tokens."""
@@ -227,7 +235,7 @@ class Tokens:
     def _cut(self, ask: Ask, encoding: Encoding) -> int:
         """The first token of the option, when no token holds characters of both sides."""
         length = len(ask.context)
-        cut = bisect_right(encoding.offsets, length, key=itemgetter(1))
+        cut = bisect_right(encoding.offsets, length, key=itemgetter(1)) if length else 0
         if cut == len(encoding.ids):
             raise ScoringError(
                 f"{ask.id}: the option {encoding.text[length:]!r} has no token; give it other characters."
@@ -273,13 +281,13 @@ class Tokens:
         return found
 
     def _causal(self, ask: Ask, piece: _Piece, width: int) -> Query:
-        targets = sorted(set().union(*piece.spans))
+        targets = piece.spans[0] if len(piece.spans) == 1 else sorted(set().union(*piece.spans))
         pads = max(width - len(piece.ids), 0)
         frame = [self.first, self.padding] if pads else self._before(piece.ids, piece.start)
         gap = max(pads - 1, 0)
         drop, end = self._fit(ask, piece.start - (not frame), targets[-1] + 1, len(frame) - 1 + gap)
         # A beginning-of-sequence token that the text itself brings has nothing before it and is not scored.
-        scored = [i for i in targets if i < end and (i or frame)]
+        scored = targets[bisect_left(targets, 0 if frame else 1) : bisect_left(targets, end)]
         if not scored:
             raise ScoringError(f"{ask.id}: no token of {self._shown(piece)!r} can be scored; give a longer option.")
         before = len(frame) - drop - 1

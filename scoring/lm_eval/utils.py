@@ -99,7 +99,7 @@ def results(row: Row, replies: Sequence[tuple[float, bool]]) -> dict[str, dict[s
     """
     benchmark = benchmarks.get(row["benchmark"])
     tokens: dict[str, list[int]] = dict(zip(row["ask_options"], row["ask_ids"], strict=True))
-    full = {**row, "kind": "causal", "encode": lambda texts: [Encoding(text, tokens[text], []) for text in texts]}
+    full = {**row, "kind": "causal", "encode": lambda texts: [Encoding(text, tokens[text], tuple) for text in texts]}
     # The sum is spread evenly over the tokens: no score of a causal model rests on a single one.
     logprobs = tuple((sum_ / len(ids),) * len(ids) for (sum_, _), ids in zip(replies, row["ask_ids"], strict=True))
     line = benchmark.line("clean", full, {row["id"]: Reply(row["id"], logprobs)})

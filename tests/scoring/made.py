@@ -23,7 +23,7 @@ def encode(texts):
     for text in texts:
         words = list(re.finditer(r"\w+|[^\w\s]", text))
         ids = [sum(ord(c) * 31**n for n, c in enumerate(w.group().lower())) for w in words]
-        found.append(Encoding(text, ids, [w.span() for w in words]))
+        found.append(Encoding(text, ids, [w.span() for w in words].copy))
     return found
 
 

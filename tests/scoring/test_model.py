@@ -291,16 +291,28 @@ def test_sequences_of_mixed_lengths_take_little_padding(uneven, most, monkeypatc
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_garbage_is_collected_as_before_whatever_happens(collects):
-    before = gc.isenabled()
+@pytest.mark.parametrize("frozen", [True, False])
+def test_garbage_is_collected_as_before_whatever_happens(collects, frozen):
+    before, seen = gc.isenabled(), []
     try:
         (gc.enable if collects else gc.disable)()
-        model("llama").answer([Ask("a", "", (Option("The nurse came"),))])
+        if frozen:
+            gc.freeze()
+        aside = gc.get_freeze_count()
+        # While the network runs, what was there is left alone and what comes is collected.
+        model("llama").answer(
+            [Ask("a", "", (Option("The nurse came"),))],
+            on_reply=lambda _: seen.append((gc.isenabled(), gc.get_freeze_count() > 0)),
+        )
+        assert seen == [(collects, collects or frozen)]
         assert gc.isenabled() == collects
+        assert bool(gc.get_freeze_count()) == bool(aside) == frozen
         with pytest.raises(ScoringError):
             model("llama").answer([Ask("a", "", (Option(" "),))])
         assert gc.isenabled() == collects
+        assert bool(gc.get_freeze_count()) == frozen
     finally:
+        gc.unfreeze()
         (gc.enable if before else gc.disable)()
 
 

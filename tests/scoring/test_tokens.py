@@ -351,3 +351,18 @@ def test_a_slow_tokenizer_finds_the_boundary_by_its_prefixes():
     assert scored(made, "", "The nurse", spans=((4, 9),)) == [" nu", "rs", "e"]
     with pytest.raises(ScoringError, match=r"^a: the token 'rs' holds the end of the context"):
         scored(made, "The nur", "se")
+
+
+def test_places_are_looked_for_only_where_a_text_has_parts(monkeypatch):
+    looked, found = [], Tokens._prefix_offsets
+
+    def look(self, text, ids):
+        looked.append(text)
+        return found(self, text, ids)
+
+    monkeypatch.setattr(Tokens, "_prefix_offsets", look)
+    made = Tokens(Slow(bos_token="<s>", unk_token="<unk>"), "causal")
+    list(made.queries([Ask("a", "", (Option("The nurse came"),))]))
+    assert looked == []
+    list(made.queries([Ask("a", "The nurse", (Option(" came"),))]))
+    assert looked == ["The nurse came"]
