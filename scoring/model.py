@@ -558,7 +558,7 @@ class Model:
     def _alone(self, row: Sized, error: Exception) -> ScoringError:
         weights = self._bare.get_memory_footprint() / 2**30
         return ScoringError(
-            f"One sequence of {len(row)} tokens does not fit into the memory of {self.device} beside the weights, "
+            f"{len(row)} tokens at one time do not fit into the memory of {self.device} beside the weights, "
             f"which take {weights:.2f} GiB in {self.dtype} ({checkpoint.first_sentence(error)}); free that much, "
             f"or load the model in a smaller dtype, quantized, or on more devices."
         )

@@ -69,7 +69,7 @@ _DROPPED = {_SVG + tag for tag in ("defs", "metadata", "style")}
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One entry of a legend: a filled box, a line with its dashes, or a dot."""
+    """One entry of a legend: a filled box, a line with its dashes, a dot, or a ring."""
 
     label: str
     ink: str

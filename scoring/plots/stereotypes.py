@@ -13,6 +13,7 @@ from scoring.plots.draw import (
     LINE_1,
     LINE_2,
     LINE_3,
+    PAPER,
     SOFT,
     THIRD,
     Figure,
@@ -27,16 +28,16 @@ from scoring.plots.draw import (
 )
 from scoring.types import Estimate, Floats, Table
 
-#: Scores in percent that are drawn side by side, each with its name for people and its ink.
+#: Scores in percent that are drawn side by side, each with its name for people, its ink and its mark.
 SCORES = {
-    "ss": ("stereotype score", LINE_1),
-    "ps": ("paraphrased stereotype score", LINE_1),
-    "metric_score": ("metric score (all pairs)", LINE_1),
-    "stereotype_score": ("stereotype score (stereo pairs)", LINE_2),
-    "antistereotype_score": ("anti-stereotype score (antistereo pairs)", LINE_3),
-    "lms": ("language-model score", LINE_2),
-    "icat": ("ICAT", LINE_3),
-    "fact_accuracy": ("facts got right", LINE_2),
+    "ss": Key("stereotype score", LINE_1, "dot"),
+    "ps": Key("paraphrased stereotype score", LINE_1, "ring"),
+    "metric_score": Key("metric score (all pairs)", LINE_1, "dot"),
+    "stereotype_score": Key("stereotype score (stereo pairs)", LINE_2, "dot"),
+    "antistereotype_score": Key("anti-stereotype score (antistereo pairs)", LINE_3, "dot"),
+    "lms": Key("language-model score", LINE_2, "dot"),
+    "icat": Key("ICAT", LINE_3, "dot"),
+    "fact_accuracy": Key("facts got right", LINE_2, "ring"),
 }
 #: More groups than this make no picture.
 _MOST = 40
@@ -49,26 +50,27 @@ def scores(estimates: Sequence[Estimate]) -> Figure:
     names = list(dict.fromkeys(e.metric for e in shown))
     return Figure(
         "Scores by domain",
-        "Dots are scores, lines their 95 % bootstrap intervals. A stereotype score of 50 (dotted line) prefers the "
+        "Marks are scores, lines their 95 % bootstrap intervals. A stereotype score of 50 (dotted line) prefers the "
         "stereotype as often as not; the language-model score, ICAT and the share of facts are best at 100.",
-        tuple(Key(SCORES[name][0], SCORES[name][1], "dot") for name in names),
+        tuple(SCORES[name] for name in names),
         (_scores([e for e in shown if e.group in groups], groups, names),) if groups else (),
     )
 
 
 def _scores(shown: Sequence[Estimate], groups: Sequence[str], names: Sequence[str]) -> Panel:
     beside = {name: 0.24 * (place - (len(names) - 1) / 2) for place, name in enumerate(names)}
-    if len({SCORES[name][1] for name in names}) < len(names):
+    if len({SCORES[name].ink for name in names}) < len(names):
         # Scores of one ink are of different groups and share a place.
         beside = dict.fromkeys(names, 0.0)
 
     def paint(axes: Axes) -> None:
         axes.axvline(50, color=SOFT, linewidth=0.9, linestyle=(0, (1, 2)))
         for e in shown:
-            place, ink = groups.index(e.group) + beside[e.metric], SCORES[e.metric][1]
+            place, key = groups.index(e.group) + beside[e.metric], SCORES[e.metric]
             if math.isfinite(e.low):
-                axes.plot([e.low, e.high], [place, place], color=ink, linewidth=1.6, solid_capstyle="butt")
-            axes.plot(e.value, place, "o", color=ink, markersize=4.2)
+                axes.plot([e.low, e.high], [place, place], color=key.ink, linewidth=1.6, solid_capstyle="butt")
+            inside = PAPER if key.shape == "ring" else key.ink
+            axes.plot(e.value, place, "o", color=key.ink, markerfacecolor=inside, markersize=4.2)
         labelled(axes, groups)
         axes.set(xlim=(-2, 102), xticks=range(0, 101, 25), xlabel="%")
 

@@ -584,7 +584,7 @@ def test_a_batch_that_runs_out_of_memory_is_halved_and_gives_the_same_numbers(na
 def test_one_sequence_that_does_not_fit_says_what_memory_is_needed(ask, monkeypatch):
     made = model("llama")
     cramped(made, monkeypatch, 0)
-    said = r"^One sequence of \d+ tokens does not fit .* GiB in float32 \(Tried to allocate 3.50 GiB\); free that much"
+    said = r"^\d+ tokens at one time do not fit .* GiB in float32 \(Tried to allocate 3.50 GiB\); free that much"
     with pytest.raises(ScoringError, match=said):
         made.answer([ask])
 
