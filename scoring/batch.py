@@ -126,6 +126,7 @@ class Row:
             self.ends[node] = here if self.ends[node] < 0 else self.ends[node]
         new = range(here, here + length - shared)
         self.ids += query.ids[shared:]
+        # The first token stands at 0, those after it behind the gap.
         self.depths += [0] * (not shared) + list(range(max(shared, 1) + query.gap, length + query.gap))
         self.ends += [-1] * len(new)
         path = [*path[:shared], *new]

@@ -40,6 +40,15 @@ def test_scores_by_domain_have_a_dot_and_a_line_for_each_estimate():
     assert len(circles(panel)) == 4
 
 
+@pytest.mark.parametrize("names", [("ss", "ps"), ("lms", "fact_accuracy")])
+def test_two_scores_of_one_colour_have_two_marks(names):
+    figure = stereotypes.scores([estimate(name, 50.0, name) for name in names])
+    assert len({key.ink for key in figure.keys}) == 1
+    assert len({key.shape for key in figure.keys}) == 2
+    one, other = (circle.get("style") for circle in circles(figure.panels[0]))
+    assert one != other
+
+
 def test_scores_without_a_value_or_an_interval_are_left_out_or_drawn_as_a_dot():
     (panel,) = stereotypes.scores([estimate("ss", math.nan), estimate("ps", 60.0, low=math.nan, high=math.nan)]).panels
     assert panel.label == "Scores. gender ps 60.0."
