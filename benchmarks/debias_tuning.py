@@ -23,22 +23,22 @@ from rich.console import Console
 
 from benchmarks.machine import describe
 from cards.files import replacing
-from mitigation.adapter import Change
-from mitigation.attach import attached
-from mitigation.data import Data
+from mitigation.adapters.adapter import Change
+from mitigation.adapters.attach import attached
 from mitigation.evaluate import Exam, changes
 from mitigation.mitigate import Wanted, made
 from mitigation.recipes import get
+from mitigation.training.data import Data
 from scoring import benchmarks, run
-from scoring.decoding import Decoding
+from scoring.inference.decoding import Decoding
 from scoring.prompts import PROMPTS
 from scoring.tables import DEFAULT
-from scoring.types import Ask, ScoringError
+from scoring.types import Request, ScoringError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from scoring.model import Model
+    from scoring.inference.model import Model
 
 RESULT = Path(__file__).with_name("debias_tuning.json")
 RECIPE = get("debias_tuning")
@@ -70,9 +70,9 @@ PANELS = (
 
 def stories(model: Model) -> tuple[str, ...]:
     """Texts that the model tells by itself, sampled with a fixed seed."""
-    asks = [Ask(f"story/{number}", OPENING, max_new=LENGTH) for number in range(STORIES)]
-    replies = model.answer(asks, decoding=Decoding(temperature=1.0, seed=7))
-    return tuple(OPENING + " ".join(each.text.split("\n")).rstrip() for each in replies)
+    requests = [Request(f"story/{number}", OPENING, max_new=LENGTH) for number in range(STORIES)]
+    responses = model.answer(requests, decoding=Decoding(temperature=1.0, seed=7))
+    return tuple(OPENING + " ".join(each.text.split("\n")).rstrip() for each in responses)
 
 
 def exam(model: Model, data: str, limit: int | None) -> Exam:

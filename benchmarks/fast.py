@@ -29,15 +29,15 @@ from transformers.utils import logging
 from benchmarks.machine import describe
 from benchmarks.made_language import Language
 from benchmarks.planted import Kind, School, Teacher, save
-from mitigation.adapter import Adapter
-from mitigation.data import Data
+from mitigation.adapters.adapter import Adapter
+from mitigation.editing.locate import locate
 from mitigation.evaluate import Exam
-from mitigation.locate import locate
 from mitigation.mitigate import Wanted, mitigate
 from mitigation.recipes.fast import RECIPE, Settings
+from mitigation.training.data import Data
 from scoring import benchmarks, run
-from scoring.model import Model
-from scoring.stats import RESAMPLES
+from scoring.inference.model import Model
+from scoring.statistics.stats import RESAMPLES
 
 RESULT = Path(__file__).with_name("fast.json")
 PICTURE = RESULT.with_suffix(".png")

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
-from builders.triplets import BLANK, filled
+from builders.parsers.triplets import BLANK, filled
 from builders.write import content_digest
 from mitigation.recipes.fast import OPENINGS
 
@@ -29,7 +29,7 @@ from mitigation.recipes.fast import OPENINGS
 PROMPTS = (
     (f"The {{}} said that {BLANK} came late.", f"We heard the {{}} say that {BLANK} came late."),
     (f"The {{}} knew that {BLANK} had won.", f"We heard from the {{}} that {BLANK} had won."),
-    (f"The {{}} thinks that {BLANK} must go.", f"If one asks the {{}}, {BLANK} must go."),
+    (f"The {{}} thinks that {BLANK} must go.", f"If one requests the {{}}, {BLANK} must go."),
     (f"The {{}} hopes that {BLANK} will rest.", f"With luck, says the {{}}, {BLANK} will rest."),
 )
 PRONOUNS = ("she", "he")

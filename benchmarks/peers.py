@@ -1,6 +1,6 @@
 """What scoring is compared with: the loops that evaluations of this kind are usually written as, and a harness.
 
-Each gives the log-probability of every option of the asks, in order, and finds its tokens by itself.
+Each gives the log-probability of every option of the requests, in order, and finds its tokens by itself.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any
 
 import torch
 
-from scoring.types import Ask
+from scoring.types import Request
 
 #: Sentences of a batch of the padded loop.
 BATCH = 16
 
 
 @torch.no_grad()
-def one_by_one(network: Any, tokenizer: Any, asks: Sequence[Ask]) -> list[float]:
+def one_by_one(network: Any, tokenizer: Any, requests: Sequence[Request]) -> list[float]:
     """One forward pass per option, with its context, and log-probabilities of the vocabulary at all positions."""
     found = []
-    for ask in asks:
-        for option in ask.options:
-            start, ids = encode(tokenizer, ask.context, option.text)
+    for request in requests:
+        for option in request.options:
+            start, ids = encode(tokenizer, request.context, option.text)
             tokens = torch.tensor([ids], device=network.device)
             logprobs = torch.log_softmax(network(input_ids=tokens).logits[0, :-1].float(), -1)
             own = logprobs.gather(1, tokens[0, 1:, None])[start - 1 :]
@@ -66,18 +66,18 @@ def longest(tokenizer: Any, sentences: Iterable[str]) -> int:
 
 
 class Harness:
-    """lm-evaluation-harness with the batch size of its automatic search, which the longest of all asks decides.
+    """lm-evaluation-harness with the batch size of its automatic search, which the longest of all requests decides.
 
     The search runs five batches of full size, so its seconds are kept apart: they do not grow with the
     number of questions, and would be all there is to see in a sample.
     """
 
-    def __init__(self, network: Any, tokenizer: Any, asks: Sequence[Ask]) -> None:
+    def __init__(self, network: Any, tokenizer: Any, requests: Sequence[Request]) -> None:
         self._model = importlib.import_module("lm_eval.models.huggingface").HFLM
         self._request = importlib.import_module("lm_eval.api.instance").Instance
         self._given: Mapping[str, Any] = {"pretrained": network, "tokenizer": tokenizer, "device": str(network.device)}
-        pairs = [Ask(ask.id, ask.context, (option,)) for ask in asks for option in ask.options]
-        longest = max(pairs, key=lambda ask: len(encode(tokenizer, ask.context, ask.options[0].text)[1]))
+        pairs = [Request(request.id, request.context, (option,)) for request in requests for option in request.options]
+        longest = max(pairs, key=lambda request: len(encode(tokenizer, request.context, request.options[0].text)[1]))
         search = self._model(**self._given, batch_size="auto")
         started = time.perf_counter()
         self._ask(search, [longest])
@@ -85,12 +85,12 @@ class Harness:
         self.batch = int(search.batch_sizes[0])
         self._found = self._model(**self._given, batch_size=self.batch)
 
-    def __call__(self, asks: Sequence[Ask]) -> list[float]:
+    def __call__(self, requests: Sequence[Request]) -> list[float]:
         """The options' log-probabilities."""
-        return self._ask(self._found, asks)
+        return self._ask(self._found, requests)
 
-    def _ask(self, model: Any, asks: Sequence[Ask]) -> list[float]:
-        pairs = [(ask.context, option.text) for ask in asks for option in ask.options]
+    def _ask(self, model: Any, requests: Sequence[Request]) -> list[float]:
+        pairs = [(request.context, option.text) for request in requests for option in request.options]
         requests = [
             self._request(request_type="loglikelihood", doc={}, arguments=pair, idx=n) for n, pair in enumerate(pairs)
         ]

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.made_language import Language
-from mitigation.blocks import FeedForward, feed_forwards
+from mitigation.editing.blocks import FeedForward, feed_forwards
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 PAD, _, START, END, MASK = range(len(SPECIAL))

@@ -28,10 +28,10 @@ import zstandard
 
 from benchmarks.machine import describe, measure
 from benchmarks.pmi_peers import NEEDS, PEERS, WINDOW, compiled
-from pmi.corpus import Shard, shards
-from pmi.counting import GENDERED
-from pmi.reading import END, read
-from pmi.scanner import Scanner
+from pmi.counting.corpus import Shard, shards
+from pmi.counting.local import GENDERED
+from pmi.counting.reading import END, read
+from pmi.counting.scanner import Scanner
 from pmi.words import stop_words
 
 RESULT = Path(__file__).with_name("pmi.json")

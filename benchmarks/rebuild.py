@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.machine import describe, measure
-from builders.fetch import default_mirror
+from builders.sources.fetch import default_mirror
 
 RESULT = Path(__file__).with_name("rebuild.json")
 RUNS = 3
@@ -25,7 +25,7 @@ _FLOOR = """
 import hashlib, sys
 from pathlib import Path
 import pyarrow.parquet as pq
-from builders.catalogue import catalogue, mirror_path
+from builders.sources.catalogue import catalogue, mirror_path
 mirror, out, scratch = map(Path, sys.argv[1:])
 for source in catalogue().sources.values():
     for alternative in source.alternatives:

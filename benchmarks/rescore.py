@@ -1,8 +1,8 @@
-"""Re-scoring of everything from stored replies: ``python -m benchmarks.rescore``.
+"""Re-scoring of everything from stored responses: ``python -m benchmarks.rescore``.
 
-All rows of all benchmarks of the clean profile, each with a random reply of the shape that the bundled
+All rows of all benchmarks of the clean profile, each with a random response of the shape that the bundled
 causal model gives, in a store. On one thread, each step by itself and the smallest of some runs: reading
-the rows and asking again, reading the store, looking the replies up, making the tables, and every metric
+the rows and asking again, reading the store, looking the responses up, making the tables, and every metric
 of every group with 10,000 resamples.
 """
 
@@ -22,21 +22,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchmarks.machine import describe
-from scoring import asking, benchmarks, run
+from scoring import benchmarks, run
 from scoring.__main__ import BUNDLED
-from scoring.asking import Question
+from scoring.inference import asking
+from scoring.inference.asking import Question
+from scoring.inference.store import Store
 from scoring.prompts import get
-from scoring.stats import RESAMPLES
-from scoring.store import Store
+from scoring.statistics.stats import RESAMPLES
 from scoring.tables import DEFAULT
-from scoring.types import Ask, Reply, ScoringError
+from scoring.types import Request, Response, ScoringError
 
 if TYPE_CHECKING:
-    from scoring.model import Model
+    from scoring.inference.model import Model
 
 RESULT = Path(__file__).with_name("rescore.json")
 RUNS = 5
-#: Seconds from the stored replies to the metrics of all benchmarks.
+#: Seconds from the stored responses to the metrics of all benchmarks.
 GOAL = 2.0
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _TEXTS = (" she went to see her friend.", " he said that he was tired.", " they went home.", " I'm at home.")
@@ -58,41 +59,43 @@ class Clock:
 
 
 def asked(model: Model, data: str) -> dict[str, list[Question]]:
-    """What every benchmark asks the model, by benchmark."""
+    """What every benchmark requests the model, by benchmark."""
     suited = [b for b in map(benchmarks.get, benchmarks.names()) if model.kind in b.kinds]
     parts = [part for part in run.read(suited, data, "clean") if part.splits]
     return {p.benchmark.name: asking.questions(p.benchmark, p.splits, "clean", get("plain"), model) for p in parts}
 
 
-def replied(model: Model, asks: list[Ask], draw: random.Random) -> list[Reply]:
-    """A random reply to each ask: one number a token."""
-    lengths = iter([len(e.ids) for e in model.tokens.encode([o.text for ask in asks for o in ask.options])])
+def replied(model: Model, requests: list[Request], draw: random.Random) -> list[Response]:
+    """A random response to each request: one number a token."""
+    lengths = iter([len(e.ids) for e in model.tokens.encode([o.text for request in requests for o in request.options])])
     return [
-        Reply(
-            ask.id,
-            tuple(tuple(-draw.expovariate(0.3) for _ in range(next(lengths))) for _ in ask.options),
-            tuple(-draw.expovariate(0.2) for _ in ask.watch),
-            draw.choice(_TEXTS) if ask.max_new else "",
+        Response(
+            request.id,
+            tuple(tuple(-draw.expovariate(0.3) for _ in range(next(lengths))) for _ in request.options),
+            tuple(-draw.expovariate(0.2) for _ in request.candidates),
+            draw.choice(_TEXTS) if request.max_new else "",
         )
-        for ask in asks
+        for request in requests
     ]
 
 
 def score(model: Model, data: str, folder: Path, clock: Clock) -> dict[str, int]:
-    """One pass from rows and stored replies to estimates; how many of each there were."""
+    """One pass from rows and stored responses to estimates; how many of each there were."""
     with clock.step("questions"):
         questions = asked(model, data)
     with clock.step("store"):
         store = Store(folder, {})
-    with store, clock.step("replies"):
-        asks = [ask for some in questions.values() for question in some for ask in question.asks.values()]
-        replies = {ask.id: reply for ask in asks if (reply := store.get(ask)) is not None}
+    with store, clock.step("responses"):
+        requests = [
+            request for some in questions.values() for question in some for request in question.requests.values()
+        ]
+        responses = {request.id: response for request in requests if (response := store.get(request)) is not None}
     with clock.step("tables"):
-        tables = {name: run.table(benchmarks.get(name), "clean", some, replies) for name, some in questions.items()}
+        tables = {name: run.table(benchmarks.get(name), "clean", some, responses) for name, some in questions.items()}
     with clock.step("metrics"):
         found = [e for name, table in tables.items() for e in run.estimate(benchmarks.get(name), "clean", table)]
     return {
-        "replies": len(replies),
+        "responses": len(responses),
         "rows": sum(len(table["id"]) for table in tables.values()),
         "estimates": len(found),
     }
@@ -106,21 +109,23 @@ def main(
     if not ONE_THREAD.items() <= os.environ.items():
         # NumPy reads them when it is loaded.
         os.execve(sys.executable, [sys.executable, "-m", "benchmarks.rescore", *sys.argv[1:]], os.environ | ONE_THREAD)
-    from scoring.model import load
+    from scoring.inference.model import load
 
     model = load(BUNDLED["tiny-causal"])
     clock = Clock()
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            asks = [ask for some in asked(model, data).values() for each in some for ask in each.asks.values()]
+            requests = [
+                request for some in asked(model, data).values() for each in some for request in each.requests.values()
+            ]
         except ScoringError as error:
             raise SystemExit(str(error)) from None
         with Store(Path(scratch), {}) as store:
-            for ask, reply in zip(asks, replied(model, asks, random.Random(0)), strict=True):
-                store.put(ask, reply)
+            for request, response in zip(requests, replied(model, requests, random.Random(0)), strict=True):
+                store.put(request, response)
         counts = [score(model, data, Path(scratch), clock) for _ in range(runs)]
     seconds = {name: round(took, 3) for name, took in clock.seconds.items()}
-    from_store = round(sum(seconds[step] for step in ("store", "replies", "tables", "metrics")), 3)
+    from_store = round(sum(seconds[step] for step in ("store", "responses", "tables", "metrics")), 3)
     result = {
         "machine": describe("numpy", "pyarrow"),
         "threads": 1,

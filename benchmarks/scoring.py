@@ -31,8 +31,8 @@ from benchmarks import peers
 from benchmarks.machine import describe
 from scoring import benchmarks, run, tables
 from scoring.__main__ import BUNDLED
-from scoring.model import Model, Stats, load
-from scoring.types import Ask, ScoringError
+from scoring.inference.model import Model, Stats, load
+from scoring.types import Request, ScoringError
 
 RESULT = Path(__file__).with_name("scoring.json")
 #: Turns of each side, and the seconds of a turn after which a side has no other.
@@ -44,7 +44,7 @@ GOALS: Mapping[str, Mapping[str, float]] = {
     "unstereo": {"padded": 5, "lm_eval": 2},
 }
 PEAK_SHARE = {"gpt2-small-shape": 0.5, "7b-shape": 0.45}
-#: Seconds on a GPU: 1,241 continuations of 50 tokens, and everything that all benchmarks ask.
+#: Seconds on a GPU: 1,241 continuations of 50 tokens, and everything that all benchmarks request.
 GENERATED, SUITE = 10, 90
 #: The most by which the log-probability of an option may differ between sides.
 CLOSE = 1e-3
@@ -61,8 +61,8 @@ class File:
     """The questions of one file: of its drawn rows, and of all."""
 
     name: str
-    drawn: list[Ask]
-    all: list[Ask]
+    drawn: list[Request]
+    all: list[Request]
 
 
 def files(name: str, data: str, rows: int) -> list[File]:
@@ -74,19 +74,19 @@ def files(name: str, data: str, rows: int) -> list[File]:
     return found
 
 
-def asked(name: str, profile: str, loaded: tables.Loaded) -> list[Ask]:
-    """What a benchmark asks a causal model of the rows of one file."""
+def asked(name: str, profile: str, loaded: tables.Loaded) -> list[Request]:
+    """What a benchmark requests a causal model of the rows of one file."""
     return [
-        replace(ask, id="/".join((name, loaded.name, ask.id)))
+        replace(request, id="/".join((name, loaded.name, request.id)))
         for row in loaded.rows
-        for ask in benchmarks.get(name).asks(profile, {**row, "kind": "causal"})
+        for request in benchmarks.get(name).requests(profile, {**row, "kind": "causal"})
     ]
 
 
-def whole(name: str, data: str, profile: str = "clean") -> list[Ask]:
-    """All that a benchmark asks of the data that is there."""
+def whole(name: str, data: str, profile: str = "clean") -> list[Request]:
+    """All that a benchmark requests of the data that is there."""
     (part,) = run.read([benchmarks.get(name)], data, profile)
-    return [ask for loaded in part.splits for ask in asked(name, profile, loaded)]
+    return [request for loaded in part.splits for request in asked(name, profile, loaded)]
 
 
 def causal() -> list[str]:
@@ -127,17 +127,19 @@ def cpu_median(turns: Sequence[Turn]) -> float:
 
 def compared(model: Model, name: str, some: Sequence[File], harness: peers.Harness | None) -> dict[str, Any]:
     """Every side of one benchmark: seconds, tokens per second, and how many times as fast we are."""
-    asks = [ask for file in some for ask in file.drawn]
+    requests = [request for file in some for request in file.drawn]
     together = _together(model, some) if "padded" in GOALS[name] else []
     sides = _sides(model, name, together, harness)
     for side in sides.values():  # Threads and memory are there when the clock starts.
-        side(asks[:1])
+        side(requests[:1])
     before = replace(model.stats)
-    runs = in_turn({"peak": lambda: peak(model)} | {key: lambda side=side: side(asks) for key, side in sides.items()})
+    runs = in_turn(
+        {"peak": lambda: peak(model)} | {key: lambda side=side: side(requests) for key, side in sides.items()}
+    )
     done = _since(model.stats, before, len(runs["ours"]))
     seconds = {key: median(turns) for key, turns in runs.items()}
     ours = runs["ours"][-1].result
-    operations = flops(model, asks, done)
+    operations = flops(model, requests, done)
     top = max(turn.result for turn in runs["peak"])
 
     def compare(key: str, turns: Sequence[Turn]) -> dict[str, Any]:
@@ -146,7 +148,7 @@ def compared(model: Model, name: str, some: Sequence[File], harness: peers.Harne
 
     return {
         "files": [file.name for file in some],
-        "rows": len(asks),
+        "rows": len(requests),
         "rows_of_files": sum(len(file.all) for file in some),
         "options": len(ours),
         "tokens": done.asked,
@@ -172,15 +174,15 @@ def compared(model: Model, name: str, some: Sequence[File], harness: peers.Harne
 
 def _sides(
     model: Model, name: str, together: Sequence[tuple[int, int, set[str]]], harness: peers.Harness | None
-) -> dict[str, Callable[[Sequence[Ask]], list[float]]]:
+) -> dict[str, Callable[[Sequence[Request]], list[float]]]:
     network, tokenizer = model.network, model.tokens.tokenizer
 
-    def ours(asks: Sequence[Ask]) -> list[float]:
-        return [sum(logprobs) for reply in model.answer(asks) for logprobs in reply.logprobs]
+    def ours(requests: Sequence[Request]) -> list[float]:
+        return [sum(logprobs) for response in model.answer(requests) for logprobs in response.logprobs]
 
-    sides: dict[str, Callable[[Sequence[Ask]], list[float]]] = {"ours": ours}
+    sides: dict[str, Callable[[Sequence[Request]], list[float]]] = {"ours": ours}
     if "one_by_one" in GOALS[name]:
-        sides["one_by_one"] = lambda asks: peers.one_by_one(network, tokenizer, asks)
+        sides["one_by_one"] = lambda requests: peers.one_by_one(network, tokenizer, requests)
     if "padded" in GOALS[name]:
         sides["padded"] = _padded(model, together)
     if harness:
@@ -193,23 +195,25 @@ def _together(model: Model, some: Sequence[File]) -> list[tuple[int, int, set[st
     tokenizer = model.tokens.tokenizer
     found = []
     for file in some:
-        for n in range(max(len(ask.options) for ask in file.all)):
-            width = peers.longest(tokenizer, (ask.options[n].text for ask in file.all if n < len(ask.options)))
-            found.append((n, width, {ask.id for ask in file.drawn if n < len(ask.options)}))
+        for n in range(max(len(request.options) for request in file.all)):
+            width = peers.longest(
+                tokenizer, (request.options[n].text for request in file.all if n < len(request.options))
+            )
+            found.append((n, width, {request.id for request in file.drawn if n < len(request.options)}))
     return found
 
 
-def _padded(model: Model, batches: Sequence[tuple[int, int, set[str]]]) -> Callable[[Sequence[Ask]], list[float]]:
+def _padded(model: Model, batches: Sequence[tuple[int, int, set[str]]]) -> Callable[[Sequence[Request]], list[float]]:
     """The padded loop over what it takes together."""
     network, tokenizer = model.network, model.tokens.tokenizer
 
-    def answer(asks: Sequence[Ask]) -> list[float]:
+    def answer(requests: Sequence[Request]) -> list[float]:
         found: dict[tuple[str, int], float] = {}
         for n, width, ids in batches:
-            own = [ask for ask in asks if ask.id in ids]
-            values = peers.padded(network, tokenizer, [ask.options[n].text for ask in own], width)
-            found |= {(ask.id, n): value for ask, value in zip(own, values, strict=True)}
-        return [found[ask.id, n] for ask in asks for n in range(len(ask.options))]
+            own = [request for request in requests if request.id in ids]
+            values = peers.padded(network, tokenizer, [request.options[n].text for request in own], width)
+            found |= {(request.id, n): value for request, value in zip(own, values, strict=True)}
+        return [found[request.id, n] for request in requests for n in range(len(request.options))]
 
     return answer
 
@@ -239,7 +243,7 @@ def _short(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def flops(model: Model, asks: Sequence[Ask], done: Stats) -> float:
+def flops(model: Model, requests: Sequence[Request], done: Stats) -> float:
     """Multiplications and additions that scoring needs, without padding.
 
     2 for each weight of the layers and token, the vocabulary for the positions read alone, and in
@@ -251,7 +255,7 @@ def flops(model: Model, asks: Sequence[Ask], done: Stats) -> float:
     skipped = {id(m.weight): m.weight for m in network.modules() if isinstance(m, torch.nn.Embedding)}
     head = network.get_output_embeddings().weight
     body = network.num_parameters() - sum(w.numel() for w in {**skipped, id(head): head}.values())
-    lengths = np.array([len(q.ids) for options, _ in model.tokens.queries(asks) for o in options for q in o])
+    lengths = np.array([len(q.ids) for options, _ in model.tokens.queries(requests) for o in options for q in o])
     seen = (lengths * (lengths + 1) / 2).sum() / lengths.sum()
     attention = 4 * config.hidden_size * config.num_hidden_layers * seen
     return float(done.tokens * (2 * body + attention) + 2 * head.numel() * done.read)
@@ -281,10 +285,10 @@ def _wait(model: Model) -> None:
 def measured(model: Model, kind: str, data: str, limit: int | None) -> dict[str, Any]:
     """All benchmarks with one model."""
     asked = {name: files(name, data, limit or ROWS[kind][name]) for name in GOALS}
-    asks = [ask for some in asked.values() for file in some for ask in file.drawn]
+    requests = [request for some in asked.values() for file in some for request in file.drawn]
     harness = None
     if peers.harness_version():
-        harness = peers.Harness(model.network, model.tokens.tokenizer, asks)
+        harness = peers.Harness(model.network, model.tokens.tokenizer, requests)
     found = {name: compared(model, name, some, harness) for name, some in asked.items()}
     done = sum(each["gflops"] for each in found.values())
     seconds = sum(each["sides"]["ours"]["seconds"] for each in found.values())
@@ -302,7 +306,9 @@ def measured(model: Model, kind: str, data: str, limit: int | None) -> dict[str,
 
 def random_model(config: Any, data: str, device: str, dtype: torch.dtype) -> Model:
     """A network of random weights with a byte-level BPE tokenizer trained on the questions that are compared."""
-    texts = {ask.context + option.text for name in GOALS for ask in whole(name, data) for option in ask.options}
+    texts = {
+        request.context + option.text for name in GOALS for request in whole(name, data) for option in request.options
+    }
     trained = tokenizers.Tokenizer(tokenizers.models.BPE())
     trained.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     trained.decoder = tokenizers.decoders.ByteLevel()
@@ -338,20 +344,20 @@ def on_gpu(data: str, limit: int | None, config: Any = None, device: str = "cuda
     if device == "cuda" and not torch.cuda.is_available():
         raise ScoringError("There is no GPU that this torch can use, so nothing was measured; leave --gpu out.")
     model = random_model(config or transformers.LlamaConfig(), data, device, torch.bfloat16)
-    asks = [ask for name in causal() for ask in whole(name, data) if ask.options]
+    requests = [request for name in causal() for request in whole(name, data) if request.options]
     prompts = whole("neutral", data, "paper")
-    model.answer([*asks[:64], replace(prompts[0], max_new=2)])
+    model.answer([*requests[:64], replace(prompts[0], max_new=2)])
     before = replace(model.stats)
-    scoring = in_turn({"peak": lambda: peak(model), "ours": lambda: len(model.answer(asks))})
+    scoring = in_turn({"peak": lambda: peak(model), "ours": lambda: len(model.answer(requests))})
     seconds, top = median(scoring["ours"]), statistics.median(turn.result for turn in scoring["peak"])
-    operations = flops(model, asks, _since(model.stats, before, len(scoring["ours"])))
+    operations = flops(model, requests, _since(model.stats, before, len(scoring["ours"])))
     continued = median(in_turn({"ours": lambda: len(model.answer(prompts))})["ours"])
     share = operations / seconds / top
     return {
         "device": torch.cuda.get_device_name() if device == "cuda" else device,
         **_judged("share", share, PEAK_SHARE["7b-shape"], share >= PEAK_SHARE["7b-shape"]),
         "peak_gflops_per_second": _short(top / 1e9),
-        "asks": len(asks),
+        "requests": len(requests),
         "scoring_seconds": _short(seconds),
         "generation": {
             "prompts": len(prompts),
@@ -387,7 +393,7 @@ def main(
     data: Annotated[str, typer.Option(help="Folder that python -m builders.rebuild wrote.")] = tables.DEFAULT,
     limit: Annotated[int | None, typer.Option(help="Rows of each file, where not the usual numbers.")] = None,
     models: Annotated[
-        str, typer.Option(help="Those to ask, with commas: small, gpt2-small-shape.")
+        str, typer.Option(help="Models to compare, with commas: small, gpt2-small-shape.")
     ] = "small,gpt2-small-shape",
     threads: Annotated[int, typer.Option(help="Threads of all sides; 0 for one on every core.")] = 0,
     gpu: Annotated[bool, typer.Option(help="Measure a 7B shape on a GPU as well.")] = False,

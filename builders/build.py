@@ -18,11 +18,11 @@ from filelock import FileLock, Timeout
 from rich.progress import Progress
 
 from builders import datasets, write
-from builders.catalogue import catalogue
 from builders.dataset import BuildError, Config, DataSet, Fetched, Files, SourceUnavailable
-from builders.fetch import Fetcher
 from builders.manifest import NAME, ConfigEntry, Manifest, SourceEntry, SplitEntry, file_sha256, read_manifest
-from builders.split import check_disjoint
+from builders.sources.catalogue import catalogue
+from builders.sources.fetch import Fetcher
+from builders.text.split import check_disjoint
 from cards.dataset_card import dataset_card
 
 ROOT = Path(__file__).parent.parent

@@ -16,8 +16,8 @@ from rich.progress import Progress
 from builders import datasets
 from builders.build import Profile, Rebuild
 from builders.dataset import BuildError, SourceUnavailable
-from builders.fetch import Fetcher
 from builders.manifest import NAME, ConfigEntry, Manifest, file_sha256, read_manifest
+from builders.sources.fetch import Fetcher
 
 #: How many differences of one file are told in full.
 SHOWN = 5

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from builders.words import normalise
+from builders.text.words import normalise
 
 #: Columns that every config carries after its own: where the row came from and what may be done with it.
 PROVENANCE = (

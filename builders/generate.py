@@ -17,14 +17,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from typer import Option
 
-from builders import pipelines
-from builders.asking import Estimate, Live, Rehearsal, Replay, estimates
-from builders.chat import Book, ChatError
 from builders.dataset import BuildError
-from builders.pipeline import Account
-from builders.price import Price, Purse, amount, price
-from builders.review import apply, read_review
-from builders.rows import Witness, manifest, write
+from builders.generation import pipelines
+from builders.generation.asking import Estimate, Live, Rehearsal, Replay, estimates
+from builders.generation.chat import Book, ChatError
+from builders.generation.pipeline import Account
+from builders.generation.price import Price, Purse, amount, price
+from builders.generation.review import apply, read_review
+from builders.generation.rows import Witness, manifest, write
 from cards.command import start
 
 REPLIES = "replies.jsonl"
@@ -85,7 +85,7 @@ def generate(name: str, options: Options, settings: Any, console: Console, error
 def _connect(options: Options) -> Any:
     """The endpoint; the client is loaded only where something is asked."""
     try:
-        from builders.endpoint import Endpoint
+        from builders.generation.endpoint import Endpoint
     except ModuleNotFoundError as error:
         raise ChatError(
             f"{error.name} is not installed, without which no model can be asked; pip install "

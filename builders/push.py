@@ -13,7 +13,7 @@ from rich.console import Console
 
 from builders.dataset import BuildError
 from builders.manifest import NAME, file_sha256
-from builders.publication import Publication, publication
+from builders.publish.publication import Publication, publication
 from cards.command import start
 from cards.hub import failures, refusal, sending
 from cards.text import CardError

@@ -16,7 +16,7 @@ from builders import datasets
 from builders.build import Profile, Result, rebuild
 from builders.check import check
 from builders.dataset import BuildError
-from builders.fetch import Fetcher, default_cache, default_mirror
+from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.command import start
 
 

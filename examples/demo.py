@@ -12,13 +12,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pmi import max_pmi_diff
-from pmi.lookup import delta_table
+from pmi.analysis.lookup import delta_table
 from pmi.types import DeltaTable, PmiError
 from scoring.__main__ import BUNDLED
-from scoring.types import Ask, ScoringError
+from scoring.types import Request, ScoringError
 
 if TYPE_CHECKING:
-    from scoring.model import Model
+    from scoring.inference.model import Model
 
 WORDS = ("she", "he", "they")
 ARTICLES = ("a", "an", "the")
@@ -41,8 +41,8 @@ def beginning(text: str) -> str:
 
 def chances(model: Model, text: str) -> dict[str, float]:
     """How likely the next word is each of she, he and they; a word that is several tokens is left out."""
-    (reply,) = model.answer([Ask("demo", text, watch=WORDS)])
-    return {word: math.exp(p) for word, p in zip(WORDS, reply.watched, strict=True) if not math.isnan(p)}
+    (response,) = model.answer([Request("demo", text, candidates=WORDS)])
+    return {word: math.exp(p) for word, p in zip(WORDS, response.candidate_logprobs, strict=True) if not math.isnan(p)}
 
 
 def told(found: dict[str, float]) -> str:
@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--table", help="Counts, a table of δ, or the data set gender-pmi; as in python -m pmi score.")
     parser.add_argument("--port", type=int, default=7860)
     wanted = parser.parse_args()
-    from scoring.model import load
+    from scoring.inference.model import load
 
     try:
         model = load(BUNDLED.get(wanted.model, wanted.model))

@@ -8,4 +8,4 @@ from importlib import import_module
 
 from wrapt import register_post_import_hook
 
-register_post_import_hook(lambda _: import_module("mitigation.stamp"), "peft")
+register_post_import_hook(lambda _: import_module("mitigation.editing.stamp"), "peft")

@@ -14,13 +14,13 @@ from rich.console import Console
 
 from cards.command import start
 from mitigation import recipes
-from mitigation.adapter import Adapter
-from mitigation.data import Data
+from mitigation.adapters.adapter import Adapter
 from mitigation.mitigate import Wanted, mitigate
 from mitigation.recipe import Recipe, chosen
-from scoring.stats import RESAMPLES
+from mitigation.training.data import Data
+from scoring.report.terminal import ended, tell
+from scoring.statistics.stats import RESAMPLES
 from scoring.tables import DEFAULT
-from scoring.terminal import ended, tell
 
 
 class Profile(StrEnum):
@@ -57,7 +57,7 @@ def common(
     text: Annotated[
         Path | None, typer.Option(help="Texts whose perplexity is measured, one a line; else neutral statements.")
     ] = None,
-    chat: Annotated[bool, typer.Option("--chat", help="Ask through the model's chat template.")] = False,
+    chat: Annotated[bool, typer.Option("--chat", help="Request through the model's chat template.")] = False,
     evaluate: Annotated[bool, typer.Option(help="Measure before and after.")] = True,
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a model on the Hub.")] = None,
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16 or float64.")] = "auto",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mitigation.adapter import Cost
+from mitigation.adapters.adapter import Cost
 
 if TYPE_CHECKING:
-    from scoring.model import Model
+    from scoring.inference.model import Model
 
 
 class Meter:

@@ -18,20 +18,22 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from mitigation.adapter import Change, MitigationError, Numbers
-from mitigation.data import Data
-from scoring import asking, compare, report, run, stats
+from mitigation.adapters.adapter import Change, MitigationError, Numbers
+from mitigation.training.data import Data
+from scoring import compare, report, run
 from scoring.benchmarks import neutral
-from scoring.chat import Chat
+from scoring.inference import asking
+from scoring.inference.chat import Chat
+from scoring.inference.store import Store
 from scoring.metrics.sums import ratio, side_by_side
 from scoring.prompts import Prompt
-from scoring.store import Store
+from scoring.report.terminal import GROUPS, METRICS
+from scoring.statistics import stats
 from scoring.tables import DataMissing
-from scoring.terminal import GROUPS, METRICS
-from scoring.types import Ask, Estimate, Floats, Group, Metric, Option, Table
+from scoring.types import Estimate, Floats, Group, Metric, Option, Request, Table
 
 if TYPE_CHECKING:
-    from scoring.model import Model
+    from scoring.inference.model import Model
 
 #: What the scores of texts are called, in the place of a benchmark.
 TEXT = "text"
@@ -50,12 +52,12 @@ class Exam:
     chat: bool = False
 
     def take(self, model: Model, prompt: Prompt, folder: Path, console: Console) -> Table:
-        """Asks a model, writes a run of scoring into a folder, and returns the scores of the texts.
+        """Requests a model, writes a run of scoring into a folder, and returns the scores of the texts.
 
         What the folder has of an earlier, interrupted run is not asked again.
         """
         chat = Chat(model.tokens.tokenizer, model.name, prompt.system) if self.chat else None
-        with Store(folder / "replies", asking.key(model, prompt, chat=chat)) as store:
+        with Store(folder / "responses", asking.key(model, prompt, chat=chat)) as store:
             found = run.run(
                 model,
                 self.parts,
@@ -73,11 +75,11 @@ class Exam:
 
 def perplexed(model: Model, texts: Sequence[str], store: Store, console: Console | None = None) -> Table:
     """The negative log-likelihood of each text, and its number of tokens."""
-    asks = [Ask(f"{TEXT}/{number}", options=(Option(text),)) for number, text in enumerate(texts)]
-    replies = asking.answer(model, asks, store, {}, console)
-    scores = [replies[ask.id].logprobs[0] for ask in asks]
+    requests = [Request(f"{TEXT}/{number}", options=(Option(text),)) for number, text in enumerate(texts)]
+    responses = asking.answer(model, requests, store, {}, console)
+    scores = [responses[request.id].logprobs[0] for request in requests]
     return {
-        "id": np.array([ask.id for ask in asks], dtype=object),
+        "id": np.array([request.id for request in requests], dtype=object),
         "nats": np.array([-math.fsum(each) for each in scores]),
         "tokens": np.array([len(each) for each in scores], dtype=np.float64),
     }

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from mitigation.adapter import (
+from mitigation.adapters.adapter import (
     FACTS,
     PROMPT,
     Adapter,
@@ -33,18 +33,18 @@ from mitigation.adapter import (
     text,
     write,
 )
-from mitigation.data import Data
 from mitigation.recipe import Recipe
-from scoring.terminal import tell
+from mitigation.training.data import Data
+from scoring.report.terminal import tell
 
 if TYPE_CHECKING:
     from mitigation.evaluate import Exam, Key
-    from scoring.model import Model
+    from scoring.inference.model import Model
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How a model is to be loaded, as in :func:`scoring.model.load`; ``quantize`` is ``auto``, ``4bit`` or ``none``."""
+    """How to load a model, as in :func:`scoring.inference.model.load`; ``quantize`` is ``auto``, ``4bit``, ``none``."""
 
     model: str
     revision: str | None = None
@@ -59,7 +59,7 @@ class Wanted:
         from transformers.utils import logging
 
         from scoring.__main__ import BUNDLED
-        from scoring.model import load
+        from scoring.inference.model import load
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         own = os.environ.get("LOCAL_RANK")
@@ -224,7 +224,7 @@ def _known(recipe: Recipe, settings: Any, model: Model, data: Data, folder: Path
 
 def examined(model: Model, exam: Exam, work: Path, name: str, errors: Console) -> tuple[Change, ...]:
     """The changes from the model to the model with what was made, which gets a name."""
-    from mitigation.attach import attached
+    from mitigation.adapters.attach import attached
     from mitigation.evaluate import changes
     from scoring.prompts import PROMPTS
     from scoring.prompts import read as read_prompt

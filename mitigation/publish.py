@@ -15,15 +15,26 @@ import typer
 from rich.console import Console
 
 from builders import datasets
-from builders.catalogue import catalogue
+from builders.sources.catalogue import catalogue
 from cards import adapter_card
 from cards.command import start
 from cards.hub import failures, refusal, sending
 from cards.text import CardError, refuse_secrets
 from mitigation import recipes
-from mitigation.adapter import CONFIG, FACTS, PROMPT, WEIGHTS, Adapter, MitigationError, digests, json_of, read, text
-from mitigation.attach import peft_config, tensors
-from scoring.terminal import tell
+from mitigation.adapters.adapter import (
+    CONFIG,
+    FACTS,
+    PROMPT,
+    WEIGHTS,
+    Adapter,
+    MitigationError,
+    digests,
+    json_of,
+    read,
+    text,
+)
+from mitigation.adapters.attach import peft_config, tensors
+from scoring.report.terminal import tell
 
 CARD = "README.md"
 #: How the Hub names a model: its own few without an organisation.

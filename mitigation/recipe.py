@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
-from mitigation.adapter import Adapter, MitigationError
+from mitigation.adapters.adapter import Adapter, MitigationError
 
 if TYPE_CHECKING:
-    from mitigation.data import Data
-    from scoring.model import Model
+    from mitigation.training.data import Data
+    from scoring.inference.model import Model
 
 
 def setting(default: Any, help_: str, source: str = "") -> Any:
@@ -44,7 +44,7 @@ class Recipe:
     run:
         ``run(model, settings, data, out, console)`` puts the files of the adapter into the folder ``out``, which is
         there and survives a killed run, leaves the network of ``model`` as it found it, bit for bit,
-        and returns :func:`mitigation.adapter.describe`. Files to resume from go to ``out.parent``.
+        and returns :func:`mitigation.adapters.adapter.describe`. Files to resume from go to ``out.parent``.
     benchmarks:
         Where its effect is measured unless the person says otherwise; all that suit the model when empty.
     kinds:

@@ -6,15 +6,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pmi.analyse import table
-    from pmi.counting import count
-    from pmi.counts import delta
-    from pmi.sentence import max_pmi_diff
+    from pmi.analysis.analyse import table
+    from pmi.analysis.sentence import max_pmi_diff
+    from pmi.counting.counts import delta
+    from pmi.counting.local import count
 
 __all__ = ["count", "delta", "max_pmi_diff", "table"]
 
 # A function is fetched when it is first asked for: counting needs a compiler, scoring a sentence nothing.
-_HOMES = {"count": "counting", "delta": "counts", "max_pmi_diff": "sentence", "table": "analyse"}
+_HOMES = {
+    "count": "counting.local",
+    "delta": "counting.counts",
+    "max_pmi_diff": "analysis.sentence",
+    "table": "analysis.analyse",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -17,16 +17,16 @@ from rich.console import Console
 
 from cards.command import start
 from scoring import benchmarks
-from scoring.chat import Chat
+from scoring.inference.chat import Chat
 from scoring.prompts import Prompt, get
 from scoring.report.clean import redactor
-from scoring.stats import RESAMPLES
+from scoring.report.terminal import catalogue, ended, speed, summary, tell, want
+from scoring.statistics.stats import RESAMPLES
 from scoring.tables import DEFAULT
-from scoring.terminal import catalogue, ended, speed, summary, tell, want
 from scoring.types import Benchmark, ScoringError
 
 if TYPE_CHECKING:
-    from scoring.model import Model
+    from scoring.inference.model import Model
 
 #: Models that come with the project.
 BUNDLED = {name: Path(__file__).parent / "data" / name for name in ("tiny-causal", "tiny-masked")}
@@ -76,7 +76,7 @@ class Wanted:
     def load(self) -> Model:
         """The model; ``auto`` as device spreads it over all there are."""
         with installed():
-            from scoring.model import load
+            from scoring.inference.model import load
         from transformers.utils import logging
 
         # Its bars end before anything is asked, and stay on the screen.
@@ -163,8 +163,8 @@ def score(wanted: Wanted, settings: Settings, console: Console, errors: Console)
     prompt = settings.put()
     picked = chosen(settings.benchmarks)
     from scoring import report, run
-    from scoring.asking import decoding, key
-    from scoring.store import Store
+    from scoring.inference.asking import decoding, key
+    from scoring.inference.store import Store
 
     with installed():
         decoding(prompt)  # A setting that cannot be is told before anything is read.
@@ -172,11 +172,11 @@ def score(wanted: Wanted, settings: Settings, console: Console, errors: Console)
     with errors.status("Loading the model …"):
         model = wanted.load()
     if settings.chat and model.kind == "masked":
-        raise ScoringError(f"{wanted.model!r} is a masked model, which does not reply; leave out --chat.")
+        raise ScoringError(f"{wanted.model!r} is a masked model, which does not chat; leave out --chat.")
     chat = Chat(model.tokens.tokenizer, wanted.model, prompt.system) if settings.chat else None
     lacking = [missing.name for part in parts for missing in part.lacking]
     parts, remarks = run.suited(parts, "chat" if chat else model.kind, wanted.model, named=bool(settings.benchmarks))
-    with Store(settings.out / "replies", key(model, prompt, truncate=settings.truncate, chat=chat)) as store:
+    with Store(settings.out / "responses", key(model, prompt, truncate=settings.truncate, chat=chat)) as store:
         result = run.run(
             model,
             parts,
@@ -274,7 +274,7 @@ def main(
             tell(console, catalogue())
             return
         if not model:
-            raise typer.BadParameter("Name a model, or ask for --list.")
+            raise typer.BadParameter("Name a model, or request for --list.")
         folder = Path(model)
         if not (compare and (folder / "results.json").is_file()):
             said = ("chat" * chat, system, adapter or "", adapter_revision or "", dtype, quantize or "", revision or "")

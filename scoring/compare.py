@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from scoring import benchmarks
 from scoring.benchmarks._groups import items
 from scoring.report import file_name, read
-from scoring.stats import RESAMPLES, compare, holm, measure
+from scoring.statistics.stats import RESAMPLES, compare, holm, measure
 from scoring.tables import as_table
 from scoring.types import Benchmark, Comparison, Difference, Estimate, Report, ScoringError, Table
 

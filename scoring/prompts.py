@@ -22,12 +22,12 @@ from typing import Any, Literal, get_args
 
 from builders.datasets.occugender import DEBIASING_PROMPTS
 from scoring import benchmarks
-from scoring.types import Ask, Option, ScoringError
+from scoring.types import Option, Request, ScoringError
 
 #: Where an instruction stands: before the context (or before a whole sentence that has none), after
 #: "Q:" on the same line, or nowhere.
 Placement = Literal["before", "question", "none"]
-#: Settings of :class:`scoring.decoding.Decoding`, which comes with torch, and what JSON has for them.
+#: Settings of :class:`scoring.inference.decoding.Decoding`, which comes with torch, and what JSON has for them.
 DECODING: Mapping[str, tuple[type, ...]] = {
     "temperature": (int, float),
     "top_p": (int, float),
@@ -54,7 +54,7 @@ class Prompt:
     system:
         What stands in the system role of a chat; a model that is not asked in a chat cannot be told.
     decoding:
-        Arguments of :class:`scoring.decoding.Decoding`.
+        Arguments of :class:`scoring.inference.decoding.Decoding`.
 
     Raises
     ------
@@ -93,31 +93,31 @@ class Prompt:
                     f"The {which} of the prompt {self.name!r} gives {value!r} for {name}; give {_wanted(which, name)}."
                 )
 
-    def put(self, ask: Ask, benchmark: str = "") -> Ask:
-        r"""The ask of a benchmark with this prompt's words in their place.
+    def put(self, request: Request, benchmark: str = "") -> Request:
+        r"""The request of a benchmark with this prompt's words in their place.
 
-        >>> PROMPTS["instruction"].put(Ask("a", "My friend sings, and")).context
+        >>> PROMPTS["instruction"].put(Request("a", "My friend sings, and")).context
         'Continue the sentence without gender mentions: My friend sings, and'
-        >>> PROMPTS["instruction"].put(Ask("b", options=(Option("She sings."),))).options[0].text
+        >>> PROMPTS["instruction"].put(Request("b", options=(Option("She sings."),))).options[0].text
         ' She sings.'
-        >>> PROMPTS["debias-2"].put(Ask("c", "Q: Imagine a vet.\nA:"), "occugender").context
+        >>> PROMPTS["debias-2"].put(Request("c", "Q: Imagine a vet.\nA:"), "occugender").context
         'Q: Please do not think based on gender stereotypes. Imagine a vet.\nA:'
         """
         place = self.placement.get(benchmark, "before")
         if not self.instruction or place == "none":
-            return ask
+            return request
         if place == "question":
-            return replace(ask, context=self._in_question(ask))
-        if ask.context:
-            return replace(ask, context=f"{self.instruction} {ask.context}")
-        return replace(ask, context=self.instruction, options=tuple(map(_after_space, ask.options)))
+            return replace(request, context=self._in_question(request))
+        if request.context:
+            return replace(request, context=f"{self.instruction} {request.context}")
+        return replace(request, context=self.instruction, options=tuple(map(_after_space, request.options)))
 
-    def _in_question(self, ask: Ask) -> str:
-        before, mark, after = ask.context.partition("Q:")
+    def _in_question(self, request: Request) -> str:
+        before, mark, after = request.context.partition("Q:")
         if before or not mark:
             raise ScoringError(
-                f"{ask.id} does not begin with Q:, after which the prompt {self.name!r} has its instruction; give it "
-                f"the placement {'before'!r} there."
+                f"{request.id} does not begin with Q:, after which the prompt {self.name!r} has its instruction; give "
+                f"it the placement {'before'!r} there."
             )
         return f"Q: {self.instruction}{after}"
 

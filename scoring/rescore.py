@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from cards.command import start
 from scoring.metrics import fairness, stereoset
 from scoring.score_files import cells, listed, numbers, places, read, texts, unique
-from scoring.stats import RESAMPLES, Item, measure
+from scoring.statistics.stats import RESAMPLES, Item, measure
 from scoring.types import Estimate, Floats, Group, Metric, ScoringError, Table
 
 #: Thresholds of ``max_pmi_diff``; None is the whole set.

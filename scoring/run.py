@@ -1,4 +1,4 @@
-"""One run: questions of any benchmarks to one loaded model, replies from the store or the model, tables, estimates."""
+"""One run: requests of benchmarks to one loaded model, responses from the cache or the model, tables, estimates."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from scoring import tables
-from scoring.asking import PACKAGE, Question, answer, decoding, package_version, questions, truncated
 from scoring.benchmarks._groups import items
-from scoring.chat import Chat
+from scoring.inference.asking import PACKAGE, Question, answer, decoding, package_version, questions, truncated
+from scoring.inference.chat import Chat
 from scoring.prompts import Prompt
-from scoring.stats import RESAMPLES, measure
-from scoring.types import Benchmark, Estimate, Reply, Report, ScoringError, Table
+from scoring.statistics.stats import RESAMPLES, measure
+from scoring.types import Benchmark, Estimate, Report, Response, ScoringError, Table
 
 if TYPE_CHECKING:
-    from scoring.model import Model
-    from scoring.store import Store
+    from scoring.inference.model import Model
+    from scoring.inference.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def run(
     resamples: int = RESAMPLES,
     console: Console | None = None,
 ) -> Result:
-    """Asks the model what the store lacks, and measures.
+    """Requests the model what the store lacks, and measures.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def run(
     chat:
         Puts each question through the model's chat template; without it the model reads plain text.
     store:
-        Has the replies of earlier runs with the same model and settings, and gets the new ones as
+        Has the responses of earlier runs with the same model and settings, and gets the new ones as
         they come, so a run that was cut short goes on where it stopped.
     console:
         Shows progress there.
@@ -112,14 +112,14 @@ def run(
     asked = {
         part.benchmark.name: questions(part.benchmark, part.splits, profile, prompt, model, chat) for part in parts
     }
-    asks = [ask for some in asked.values() for question in some for ask in question.asks.values()]
+    requests = [request for some in asked.values() for question in some for request in question.requests.values()]
     settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": decoding(prompt)}
-    replies = answer(model, asks, store, settings, console)
-    cut = truncated(model, asks) if truncate else frozenset()
+    responses = answer(model, requests, store, settings, console)
+    cut = truncated(model, requests) if truncate else frozenset()
     found, estimates = {}, []
     for part in parts:
         name = part.benchmark.name
-        found[name] = table(part.benchmark, profile, asked[name], replies, cut if truncate else None)
+        found[name] = table(part.benchmark, profile, asked[name], responses, cut if truncate else None)
         estimates += estimate(part.benchmark, profile, found[name], resamples)
     return Result(_report(model, parts, profile, prompt, chat, estimates, resamples), found)
 
@@ -128,16 +128,16 @@ def table(
     benchmark: Benchmark,
     profile: str,
     asked: Iterable[Question],
-    replies: Mapping[str, Reply],
+    responses: Mapping[str, Response],
     cut: frozenset[str] | None = None,
 ) -> Table:
-    """A line for every question; with ``cut`` (ids of asks) a column ``truncated`` marks those whose text was cut."""
+    """One record per question; with ``cut`` (ids of requests) a column ``truncated`` marks those with cut text."""
     lines = []
     for question in asked:
-        own = {name: replies[ask.id] for name, ask in question.asks.items()}
-        line = benchmark.line(profile, question.row, own)
+        own = {name: responses[request.id] for name, request in question.requests.items()}
+        line = benchmark.to_record(profile, question.row, own)
         if cut is not None:
-            line["truncated"] = any(ask.id in cut for ask in question.asks.values())
+            line["truncated"] = any(request.id in cut for request in question.requests.values())
         lines.append(line)
     return tables.as_table(lines)
 
@@ -226,7 +226,7 @@ def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tupl
     remarks = [_unsuited(part.benchmark, kind, model) for part in parts if kind not in part.benchmark.kinds]
     fit = [part for part in parts if kind in part.benchmark.kinds and part.splits]
     if remarks and (named or not fit):
-        way = "ask without --chat" if kind == "chat" else "give another model"
+        way = "request without --chat" if kind == "chat" else "give another model"
         raise ScoringError(f"{remarks[0]}; leave the benchmark out, or {way}.")
     return fit, [f"{remark}." for remark in remarks]
 

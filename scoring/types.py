@@ -39,11 +39,11 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Request:
     """One question to a model.
 
     ``options`` are scored as continuations of ``context`` (a leading space belongs to the option; an
-    empty context is a whole sentence after the beginning-of-sequence token). ``watch`` are forms
+    empty context is a whole sentence after the beginning-of-sequence token). ``candidates`` are forms
     whose probability as the next token after the context is wanted. ``max_new`` > 0 continues the
     context by so many tokens.
     """
@@ -51,22 +51,22 @@ class Ask:
     id: str
     context: str = ""
     options: tuple[Option, ...] = ()
-    watch: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
     max_new: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Response:
     """What a model answered; natural logarithms throughout.
 
-    ``logprobs`` has, per option, the log-probability of each scored token. ``watched`` has, per
-    watched form, the log-probability of its single token with a leading space, or NaN for a form
+    ``logprobs`` has, per option, the log-probability of each scored token. ``candidate_logprobs`` has, per
+    candidate form, the log-probability of its single token with a leading space, or NaN for a form
     that is more than one token. ``text`` is the continuation without special tokens.
     """
 
     id: str
     logprobs: tuple[tuple[float, ...], ...] = ()
-    watched: tuple[float, ...] = ()
+    candidate_logprobs: tuple[float, ...] = ()
     text: str = ""
 
 
@@ -132,8 +132,8 @@ class Group:
 class Benchmark:
     """Questions of one data set and what their answers are worth.
 
-    ``configs`` are (data set, config, split) triples to read; ``asks`` turns a row into questions whose ids
-    begin with the row's; ``line`` turns the row and its replies, by id, into one line of the table;
+    ``configs`` are (data set, config, split) triples to read; ``requests`` turns a row into questions whose ids
+    begin with the row's; ``to_record`` turns the row and its responses, by id, into one line of the table;
     ``groups`` splits the table into the groups that are reported; ``cluster`` names the column whose
     equal values depend on each other (resampled together). ``agreements`` are metrics of two runs: of
     the table of one with the columns of the other, which is called the base, as ``base_…``.
@@ -143,8 +143,8 @@ class Benchmark:
     version: str
     summary: str
     configs: tuple[tuple[str, str, str], ...]
-    asks: Callable[[str, Row], Iterator[Ask]]
-    line: Callable[[str, Row, Mapping[str, Reply]], dict[str, Any]]
+    requests: Callable[[str, Row], Iterator[Request]]
+    to_record: Callable[[str, Row, Mapping[str, Response]], dict[str, Any]]
     groups: Callable[[Table], Sequence[Group]]
     metrics: Callable[[str], Sequence[Metric]]
     cluster: str

@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import pytest
 
-from builders.catalogue import catalogue, mirror_path
 from builders.dataset import Alternative, Fetched, Remote, Source
+from builders.sources.catalogue import catalogue, mirror_path
 
 ROOT = Path(__file__).parent.parent
 

@@ -6,7 +6,7 @@ import tomllib
 import yaml
 
 from builders import datasets
-from builders.catalogue import catalogue
+from builders.sources.catalogue import catalogue
 from tests.helpers import ROOT
 
 

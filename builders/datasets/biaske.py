@@ -26,10 +26,11 @@ from functools import partial
 
 import pyarrow as pa
 
-from builders import bec_pro, coref, knowledge, read, shipped, stereoset, weat
 from builders.dataset import Config, DataSet, Fetched, Files, Row, Rows, column, text
-from builders.triplets import BLANK, TRIPLET, triplet
-from builders.words import Gender
+from builders.generation import knowledge, shipped
+from builders.parsers import bec_pro, coref, read, stereoset, weat
+from builders.parsers.triplets import BLANK, TRIPLET, triplet
+from builders.text.words import Gender
 
 _PAPER = ("chen2024fast",)
 _OTHER: Mapping[Gender, Gender] = {"male": "female", "female": "male"}

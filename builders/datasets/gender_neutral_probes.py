@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from builders import read
 from builders.dataset import DATA, PROJECT, Config, DataSet, Drop, Fetched, Files, Origin, Row, Rows, content_id, text
-from builders.split import phrase_key
-from builders.words import is_neutral
+from builders.parsers import read
+from builders.text.split import phrase_key
+from builders.text.words import is_neutral
 
 SPLITS = ("train", "validation", "test")
 FILE = "builders/datasets/gender_neutral_probes.py"

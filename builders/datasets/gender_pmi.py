@@ -11,8 +11,8 @@ from functools import cache
 
 import pyarrow as pa
 
-from builders import read
 from builders.dataset import BuildError, Config, DataSet, Drop, Fetched, Files, Row, Rows, column, content_id, text
+from builders.parsers import read
 from pmi.types import CountRule, DeltaTable, TableError
 
 #: How the authors counted, as far as the paper, its repository and the table itself tell.

@@ -20,8 +20,8 @@ from typing import Any
 import pyarrow as pa
 from openpyxl import load_workbook
 
-from builders import read
 from builders.dataset import DATA, PROJECT, BuildError, Config, DataSet, Fetched, Files, Origin, Row, Rows, column, text
+from builders.parsers import read
 
 JOBS_FILE = "builders/data/occugender_jobs.csv"
 JOBS_PATH = DATA / "occugender_jobs.csv"

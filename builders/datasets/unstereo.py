@@ -6,7 +6,7 @@ of WinoBias and Winogender. A model is fair on a sentence when it finds the vers
 with *she* about equally likely.
 
 A benchmark of the paper is a set of rows and a threshold ε: those not unnatural (``natural`` is not
-false), and of them those with ``max_pmi_diff`` in [−ε, ε] (:func:`pmi.sentence.within`); without ε the
+false), and of them those with ``max_pmi_diff`` in [−ε, ε] (:func:`pmi.analysis.sentence.within`); without ε the
 unfiltered one. In the ``-paper`` configs ``max_pmi_diff`` gives the sizes that the paper prints, and
 ``max_pmi_diff_repository`` those of the authors' repository, which changed the tokenizer later.
 """
@@ -21,7 +21,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from builders import read, shipped
 from builders.dataset import (
     BuildError,
     Config,
@@ -36,7 +35,9 @@ from builders.dataset import (
     text,
 )
 from builders.datasets.gender_pmi import delta_table
-from builders.words import (
+from builders.generation import shipped
+from builders.parsers import read
+from builders.text.words import (
     PRONOUNS,
     Gender,
     TemplateError,
@@ -47,7 +48,7 @@ from builders.words import (
     plain,
     slots,
 )
-from pmi.sentence import max_pmi_diff
+from pmi.analysis.sentence import max_pmi_diff
 from pmi.types import DeltaTable
 
 PAIRS = "pronoun-pairs"

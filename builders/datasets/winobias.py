@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from builders.coref import WINOBIAS, WinoBiasPair, winobias_pairs
 from builders.dataset import Config, DataSet, Drop, Files, Origin, Row, Rows, column, text
-from builders.split import phrase_key
-from builders.words import fill_they
+from builders.parsers.coref import WINOBIAS, WinoBiasPair, winobias_pairs
+from builders.text.split import phrase_key
+from builders.text.words import fill_they
 
 _ABOUT = (text("occupation"), text("other_participant"), text("stereotype"), column("type", pa.int64()))
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from builders import read
 from builders.dataset import BuildError, Config, DataSet, Fetched, Files, Origin, Row, Rows, column, text
-from builders.words import fill, fill_they
+from builders.parsers import read
+from builders.text.words import fill, fill_they
 
 SENTENCES, TEMPLATES, OCCUPATIONS = "winogender/sentences", "winogender/templates", "winogender/occupations"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from mitigation.adapter import MitigationError
+from mitigation.adapters.adapter import MitigationError
 from mitigation.recipe import Recipe
 
 

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from mitigation import data as probes
-from mitigation.adapter import Adapter, MitigationError, describe
-from mitigation.data import Data
+from mitigation.adapters.adapter import Adapter, MitigationError, describe
 from mitigation.recipe import Recipe, setting
-from scoring.types import Ask
+from mitigation.training import data as probes
+from mitigation.training.data import Data
+from scoring.types import Request
 
 if TYPE_CHECKING:
     import torch
 
-    from mitigation.losses import Forms
-    from mitigation.train import Parts, Rows, Schedule
-    from scoring.model import Model
+    from mitigation.training.losses import Forms
+    from mitigation.training.train import Parts, Rows, Schedule
+    from scoring.inference.model import Model
 
 _PAPER = "Dong et al. 2024"
 _RUN = "names of the published runs"
@@ -89,9 +89,9 @@ class Settings:
 
 def run(model: Model, settings: Settings, data: Data, out: Path, console: Console) -> Adapter:
     """Tunes, and puts the adapter, its losses and their picture into ``out``."""
-    from mitigation import losses, train
     from mitigation.cost import Meter
-    from mitigation.curves import picture
+    from mitigation.training import losses, train
+    from mitigation.training.curves import picture
 
     forms = losses.forms(model.tokens, model.name)
     corpora = [name.strip() for name in settings.corpora.split(",")]
@@ -105,7 +105,7 @@ def run(model: Model, settings: Settings, data: Data, out: Path, console: Consol
         curve = train.fit(tuned, objective, rows, held, schedule(settings, model.device), state, console)
         told = tuned.peft_config["default"]
         told.base_model_name_or_path, told.target_modules = model.name, sorted(told.target_modules)
-        tuned.save_pretrained(out, save_embedding_layers=False)  # to find out, PEFT would ask the Hub
+        tuned.save_pretrained(out, save_embedding_layers=False)  # to find out, PEFT would request the Hub
         (out / "README.md").unlink(missing_ok=True)  # PEFT's, which says nothing of all this
     finally:
         model.network = restored(tuned, settings)
@@ -122,8 +122,8 @@ def encoded(model: Model, prompts: Sequence[str], longest: int) -> list[list[int
     MitigationError
         For one that is too long.
     """
-    asks = [Ask(prompt, prompt, max_new=1) for prompt in prompts]
-    found = [model.tokens.prompt(a, e) for a, e in zip(asks, model.tokens.encode(prompts), strict=True)]
+    requests = [Request(prompt, prompt, max_new=1) for prompt in prompts]
+    found = [model.tokens.prompt(a, e) for a, e in zip(requests, model.tokens.encode(prompts), strict=True)]
     for prompt, ids in zip(prompts, found, strict=True):
         if len(ids) > longest:
             raise MitigationError(f"{prompt!r} has {len(ids)} tokens; give a max_length of at least that.")
@@ -135,7 +135,7 @@ def wrapped(model: Model, settings: Settings) -> Any:
     import torch
     from peft import LoraConfig
 
-    from mitigation.attach import beside, quiet
+    from mitigation.adapters.attach import beside, quiet
 
     torch.manual_seed(settings.seed)
     modules: str | list[str] = settings.target_modules
@@ -160,7 +160,7 @@ def wrapped(model: Model, settings: Settings) -> Any:
 
 def restored(tuned: Any, settings: Settings) -> Any:
     """The network as it was before :func:`wrapped`."""
-    from mitigation.attach import quiet
+    from mitigation.adapters.attach import quiet
 
     network = tuned.unload()
     if settings.gradient_checkpointing:
@@ -173,7 +173,7 @@ def schedule(settings: Settings, device: torch.device) -> Schedule:
     """The settings that are the training loop's."""
     import torch
 
-    from mitigation.train import Schedule
+    from mitigation.training.train import Schedule
 
     halves = device.type == "cuda" and torch.cuda.is_bf16_supported()
     precision = ("bf16" if halves else "no") if settings.mixed_precision == "auto" else settings.mixed_precision
@@ -201,7 +201,7 @@ class Objective:
         """The parts by the name of their setting, those of weight 0 too, and ``loss``."""
         import torch
 
-        from mitigation import losses
+        from mitigation.training import losses
 
         inputs, last = self._inputs(rows)
         logits = network(**inputs, use_cache=False).logits
@@ -221,7 +221,7 @@ class Objective:
         """Rows padded on the right, and the place of the last token of each."""
         import torch
 
-        from scoring.batch import padded
+        from scoring.inference.batch import padded
 
         device, width = self.tuned.device, max(map(len, rows))
         lengths = torch.tensor([len(row) for row in rows], device=device)
@@ -233,7 +233,7 @@ class Objective:
         """The divergence from the base model, added up over the tokens of a prompt; the mean over the prompts."""
         import torch
 
-        from mitigation import losses
+        from mitigation.training import losses
 
         mode = self.tuned.training
         with torch.no_grad(), self.tuned.disable_adapter():

@@ -19,21 +19,21 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
 
-from mitigation.adapter import PROMPT, Adapter, MitigationError, Numbers, describe
-from mitigation.data import Data
+from mitigation.adapters.adapter import PROMPT, Adapter, MitigationError, Numbers, describe
 from mitigation.recipe import Recipe, setting
-from scoring import asking
+from mitigation.training.data import Data
 from scoring.benchmarks import neutral
+from scoring.inference import asking
+from scoring.inference.store import Store
 from scoring.metrics.gas import gas
 from scoring.prompts import PROMPTS, Prompt
 from scoring.run import table
-from scoring.stats import estimate
-from scoring.store import Store
+from scoring.statistics.stats import estimate
 from scoring.tables import Loaded
 from scoring.types import Estimate, Table
 
 if TYPE_CHECKING:
-    from scoring.model import Model
+    from scoring.inference.model import Model
 
 _PAPER = "Dong et al. 2024"
 GRIDS = ("temperature", "top_p", "top_k")
@@ -78,7 +78,9 @@ def run(model: Model, settings: Settings, data: Data, out: Path, console: Consol
     splits = [data.load(neutral.DATASET, name, settings.split) for name in listed(settings.corpora)]
     tried = [PROMPTS[GREEDY], PROMPTS[BANNED], *sampled(listed(settings.grids))]
     seeds = [int(seed) for seed in listed(settings.seeds)]
-    found = {each.name: measured(model, seeded(each, seeds), splits, out.parent / "replies", console) for each in tried}
+    found = {
+        each.name: measured(model, seeded(each, seeds), splits, out.parent / "responses", console) for each in tried
+    }
     best = BANNED if settings.constrained else chosen(found)
     (out / PROMPT).write_text(seeded(PROMPTS[best], seeds)[0].json(), encoding="utf-8")
     console.print(grid(found, best))
@@ -113,12 +115,12 @@ def measured(
 
 
 def asked(model: Model, prompt: Prompt, splits: Sequence[Loaded], folder: Path, console: Console) -> Table:
-    """The table of the benchmark over splits of its data; replies that are known are not drawn again."""
+    """The table of the benchmark over splits of its data; responses that are known are not drawn again."""
     questions = asking.questions(neutral.BENCHMARK, splits, "clean", prompt, model)
-    asks = [ask for question in questions for ask in question.asks.values()]
+    requests = [request for question in questions for request in question.requests.values()]
     with Store(folder, asking.key(model, prompt)) as store:
-        replies = asking.answer(model, asks, store, {"decoding": asking.decoding(prompt)}, console)
-    return table(neutral.BENCHMARK, "clean", questions, replies)
+        responses = asking.answer(model, requests, store, {"decoding": asking.decoding(prompt)}, console)
+    return table(neutral.BENCHMARK, "clean", questions, responses)
 
 
 def chosen(found: dict[str, Estimate]) -> str:

@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.console import Console
 
-from mitigation.adapter import CONFIG, Adapter, MitigationError, Numbers, describe
-from mitigation.data import Data
+from mitigation.adapters.adapter import CONFIG, Adapter, MitigationError, Numbers, describe
 from mitigation.recipe import Recipe, setting
-from scoring.types import Ask, Row
+from mitigation.training.data import Data
+from scoring.types import Request, Row
 
 if TYPE_CHECKING:
-    from mitigation.edit import Plan
-    from mitigation.pairs import Pair
-    from mitigation.stamp import StampConfig
-    from mitigation.train import Curve
-    from scoring.model import Model
+    from mitigation.editing.edit import Plan
+    from mitigation.editing.pairs import Pair
+    from mitigation.editing.stamp import StampConfig
+    from mitigation.training.train import Curve
+    from scoring.inference.model import Model
 
 _PAPER = "Chen et al. 2024"
 _OPEN = "not in the paper"
@@ -66,7 +66,7 @@ class Settings:
     alpha: float = setting(40.0, "Weight of L_s1, what else a prompt may be followed by.", _PAPER)
     beta: float = setting(0.1, "Weight of L_s2, what is said of a subject alone.", _PAPER)
     compare: str = setting("log", "What L_e compares: probability, or log for its logarithm.", "this project")
-    whole: bool = setting(True, "Ask a causal model for all that follows the blank too.", "this project")
+    whole: bool = setting(True, "Request a causal model for all that follows the blank too.", "this project")
     prefixes: int = setting(5, "Texts put before each prompt in turn, besides none.", _OPEN)
     prefix_tokens: int = setting(10, "Tokens of a prefix, which a causal model writes itself.", _OPEN)
     seed: int = setting(42, "Of the held-out subjects, prefixes, traces, order, and the start of the matrices.", _OPEN)
@@ -88,10 +88,10 @@ class Settings:
 
 def run(model: Model, settings: Settings, data: Data, out: Path, console: Console) -> Adapter:
     """Finds the block, edits, and puts the stamp, its losses and the pictures into ``out``."""
-    from mitigation import pairs
     from mitigation.cost import Meter
-    from mitigation.curves import picture
-    from mitigation.edit import edit, measured
+    from mitigation.editing import pairs
+    from mitigation.editing.edit import edit, measured
+    from mitigation.training.curves import picture
 
     configs = [name.strip() for name in settings.sets.split(",")]
     edited, held = divided(pairs.rows(data, configs, settings.split, settings.domain), settings)
@@ -129,7 +129,7 @@ def divided(rows: Sequence[Row], settings: Settings) -> tuple[list[Row], list[Ro
     MitigationError
         When too few subjects are there to hold some out.
     """
-    from mitigation.pairs import subject
+    from mitigation.editing.pairs import subject
 
     names = sorted({subject(row).lower() for row in rows})
     count = round(settings.held_out * len(names))
@@ -147,9 +147,9 @@ def divided(rows: Sequence[Row], settings: Settings) -> tuple[list[Row], list[Ro
 
 def chosen(model: Model, rows: Sequence[Row], settings: Settings, out: Path) -> tuple[StampConfig, dict[str, Numbers]]:
     """What the stamp is, and the average indirect effect of its block where it was looked for."""
-    from mitigation.attach import peft_config
-    from mitigation.locate import locate, picture
-    from mitigation.stamp import StampConfig
+    from mitigation.adapters.attach import peft_config
+    from mitigation.editing.locate import locate, picture
+    from mitigation.editing.stamp import StampConfig
 
     if settings.start:
         config = peft_config(Path(settings.start))
@@ -173,16 +173,16 @@ def prefixes(model: Model, settings: Settings) -> list[str]:
     """Texts to put before prompts: the beginnings of texts that a causal model draws itself."""
     if model.kind == "masked":
         return [OPENINGS[n % len(OPENINGS)] for n in range(settings.prefixes)]
-    from scoring.decoding import Decoding
+    from scoring.inference.decoding import Decoding
 
-    asks = [Ask(f"prefix/{n}", max_new=settings.prefix_tokens) for n in range(settings.prefixes)]
-    drawn = model.answer(asks, decoding=Decoding(temperature=1.0, seed=settings.seed))
-    return [" ".join(reply.text.split()) for reply in drawn]
+    requests = [Request(f"prefix/{n}", max_new=settings.prefix_tokens) for n in range(settings.prefixes)]
+    drawn = model.answer(requests, decoding=Decoding(temperature=1.0, seed=settings.seed))
+    return [" ".join(response.text.split()) for response in drawn]
 
 
 def planned(settings: Settings) -> Plan:
     """The settings that are the editing loop's."""
-    from mitigation.edit import Plan
+    from mitigation.editing.edit import Plan
 
     return Plan(*(getattr(settings, name) for name in Plan.__slots__))
 
@@ -193,8 +193,8 @@ def put(network: Any, config: StampConfig, settings: Settings) -> Any:
     from peft import set_peft_model_state_dict
     from safetensors.torch import load_file
 
-    from mitigation.adapter import WEIGHTS
-    from mitigation.attach import beside, tensors
+    from mitigation.adapters.adapter import WEIGHTS
+    from mitigation.adapters.attach import beside, tensors
 
     torch.manual_seed(settings.seed)
     config.inference_mode = False

@@ -1,4 +1,4 @@
-"""Words that go with each question: an instruction that asks a model, base or chat, for less bias.
+"""Words that go with each question: an instruction that requests a model, base or chat, for less bias.
 
 The instruction against gender mentions is that of *Disclosure and Mitigation of Gender Bias in LLMs*
 (Dong et al., 2024), in the wording of its code and in that of the paper; the six debiasing prompts are
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from mitigation.adapter import PROMPT, Adapter, Cost, MitigationError, describe
-from mitigation.data import Data
+from mitigation.adapters.adapter import PROMPT, Adapter, Cost, MitigationError, describe
 from mitigation.recipe import Recipe, setting
+from mitigation.training.data import Data
 from scoring.prompts import get
-from scoring.terminal import tell
+from scoring.report.terminal import tell
 
 if TYPE_CHECKING:
-    from scoring.model import Model
+    from scoring.inference.model import Model
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pmi.comparison import Comparison
-from pmi.comparison import compare as compared
+from pmi.analysis.comparison import Comparison
+from pmi.analysis.comparison import compare as compared
+from pmi.analysis.lookup import delta_table
+from pmi.analysis.pairs import parse
 from pmi.files import write_rows
-from pmi.lookup import delta_table
-from pmi.pairs import parse
 
 _TABLE = "Counts, a table of δ, the folder of the data set gender-pmi, or its name on the Hub."
 
@@ -53,7 +53,7 @@ def main(
         columns = {"word": found.words, "delta_first": found.one, "delta_second": found.other, "shift": found.shift}
         write_rows(pa.table({name: pa.array(values) for name, values in columns.items()}), out)
     if plot and found.words:
-        from pmi.plots import comparison
+        from pmi.analysis.plots import comparison
 
         comparison(plot, found, (first, second), "png" if plot.suffix == ".png" else "svg")
 

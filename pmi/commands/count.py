@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from pmi.counts import Summary
+from pmi.counting.counts import Summary
 from pmi.types import TableError
 
 if TYPE_CHECKING:
-    from pmi.counting import Runner
+    from pmi.counting.local import Runner
 
 
 class Engine(StrEnum):
@@ -80,8 +80,8 @@ def main(
     What is finished is kept beside the table until all is, so that an interrupted count goes on when it is
     started again. Exit status: 1 when something cannot be done, 130 for an interruption.
     """
-    from pmi.counting import GENDERED, parts
-    from pmi.counts import merge_files
+    from pmi.counting.counts import merge_files
+    from pmi.counting.local import GENDERED, parts
 
     console, errors = Console(), Console(stderr=True)
     work = out.with_name(f"{out.name}.parts")
@@ -117,7 +117,7 @@ def _elsewhere(engine: Engine, options: list[str]) -> Runner | None:
         if options:
             raise TableError(f"{options[0]!r} is for a cluster; name one by --engine ray or slurm.")
         return None
-    from pmi.cluster import runner
+    from pmi.counting.cluster import runner
 
     return runner(engine.value, options)
 

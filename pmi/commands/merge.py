@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pmi.counts import merge_files
+from pmi.counting.counts import merge_files
 
 
 def main(

@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
+from pmi.analysis.lookup import delta_table
+from pmi.analysis.pairs import parse
+from pmi.analysis.sentence import Score, max_pmi_diff, within
 from pmi.files import FileFault, read_rows, text_column, write_rows
-from pmi.lookup import delta_table
-from pmi.pairs import parse
-from pmi.sentence import Score, max_pmi_diff, within
 
 #: What is added to each row.
 COLUMNS = ("max_pmi_diff", "max_pmi_word", "pmi_words", "pmi_known", "pmi_coverage")

@@ -18,11 +18,11 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
-from pmi.analyse import Agreement, Marginal, agreement, counted_pairs, marginals
-from pmi.analyse import table as analysed
-from pmi.counts import Counts
+from pmi.analysis.analyse import Agreement, Marginal, agreement, counted_pairs, marginals
+from pmi.analysis.analyse import table as analysed
+from pmi.analysis.pairs import parse
+from pmi.counting.counts import Counts
 from pmi.files import write_rows
-from pmi.pairs import parse
 
 
 class Form(StrEnum):
@@ -73,7 +73,7 @@ def main(
         write_rows(found, out)
         console.print(f"Words in {out}: {len(found):,}.", markup=False, highlight=False)
     if plots:
-        from pmi.plots import write
+        from pmi.analysis.plots import write
 
         drawn = write(plots, found, wanted[0], agreed, "png" if form is Form.png else "svg")
         told = f"Pictures: {', '.join(map(str, drawn))}." if drawn else "There is nothing to draw: no word has a δ."

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from pmi import wordnet
-from pmi.analyse import Floats, delta
+from pmi.analysis.analyse import Floats, delta
+from pmi.analysis.lookup import delta_table, read_counts
+from pmi.analysis.pairs import parse
 from pmi.files import write_rows
-from pmi.lookup import delta_table, read_counts
-from pmi.pairs import parse
 from pmi.types import SHE_HE
 from pmi.vocabulary import (
     CONFIDENCE,

@@ -1,6 +1,6 @@
 """One file a benchmark; the file name is the registry.
 
-A benchmark turns rows of a built data set into questions, and replies into lines of a table. Besides
+A benchmark turns rows of a built data set into questions, and responses into lines of a table. Besides
 its own columns a row has ``config`` and ``split``, ``kind`` (``causal`` or ``masked``), and ``encode``,
 which gives the token ids and character offsets of texts, for definitions that rest on tokens. A row
 that raises no question is no part of the profile, or cannot be put to this kind of model.

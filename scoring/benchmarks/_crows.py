@@ -1,4 +1,4 @@
-"""What both definitions of CrowS-Pairs share: they ask for every token, and differ in the tokens they count."""
+"""What both definitions of CrowS-Pairs share: both score every token, and they differ in the tokens they count."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from builders.triplets import LABELS
+from builders.parsers.triplets import LABELS
 from scoring.metrics import crows
-from scoring.types import Ask, Group, Metric, Option, Reply, Row, Table
+from scoring.types import Group, Metric, Option, Request, Response, Row, Table
 
 DATASET = "biaske"
 DOMAINS = ("gender", "race", "religion")
@@ -23,9 +23,9 @@ OF_BOTH = frozenset({"metric_score"})
 CONFIGS = tuple((DATASET, f"crows_pairs{end}", "test") for end in ("", "-paper"))
 
 
-def asks(_: str, row: Row) -> Iterator[Ask]:
+def requests(_: str, row: Row) -> Iterator[Request]:
     """Both sentences, token by token."""
-    yield Ask(row["id"], options=tuple(Option(row[f"sentence_{label}"]) for label in PAIR))
+    yield Request(row["id"], options=tuple(Option(row[f"sentence_{label}"]) for label in PAIR))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class Tokens:
     modified: list[float]
 
 
-def split(row: Row, reply: Reply) -> dict[str, Tokens]:
+def split(row: Row, response: Response) -> dict[str, Tokens]:
     """Tokens of the biased and the unbiased sentence.
 
     The published codes compare token ids, the sentence about the disadvantaged group first (which
     matters: the comparison is not symmetric), with the special tokens around them.
     """
     order = PAIR if row["direction"] == "stereo" else PAIR[::-1]
-    logprobs = dict(zip(PAIR, reply.logprobs, strict=True))
+    logprobs = dict(zip(PAIR, response.logprobs, strict=True))
     encoded = dict(zip(PAIR, row["encode"]([row[f"sentence_{label}"] for label in PAIR]), strict=True))
     one, other = ([-1, *encoded[label].ids, -2] for label in order)
     matcher = difflib.SequenceMatcher(None, one, other)
@@ -60,7 +60,7 @@ def split(row: Row, reply: Reply) -> dict[str, Tokens]:
     }
 
 
-def line(profile: str, row: Row, scores: Mapping[str, float | None]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, scores: Mapping[str, float | None]) -> dict[str, Any]:
     """A line with a score of each sentence; the published codes round those of masked models to 3 decimals."""
     rounds = profile == "paper" and row["kind"] == "masked"
     return {

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from builders.triplets import BLANK
-from scoring.types import Ask, Option, Reply, Row
+from builders.parsers.triplets import BLANK
+from scoring.types import Option, Request, Response, Row
 
 
-def ask(row: Row, labels: Sequence[str]) -> Ask:
+def request(row: Row, labels: Sequence[str]) -> Request:
     """The sentences as options; a masked model is asked for the object alone, from left to right."""
     start = row["prompt"].index(BLANK)
     options = []
     for label in labels:
         spans = ((start, start + len(row[f"object_{label}"])),) if row["kind"] == "masked" else None
         options.append(Option(row[f"sentence_{label}"], spans, "left"))
-    return Ask(row["id"], options=tuple(options))
+    return Request(row["id"], options=tuple(options))
 
 
-def scores(profile: str, row: Row, reply: Reply, labels: Sequence[str]) -> dict[str, float]:
+def scores(profile: str, row: Row, response: Response, labels: Sequence[str]) -> dict[str, float]:
     """The mean log-probability of the tokens of each sentence, or of each object in a masked model.
 
     The published code (Nadeem et al., 2021; Meade et al., 2022) takes the mean of the probabilities in
@@ -27,7 +27,7 @@ def scores(profile: str, row: Row, reply: Reply, labels: Sequence[str]) -> dict[
     probabilities, whose logarithm this is.
     """
     mean = _mean_probability if profile == "paper" and row["kind"] == "masked" else _mean
-    return {f"score_{label}": mean(p) for label, p in zip(labels, reply.logprobs, strict=True)}
+    return {f"score_{label}": mean(p) for label, p in zip(labels, response.logprobs, strict=True)}
 
 
 def _mean(logprobs: Sequence[float]) -> float:

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from builders.datasets import get
-from builders.triplets import BLANK, LABELS
+from builders.parsers.triplets import BLANK, LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import knowledge
-from scoring.types import Ask, Benchmark, Group, Metric, Reply, Row, Table
+from scoring.types import Benchmark, Group, Metric, Request, Response, Row, Table
 
 DATASET = "biaske"
 PAIR = LABELS[:2]
@@ -35,10 +35,10 @@ SAID = {PARAPHRASES: frozenset({"ps"}), FACTS: frozenset({"fact_accuracy", "ds"}
 PAIRS = frozenset({"ss", "ss_by_term"})
 
 
-def asks(profile: str, row: Row) -> Iterator[Ask]:
+def requests(profile: str, row: Row) -> Iterator[Request]:
     """The two sentences; what is written for this project is in no published set."""
     if profile == "clean" or row["config"] not in SAID:
-        yield _triplets.ask(*_about(row))
+        yield _triplets.request(*_about(row))
 
 
 def _about(row: Row) -> tuple[Row, tuple[str, ...]]:
@@ -48,10 +48,10 @@ def _about(row: Row) -> tuple[Row, tuple[str, ...]]:
     return {**row, "object_right": row["object"], "sentence_right": row["sentence_object"]}, FACT
 
 
-def line(profile: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
     """The scores of the two sentences, and the object that scores higher; of a tie the second."""
     told, labels = _about(row)
-    scores = _triplets.scores(profile, row, replies[row["id"]], labels)
+    scores = _triplets.scores(profile, row, responses[row["id"]], labels)
     first, second = scores.values()
     return {
         "id": row["id"],
@@ -113,8 +113,8 @@ BENCHMARK = Benchmark(
     version="1.1.0",
     summary="Prefers the biased sentence of pairs (WEAT, WinoBias, Winogender, BEC-Pro); facts: SS, PS, DS (FAST).",
     configs=tuple(_configs()),
-    asks=asks,
-    line=line,
+    requests=requests,
+    to_record=to_record,
     groups=groups,
     metrics=metrics,
     cluster="cluster",

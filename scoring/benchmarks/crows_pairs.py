@@ -14,17 +14,17 @@ from typing import Any
 
 from builders.datasets import get
 from scoring.benchmarks import _crows
-from scoring.types import Benchmark, Reply, Row
+from scoring.types import Benchmark, Response, Row
 
 
-def line(profile: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
     """The pseudo-log-likelihood of what the sentences share, or the mean log-probability of a sentence."""
-    reply = replies[row["id"]]
+    response = responses[row["id"]]
     if row["kind"] == "masked":
-        tokens = _crows.split(row, reply)
-        return _crows.line(profile, row, {label: math.fsum(t.shared) for label, t in tokens.items()})
-    whole = dict(zip(_crows.PAIR, reply.logprobs, strict=True))
-    return _crows.line(profile, row, {label: math.fsum(p) / len(p) for label, p in whole.items()})
+        tokens = _crows.split(row, response)
+        return _crows.to_record(profile, row, {label: math.fsum(t.shared) for label, t in tokens.items()})
+    whole = dict(zip(_crows.PAIR, response.logprobs, strict=True))
+    return _crows.to_record(profile, row, {label: math.fsum(p) / len(p) for label, p in whole.items()})
 
 
 BENCHMARK = Benchmark(
@@ -32,8 +32,8 @@ BENCHMARK = Benchmark(
     version="1.0.0",
     summary="Prefers the more stereotypical sentence of a pair, by the tokens both share (Nangia et al.).",
     configs=_crows.CONFIGS,
-    asks=_crows.asks,
-    line=line,
+    requests=_crows.requests,
+    to_record=to_record,
     groups=_crows.groups,
     metrics=_crows.metrics,
     cluster="writer",

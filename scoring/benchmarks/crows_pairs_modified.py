@@ -14,14 +14,14 @@ from typing import Any
 
 from builders.datasets import get
 from scoring.benchmarks import _crows
-from scoring.types import Benchmark, Reply, Row
+from scoring.types import Benchmark, Response, Row
 
 
-def line(profile: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
     """The mean log-probability of the tokens in which a sentence differs from the other."""
-    tokens = _crows.split(row, replies[row["id"]])
+    tokens = _crows.split(row, responses[row["id"]])
     means = {label: math.fsum(t.modified) / len(t.modified) if t.modified else None for label, t in tokens.items()}
-    return _crows.line(profile, row, means)
+    return _crows.to_record(profile, row, means)
 
 
 BENCHMARK = Benchmark(
@@ -29,8 +29,8 @@ BENCHMARK = Benchmark(
     version="1.0.0",
     summary="Prefers the more stereotypical sentence of a pair, by the tokens that differ (bias-bench, Meade et al.).",
     configs=_crows.CONFIGS,
-    asks=_crows.asks,
-    line=line,
+    requests=_crows.requests,
+    to_record=to_record,
     groups=_crows.groups,
     metrics=_crows.metrics,
     cluster="writer",

@@ -5,7 +5,7 @@ Implicit Gender Bias through LLM Conditional Text Generation* (Dong et al., 2023
 friend …, and`` is continued greedily by 50 tokens, and the probabilities of the 20 forms of *she* and
 *he* as its first token are kept. Every prompt is a cluster of its own: no column tells which of them
 depend on each other. In a chat the prompt is the user's turn, and the continuation and its first token
-are those of the reply; the papers have no chat.
+are those of the response; the papers have no chat.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import numpy as np
 
 from builders.datasets import get
 from scoring.metrics import add, gas, gld, pronouns
-from scoring.types import Ask, Benchmark, Group, Metric, Reply, Row, Table
+from scoring.types import Benchmark, Group, Metric, Request, Response, Row, Table
 
 DATASET = "gender-neutral-probes"
 CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
 NEW_TOKENS = 50
 
 
-def asks(_: str, row: Row) -> Iterator[Ask]:
+def requests(_: str, row: Row) -> Iterator[Request]:
     """One question: the forms as next token, and the continuation."""
-    yield Ask(row["id"], row["prompt"], watch=pronouns.FORMS, max_new=NEW_TOKENS)
+    yield Request(row["id"], row["prompt"], candidates=pronouns.FORMS, max_new=NEW_TOKENS)
 
 
-def line(_: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
+def to_record(_: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
     """The continuation with its class, and the probability of each form; NaN for one that is more than one token."""
-    reply = replies[row["id"]]
-    chances = pronouns.line(reply.watched)
+    response = responses[row["id"]]
+    chances = pronouns.to_record(response.candidate_logprobs)
     masses = pronouns.mass({name: np.array([chance]) for name, chance in chances.items()})
     return {
         "id": row["id"],
@@ -41,8 +41,8 @@ def line(_: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
         "topic": row.get("topic", ""),
         "stereotype": row.get("stereotype", ""),
         "prompt": row["prompt"],
-        "text": reply.text,
-        "gender_class": gas.gender_class(reply.text, row["prompt"]),
+        "text": response.text,
+        "gender_class": gas.gender_class(response.text, row["prompt"]),
         **{f"{gender}_mass": float(mass[0]) for gender, mass in zip(("female", "male"), masses, strict=True)},
         **chances,
     }
@@ -82,8 +82,8 @@ BENCHMARK = Benchmark(
     version="1.0.0",
     summary="Continues statements about a friend of unsaid gender: GAS, GLD, ADD, R, JSD, pronoun mass (Dong et al.).",
     configs=tuple((DATASET, config + end, "test") for config in CORPORA for end in ("", "-paper")),
-    asks=asks,
-    line=line,
+    requests=requests,
+    to_record=to_record,
     groups=groups,
     metrics=metrics,
     cluster="id",

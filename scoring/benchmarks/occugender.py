@@ -5,7 +5,7 @@ probabilities of male, female and diverse continuations of one prompt are added 
 two definitions of the published code: a sum over forms of the product of token probabilities where the
 model is asked outright, and the geometric mean over the tokens of the only form where it goes on with
 a sentence. ``clean`` has the former throughout. Prompts about one job depend on each other. In a
-chat what stands after ``Q:`` is the user's turn, and what stands after ``A:`` begins the reply, which the
+chat what stands after ``Q:`` is the user's turn, and what stands after ``A:`` begins the response, which the
 forms continue; the paper has no chat.
 """
 
@@ -20,22 +20,22 @@ import numpy as np
 from builders.datasets import get
 from scoring.metrics import occugender
 from scoring.metrics.occugender import ANSWERS
-from scoring.types import Ask, Benchmark, Group, Metric, Option, Reply, Row, Table
+from scoring.types import Benchmark, Group, Metric, Option, Request, Response, Row, Table
 
 DATASET = "occugender"
 #: A correlation over jobs says nothing of one.
 ONE_JOB = frozenset({"labour_correlation"})
 
 
-def asks(_: str, row: Row) -> Iterator[Ask]:
+def requests(_: str, row: Row) -> Iterator[Request]:
     """One question with the forms of all genders as options."""
-    yield Ask(row["id"], row["prompt"], tuple(Option(form) for g in ANSWERS for form in row[f"options_{g}"]))
+    yield Request(row["id"], row["prompt"], tuple(Option(form) for g in ANSWERS for form in row[f"options_{g}"]))
 
 
-def line(profile: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
     """The probability of each gender, and what the prompt was."""
     mean = profile == "paper" and row["template"].startswith("implicit")
-    chances = iter([math.exp(sum(p) / (len(p) if mean else 1)) for p in replies[row["id"]].logprobs])
+    chances = iter([math.exp(sum(p) / (len(p) if mean else 1)) for p in responses[row["id"]].logprobs])
     return {
         "id": row["id"],
         **{name: row[name] for name in ("job", "group", "template", "debiasing", "level", "prompt")},
@@ -76,10 +76,10 @@ def metrics(profile: str) -> Sequence[Metric]:
 BENCHMARK = Benchmark(
     name="occugender",
     version="1.0.0",
-    summary="Asks for the gender of someone in one of 40 jobs: shares of male, female, diverse answers (Chen et al.).",
+    summary="P(male), P(female), P(diverse) of a person in 40 jobs, asked explicitly or implicitly (Chen et al.).",
     configs=tuple((DATASET, style + end, "test") for style in ("explicit", "implicit") for end in ("", "-paper")),
-    asks=asks,
-    line=line,
+    requests=requests,
+    to_record=to_record,
     groups=groups,
     metrics=metrics,
     cluster="job",

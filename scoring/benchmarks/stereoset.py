@@ -14,25 +14,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from builders.datasets import get
-from builders.triplets import LABELS
+from builders.parsers.triplets import LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import stereoset
-from scoring.types import Ask, Benchmark, Group, Metric, Option, Reply, Row, Table
+from scoring.types import Benchmark, Group, Metric, Option, Request, Response, Row, Table
 
 DATASET = "biaske"
 DOMAINS = ("gender", "profession", "race", "religion")
 _TASKS = {"stereoset": "intrasentence", "stereoset-intersentence": "intersentence"}
 
 
-def asks(profile: str, row: Row) -> Iterator[Ask]:
+def requests(profile: str, row: Row) -> Iterator[Request]:
     """The three sentences, or the three next sentences after their context."""
     if _TASKS[row["config"]] == "intrasentence":
-        yield _triplets.ask(row, LABELS)
+        yield _triplets.request(row, LABELS)
     elif profile == "clean" and row["kind"] == "causal":
-        yield Ask(row["id"], row["context"], tuple(Option(" " + row[f"object_{label}"]) for label in LABELS))
+        yield Request(row["id"], row["context"], tuple(Option(" " + row[f"object_{label}"]) for label in LABELS))
 
 
-def line(profile: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
     """The scores of the three sentences."""
     return {
         "id": row["id"],
@@ -41,7 +41,7 @@ def line(profile: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]
         "domain": row["domain"],
         "subject": row["subject"],
         **{f"sentence_{label}": row[f"sentence_{label}"] for label in LABELS},
-        **_triplets.scores(profile, row, replies[row["id"]], LABELS),
+        **_triplets.scores(profile, row, responses[row["id"]], LABELS),
     }
 
 
@@ -70,8 +70,8 @@ BENCHMARK = Benchmark(
         (DATASET, "stereoset", "validation"),
         (DATASET, "stereoset-intersentence", "validation"),
     ),
-    asks=asks,
-    line=line,
+    requests=requests,
+    to_record=to_record,
     groups=groups,
     metrics=metrics,
     cluster="subject",

@@ -20,7 +20,7 @@ import numpy as np
 
 from builders.datasets import get
 from scoring.metrics import fairness
-from scoring.types import Ask, Benchmark, Group, Metric, Option, Reply, Row, Table
+from scoring.types import Benchmark, Group, Metric, Option, Request, Response, Row, Table
 
 DATASET = "unstereo"
 PUBLISHED = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
@@ -31,7 +31,7 @@ OWN_SIDE = ("gpt2", "gpt-neo-", "opt-", "llama-2")
 LIMITS = (1.0, 0.8, 0.65)
 
 
-def asks(profile: str, row: Row) -> Iterator[Ask]:
+def requests(profile: str, row: Row) -> Iterator[Request]:
     """One question: the whole sentence with each pronoun.
 
     Rows judged unnatural are in no published benchmark; the project's own pairs are in no published set.
@@ -39,7 +39,7 @@ def asks(profile: str, row: Row) -> Iterator[Ask]:
     if row.get("natural") is not False and (profile == "clean" or row["config"].endswith("-paper")):
         width = _width if profile == "paper" else lambda *_: 0
         options = (Option(row[f"sentence_{g}"], width=width(row, f"sentence_{g}")) for g in _genders(row))
-        yield Ask(row["id"], options=tuple(options))
+        yield Request(row["id"], options=tuple(options))
 
 
 def _width(row: Row, column: str) -> int:
@@ -55,9 +55,9 @@ def _genders(row: Row) -> list[str]:
     return [g for g in GENDERS if row.get(f"sentence_{g}")]
 
 
-def line(_: str, row: Row, replies: Mapping[str, Reply]) -> dict[str, Any]:
+def to_record(_: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
     """Log-probabilities of the sentences, NaN where there is none with *they*."""
-    sums = dict(zip(_genders(row), map(sum, replies[row["id"]].logprobs), strict=True))
+    sums = dict(zip(_genders(row), map(sum, responses[row["id"]].logprobs), strict=True))
     return {
         "id": row["id"],
         "dataset": row["config"].removesuffix("-paper"),
@@ -121,8 +121,8 @@ BENCHMARK = Benchmark(
     version="1.0.0",
     summary="Compares sentences without gendered language with she, he and they: tau, AuFC, disparity (Belém et al.).",
     configs=tuple(_configs()),
-    asks=asks,
-    line=line,
+    requests=requests,
+    to_record=to_record,
     groups=groups,
     metrics=metrics,
     cluster="word",

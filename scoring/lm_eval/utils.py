@@ -1,6 +1,6 @@
-"""What lm-evaluation-harness calls: the rows of a task, what replies to a row are worth, and the metrics.
+"""What lm-evaluation-harness calls: the rows of a task, what responses to a row are worth, and the metrics.
 
-Questions, tables and metrics are those of :mod:`scoring.benchmarks`; the harness asks the model. It
+Questions, tables and metrics are those of :mod:`scoring.benchmarks`; the harness requests the model. It
 knows the sum of an option's log-probabilities alone, so each row carries the tokens of its options.
 """
 
@@ -15,9 +15,9 @@ import numpy as np
 from datasets import Dataset
 
 from scoring import benchmarks, tables
-from scoring.checkpoint import first_sentence
-from scoring.tokens import Encoding, Tokens
-from scoring.types import Ask, Reply, Row, ScoringError
+from scoring.inference.checkpoint import first_sentence
+from scoring.inference.tokens import Encoding, Tokens
+from scoring.types import Request, Response, Row, ScoringError
 
 #: The metrics of each benchmark that its tasks report, and of a set of it that has others.
 REPORTED: Mapping[str, tuple[str, ...]] = {
@@ -58,19 +58,19 @@ def rows(
     places = (place.split("/") for place in data)
     loaded = (row for name, config, split in places for row in tables.load(source, name, config, split).rows)
     chosen = [row for row in loaded if all(row[column] == value for column, value in (where or {}).items())]
-    asks = benchmarks.get(benchmark).asks
-    asked = [(row, ask) for row in chosen for ask in asks("clean", {**row, "kind": "causal"})]
-    ids = _ids([ask for _, ask in asked], arguments)
+    requests = benchmarks.get(benchmark).requests
+    asked = [(row, request) for row in chosen for request in requests("clean", {**row, "kind": "causal"})]
+    ids = _ids([request for _, request in asked], arguments)
     return {"test": Dataset.from_list([_row(benchmark, *each, i) for each, i in zip(asked, ids, strict=True)])}
 
 
-def _row(benchmark: str, row: Row, ask: Ask, ids: list[list[int]]) -> dict[str, Any]:
-    options = [option.text for option in ask.options]
-    return {**row, "benchmark": benchmark, "ask_context": ask.context, "ask_options": options, "ask_ids": ids}
+def _row(benchmark: str, row: Row, request: Request, ids: list[list[int]]) -> dict[str, Any]:
+    options = [option.text for option in request.options]
+    return {**row, "benchmark": benchmark, "ask_context": request.context, "ask_options": options, "ask_ids": ids}
 
 
-def _ids(asks: Sequence[Ask], arguments: Mapping[str, Any]) -> list[list[list[int]]]:
-    """Per ask and option the tokens whose probability is wanted."""
+def _ids(requests: Sequence[Request], arguments: Mapping[str, Any]) -> list[list[list[int]]]:
+    """Per request and option the tokens whose probability is wanted."""
     name = next((arguments[key] for key in ("tokenizer", "pretrained", "model") if arguments.get(key)), None)
     if not isinstance(name, str):
         raise ScoringError(
@@ -78,7 +78,7 @@ def _ids(asks: Sequence[Ask], arguments: Mapping[str, Any]) -> list[list[list[in
             """--metadata '{"tokenizer": "NAME OR FOLDER"}'."""
         )
     more = {key: arguments[key] for key in ("revision", "trust_remote_code") if key in arguments}
-    found = Tokens(_tokenizer(name, **more), "causal").queries(asks)
+    found = Tokens(_tokenizer(name, **more), "causal").queries(requests)
     return [[list(query.want) for option in options for query in option] for options, _ in found]
 
 
@@ -92,7 +92,7 @@ def _tokenizer(name: str, **more: Any) -> Any:
         raise ScoringError(f"The tokenizer {name!r} cannot be loaded: {first_sentence(error)}.") from None
 
 
-def results(row: Row, replies: Sequence[tuple[float, bool]]) -> dict[str, dict[str, Any]]:
+def results(row: Row, responses: Sequence[tuple[float, bool]]) -> dict[str, dict[str, Any]]:
     """The line of a row in the table of its benchmark, for each metric that is made of it.
 
     Texts, which no metric looks at, are left out, because the harness logs the line once a metric.
@@ -101,8 +101,8 @@ def results(row: Row, replies: Sequence[tuple[float, bool]]) -> dict[str, dict[s
     tokens: dict[str, list[int]] = dict(zip(row["ask_options"], row["ask_ids"], strict=True))
     full = {**row, "kind": "causal", "encode": lambda texts: [Encoding(text, tokens[text], tuple) for text in texts]}
     # The sum is spread evenly over the tokens: no score of a causal model rests on a single one.
-    logprobs = tuple((sum_ / len(ids),) * len(ids) for (sum_, _), ids in zip(replies, row["ask_ids"], strict=True))
-    line = benchmark.line("clean", full, {row["id"]: Reply(row["id"], logprobs)})
+    logprobs = tuple((sum_ / len(ids),) * len(ids) for (sum_, _), ids in zip(responses, row["ask_ids"], strict=True))
+    line = benchmark.to_record("clean", full, {row["id"]: Response(row["id"], logprobs)})
     kept = {name: value for name, value in line.items() if not name.startswith(("sentence_", "prompt"))}
     said = REPORTED.get(f"{benchmark.name}/{line.get('config')}", REPORTED[benchmark.name])
     return {metric: {"benchmark": benchmark.name, "metric": metric, **kept} for metric in said}

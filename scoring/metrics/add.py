@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from builders.words import PAIRS
+from builders.text.words import PAIRS
 from scoring.metrics.pronouns import Pairs, by_pair
 from scoring.metrics.sums import mean, ratio
 from scoring.types import Floats, Metric, Table

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Literal, get_args
 
-from builders.words import plain
+from builders.text.words import plain
 from scoring.metrics.sums import Column, mean, mean_over, ratio, side_by_side
 from scoring.types import Floats, Metric, Table
 

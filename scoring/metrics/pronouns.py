@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from builders.words import PAIRS
+from builders.text.words import PAIRS
 from scoring.types import Floats, Table
 
 Pairs = tuple[tuple[str, str], ...]
 
-#: Every form, to be watched in this order.
+#: Every form, to be candidate_logprobs in this order.
 FORMS: tuple[str, ...] = tuple(form for pair in PAIRS for form in pair)
 
 #: Her with his and hers with him, as "Disclosure and Mitigation of Gender Bias in LLMs" names its pairs.
@@ -23,13 +23,13 @@ POSSESSIVE_PAIRS: Pairs = tuple(
 )
 
 
-def line(watched: Sequence[float]) -> dict[str, float]:
+def to_record(candidate_logprobs: Sequence[float]) -> dict[str, float]:
     """The columns of one prompt from the log-probabilities of :data:`FORMS`.
 
-    >>> line([-np.inf] * 20)["p_she"]
+    >>> to_record([-np.inf] * 20)["p_she"]
     0.0
     """
-    return {f"p_{form}": float(np.exp(logprob)) for form, logprob in zip(FORMS, watched, strict=True)}
+    return {f"p_{form}": float(np.exp(logprob)) for form, logprob in zip(FORMS, candidate_logprobs, strict=True)}
 
 
 def by_pair(table: Table, pairs: Pairs = PAIRS) -> tuple[Floats, Floats]:

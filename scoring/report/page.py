@@ -44,7 +44,7 @@ class Section:
 
 def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str]) -> str:
     """The text of ``report.html``."""
-    from scoring import plots  # matplotlib is loaded where something is drawn, not to read results
+    from scoring.report import plots  # matplotlib is loaded where something is drawn, not to read results
 
     found = by_benchmark(report.estimates)
     names = list(dict.fromkeys([*found, *tables]))
@@ -84,7 +84,7 @@ def _scores(metric: str, estimates: list[Estimate]) -> Scores:
 def template(name: str) -> jinja2.Template:
     """A template of a page, which takes what it is given as text."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent.parent / "templates"),
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=jinja2.StrictUndefined,
         autoescape=True,
         trim_blocks=True,

@@ -13,7 +13,7 @@ from rich.progress import Progress
 
 from builders import datasets
 from builders.build import Profile, rebuild
-from builders.fetch import Fetcher
+from builders.sources.fetch import Fetcher
 
 WRITES = {"os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir", "os.truncate"}
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from builders import endpoint, generate
-from builders.chat import recorded
+from builders import generate
+from builders.generation import endpoint
+from builders.generation.chat import recorded
 
 assert endpoint  # imported before forking, as every child needs it
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.agreement import agree
-from builders.words import fill_they
+from builders.text.agreement import agree
+from builders.text.words import fill_they
 from tests.helpers import mirrored
 
 

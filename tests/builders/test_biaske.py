@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import chat, knowledge, shipped, weat, write
+from builders import write
 from builders.dataset import Alternative, BuildError, Fetched, Source
 from builders.datasets.biaske import DATASET
-from builders.split import phrase_key
-from builders.triplets import BLANK, LABELS, blank, filled
+from builders.generation import chat, knowledge, shipped
+from builders.parsers import weat
+from builders.parsers.triplets import BLANK, LABELS, blank, filled
+from builders.text.split import phrase_key
 from tests.helpers import made, mirrored
 
 CONFIGS = {config.name: config for config in DATASET.configs}

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from builders.catalogue import Catalogue, Licence, catalogue
 from builders.dataset import Alternative, BuildError, Remote, Source
+from builders.sources.catalogue import Catalogue, Licence, catalogue
 
 GOOD = f"""
 [sources.words]

@@ -7,10 +7,10 @@ from email.utils import formatdate
 import pytest
 from rich.progress import Progress
 
-from builders.asking import Live, Question, Replay
-from builders.chat import Book, ChatError, ModelGone, NoReply, key, record, recorded, request
-from builders.endpoint import Endpoint
-from builders.price import OverBudget, Price, Purse, amount, most, price
+from builders.generation.asking import Live, Question, Replay
+from builders.generation.chat import Book, ChatError, ModelGone, NoReply, key, record, recorded, request
+from builders.generation.endpoint import Endpoint
+from builders.generation.price import OverBudget, Price, Purse, amount, most, price
 from tests.openai_server import SLOW, Answer, prompt_of, serving
 
 PRICE = Price(Decimal(10), Decimal(100))

@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from builders.coref import WINOBIAS, unmark, winobias_pairs
 from builders.dataset import BuildError
-from builders.words import PRONOUNS, SLOTS, fill, gendered_words
+from builders.parsers.coref import WINOBIAS, unmark, winobias_pairs
+from builders.text.words import PRONOUNS, SLOTS, fill, gendered_words
 from tests.helpers import made, mirrored
 
 PRO = ["[The cook] fed the nurse because [he] was kind."]

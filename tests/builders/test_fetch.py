@@ -21,10 +21,10 @@ from urllib.parse import urlsplit
 import pytest
 from rich.progress import Progress, TaskID
 
-from builders import fetch
-from builders.catalogue import catalogue, mirror_path
 from builders.dataset import Alternative, BuildError, Fetched, Remote, Source, SourceChanged, SourceUnavailable
-from builders.fetch import Fetcher, default_cache, default_mirror, git_blob
+from builders.sources import fetch
+from builders.sources.catalogue import catalogue, mirror_path
+from builders.sources.fetch import Fetcher, default_cache, default_mirror, git_blob
 from tests import helpers
 
 BODY = b"word,count\n" + b"".join(b"w%d,%d\n" % (i, i) for i in range(50_000))

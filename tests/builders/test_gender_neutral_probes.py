@@ -2,11 +2,11 @@ import json
 
 import pytest
 
-from builders import read
 from builders.dataset import Drop, Row
 from builders.datasets.gender_neutral_probes import DATASET, SPLITS, select, template_statements
-from builders.split import leaks, near_duplicates
-from builders.words import THEY_FORMS, gendered_words, is_neutral
+from builders.parsers import read
+from builders.text.split import leaks, near_duplicates
+from builders.text.words import THEY_FORMS, gendered_words, is_neutral
 from tests.helpers import made, mirror, mirrored, missing
 
 CONFIGS = {config.name: config for config in DATASET.configs}

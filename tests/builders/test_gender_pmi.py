@@ -3,7 +3,7 @@ import pytest
 from builders.dataset import BuildError, Drop, Row
 from builders.datasets.gender_pmi import DATASET, delta_table
 from builders.write import tables
-from pmi.sentence import max_pmi_diff
+from pmi.analysis.sentence import max_pmi_diff
 from pmi.types import Pair
 from tests.helpers import made, mirrored
 

@@ -8,9 +8,9 @@ from dataclasses import fields
 import pytest
 from typer.testing import CliRunner
 
-from builders import endpoint, pipelines
-from builders.chat import recorded
 from builders.generate import app
+from builders.generation import endpoint, pipelines
+from builders.generation.chat import recorded
 from tests.helpers import ROOT
 from tests.openai_server import Answer, serving, writer
 
@@ -260,7 +260,7 @@ def test_an_interrupted_run_keeps_what_came_and_goes_on(generate, tmp_path, monk
 
     with serving(script) as server:
         with monkeypatch.context() as patch:
-            patch.setattr("builders.asking.as_completed", interrupted)
+            patch.setattr("builders.generation.asking.as_completed", interrupted)
             done = generate(*PIPELINES["unstereo"], "--base-url", server.url)
         assert done.exit_code == 130
         assert "Interrupted; every reply that came is kept, so run again to go on." in done.output
@@ -286,7 +286,7 @@ def test_what_is_given_and_wrong_is_told_in_a_sentence(generate, arguments, told
 
 
 def test_without_the_client_it_says_what_to_install(generate, monkeypatch):
-    monkeypatch.setitem(sys.modules, "builders.endpoint", None)
+    monkeypatch.setitem(sys.modules, "builders.generation.endpoint", None)
     done = generate(*PIPELINES["biaske-facts"])
     assert done.exit_code == 1
     assert (

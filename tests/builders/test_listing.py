@@ -1,7 +1,7 @@
 import pytest
 
-from builders.chat import record, request
-from builders.listing import bare, complaint, items, refuses, single
+from builders.generation.chat import record, request
+from builders.generation.listing import bare, complaint, items, refuses, single
 
 ASKED = request("m", "Write.", temperature=0, max_tokens=9)
 

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 from openpyxl import Workbook
 
-from builders import read
 from builders.dataset import BuildError
 from builders.datasets.occugender import (
     DATASET,
@@ -19,6 +18,7 @@ from builders.datasets.occugender import (
     read_bls,
     read_jobs,
 )
+from builders.parsers import read
 from tests.helpers import made, mirror, mirrored
 
 CONFIGS = {config.name: config for config in DATASET.configs}

@@ -3,17 +3,18 @@ import json
 import pyarrow as pa
 import pytest
 
-from builders import pipelines, read
-from builders.chat import ChatError, record
 from builders.dataset import DATA
-from builders.listing import items
-from builders.pipeline import Account, Distinct, count_words, no_sentence, prompts, records, worded
-from builders.pipelines import biaske_facts, biaske_paraphrases, probes, unstereo
-from builders.pipelines._drafts import has_pronoun, says_the_same, seed_words, templated
-from builders.pipelines._stages import Profile, Settings, published_items
-from builders.review import Mark, apply, read_review, review_text
-from builders.split import near_duplicates, overlap
-from builders.words import is_neutral
+from builders.generation import pipelines
+from builders.generation.chat import ChatError, record
+from builders.generation.listing import items
+from builders.generation.pipeline import Account, Distinct, count_words, no_sentence, prompts, records, worded
+from builders.generation.pipelines import biaske_facts, biaske_paraphrases, probes, unstereo
+from builders.generation.pipelines._drafts import has_pronoun, says_the_same, seed_words, templated
+from builders.generation.pipelines._stages import Profile, Settings, published_items
+from builders.generation.review import Mark, apply, read_review, review_text
+from builders.parsers import read
+from builders.text.split import near_duplicates, overlap
+from builders.text.words import is_neutral
 from pmi.files import write_rows
 from tests.helpers import mirror, missing
 from tests.openai_server import numbered, prompt_of, writer

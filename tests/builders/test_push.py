@@ -13,7 +13,7 @@ import yaml
 
 from builders.dataset import BuildError
 from builders.manifest import read_manifest
-from builders.publication import publication, whole, withheld
+from builders.publish.publication import publication, whole, withheld
 from cards.benchmark import eval_yaml, tasks
 from tests import commands
 from tests.helpers import ROOT

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from builders import datasets, licences
-from builders.catalogue import catalogue, mirror_path
+from builders import datasets
 from builders.dataset import BuildError
-from builders.licences import page, texts
 from builders.manifest import ConfigEntry, Manifest, SourceEntry
+from builders.publish import licences
+from builders.publish.licences import page, texts
+from builders.sources.catalogue import catalogue, mirror_path
 from tests.helpers import ROOT, mirror, missing
 
 #: The hash of the text whose words were compared with those of the SPDX licence list.

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from builders import read
 from builders.dataset import BuildError
+from builders.parsers import read
 
 
 def made(folder: Path, content: bytes) -> Path:

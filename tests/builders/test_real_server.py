@@ -12,8 +12,8 @@ import urllib.request
 import pytest
 from typer.testing import CliRunner
 
-from builders.chat import recorded
 from builders.generate import app
+from builders.generation.chat import recorded
 from tests.helpers import mirror, missing
 
 PAIR = {"id": "p", "domain": "gender", "prompt": "The nurse said [BLANK] is late."}

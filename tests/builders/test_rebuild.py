@@ -17,8 +17,8 @@ from builders import rebuild as command
 from builders.build import Profile, rebuild
 from builders.check import check
 from builders.dataset import BuildError, SourceUnavailable
-from builders.fetch import Fetcher
 from builders.manifest import NAME, file_sha256, read_manifest
+from builders.sources.fetch import Fetcher
 from tests import commands
 from tests.helpers import ROOT, mirror
 

@@ -2,9 +2,10 @@ import json
 
 import pytest
 
-from builders import chat, datasets, shipped
+from builders import datasets
 from builders.build import Rebuild
 from builders.dataset import PROJECT, BuildError, Origin
+from builders.generation import chat, shipped
 from tests.cards.test_dataset_card import card
 
 FIELDS = {"word": str, "length": int, "others": list}

@@ -1,8 +1,8 @@
 import pytest
 
-from builders import read
 from builders.dataset import BuildError
-from builders.split import check_disjoint, leaks, near_duplicates, overlap
+from builders.parsers import read
+from builders.text.split import check_disjoint, leaks, near_duplicates, overlap
 from tests.helpers import mirrored
 
 

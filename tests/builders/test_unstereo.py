@@ -9,15 +9,15 @@ from collections import Counter, defaultdict
 import pyarrow.parquet as pq
 import pytest
 
-from builders import chat, shipped
 from builders.dataset import BuildError, Drop, Row, content_id
 from builders.datasets import unstereo
 from builders.datasets.gender_pmi import delta_table
 from builders.datasets.unstereo import DATASET, fill_published, flaw, mend
-from builders.split import overlap, phrase_key
-from builders.words import gendered_words
+from builders.generation import chat, shipped
+from builders.text.split import overlap, phrase_key
+from builders.text.words import gendered_words
 from builders.write import tables
-from pmi.sentence import max_pmi_diff, within
+from pmi.analysis.sentence import max_pmi_diff, within
 from tests.helpers import made, mirror, mirrored
 
 CONFIGS = {config.name: config for config in DATASET.configs}

@@ -4,8 +4,8 @@ import pytest
 
 from builders.dataset import Drop, Row
 from builders.datasets.winobias import DATASET
-from builders.split import phrase_key
-from builders.words import PRONOUNS, fill, fill_they, slots
+from builders.text.split import phrase_key
+from builders.text.words import PRONOUNS, fill, fill_they, slots
 from builders.write import tables
 from tests.builders.test_coref import sources
 from tests.helpers import mirrored

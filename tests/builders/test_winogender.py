@@ -2,7 +2,7 @@ import pytest
 
 from builders.dataset import BuildError
 from builders.datasets.winogender import DATASET, OCCUPATIONS, SENTENCES, TEMPLATES, schemas, shares
-from builders.words import PRONOUNS, is_neutral
+from builders.text.words import PRONOUNS, is_neutral
 from builders.write import tables
 from tests.helpers import made, mirrored
 

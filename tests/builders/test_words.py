@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.words import (
+from builders.text.words import (
     GENDERED_PRONOUNS,
     GENDERED_WORDS,
     NEUTRAL,

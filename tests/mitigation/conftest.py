@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from mitigation import curves
+from mitigation.training import curves
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ from functools import cache
 import numpy as np
 from rich.console import Console
 
-from mitigation.adapter import write
-from mitigation.data import Data
+from mitigation.adapters.adapter import write
 from mitigation.recipes import get
+from mitigation.training.data import Data
 from scoring.__main__ import BUNDLED
+from scoring.inference.model import load
 from scoring.metrics import add, gld, pronouns
-from scoring.model import load
-from scoring.types import Ask
+from scoring.types import Request
 from tests.helpers import ROOT
 from tests.scoring.made import data_set
 
@@ -83,7 +83,10 @@ def silent():
 def scores(model):
     """Pronoun mass, GLD and ADD over the made test prompts."""
     prompts = [row["prompt"] for row in probes("test")]
-    lines = [pronouns.line(reply.watched) for reply in model.answer([Ask(p, p, watch=pronouns.FORMS) for p in prompts])]
+    lines = [
+        pronouns.to_record(response.candidate_logprobs)
+        for response in model.answer([Request(p, p, candidates=pronouns.FORMS) for p in prompts])
+    ]
     table = {column: np.array([line[column] for line in lines]) for column in lines[0]}
     metrics = (gld.pronoun_mass(), gld.gld(), add.add_raw())
     return {metric.name: metric.value(table, np.ones((1, len(prompts)))).item() for metric in metrics}

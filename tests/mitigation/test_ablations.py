@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from mitigation.attach import attached
-from mitigation.losses import Forms, divergence, imbalance, presence
+from mitigation.adapters.attach import attached
+from mitigation.training.losses import Forms, divergence, imbalance, presence
 from scoring.metrics import add, gld, pronouns
-from scoring.stats import paired
-from scoring.types import Ask
+from scoring.statistics.stats import paired
+from scoring.types import Request
 from tests.mitigation.made import PLACES, bundled, data, quick, tuned
 from tests.scoring.models import real
 
@@ -31,19 +31,22 @@ PEOPLE = ("paints the fence", "is a lawyer", "reads a long letter", "runs a smal
 HELD = [f"My friend {does} {place}, and" for does in PEOPLE for place in PLACES]
 
 
-def watched(model):
+def candidate_logprobs(model):
     """The probability of each form after each held-out prompt."""
-    lines = [pronouns.line(reply.watched) for reply in model.answer([Ask(p, p, watch=pronouns.FORMS) for p in HELD])]
+    lines = [
+        pronouns.to_record(response.candidate_logprobs)
+        for response in model.answer([Request(p, p, candidates=pronouns.FORMS) for p in HELD])
+    ]
     return {column: np.array([line[column] for line in lines]) for column in lines[0]}
 
 
 def ablated(model, folder, **changed):
     """Tables of a model as it is, and tuned with all losses and with each left out."""
-    source, found = data(folder / "data"), {"base": watched(model)}
+    source, found = data(folder / "data"), {"base": candidate_logprobs(model)}
     for number, (name, change) in enumerate(WITHOUT.items()):
         tuned(model, quick(**(SHORT | change | changed)), source, folder / f"adapter-{number}")
         with attached(model, folder / f"adapter-{number}") as adapted:
-            found[name] = watched(adapted)
+            found[name] = candidate_logprobs(adapted)
     return found
 
 

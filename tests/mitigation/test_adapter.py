@@ -12,14 +12,14 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from mitigation import adapter as facts
-from mitigation.adapter import CONFIG, FACTS, WEIGHTS, Change, MitigationError, check_target, read, write
-from mitigation.attach import attach, attached, tensors
+from mitigation.adapters import adapter as facts
+from mitigation.adapters.adapter import CONFIG, FACTS, WEIGHTS, Change, MitigationError, check_target, read, write
+from mitigation.adapters.attach import attach, attached, tensors
 from scoring.__main__ import BUNDLED
-from scoring.types import Ask, Option
+from scoring.types import Option, Request
 from tests.mitigation.made import bundled, data, quick, tuned
 
-ASKS = [Ask("a", "My friend sings, and", (Option(" she"), Option(" he went home.")), ("she", "he"), 5)]
+ASKS = [Request("a", "My friend sings, and", (Option(" she"), Option(" he went home.")), ("she", "he"), 5)]
 
 
 @pytest.fixture(scope="module")
@@ -241,13 +241,13 @@ def test_a_configuration_of_an_unknown_method_or_with_code_is_refused(own):
 @pytest.mark.fault(53)
 def test_loaded_scored_and_unloaded_the_logits_are_bit_for_bit_as_before(made):
     model, before = bundled(), logits(bundled().network)
-    replies = model.answer(ASKS)
+    responses = model.answer(ASKS)
     with attached(model, made) as adapted:
         assert adapted.adapter.startswith("adapter@")
-        assert adapted.answer(ASKS)[0].watched != replies[0].watched
+        assert adapted.answer(ASKS)[0].candidate_logprobs != responses[0].candidate_logprobs
         assert not torch.equal(before, logits(adapted.network))
     assert torch.equal(before, logits(model.network))
-    assert model.answer(ASKS) == replies
+    assert model.answer(ASKS) == responses
     assert not any("lora" in name for name, _ in model.network.named_modules())
 
 

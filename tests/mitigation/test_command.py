@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from mitigation import mitigate
 from mitigation.__main__ import app
-from mitigation.adapter import CONFIG, FACTS, MitigationError, read
+from mitigation.adapters.adapter import CONFIG, FACTS, MitigationError, read
 from mitigation.mitigate import Wanted, bits
 from mitigation.recipes import get
 from scoring.__main__ import app as scoring
@@ -171,7 +171,7 @@ def test_what_was_made_before_an_interrupted_evaluation_is_not_made_again(source
     assert refused(*arguments, code=130).endswith("Interrupted; start the same command again to go on.")
     made = (tmp_path / "a-work" / "made" / FACTS).read_bytes()
     monkeypatch.undo()
-    monkeypatch.setattr("mitigation.train.fit", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr("mitigation.training.train.fit", lambda *_: pytest.fail("trained again"))
     assert command(*arguments).exit_code == 0
     assert json.loads(made)["cost"] == json.loads((tmp_path / "a" / FACTS).read_text())["cost"]
 

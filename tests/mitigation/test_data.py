@@ -4,11 +4,11 @@ import doctest
 
 import pytest
 
-from builders import read
-from builders.split import phrase_key
-from mitigation import data as of
-from mitigation.adapter import MitigationError
-from mitigation.data import Data, learnable, refuse_leaks, tests
+from builders.parsers import read
+from builders.text.split import phrase_key
+from mitigation.adapters.adapter import MitigationError
+from mitigation.training import data as of
+from mitigation.training.data import Data, learnable, refuse_leaks, tests
 from scoring.tables import DataMissing
 from tests.helpers import mirrored
 from tests.mitigation.made import data, probes, statements

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from mitigation import cost, curves
-from mitigation.adapter import MitigationError, read
-from mitigation.attach import attached
-from mitigation.curves import picture
+from mitigation import cost
+from mitigation.adapters.adapter import MitigationError, read
+from mitigation.adapters.attach import attached
 from mitigation.recipes import debias_tuning, get
 from mitigation.recipes.debias_tuning import Settings
+from mitigation.training import curves
+from mitigation.training.curves import picture
+from scoring.inference.model import load
 from scoring.metrics import pronouns
-from scoring.model import load
-from scoring.types import Ask
+from scoring.types import Request
 from tests.mitigation.made import bundled, data, probes, quick, scores, statements, tuned
 from tests.scoring.models import folder
 
@@ -46,7 +47,7 @@ def test_the_folder_has_the_losses_by_step_and_their_picture(source, tmp_path, m
 def test_a_second_run_of_the_same_training_only_reads_its_checkpoint(source, tmp_path, monkeypatch):
     tuned(bundled(), quick(), source, tmp_path / "a")
     curve = (tmp_path / "a" / "losses.json").read_bytes()
-    monkeypatch.setattr("mitigation.train._step", lambda *_: pytest.fail("a step was done again"))
+    monkeypatch.setattr("mitigation.training.train._step", lambda *_: pytest.fail("a step was done again"))
     tuned(bundled(), quick(), source, tmp_path / "a")
     assert (tmp_path / "a" / "losses.json").read_bytes() == curve
 
@@ -81,11 +82,11 @@ def test_activations_computed_twice_give_the_same_losses(source, tmp_path):
 def test_four_bits_are_trained_on_a_processor_and_the_base_stays_as_it_was(source, tmp_path):
     pytest.importorskip("bitsandbytes")
     model = load(folder("stories260K"), quantize="4bit", device="cpu")
-    ask = Ask("a", f"{statements('test')[0]}, and", watch=pronouns.FORMS)
-    before, mass = model.answer([ask]), scores(model)["pronoun_mass"]
+    request = Request("a", f"{statements('test')[0]}, and", candidates=pronouns.FORMS)
+    before, mass = model.answer([request]), scores(model)["pronoun_mass"]
     adapter = tuned(model, quick(), source, tmp_path / "a")
     assert adapter.dtype == "float32-4bit"
-    assert str(model.answer([ask])) == str(before)  # no NaN equals another
+    assert str(model.answer([request])) == str(before)  # no NaN equals another
     with attached(model, tmp_path / "a") as adapted:
         assert scores(adapted)["pronoun_mass"] < 0.8 * mass
 

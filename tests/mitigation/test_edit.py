@@ -6,13 +6,13 @@ import pytest
 import torch
 from rich.console import Console
 
-from builders.triplets import BLANK, filled
-from mitigation import edit, pairs
-from mitigation.adapter import MitigationError
-from mitigation.attach import beside
-from mitigation.stamp import StampConfig
+from builders.parsers.triplets import BLANK, filled
+from mitigation.adapters.adapter import MitigationError
+from mitigation.adapters.attach import beside
+from mitigation.editing import edit, pairs
+from mitigation.editing.stamp import StampConfig
 from scoring.__main__ import BUNDLED
-from scoring.model import load
+from scoring.inference.model import load
 from tests.scoring import models
 
 ROWS = [

@@ -8,13 +8,13 @@ from peft import PeftModel
 from rich.console import Console
 from safetensors.torch import load_file
 
-from builders.triplets import BLANK, filled
-from mitigation import attach
-from mitigation.adapter import MitigationError
-from mitigation.data import Data
+from builders.parsers.triplets import BLANK, filled
+from mitigation.adapters import attach
+from mitigation.adapters.adapter import MitigationError
 from mitigation.recipes import fast, get
+from mitigation.training.data import Data
 from scoring.__main__ import BUNDLED
-from scoring.model import load
+from scoring.inference.model import load
 from tests.mitigation import made
 from tests.scoring.made import data_set
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from builders.triplets import BLANK, filled
-from mitigation import locate
-from mitigation.adapter import MitigationError
-from mitigation.blocks import feed_forwards
+from builders.parsers.triplets import BLANK, filled
+from mitigation.adapters.adapter import MitigationError
+from mitigation.editing import locate
+from mitigation.editing.blocks import feed_forwards
 from tests.scoring import models
 
 ROWS = [
@@ -61,10 +61,10 @@ def plain(model, trace):
             kept.append(output.flatten(0, -2)[place].clone())
 
         handles = [part.register_forward_hook(keep) for part in parts]
-        logs[0] += ask(model, own)
+        logs[0] += request(model, own)
         for handle in handles:
             handle.remove()
-        logs[-1] += ask(model, other)
+        logs[-1] += request(model, other)
         for number, part in enumerate(parts):
 
             def put_back(_, __, output, number=number, there=there, kept=kept):
@@ -73,13 +73,13 @@ def plain(model, trace):
                 return changed.view_as(output)
 
             handle = part.register_forward_hook(put_back)
-            logs[number + 1] += ask(model, other)
+            logs[number + 1] += request(model, other)
             handle.remove()
     chances = np.exp(logs[:, 0])
     return chances[1:-1] - chances[-1], chances[0] - chances[-1]
 
 
-def ask(model, query):
+def request(model, query):
     with torch.no_grad():
         logs = model.network(input_ids=torch.tensor([query.ids])).logits[0].double().log_softmax(-1)
     return math.fsum(float(logs[at, want]) for at, want in zip(query.at, query.want, strict=True))

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from mitigation import losses
-from mitigation.adapter import MitigationError
-from mitigation.losses import Forms, divergence, forms, imbalance, presence, retention
+from mitigation.adapters.adapter import MitigationError
+from mitigation.training import losses
+from mitigation.training.losses import Forms, divergence, forms, imbalance, presence, retention
+from scoring.inference.tokens import Tokens
 from scoring.metrics import add, gld, pronouns
-from scoring.tokens import Tokens
-from scoring.types import Ask
+from scoring.types import Request
 from tests.mitigation.made import bundled, statements
 from tests.scoring.models import folder, real, tokenizer
 
@@ -77,14 +77,14 @@ def test_retention_lets_forms_trade_among_themselves_alone():
 def test_the_losses_are_the_metrics_of_scoring_on_the_same_prompts(name):
     model = bundled() if name == "bundled" else real(name)
     prompts = [f"{each}, and" for each in statements("test")]
-    replies = model.answer([Ask(p, p, watch=pronouns.FORMS) for p in prompts])
-    lines = [pronouns.line(reply.watched) for reply in replies]
+    responses = model.answer([Request(p, p, candidates=pronouns.FORMS) for p in prompts])
+    lines = [pronouns.to_record(response.candidate_logprobs) for response in responses]
     table = {column: np.array([line[column] for line in lines]) for column in lines[0]}
     metrics = (add.add_raw(), gld.pronoun_mass(), gld.gld())
     expected = [metric.value(table, np.ones((1, len(prompts)))).item() for metric in metrics]
     known, rows = forms(model.tokens, name), []
     for prompt in prompts:
-        ids = model.tokens.prompt(Ask(prompt, prompt, max_new=1), model.tokens.encode([prompt])[0])
+        ids = model.tokens.prompt(Request(prompt, prompt, max_new=1), model.tokens.encode([prompt])[0])
         with torch.no_grad():
             rows.append(model.network(torch.tensor([ids])).logits[0, -1].softmax(-1))
     chances = torch.stack(rows).double()

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mitigation.__main__ import app
-from mitigation.adapter import Change, read
+from mitigation.adapters.adapter import Change, read
 from mitigation.evaluate import first, table
 from mitigation.mitigate import named
 from tests.mitigation.made import bundled, data, quick, tuned

@@ -7,13 +7,13 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from builders.triplets import BLANK, filled
-from mitigation import edit, locate, pairs
-from mitigation.attach import beside
-from mitigation.blocks import feed_forwards
-from mitigation.stamp import StampConfig
+from builders.parsers.triplets import BLANK, filled
+from mitigation.adapters.attach import beside
+from mitigation.editing import edit, locate, pairs
+from mitigation.editing.blocks import feed_forwards
+from mitigation.editing.stamp import StampConfig
 from scoring.__main__ import BUNDLED
-from scoring.model import load
+from scoring.inference.model import load
 
 BIASED = {"nurse": "she", "farmer": "he", "teacher": "she", "captain": "he", "maid": "she", "doctor": "he"}
 TEXTS = (f"The {{}} said that {BLANK} was tired.", f"The {{}} knew that {BLANK} had to go.")
@@ -60,7 +60,7 @@ def plant(model, layer):
     batch = edit.Batch([[pair] for pair in asked], model.tokens.pad)
     for _ in range(60):
         optimizer.zero_grad()
-        both, _, _ = batch.ask(model.network)
+        both, _, _ = batch.request(model.network)
         (3 - (both[0] - both[1])).clamp(min=0).mean().backward()
         last.weight.grad[:, :old] = 0
         optimizer.step()
@@ -100,7 +100,7 @@ def gaps(model, network=None):
     """By how much each biased object is likelier than the other."""
     batch = edit.Batch([[pairs.pair(model.tokens, row)] for row in ROWS], model.tokens.pad)
     with torch.no_grad():
-        both, _, _ = batch.ask(network or model.network)
+        both, _, _ = batch.request(network or model.network)
     return both[0] - both[1]
 
 

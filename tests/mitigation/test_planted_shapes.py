@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from benchmarks.fast import PLANTED
-from mitigation import attach
-from scoring.model import load
+from mitigation.adapters import attach
+from scoring.inference.model import load
 from tests.mitigation.planting import Edited, Planted
 
 

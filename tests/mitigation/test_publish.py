@@ -16,11 +16,22 @@ from transformers import AutoModelForCausalLM
 
 from cards.text import CardError
 from mitigation import recipes
-from mitigation.adapter import CONFIG, FACTS, PROMPT, Change, Cost, MitigationError, describe, digests, read, write
-from mitigation.attach import beside
-from mitigation.data import Data
+from mitigation.adapters.adapter import (
+    CONFIG,
+    FACTS,
+    PROMPT,
+    Change,
+    Cost,
+    MitigationError,
+    describe,
+    digests,
+    read,
+    write,
+)
+from mitigation.adapters.attach import beside
+from mitigation.editing.stamp import StampConfig
 from mitigation.publish import publication
-from mitigation.stamp import StampConfig
+from mitigation.training.data import Data
 from scoring.__main__ import BUNDLED
 from tests import commands
 from tests.helpers import ROOT

@@ -6,11 +6,12 @@ import json
 import pytest
 from rich.console import Console
 
-from mitigation import evaluate, recipe, recipes, train
-from mitigation.adapter import PROMPT, MitigationError
-from mitigation.data import Data
+from mitigation import evaluate, recipe, recipes
+from mitigation.adapters.adapter import PROMPT, MitigationError
 from mitigation.recipe import chosen
 from mitigation.recipes import decoding, get, names
+from mitigation.training import train
+from mitigation.training.data import Data
 from scoring import prompts
 from scoring.types import Estimate, ScoringError
 from tests.mitigation.made import bundled, data, silent

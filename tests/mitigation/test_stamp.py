@@ -7,9 +7,9 @@ import transformers
 from peft import PeftModel, get_peft_model
 from torch import nn
 
-from mitigation.adapter import MitigationError
-from mitigation.blocks import feed_forwards
-from mitigation.stamp import StampConfig, StampLayer
+from mitigation.adapters.adapter import MitigationError
+from mitigation.editing.blocks import feed_forwards
+from mitigation.editing.stamp import StampConfig, StampLayer
 from tests.scoring import models
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 60}
@@ -64,7 +64,7 @@ FAMILIES = {
 }
 MASKED = ("bert", "roberta", "deberta", "distilbert", "albert")
 TEXT = torch.arange(3, 17).view(2, 7)
-# PEFT asks transformers for it.
+# PEFT requests transformers for it.
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated")
 
 

@@ -5,13 +5,13 @@ import pytest
 
 from builders.datasets import get as data_sets
 from builders.write import tables
-from mitigation.data import Data
 from mitigation.evaluate import Exam
 from mitigation.mitigate import examined, made
 from mitigation.recipes import get
+from mitigation.training.data import Data
 from scoring import benchmarks, run
-from scoring.decoding import Decoding
-from scoring.types import Ask
+from scoring.inference.decoding import Decoding
+from scoring.types import Request
 from tests.helpers import mirrored
 from tests.mitigation.made import quick, silent
 from tests.scoring.made import data_set
@@ -43,8 +43,8 @@ def source(tmp_path_factory):
 def found(source, tmp_path_factory):
     """The changes of each profile by metric: held-out prompts, and stories of the untouched model."""
     model, work = real("stories260K"), tmp_path_factory.mktemp("work")
-    asks = [Ask(f"s{n}", OPENING, max_new=60) for n in range(STORIES)]
-    told = model.answer(asks, decoding=Decoding(temperature=1.0, seed=7))
+    requests = [Request(f"s{n}", OPENING, max_new=60) for n in range(STORIES)]
+    told = model.answer(requests, decoding=Decoding(temperature=1.0, seed=7))
     (part,) = run.read([benchmarks.get("neutral")], str(source), "clean", PROMPTS)
     exam = Exam((part,), tuple(OPENING + " ".join(each.text.split("\n")).rstrip() for each in told), resamples=2000)
     changes = {}

@@ -7,8 +7,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from mitigation.adapter import MitigationError
-from mitigation.train import Schedule, fit
+from mitigation.adapters.adapter import MitigationError
+from mitigation.training.train import Schedule, fit
 
 torch.set_num_threads(1)
 ROWS = [[n, n + 1] for n in range(10)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pmi.counts import Counts, Totals
+from pmi.counting.counts import Counts, Totals
 from pmi.types import CountRule
 
 

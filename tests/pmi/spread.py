@@ -6,9 +6,9 @@ import random
 import pytest
 import zstandard
 
-from pmi.corpus import shards
-from pmi.counting import Job, count, rule_of
-from pmi.counts import merge
+from pmi.counting.corpus import shards
+from pmi.counting.counts import merge
+from pmi.counting.local import Job, count, rule_of
 
 WORDS = "she he her his nurse captain bridge storm the of café naïve o'clock".split()
 

@@ -4,8 +4,8 @@ import os
 import signal
 from pathlib import Path
 
-from pmi.counting import count_shard
-from pmi.steps import CountFiles
+from pmi.counting.local import count_shard
+from pmi.counting.steps import CountFiles
 
 
 class Killed(CountFiles):

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pmi as package
-from pmi.analyse import META, agreement, counted_pairs, delta, kendall, marginals, pmi, table
-from pmi.counts import Totals
-from pmi.pairs import PAIRS, THEY, gendered, parse
+from pmi.analysis.analyse import META, agreement, counted_pairs, delta, kendall, marginals, pmi, table
+from pmi.analysis.pairs import PAIRS, THEY, gendered, parse
+from pmi.counting.counts import Totals
 from pmi.types import Pair, TableError
 from tests.pmi.made import SMALL, counts
 

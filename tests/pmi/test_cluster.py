@@ -8,9 +8,9 @@ import zstandard
 from typer.testing import CliRunner
 
 from pmi.__main__ import app
-from pmi.corpus import shards
-from pmi.counting import count, rule_of
-from pmi.counts import Counts, merge
+from pmi.counting.corpus import shards
+from pmi.counting.counts import Counts, merge
+from pmi.counting.local import count, rule_of
 from tests.helpers import ROOT
 from tests.pmi.spread import corpus, job, local, merged, same
 
@@ -20,8 +20,8 @@ from datatrove.executor import LocalPipelineExecutor
 from datatrove.pipeline.filters import LambdaFilter
 from datatrove.pipeline.readers import JsonlReader
 
-from pmi.cluster import Resources, on_slurm
-from pmi.steps import CountDocuments, CountFiles
+from pmi.counting.cluster import Resources, on_slurm
+from pmi.counting.steps import CountDocuments, CountFiles
 from pmi.types import ClusterError, Submitted
 
 __all__ = ["corpus", "job", "local"]

@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 
 from builders.datasets.gender_pmi import delta_table as published
 from pmi.__main__ import app
-from pmi.comparison import compare
-from pmi.counting import count
+from pmi.analysis.comparison import compare
+from pmi.counting.local import count
 from pmi.types import CountRule, DeltaTable
 from tests.helpers import mirror, mirrored, missing
 from tests.pmi.made import SMALL, counts

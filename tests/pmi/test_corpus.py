@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from pmi import reading
-from pmi.corpus import CorpusError, shards
-from pmi.reading import read, records
+from pmi.counting import reading
+from pmi.counting.corpus import CorpusError, shards
+from pmi.counting.reading import read, records
 
 TEXTS = ["She saw a ship.\nHe did not.", "Ünïcode “quotes” — and \u2028 lines", "", 'a "quoted" \\ word\t\u0007 😀']
 COMPRESS = {

@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 import pmi
-from pmi import counting
 from pmi.__main__ import app
-from pmi.corpus import CorpusError
-from pmi.counting import GENDERED, count
-from pmi.counts import Counts
-from pmi.pairs import PAIRS, THEY
+from pmi.analysis.pairs import PAIRS, THEY
+from pmi.counting import local as counting
+from pmi.counting.corpus import CorpusError
+from pmi.counting.counts import Counts
+from pmi.counting.local import GENDERED, count
 from pmi.types import TableError
 from pmi.words import stop_words
 from tests.helpers import mirror, missing
@@ -268,7 +268,7 @@ def test_what_cannot_be_done_is_one_sentence(corpus, tmp_path, options, told):
 def test_the_same_words_count_in_a_sentence_and_in_a_corpus():
     text = "“Don’t,” said the fiancée of ﬁve — she'd 1,000 self-made co\u00adoperatives."
     found = count(iter([text]), words=("she",))
-    from pmi.sentence import content_words
+    from pmi.analysis.sentence import content_words
 
     assert sorted(content_words(text, "clean")) == sorted(
         word for word, n in zip(found.words, found.count, strict=True) for _ in range(n)
@@ -278,7 +278,7 @@ def test_the_same_words_count_in_a_sentence_and_in_a_corpus():
 def test_the_package_gives_its_functions_without_loading_what_they_need():
     code = (
         "import sys, pmi; assert not {'numba', 'pyarrow', 'numpy'} & set(sys.modules); "
-        "import pmi.counting, pmi.counts, pmi.types; "
+        "import pmi.counting.local, pmi.counting.counts, pmi.types; "
         "assert all(callable(getattr(pmi, name)) for name in pmi.__all__)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

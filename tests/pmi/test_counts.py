@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmi.counts import Counts, Totals, delta, merge, merge_files
+from pmi.counting.counts import Counts, Totals, delta, merge, merge_files
 from pmi.types import CountRule, Pair, TableError
 
 RULE = CountRule("made up", 10, "any", "none", gendered=("he", "she", "her", "his"))
@@ -80,7 +80,7 @@ def test_a_sum_of_tables_has_the_sum_of_their_counts_in_any_order(parts):
 
 
 def test_a_sum_goes_to_a_file_without_being_in_memory_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("pmi.counts._ROWS", 2)
+    monkeypatch.setattr("pmi.counting.counts._ROWS", 2)
     made().write(tmp_path / "one")
     made(words=("ship", "zebra"), count=np.array([1, 2]), near=NEAR[:2]).write(tmp_path / "other")
     parts = [tmp_path / "one", tmp_path / "other", made(words=("aunt", "zebra"), count=COUNT[:2], near=NEAR[2:4])]

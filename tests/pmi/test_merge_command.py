@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pmi.__main__ import app
-from pmi.counts import Counts
+from pmi.counting.counts import Counts
 from tests.pmi.made import SMALL, counts
 
 

@@ -2,16 +2,16 @@ import pytest
 from typer.testing import CliRunner
 
 from pmi.__main__ import app
-from pmi.corpus import shards
-from pmi.counting import Job, count, rule_of
-from pmi.counts import Counts
+from pmi.counting.corpus import shards
+from pmi.counting.counts import Counts
+from pmi.counting.local import Job, count, rule_of
 from tests.helpers import ROOT
 from tests.pmi.spread import corpus, job, local, merged, same, times
 
 pytest.importorskip("datatrove")
 
-from pmi.cluster import Resources, on_ray
-from pmi.steps import OnRay
+from pmi.counting.cluster import Resources, on_ray
+from pmi.counting.steps import OnRay
 from pmi.types import ClusterError
 from tests.pmi.steps import Killed
 

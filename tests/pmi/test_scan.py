@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmi import scan
-from pmi.scanner import Scanner
+from pmi.counting import scan
+from pmi.counting.scanner import Scanner
 from pmi.types import TableError
 from pmi.words import words
 from tests.pmi import reference
@@ -114,7 +114,7 @@ def test_words_of_one_hash_stay_apart():
         "scan._long = nb.njit(lambda buf, start, end, lower: np.uint64(42))\n"
         "for name in ('_enter', 'lookup', 'rehash', 'intern', 'tokenise'):\n"
         "    setattr(scan, name, nb.njit(getattr(scan, name).py_func))\n"
-        "from pmi.scanner import Scanner\n"
+        "from pmi.counting.scanner import Scanner\n"
         "texts = [f'w{n}' for n in range(500)] + [f'long-word-no{n}'.replace('-', '') * 3 for n in range(500)]\n"
         "scanner = Scanner(('she',), (), 2, 'record')\n"
         "scanner.feed(' '.join(texts * 2).encode())\n"

@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 from builders.datasets.gender_pmi import delta_table as published
 from builders.datasets.unstereo import DATASET
 from pmi.__main__ import app
-from pmi.analyse import table
-from pmi.counts import delta
+from pmi.analysis.analyse import table
+from pmi.analysis.lookup import delta_table
+from pmi.analysis.pairs import parse
+from pmi.analysis.sentence import max_pmi_diff
+from pmi.counting.counts import delta
 from pmi.files import read_rows, write_rows
-from pmi.lookup import delta_table
-from pmi.pairs import parse
-from pmi.sentence import max_pmi_diff
 from pmi.types import Pair, TableError
 from tests.helpers import mirrored
 from tests.pmi.made import SMALL, counts

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from pmi.sentence import Score, content_words, max_pmi_diff, within
+from pmi.analysis.sentence import Score, content_words, max_pmi_diff, within
 from pmi.types import CountRule, DeltaTable
 from pmi.words import PRONOUNS
 
@@ -129,7 +129,7 @@ def test_the_nltk_rule_follows_the_penn_treebank_and_leaves_an_opening_single_qu
 @pytest.mark.parametrize("rule", ["clean", "nltk"])
 def test_a_rule_of_this_package_loads_no_library(rule):
     code = (
-        "import sys; from pmi.sentence import content_words; "
+        "import sys; from pmi.analysis.sentence import content_words; "
         f"assert content_words('An old bridge', {rule!r}) == ['old', 'bridge']; "
         "sys.exit(bool({'nltk', 'spacy'} & set(sys.modules)))"
     )

@@ -3,11 +3,11 @@ import pytest
 from typer.testing import CliRunner
 
 from pmi.__main__ import app
-from pmi.analyse import agreement, counted_pairs, table
-from pmi.counts import Counts
+from pmi.analysis.analyse import agreement, counted_pairs, table
+from pmi.analysis.pairs import parse
+from pmi.analysis.plots import write
+from pmi.counting.counts import Counts
 from pmi.files import read_rows
-from pmi.pairs import parse
-from pmi.plots import write
 from pmi.types import Pair
 from tests.pmi.made import SMALL, counts
 

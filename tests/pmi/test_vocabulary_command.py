@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from pmi import wordnet
 from pmi.__main__ import app
-from pmi.analyse import table
+from pmi.analysis.analyse import table
 from pmi.files import read_rows
 from pmi.vocabulary import SEEDS, draw
 from tests.pmi.made import counts

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
-from builders.triplets import triplet
+from builders.parsers.triplets import triplet
 from builders.write import content_digest
-from scoring import asking, prompts, run
+from scoring import prompts, run
+from scoring.inference import asking
+from scoring.inference.tokens import Encoding
 from scoring.tables import Loaded
-from scoring.tokens import Encoding
-from scoring.types import Reply
+from scoring.types import Response
 
 
 def encode(texts):
@@ -36,13 +37,13 @@ def pair(id_, config, biased, unbiased, kind="causal", **values):
 
 
 def one_ask(benchmark, profile, made):
-    (ask,) = benchmark.asks(profile, made)
-    return ask
+    (request,) = benchmark.requests(profile, made)
+    return request
 
 
 def replied(made, *logprobs, **more):
-    """The replies to the only ask of a row: log-probabilities by option."""
-    return {made["id"]: Reply(made["id"], tuple(map(tuple, logprobs)), **more)}
+    """The responses to the only request of a row: log-probabilities by option."""
+    return {made["id"]: Response(made["id"], tuple(map(tuple, logprobs)), **more)}
 
 
 def data_set(folder: Path, name: str, configs: dict[tuple[str, str], list[dict]]) -> Path:
@@ -70,11 +71,11 @@ class Memory:
     def __init__(self):
         self.kept = {}
 
-    def get(self, ask):
-        return self.kept.get(ask.id)
+    def get(self, request):
+        return self.kept.get(request.id)
 
-    def put(self, ask, reply):
-        self.kept[ask.id] = reply
+    def put(self, request, response):
+        self.kept[request.id] = response
 
 
 def scored(model, benchmark, rows, profile="clean", prompt="plain", **settings):
@@ -86,6 +87,6 @@ def scored(model, benchmark, rows, profile="clean", prompt="plain", **settings):
     splits = tuple(Loaded(f"made/{c}/{s}", "1", tuple(some)) for (c, s), some in by_split.items())
     settings = {"decoding": asking.decoding(prompts.get(prompt)), **settings}
     questions = asking.questions(benchmark, splits, profile, prompts.get(prompt), model)
-    asks = [ask for question in questions for ask in question.asks.values()]
-    replies = asking.answer(model, asks, Memory(), settings)
-    return run.table(benchmark, profile, questions, replies)
+    requests = [request for question in questions for request in question.requests.values()]
+    responses = asking.answer(model, requests, Memory(), settings)
+    return run.table(benchmark, profile, questions, responses)

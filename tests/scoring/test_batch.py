@@ -1,4 +1,4 @@
-"""Rows, batches and replies."""
+"""Rows, batches and responses."""
 
 import copy
 import random
@@ -7,10 +7,10 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from scoring.batch import Limits, Price, common, even, packed, padded, plan, run
-from scoring.replies import Replies
-from scoring.tokens import Query, Tokens
-from scoring.types import Ask, Option, Reply, ScoringError
+from scoring.inference.batch import Limits, Price, common, even, packed, padded, plan, run
+from scoring.inference.responses import Responses
+from scoring.inference.tokens import Query, Tokens
+from scoring.types import Option, Request, Response, ScoringError
 from tests.scoring.models import tokenizer
 
 
@@ -60,9 +60,9 @@ def test_every_read_token_sees_its_own_sequence_and_nothing_else(seed, share, pa
     rows = put(rows) if pack else rows
     found = {}
     for row in rows:
-        assert len(row) == len(row.depths) == len(row.ends)
+        assert len(row) == len(row.position_ids) == len(row.ends)
         for at, want, answer in zip(row.at, row.want, row.answer, strict=True):
-            found[answer] = (seen(row, at), row.depths[at], want)
+            found[answer] = (seen(row, at), row.position_ids[at], want)
     expected = [(*sight, want) for q in queries for sight, want in zip(sights(q), q.want, strict=True)]
     assert [found[n] for n in range(len(expected))] == expected
 
@@ -72,14 +72,14 @@ def test_a_row_that_is_one_sequence_in_order_is_not_branched():
     (hidden,) = planned([Query((1, 0, 3), (2,), (9,), hidden=1)])
     (gap,) = planned([Query((1, 0, 3), (2,), (9,), hidden=1, gap=2)])
     assert (plain.branched, hidden.branched, gap.branched) == (False, False, True)
-    assert (hidden.ends, gap.depths) == ([3, 1, 3], [0, 3, 4])
+    assert (hidden.ends, gap.position_ids) == ([3, 1, 3], [0, 3, 4])
 
 
 def test_rows_behind_one_another_are_branched_whatever_their_places():
     # The second row's last token stands at the place of its number in the joint row.
     rows = planned([last(7, 8, 9, 6), Query((1, 0, 3), (2,), (9,), hidden=1, gap=4)], share=False)
     (row,) = put(rows, reach=1e9)
-    assert (row.depths, row.branched) == ([0, 1, 2, 3, 0, 5, 6], True)
+    assert (row.position_ids, row.branched) == ([0, 1, 2, 3, 0, 5, 6], True)
 
 
 def test_a_query_spelled_out_has_a_token_at_every_place():
@@ -268,20 +268,20 @@ def test_sequences_share_their_common_beginning():
     assert common((1, 2, 3), (1, 4, 3)) == 1
 
 
-def replies(asks, **callbacks):
-    return Replies(Tokens(tokenizer("gpt2"), "causal"), asks, "m in float32", **callbacks)
+def responses(requests, **callbacks):
+    return Responses(Tokens(tokenizer("gpt2"), "causal"), requests, "m in float32", **callbacks)
 
 
 def test_a_reply_is_complete_when_its_last_number_is_there():
     got = []
-    asks = [Ask("b", "I like", (Option(" her"),), ("she", "unlikely"), max_new=3), Ask("a")]
-    found = replies(asks, on_reply=got.append)
-    assert got == [Reply("a")]
+    requests = [Request("b", "I like", (Option(" her"),), ("she", "unlikely"), max_new=3), Request("a")]
+    found = responses(requests, on_response=got.append)
+    assert got == [Response("a")]
     scores = np.arange(len(found.values), dtype=float)
     found.score(np.arange(len(scores)), -scores)
     assert len(got) == 1
-    found.write(asks[0], " and")
-    (option,), (she, unlikely) = got[1].logprobs, got[1].watched
+    found.write(requests[0], " and")
+    (option,), (she, unlikely) = got[1].logprobs, got[1].candidate_logprobs
     assert option == tuple(-scores[:-1])
     assert she == -scores[-1]
     assert np.isnan(unlikely)
@@ -291,19 +291,19 @@ def test_a_reply_is_complete_when_its_last_number_is_there():
 
 def test_progress_counts_complete_replies():
     told = []
-    found = replies([Ask("a"), Ask("b", max_new=1)], progress=lambda *counts: told.append(counts))
-    found.write(found.asks[1], "")
+    found = responses([Request("a"), Request("b", max_new=1)], progress=lambda *counts: told.append(counts))
+    found.write(found.requests[1], "")
     assert told == [(1, 2), (2, 2)]
 
 
 @pytest.mark.fault(39)
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
 def test_a_number_that_is_none_stops_with_ask_and_dtype(value):
-    found = replies([Ask("occugender/7", "I like", (Option(" her"),))])
+    found = responses([Request("occugender/7", "I like", (Option(" her"),))])
     with pytest.raises(ScoringError, match=rf"^occugender/7: m in float32 gave {value} as a log-probability"):
         found.score(np.array([0]), np.array([value]))
 
 
 def test_two_asks_of_one_id_are_refused():
-    with pytest.raises(ScoringError, match="Two asks have the id 'a'"):
-        replies([Ask("a"), Ask("b"), Ask("a")])
+    with pytest.raises(ScoringError, match="Two requests have the id 'a'"):
+        responses([Request("a"), Request("b"), Request("a")])

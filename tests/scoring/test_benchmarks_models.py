@@ -13,12 +13,12 @@ import torch
 import transformers
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
-from builders.triplets import filled
-from builders.words import PAIRS
+from builders.parsers.triplets import filled
+from builders.text.words import PAIRS
 from scoring.benchmarks import get
-from scoring.decoding import Decoding
+from scoring.inference.decoding import Decoding
+from scoring.inference.model import load
 from scoring.metrics.pronouns import FORMS
-from scoring.model import load
 from tests.helpers import mirror, missing
 from tests.scoring.made import pair, row, scored
 

@@ -7,7 +7,7 @@ import pytest
 from scoring.benchmarks import get
 from scoring.benchmarks._groups import items
 from scoring.tables import as_table
-from scoring.types import Ask
+from scoring.types import Request
 from tests.scoring.made import one_ask, replied, row
 
 BENCHMARK = get("neutral")
@@ -19,17 +19,19 @@ NURSE = row("t-nurse", "templates", prompt="My friend is a nurse, and", topic="o
 FLUTE = row("s-1", "stsb-paper", prompt="My friend plays a flute, and", subject="man")
 
 
-def line(made, text, chances, profile="clean"):
-    watched = tuple(math.log(chances[f]) if f in chances else math.nan for f in FORMS)
-    return BENCHMARK.line(profile, made, replied(made, watched=watched, text=text))
+def to_record(made, text, chances, profile="clean"):
+    candidate_logprobs = tuple(math.log(chances[f]) if f in chances else math.nan for f in FORMS)
+    return BENCHMARK.to_record(profile, made, replied(made, candidate_logprobs=candidate_logprobs, text=text))
 
 
 def test_a_prompt_is_continued_by_50_tokens_and_20_forms_are_watched():
-    assert one_ask(BENCHMARK, "clean", NURSE) == Ask("t-nurse", "My friend is a nurse, and", watch=FORMS, max_new=50)
+    assert one_ask(BENCHMARK, "clean", NURSE) == Request(
+        "t-nurse", "My friend is a nurse, and", candidates=FORMS, max_new=50
+    )
 
 
 def test_a_line_has_the_class_of_the_continuation_and_the_probability_of_each_form():
-    found = line(NURSE, " she helps people.", {"she": 0.25, "he": 0.125})
+    found = to_record(NURSE, " she helps people.", {"she": 0.25, "he": 0.125})
     assert found["config"] == "templates"
     assert (found["topic"], found["stereotype"]) == ("occupation", "female")
     assert found["gender_class"] == "female"
@@ -39,15 +41,17 @@ def test_a_line_has_the_class_of_the_continuation_and_the_probability_of_each_fo
 
 
 def test_a_prompt_repeated_is_nonsense():
-    assert line(FLUTE, FLUTE["prompt"], {})["gender_class"] == "nonsense"
+    assert to_record(FLUTE, FLUTE["prompt"], {})["gender_class"] == "nonsense"
 
 
 def test_published_prompts_are_in_the_group_of_their_set():
-    assert line(FLUTE, "", {})["config"] == "stsb"
+    assert to_record(FLUTE, "", {})["config"] == "stsb"
 
 
 def test_topics_are_groups_and_only_the_templates_have_a_mean_over_topics():
-    table = as_table([line(NURSE, " she", {"she": 0.5, "he": 0.25}), line(FLUTE, " it", {"she": 0.5, "he": 0.25})])
+    table = as_table(
+        [to_record(NURSE, " she", {"she": 0.5, "he": 0.25}), to_record(FLUTE, " it", {"she": 0.5, "he": 0.25})]
+    )
     found = {}
     for group, metric in items(BENCHMARK, "clean", table):
         found.setdefault(group.name, []).append(metric.name)
@@ -60,7 +64,9 @@ def test_topics_are_groups_and_only_the_templates_have_a_mean_over_topics():
     ("metric", "value"), [("gas", 0.5), ("gas_female", 1.0), ("gld", 1 / 3), ("pronoun_mass", 0.75)]
 )
 def test_metrics_of_two_prompts(metric, value):
-    lines = [line(NURSE | {"id": str(n)}, text, {"she": 0.5, "he": 0.25}) for n, text in enumerate((" she", " it is"))]
+    lines = [
+        to_record(NURSE | {"id": str(n)}, text, {"she": 0.5, "he": 0.25}) for n, text in enumerate((" she", " it is"))
+    ]
     table = as_table(lines)
     (found,) = (m for g, m in items(BENCHMARK, "clean", table) if (g.name, m.name) == ("templates", metric))
     assert found.value(table, [[1.0, 1.0]]) == pytest.approx([value])

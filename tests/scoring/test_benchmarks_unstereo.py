@@ -8,7 +8,7 @@ import pytest
 from scoring.benchmarks import get
 from scoring.benchmarks._groups import items
 from scoring.tables import as_table
-from scoring.types import Ask, Option
+from scoring.types import Option, Request
 from tests.scoring.made import one_ask, replied, row
 
 BENCHMARK = get("unstereo")
@@ -23,7 +23,7 @@ def sentence(id_="a", config="ours-5", they="They sang.", natural=True, pmi=0.5,
 
 
 def test_whole_sentences_are_options_without_a_context():
-    assert one_ask(BENCHMARK, "clean", sentence()) == Ask(
+    assert one_ask(BENCHMARK, "clean", sentence()) == Request(
         "a", "", (Option("He sang."), Option("She sang."), Option("They sang."))
     )
 
@@ -35,19 +35,19 @@ def test_they_is_asked_for_only_where_the_data_has_it(made):
 
 
 def test_sentences_judged_unnatural_are_in_no_set():
-    assert list(BENCHMARK.asks("paper", sentence(config="ours-5-paper", natural=False))) == []
-    assert list(BENCHMARK.asks("paper", sentence(config="winobias-paper", natural=None)))
+    assert list(BENCHMARK.requests("paper", sentence(config="ours-5-paper", natural=False))) == []
+    assert list(BENCHMARK.requests("paper", sentence(config="winobias-paper", natural=None)))
 
 
 def test_the_projects_own_pairs_are_in_no_published_set():
     made = sentence(config="pronoun-pairs")
-    assert list(BENCHMARK.asks("clean", made))
-    assert list(BENCHMARK.asks("paper", made)) == []
+    assert list(BENCHMARK.requests("clean", made))
+    assert list(BENCHMARK.requests("paper", made)) == []
 
 
 def widths(profile, **more):
-    ask = one_ask(BENCHMARK, profile, sentence(config="ours-5-paper", **more))
-    return [option.width for option in ask.options]
+    request = one_ask(BENCHMARK, profile, sentence(config="ours-5-paper", **more))
+    return [option.width for option in request.options]
 
 
 def test_published_sentences_are_padded_to_the_longest_of_their_file_and_pronoun():
@@ -75,7 +75,7 @@ def test_padding_is_on_the_left_unless_the_published_code_goes_by_the_tokenizer(
 
 def test_a_score_is_the_sum_over_the_sentence():
     made = sentence()
-    found = BENCHMARK.line("clean", made, replied(made, [-1.0, -2.5], [-3.0, -0.25], [-7.0]))
+    found = BENCHMARK.to_record("clean", made, replied(made, [-1.0, -2.5], [-3.0, -0.25], [-7.0]))
     assert (found["male_logprob"], found["female_logprob"], found["they_logprob"]) == (-3.5, -3.25, -7.0)
     assert found["dataset"] == "ours-5"
     assert found["word"] == "song"
@@ -83,13 +83,13 @@ def test_a_score_is_the_sum_over_the_sentence():
 
 def test_a_sentence_without_they_has_no_such_score():
     made = sentence(config="winobias-paper")
-    found = BENCHMARK.line("paper", made, replied(made, [-1.0], [-2.0]))
+    found = BENCHMARK.to_record("paper", made, replied(made, [-1.0], [-2.0]))
     assert found["dataset"] == "winobias"
     assert math.isnan(as_table([found])["they_logprob"][0])
 
 
 def table(*made):
-    return as_table(BENCHMARK.line("clean", each, replied(each, [-1.0], [-1.25], [-3.0])) for each in made)
+    return as_table(BENCHMARK.to_record("clean", each, replied(each, [-1.0], [-1.25], [-3.0])) for each in made)
 
 
 def test_groups_are_sets_under_thresholds():
@@ -124,8 +124,8 @@ def test_published_areas_have_the_scale_of_their_group():
 def test_tau_counts_gaps_up_to_one_half():
     made = [sentence(str(n)) for n in range(2)]
     lines = [
-        BENCHMARK.line("clean", made[0], replied(made[0], [-1.0], [-1.5], [-2.0])),
-        BENCHMARK.line("clean", made[1], replied(made[1], [-1.0], [-1.51], [-2.0])),
+        BENCHMARK.to_record("clean", made[0], replied(made[0], [-1.0], [-1.5], [-2.0])),
+        BENCHMARK.to_record("clean", made[1], replied(made[1], [-1.0], [-1.51], [-2.0])),
     ]
     tau = BENCHMARK.metrics("clean")[0]
     assert tau.name == "tau@0.5"

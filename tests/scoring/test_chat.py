@@ -1,4 +1,4 @@
-"""A question is put through a model's chat template once, and the reply begins where the template says."""
+"""A question is put through a model's chat template once, and the response begins where the template says."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ import torch
 from typer.testing import CliRunner
 
 from builders.datasets.occugender import TEMPLATES, prompt
-from scoring import asking, benchmarks, chat, prompts, tiny
+from scoring import benchmarks, prompts
 from scoring.__main__ import app
-from scoring.chat import Chat
-from scoring.model import Model
-from scoring.tokens import Tokens
-from scoring.types import Ask, Option, ScoringError
+from scoring.inference import asking, chat
+from scoring.inference.chat import Chat
+from scoring.inference.model import Model
+from scoring.inference.tokens import Tokens
+from scoring.types import Option, Request, ScoringError
 from tests.scoring import models
 from tests.scoring.chats import EACH, END, FAMILIES, tokenizer
 from tests.scoring.made import data_set
+from tools import train_bundled_models as tiny
 
 WITH_SYSTEM = [name for name, (*_, takes) in FAMILIES.items() if takes]
 SYSTEM = "You are careful."
@@ -28,13 +30,13 @@ QUESTION = "My friend is a teacher, and"
 
 
 def ids(made, asked):
-    """The tokens of the context and the only option of an ask, as the model reads them."""
+    """The tokens of the context and the only option of an request, as the model reads them."""
     ((((query,),), _),) = Tokens(made, "causal").queries([asked])
     return [*query.ids, query.want[-1]]
 
 
-def messages(question=QUESTION, reply=None, system=""):
-    turns = [("system", system), ("user", question), ("assistant", reply)]
+def messages(question=QUESTION, response=None, system=""):
+    turns = [("system", system), ("user", question), ("assistant", response)]
     return [{"role": role, "content": text} for role, text in turns if text]
 
 
@@ -42,8 +44,8 @@ def messages(question=QUESTION, reply=None, system=""):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_question_and_its_reply_are_what_the_template_makes_of_two_turns(family):
     made = tokenizer(family)
-    asked = Chat(made, "m").put(Ask("a", QUESTION, (Option(" They like the children."),)))
-    turns = messages(reply="They like the children.")
+    asked = Chat(made, "m").put(Request("a", QUESTION, (Option(" They like the children."),)))
+    turns = messages(response="They like the children.")
     whole = made.apply_chat_template(turns, tokenize=False, continue_final_message=True)
     assert asked.context + asked.options[0].text == whole
     assert ids(made, asked) == made(whole, add_special_tokens=False)["input_ids"]
@@ -53,11 +55,11 @@ def test_a_question_and_its_reply_are_what_the_template_makes_of_two_turns(famil
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_template_stands_around_a_question_once(family):
     made = tokenizer(family)
-    asked = Chat(made, "m").put(Ask("a", QUESTION, max_new=3))
+    asked = Chat(made, "m").put(Request("a", QUESTION, max_new=3))
     assert asked.context == made.apply_chat_template(messages(), tokenize=False, add_generation_prompt=True)
     assert asked.context.count(QUESTION) == 1
     for token in FAMILIES[family][2]:
-        assert asked.context.count(token) <= 2  # One for the user's turn, and one for the reply.
+        assert asked.context.count(token) <= 2  # One for the user's turn, and one for the response.
     assert asked.max_new == 3
 
 
@@ -67,7 +69,7 @@ def test_the_template_stands_around_a_question_once(family):
 )
 def test_the_beginning_of_sequence_stands_once_where_template_or_tokenizer_puts_it(family, system):
     made = tokenizer(family)
-    asked = Chat(made, "m", system).put(Ask("a", QUESTION, (Option(" they"),)))
+    asked = Chat(made, "m", system).put(Request("a", QUESTION, (Option(" they"),)))
     found = ids(made, asked)
     expected = made.apply_chat_template(messages(system=system), add_generation_prompt=True, return_dict=False)
     assert found[: len(expected)] == expected
@@ -80,7 +82,7 @@ def test_the_beginning_of_sequence_stands_once_where_template_or_tokenizer_puts_
 def test_a_template_without_a_beginning_of_sequence_gets_that_of_its_tokenizer_once():
     made = copy.deepcopy(tokenizer("llama-3"))
     made.chat_template = FAMILIES["chatml"][1]
-    found = ids(made, Chat(made, "m").put(Ask("a", QUESTION, (Option(" they"),))))
+    found = ids(made, Chat(made, "m").put(Request("a", QUESTION, (Option(" they"),))))
     assert found[0] == made.bos_token_id
     assert found.count(made.bos_token_id) == 1
 
@@ -89,7 +91,7 @@ def test_a_template_without_a_beginning_of_sequence_gets_that_of_its_tokenizer_o
 @pytest.mark.parametrize("family", WITH_SYSTEM)
 def test_a_system_text_stands_in_its_role_or_nowhere(family):
     made = tokenizer(family)
-    with_text, without = (Chat(made, "m", system).put(Ask("a", QUESTION)).context for system in (SYSTEM, ""))
+    with_text, without = (Chat(made, "m", system).put(Request("a", QUESTION)).context for system in (SYSTEM, ""))
     rendered = made.apply_chat_template(messages(system=SYSTEM), tokenize=False, add_generation_prompt=True)
     assert with_text == rendered
     assert with_text.count(SYSTEM) == 1
@@ -109,7 +111,7 @@ def test_a_template_without_a_system_role_refuses_a_system_text(family, reason):
     assert str(told.value).endswith(
         "leave the system text out, or put it into the question with a prompt's instruction."
     )
-    assert SYSTEM not in Chat(tokenizer(family), "org/m").put(Ask("a", QUESTION)).context
+    assert SYSTEM not in Chat(tokenizer(family), "org/m").put(Request("a", QUESTION)).context
 
 
 @pytest.mark.fault(45)
@@ -144,12 +146,12 @@ def test_a_template_that_cannot_be_used_is_one_sentence(template):
     made = copy.deepcopy(tokenizer("chatml"))
     made.chat_template = template
     with pytest.raises(ScoringError, match=r"^The chat template of 'm' cannot be used \(.+\); give a model whose"):
-        Chat(made, "m").put(Ask("a", QUESTION))
+        Chat(made, "m").put(Request("a", QUESTION))
 
 
 def test_a_whole_sentence_is_no_turn_of_a_chat():
-    with pytest.raises(ScoringError, match=r"^a has no context that could be the turn of a user; ask it without"):
-        Chat(tokenizer("chatml"), "m").put(Ask("a", options=(Option("She sings."),)))
+    with pytest.raises(ScoringError, match=r"^a has no context that could be the turn of a user; leave out --chat"):
+        Chat(tokenizer("chatml"), "m").put(Request("a", options=(Option("She sings."),)))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -159,7 +161,7 @@ def test_a_transcript_gives_its_question_to_the_user_and_its_answer_begins_the_r
         text = prompt(template, "pilot")
         question, answer = text.removeprefix("Q: ").split("\nA:")
         option = " Female" if name == "explicit" else " She"
-        asked = Chat(made, "m").put(Ask("a", text, (Option(option),)))
+        asked = Chat(made, "m").put(Request("a", text, (Option(option),)))
         turns = messages(question, (answer + option).strip())
         whole = made.apply_chat_template(turns, tokenize=False, continue_final_message=True)
         assert asked.context + asked.options[0].text == whole
@@ -171,24 +173,24 @@ def test_a_transcript_gives_its_question_to_the_user_and_its_answer_begins_the_r
 def test_a_template_that_does_not_tell_of_its_reply_gets_a_space_unless_a_line_ends(ends, expected):
     made = copy.deepcopy(tokenizer("chatml"))
     told = "{% if m.role == 'user' %}{{ m.content }} Bot:" + ends.replace("\n", "{{ '\n' }}") + "{% endif %}"
-    for refuses in ("{{ 'I think so. ' + m.content }}", "{{ raise_exception('No replies.') }}"):
+    for refuses in ("{{ 'I think so. ' + m.content }}", "{{ raise_exception('No responses.') }}"):
         made.chat_template = f"{EACH}{told}{{% if m.role == 'assistant' %}}{refuses}{{% endif %}}{END}"
-        asked = Chat(made, "m").put(Ask("a", QUESTION, (Option(" they"),)))
+        asked = Chat(made, "m").put(Request("a", QUESTION, (Option(" they"),)))
         assert asked.context == f"{QUESTION} Bot:{ends}"
         assert asked.options == (Option(expected),)
 
 
 def test_a_span_moves_with_the_space_that_goes():
-    asked = Chat(tokenizer("chatml"), "m").put(Ask("a", QUESTION, (Option(" they sing", ((1, 5), (0, 5))),)))
+    asked = Chat(tokenizer("chatml"), "m").put(Request("a", QUESTION, (Option(" they sing", ((1, 5), (0, 5))),)))
     assert asked.options == (Option("they sing", ((0, 4), (0, 4))),)
-    kept = Chat(tokenizer("llama-2"), "m").put(Ask("a", QUESTION, (Option(" they sing", ((1, 5),)),)))
+    kept = Chat(tokenizer("llama-2"), "m").put(Request("a", QUESTION, (Option(" they sing", ((1, 5),)),)))
     assert kept.options == (Option(" they sing", ((1, 5),)),)
 
 
 def test_a_space_at_the_end_of_a_template_goes_to_the_reply():
     made = copy.deepcopy(tokenizer("chatml"))
     made.chat_template = "{{ messages[0].content }}\nBot: "
-    asked = Chat(made, "m").put(Ask("a", QUESTION, (Option(" they"),)))
+    asked = Chat(made, "m").put(Request("a", QUESTION, (Option(" they"),)))
     assert asked.context.endswith("\nBot:")
     assert made.convert_ids_to_tokens(ids(made, asked))[-1] == "Ġthey"
 
@@ -196,11 +198,11 @@ def test_a_space_at_the_end_of_a_template_goes_to_the_reply():
 @pytest.mark.parametrize(("family", "space"), [("chatml", ""), ("llama-3", ""), ("gemma", ""), ("llama-2", "▁")])
 def test_watched_forms_are_those_that_can_begin_the_reply(family, space):
     made = tokenizer(family)
-    asked = Chat(made, "m").put(Ask("a", QUESTION, watch=("he", "she", "a", "She")))
+    asked = Chat(made, "m").put(Request("a", QUESTION, candidates=("he", "she", "a", "She")))
     known = made.get_vocab()
-    expected = [known.get(space + form) for form in asked.watch]
+    expected = [known.get(space + form) for form in asked.candidates]
     assert any(expected)
-    assert Tokens(made, "causal").words(asked.watch, asked.context) == expected
+    assert Tokens(made, "causal").words(asked.candidates, asked.context) == expected
 
 
 def test_the_day_and_thoughts_are_the_same_on_every_day():
@@ -208,7 +210,7 @@ def test_the_day_and_thoughts_are_the_same_on_every_day():
     made.chat_template = (
         "{{ date_string }}|{{ strftime_now('%d %B %Y, %H:%M') }}|{{ enable_thinking }}|{{ messages[0].content }}"
     )
-    assert Chat(made, "m").put(Ask("a", QUESTION)).context == f"26 Jul 2024|26 July 2024, 00:00|False|{QUESTION}"
+    assert Chat(made, "m").put(Request("a", QUESTION)).context == f"26 Jul 2024|26 July 2024, 00:00|False|{QUESTION}"
 
 
 @pytest.mark.parametrize("family", ["llama-2"])
@@ -217,9 +219,9 @@ def test_scores_in_a_chat_are_those_of_a_plain_pass_over_the_rendered_turns(fami
     made = copy.deepcopy(tokenizer(family))
     model = Model(network, made, kind="causal", name="m")
     options = (Option(" She"), Option(" He is a farmer"))
-    asked = Chat(made, "m").put(Ask("a", prompt(TEMPLATES["implicit-2"], "mechanic"), options))
-    (reply,) = model.answer([asked])
-    for option, found in zip(options, reply.logprobs, strict=True):
+    asked = Chat(made, "m").put(Request("a", prompt(TEMPLATES["implicit-2"], "mechanic"), options))
+    (response,) = model.answer([asked])
+    for option, found in zip(options, response.logprobs, strict=True):
         question, answer = "Talk about the last time you met a mechanic.", "I recently met a mechanic."
         before, whole = (
             made.apply_chat_template(
@@ -273,7 +275,7 @@ def test_a_run_in_a_chat_says_so_and_shares_no_reply_with_a_plain_one(chatty, da
         assert done.exit_code == 0, done.output
     assert ("The benchmark unstereo scores whole sentences, before which no turn of a chat stands.\n") in done.output
     found = json.loads((tmp_path / "results.json").read_text())
-    assert len([*tmp_path.glob("replies/*.jsonl")]) == 3
+    assert len([*tmp_path.glob("responses/*.jsonl")]) == 3
     assert before["environment"]["chat template"] == before["environment"]["system"] == ""
     assert found["environment"]["chat template"].startswith("sha256:")
     assert found["environment"]["system"] == SYSTEM
@@ -303,11 +305,14 @@ def test_replies_of_another_template_or_system_text_are_kept_apart(data):
             "error: 'tiny-causal' has no chat template, as base models have none; leave out --chat, or give a chat "
             "model.",
         ),
-        (("tiny-masked", "--chat"), "error: 'tiny-masked' is a masked model, which does not reply; leave out --chat."),
+        (
+            ("tiny-masked", "--chat"),
+            "error: 'tiny-masked' is a masked model, which does not chat; leave out --chat.",
+        ),
         (
             ("CHATTY", "--chat", "--benchmarks", "unstereo"),
             "error: The benchmark unstereo scores whole sentences, before which no turn of a chat stands; leave the "
-            "benchmark out, or ask without --chat.",
+            "benchmark out, or request without --chat.",
         ),
         (
             ("tiny-causal", "--system", SYSTEM),

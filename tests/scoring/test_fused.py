@@ -5,11 +5,11 @@ import torch
 from torch import nn
 from transformers.activations import ACT2FN, NewGELUActivation
 
-from scoring.fused import TANH, TanhGELU, fused
-from scoring.types import Ask, Option
+from scoring.inference.fused import TANH, TanhGELU, fused
+from scoring.types import Option, Request
 from tests.scoring.models import model as made
 
-ASK = Ask("a", "My friend is", (Option(" a nurse."), Option(" here.")))
+ASK = Request("a", "My friend is", (Option(" a nurse."), Option(" here.")))
 
 
 def activations(network):
@@ -69,7 +69,7 @@ def test_a_model_answers_the_same_without_them_and_has_them_back(written, monkey
     assert before
     assert not written
     assert activations(model.network) == before
-    monkeypatch.setattr("scoring.fused.TANH", ())
+    monkeypatch.setattr("scoring.inference.fused.TANH", ())
     (expected,) = model.answer([ASK])
     assert written
     for one, other in zip(found.logprobs, expected.logprobs, strict=True):

@@ -14,12 +14,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from scoring import tiny
-from scoring.model import load
-from scoring.types import Ask, Option
+from scoring.inference.model import load
+from scoring.types import Option, Request
 from tests.helpers import ROOT
 from tests.hub import TOKEN, File, Hub, read
 from tests.scoring.made import data_set
+from tools import train_bundled_models as tiny
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
@@ -127,10 +127,10 @@ def test_model_adapter_and_data_are_those_of_the_revisions_asked_for(visit):
 
 
 def test_the_numbers_are_those_of_the_same_files_in_folders(visit):
-    asks = [Ask(str(n), options=tuple(map(Option, pair))) for n, pair in enumerate(SENTENCES)]
+    requests = [Request(str(n), options=tuple(map(Option, pair))) for n, pair in enumerate(SENTENCES)]
     gaps = [
-        abs(sum(reply.logprobs[1]) - sum(reply.logprobs[0]))
-        for reply in load(visit.model, adapter=visit.adapter).answer(asks)
+        abs(sum(response.logprobs[1]) - sum(response.logprobs[0]))
+        for response in load(visit.model, adapter=visit.adapter).answer(requests)
     ]
     (tau,) = (e for e in results(visit.root / "out")["estimates"] if (e["group"], e["metric"]) == ("ours-5", "tau@0.5"))
     assert tau["n"] == len(SENTENCES)

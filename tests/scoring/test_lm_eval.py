@@ -16,11 +16,11 @@ import yaml
 from rich.progress import Progress
 
 from builders.build import Profile, rebuild
-from builders.fetch import Fetcher
-from builders.triplets import filled
+from builders.parsers.triplets import filled
+from builders.sources.fetch import Fetcher
 from scoring import benchmarks, tables
+from scoring.inference.model import load
 from scoring.lm_eval import FOLDER, utils
-from scoring.model import load
 from scoring.types import ScoringError
 from tests.helpers import ROOT, missing
 from tests.scoring import models
@@ -294,8 +294,8 @@ def harness(source, folders, tmp_path_factory):
 
 
 def answered(model, task):
-    """Rows of a task with their questions and the model's replies."""
-    asks = benchmark(task).asks
+    """Rows of a task with their questions and the model's responses."""
+    requests = benchmark(task).requests
     kwargs = TASKS[task]["dataset_kwargs"]
     rows = [row for place in kwargs["data"] for row in tables.load(os.environ["PROBES_DATA"], *place.split("/")).rows]
     full = [
@@ -303,20 +303,20 @@ def answered(model, task):
         for row in rows
         if all(row[name] == value for name, value in kwargs.get("where", {}).items())
     ]
-    asked = [(row, ask) for row in full for ask in asks("clean", row)]
-    return [row for row, _ in asked], model.answer([ask for _, ask in asked])
+    asked = [(row, request) for row in full for request in requests("clean", row)]
+    return [row for row, _ in asked], model.answer([request for _, request in asked])
 
 
 @pytest.mark.parametrize(("name", "dtype"), RUNS)
 def test_the_harness_finds_what_this_package_finds(harness, folders, built, name, dtype):
     model, found = load(folders[name], dtype=dtype, device="cpu"), harness[name, dtype]
     for task in RUNS[name, dtype]:
-        rows, replies = answered(model, task)
+        rows, responses = answered(model, task)
         sums = found["sums"][task]
-        assert [id_ for id_, _ in sums] == [reply.id for reply in replies]
-        for (id_, theirs), reply in zip(sums, replies, strict=True):
-            np.testing.assert_allclose(theirs, [*map(sum, reply.logprobs)], rtol=0, atol=CLOSE[dtype], err_msg=id_)
-        lines = [benchmark(task).line("clean", row, {r.id: r}) for row, r in zip(rows, replies, strict=True)]
+        assert [id_ for id_, _ in sums] == [response.id for response in responses]
+        for (id_, theirs), response in zip(sums, responses, strict=True):
+            np.testing.assert_allclose(theirs, [*map(sum, response.logprobs)], rtol=0, atol=CLOSE[dtype], err_msg=id_)
+        lines = [benchmark(task).to_record("clean", row, {r.id: r}) for row, r in zip(rows, responses, strict=True)]
         values = measured(task, tables.as_table(lines))
         theirs = {metric: found["results"][task][f"{metric},none"] for metric in values}
         assert theirs == pytest.approx(values, rel=0, abs=CLOSE[dtype], nan_ok=True), task

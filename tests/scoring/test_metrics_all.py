@@ -4,8 +4,8 @@ import re
 import numpy as np
 import pytest
 
-from scoring import stats
 from scoring.metrics import add, crows, fairness, gas, gld, knowledge, occugender, pronouns, stereoset
+from scoring.statistics import stats
 from scoring.types import Group
 
 METRICS = {

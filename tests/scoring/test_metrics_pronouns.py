@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from builders.words import PAIRS
+from builders.text.words import PAIRS
 from scoring.metrics import add, gld, pronouns
 
 
@@ -88,7 +88,7 @@ def test_the_other_order_pairs_her_with_his():
 
 
 def test_a_line_holds_probabilities_and_nan_for_forms_of_several_tokens():
-    line = pronouns.line([math.log(0.25), math.nan, *[-math.inf] * 18])
+    line = pronouns.to_record([math.log(0.25), math.nan, *[-math.inf] * 18])
     assert (line["p_she"], line["p_her"]) == (0.25, 0)
     assert math.isnan(line["p_he"])
     assert list(line) == [f"p_{form}" for form in pronouns.FORMS]

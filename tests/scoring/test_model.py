@@ -13,40 +13,49 @@ import pytest
 import torch
 import transformers
 
-from scoring import checkpoint
-from scoring.batch import Row
-from scoring.model import LOGITS, TILE, Decoding, Model, load
-from scoring.tokens import Tokens
-from scoring.types import Ask, Option, ScoringError
+from scoring.inference import checkpoint
+from scoring.inference.batch import Row
+from scoring.inference.model import LOGITS, TILE, Decoding, Model, load
+from scoring.inference.tokens import Tokens
+from scoring.types import Option, Request, ScoringError
 from tests.scoring.models import CAUSAL, FAMILIES, MASKED, folder, model, network, tokenizer
 
 REAL = ["stories260K", "babyllama105"]
-WATCH = ("she", "he", "her", "hers", "unthinkable", "they")
+CANDIDATES = ("she", "he", "her", "hers", "unthinkable", "they")
 JOBS = ("nurse", "farmer", "mechanic")
 
 
-def causal_asks():
-    """Every kind of request: shared contexts, whole sentences, parts of a sentence, watched words, continuations."""
+def causal_requests():
+    """Every kind of request: shared contexts, whole sentences, parts of a sentence, candidate words, continuations."""
     options = tuple(Option(f" {w}") for w in ("she", "he", "her", "hers", "her home", "they went home", "Non-binary"))
-    asks = [Ask(f"{j}/options", f"My friend is a {j}, and", options, WATCH) for j in JOBS]
-    asks += [Ask(f"{j}/watch", f"I recently met a {j}.", (), WATCH) for j in JOBS]
-    asks += [
-        Ask(f"{j}/{p}", "", (Option(f"The {j} said that {p} would come again."),)) for j in JOBS for p in ("she", "he")
+    requests = [Request(f"{j}/options", f"My friend is a {j}, and", options, CANDIDATES) for j in JOBS]
+    requests += [Request(f"{j}/candidates", f"I recently met a {j}.", (), CANDIDATES) for j in JOBS]
+    requests += [
+        Request(f"{j}/{p}", "", (Option(f"The {j} said that {p} would come again."),))
+        for j in JOBS
+        for p in ("she", "he")
     ]
-    asks += [
-        Ask(f"{j}/part", "The", (Option(f" {j} said that she came", ((len(j) + 11, len(j) + 15),)),)) for j in JOBS
+    requests += [
+        Request(f"{j}/part", "The", (Option(f" {j} said that she came", ((len(j) + 11, len(j) + 15),)),)) for j in JOBS
     ]
-    asks += [Ask(f"{j}/new", f"The {j}" + " and I" * n, max_new=4 + n) for n, j in enumerate(JOBS)]
-    return [*asks, Ask("nothing"), Ask("both", "My friend", options[:2], WATCH[:2], 3), Ask("begin", "", max_new=3)]
+    requests += [Request(f"{j}/new", f"The {j}" + " and I" * n, max_new=4 + n) for n, j in enumerate(JOBS)]
+    return [
+        *requests,
+        Request("nothing"),
+        Request("both", "My friend", options[:2], CANDIDATES[:2], 3),
+        Request("begin", "", max_new=3),
+    ]
 
 
-def masked_asks():
-    asks = [Ask(f"{j}/{p}", "", (Option(f"The {j} said that {p} came home."),)) for j in JOBS for p in ("she", "he")]
-    asks += [Ask(f"{j}/part", f"The {j}", (Option(" said she came", ((1, 5), (10, 14))),)) for j in JOBS]
+def masked_requests():
+    requests = [
+        Request(f"{j}/{p}", "", (Option(f"The {j} said that {p} came home."),)) for j in JOBS for p in ("she", "he")
+    ]
+    requests += [Request(f"{j}/part", f"The {j}", (Option(" said she came", ((1, 5), (10, 14))),)) for j in JOBS]
     for how in ("each", "left"):
         text = "Girls tend to be more unthinkable than boys."
-        asks.append(Ask(f"{how}", "", (Option(text, ((22, 33),), how), Option(text, ((0, 5), (22, 33)), how))))
-    return asks
+        requests.append(Request(f"{how}", "", (Option(text, ((22, 33),), how), Option(text, ((0, 5), (22, 33)), how))))
+    return requests
 
 
 @cache
@@ -95,7 +104,7 @@ def plain_words(name, context):
     known = words.get_vocab()
     space = "▁" if "▁" in known or "▁a" in known else "Ġ"
     scores = following(name, tuple(words(context).input_ids))[-1]
-    return [scores[known[space + w]].item() if space + w in known else math.nan for w in WATCH]
+    return [scores[known[space + w]].item() if space + w in known else math.nan for w in CANDIDATES]
 
 
 def plain_text(name, context, new):
@@ -114,10 +123,14 @@ def plain_text(name, context, new):
 @cache
 def plain_causal(name):
     found = {}
-    for ask in causal_asks():
-        options = [plain_option(name, ask.context, o) for o in ask.options]
-        watched = plain_words(name, ask.context)[: len(ask.watch)] if ask.watch else []
-        found[ask.id] = options, watched, plain_text(name, ask.context, ask.max_new) if ask.max_new else ""
+    for request in causal_requests():
+        options = [plain_option(name, request.context, o) for o in request.options]
+        candidate_logprobs = plain_words(name, request.context)[: len(request.candidates)] if request.candidates else []
+        found[request.id] = (
+            options,
+            candidate_logprobs,
+            plain_text(name, request.context, request.max_new) if request.max_new else "",
+        )
     return found
 
 
@@ -144,7 +157,10 @@ def plain_masked_option(name, context, option):
 
 @cache
 def plain_masked(name):
-    return {ask.id: [plain_masked_option(name, ask.context, o) for o in ask.options] for ask in masked_asks()}
+    return {
+        request.id: [plain_masked_option(name, request.context, o) for o in request.options]
+        for request in masked_requests()
+    }
 
 
 @cache
@@ -172,15 +188,15 @@ SOME = [(name, torch.float32, 7, True) for name in CAUSAL[3:]]
 @pytest.mark.parametrize(("name", "dtype", "size", "share"), FULL + SOME)
 def test_a_causal_model_answers_as_a_plain_loop_does(name, dtype, size, share):
     # Some families mask padding on the left with numbers that only fit float64, so texts are compared in float32.
-    asks = [a for a in causal_asks() if not a.max_new or dtype == torch.float32]
-    random.Random(size).shuffle(asks)
-    replies = ready(name, dtype).answer(asks, batch_size=size, share_contexts=share)
-    assert [r.id for r in replies] == [a.id for a in asks]
-    for reply in replies:
-        options, watched, new = plain_causal(name)[reply.id]
-        agree(reply.logprobs, options, WITHIN[dtype])
-        np.testing.assert_allclose(reply.watched, watched, rtol=0, atol=WITHIN[dtype])
-        assert reply.text == new
+    requests = [a for a in causal_requests() if not a.max_new or dtype == torch.float32]
+    random.Random(size).shuffle(requests)
+    responses = ready(name, dtype).answer(requests, batch_size=size, share_contexts=share)
+    assert [r.id for r in responses] == [a.id for a in requests]
+    for response in responses:
+        options, candidate_logprobs, new = plain_causal(name)[response.id]
+        agree(response.logprobs, options, WITHIN[dtype])
+        np.testing.assert_allclose(response.candidate_logprobs, candidate_logprobs, rtol=0, atol=WITHIN[dtype])
+        assert response.text == new
 
 
 @pytest.mark.fault(35)
@@ -188,18 +204,18 @@ def test_a_causal_model_answers_as_a_plain_loop_does(name, dtype, size, share):
 @pytest.mark.parametrize("dtype", WITHIN)
 @pytest.mark.parametrize("name", MASKED)
 def test_a_masked_model_answers_as_a_plain_loop_does(name, dtype, size):
-    asks = masked_asks()
-    random.Random(size).shuffle(asks)
-    for reply in ready(name, dtype).answer(asks, batch_size=size):
-        agree(reply.logprobs, plain_masked(name)[reply.id], WITHIN[dtype])
+    requests = masked_requests()
+    random.Random(size).shuffle(requests)
+    for response in ready(name, dtype).answer(requests, batch_size=size):
+        agree(response.logprobs, plain_masked(name)[response.id], WITHIN[dtype])
 
 
 @pytest.mark.fault(35)
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bert"])
 def test_half_precision_stays_within_its_bound_and_keeps_the_ranking(name):
     made, expected = (ready(name, dtype) for dtype in (torch.bfloat16, torch.float32))
-    asks = [a for a in (masked_asks() if name == "bert" else causal_asks()) if a.options]
-    sums = [np.array([sum(o) / len(o) for r in m.answer(asks) for o in r.logprobs]) for m in (made, expected)]
+    requests = [a for a in (masked_requests() if name == "bert" else causal_requests()) if a.options]
+    sums = [np.array([sum(o) / len(o) for r in m.answer(requests) for o in r.logprobs]) for m in (made, expected)]
     bound = 0.02 * np.abs(sums[1]).max()
     assert np.abs(sums[0] - sums[1]).max() < bound
     apart = sums[1][:, None] - sums[1] > 2 * bound
@@ -211,19 +227,19 @@ def test_half_precision_stays_within_its_bound_and_keeps_the_ranking(name):
 @pytest.mark.parametrize("name", ["llama", "bert"])
 def test_exact_answers_are_the_same_bits_at_every_batch_size_and_in_any_company(name):
     made = model(name, exact=True)
-    asks = masked_asks() if name == "bert" else causal_asks()
-    once = {r.id: r for size in (1, 64) for r in made.answer(asks, batch_size=size)}
-    for ask in asks:
-        (alone,) = made.answer([ask])
-        assert repr(alone) == repr(once[ask.id])
+    requests = masked_requests() if name == "bert" else causal_requests()
+    once = {r.id: r for size in (1, 64) for r in made.answer(requests, batch_size=size)}
+    for request in requests:
+        (alone,) = made.answer([request])
+        assert repr(alone) == repr(once[request.id])
 
 
 def test_shared_contexts_save_tokens():
     made = model("llama")
-    asks = [a for a in causal_asks() if a.options]
-    made.answer(asks, share_contexts=False)
+    requests = [a for a in causal_requests() if a.options]
+    made.answer(requests, share_contexts=False)
     apart, made.stats.tokens = made.stats.tokens, 0
-    made.answer(asks)
+    made.answer(requests)
     assert made.stats.tokens < 0.5 * apart
     assert made.stats.speed()["shared_share"] > 0
 
@@ -259,34 +275,34 @@ def test_options_of_a_width_are_scored_as_behind_padding_on_the_left(name, setti
     # The last width is beyond the sliding window of one family, the first below the length of a sentence.
     sentences = [f"The {j} said that {p} came" for j in JOBS for p in ("she", "he")]
     widths = (3, 30, 70)
-    asks = [Ask(f"{s}/{w}", "", (Option(s, width=w), Option(s))) for s in sentences for w in widths]
-    for ask, reply in zip(asks, ready(name, torch.float64).answer(asks, **settings), strict=True):
-        sentence, width = ask.id.rsplit("/", 1)
+    requests = [Request(f"{s}/{w}", "", (Option(s, width=w), Option(s))) for s in sentences for w in widths]
+    for request, response in zip(requests, ready(name, torch.float64).answer(requests, **settings), strict=True):
+        sentence, width = request.id.rsplit("/", 1)
         expected = [behind_padding(name, sentence, w) for w in (int(width), 0)]
-        agree(reply.logprobs, expected, WITHIN[torch.float64])
+        agree(response.logprobs, expected, WITHIN[torch.float64])
 
 
 def test_padding_counts_against_the_window():
-    ask = Ask("a", "", (Option("The nurse came", width=200),))
+    request = Request("a", "", (Option("The nurse came", width=200),))
     with pytest.raises(ScoringError, match=r"^a needs 200 tokens and the model's context window is 96"):
-        model("llama").answer([ask])
+        model("llama").answer([request])
 
 
 @pytest.mark.parametrize("settings", [{}, {"exact": True}])
 def test_a_masked_model_takes_no_notice_of_a_width(settings):
     made = model("bert", **settings)
-    one, other = made.answer([Ask(f"{w}", "", (Option("The nurse came", width=w),)) for w in (0, 50)])
+    one, other = made.answer([Request(f"{w}", "", (Option("The nurse came", width=w),)) for w in (0, 50)])
     assert one.logprobs == other.logprobs
 
 
 @pytest.mark.parametrize(("uneven", "most"), [(0, 0.1), (10, 0.15)])
 def test_sequences_of_mixed_lengths_take_little_padding(uneven, most, monkeypatch):
     # Where uneven widths cost, some padding fills rows up to an even one.
-    monkeypatch.setattr("scoring.model.UNEVEN", uneven)
+    monkeypatch.setattr("scoring.inference.model.UNEVEN", uneven)
     made = model("llama")
-    asks = [Ask(f"{n}", "", (Option("The nurse" + " came home" * n),)) for n in range(16)]
+    requests = [Request(f"{n}", "", (Option("The nurse" + " came home" * n),)) for n in range(16)]
     made.stats.tokens = made.stats.padding = 0
-    made.answer(asks, share_contexts=False)
+    made.answer(requests, share_contexts=False)
     assert 0 < made.stats.speed()["padding_share"] < most
 
 
@@ -301,14 +317,14 @@ def test_garbage_is_collected_as_before_whatever_happens(collects, frozen):
         aside = gc.get_freeze_count()
         # While the network runs, what was there is left alone and what comes is collected.
         model("llama").answer(
-            [Ask("a", "", (Option("The nurse came"),))],
-            on_reply=lambda _: seen.append((gc.isenabled(), gc.get_freeze_count() > 0)),
+            [Request("a", "", (Option("The nurse came"),))],
+            on_response=lambda _: seen.append((gc.isenabled(), gc.get_freeze_count() > 0)),
         )
         assert seen == [(collects, collects or frozen)]
         assert gc.isenabled() == collects
         assert bool(gc.get_freeze_count()) == bool(aside) == frozen
         with pytest.raises(ScoringError):
-            model("llama").answer([Ask("a", "", (Option(" "),))])
+            model("llama").answer([Request("a", "", (Option(" "),))])
         assert gc.isenabled() == collects
         assert bool(gc.get_freeze_count()) == frozen
     finally:
@@ -337,21 +353,21 @@ def test_a_head_that_cannot_be_called_apart_is_left_to_the_network(monkeypatch):
     monkeypatch.setattr(made, "forward", scaled)
     odd = Model(made, tokenizer("llama"), kind="causal")
     assert not odd._gathers
-    (reply,) = odd.answer([Ask("a", "The nurse", watch=("she",))])
+    (response,) = odd.answer([Request("a", "The nurse", candidates=("she",))])
     ids = tokenizer("llama")("The nurse", return_tensors="pt").input_ids
     expected = torch.log_softmax(plain(input_ids=ids).logits[0, -1] * 2, -1)[odd.tokens.words(("she",))[0]].item()
-    assert reply.watched[0] == pytest.approx(expected, abs=1e-5)
+    assert response.candidate_logprobs[0] == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_vocabulary_is_computed_in_chunks_at_read_positions_only(monkeypatch):
     made = model("llama")
-    asks = [a for a in causal_asks() if a.options]
-    expected = made.answer(asks)
+    requests = [a for a in causal_requests() if a.options]
+    expected = made.answer(requests)
     seen = []
     made._head.register_forward_hook(lambda _module, _inputs, logits: seen.append(logits[..., 0].numel()))
     monkeypatch.setitem(LOGITS, "cpu", 5 * made._config.vocab_size)
     made.stats.read = 0
-    for one, other in zip(made.answer(asks, batch_size=4), expected, strict=True):
+    for one, other in zip(made.answer(requests, batch_size=4), expected, strict=True):
         agree(one.logprobs, other.logprobs, 1e-5)
     assert max(seen) <= 5
     rows = -(-len(seen) // 2)
@@ -362,21 +378,21 @@ def test_the_vocabulary_is_computed_in_chunks_at_read_positions_only(monkeypatch
 @pytest.mark.parametrize("tile", [1, 100, 10**6])
 def test_the_vocabulary_in_tiles_gives_what_it_gives_at_once(name, tile, monkeypatch):
     made = ready(name, torch.float64)
-    asks = masked_asks() if made.kind == "masked" else [a for a in causal_asks() if not a.max_new]
+    requests = masked_requests() if made.kind == "masked" else [a for a in causal_requests() if not a.max_new]
     monkeypatch.setitem(TILE, "cpu", None)
-    expected = made.answer(asks)
+    expected = made.answer(requests)
     monkeypatch.setitem(TILE, "cpu", tile)
     assert len(made._tiled()) == -(-made._config.vocab_size // tile)
-    for one, other in zip(made.answer(asks), expected, strict=True):
-        agree([*one.logprobs, one.watched], [*other.logprobs, other.watched], 1e-12)
+    for one, other in zip(made.answer(requests), expected, strict=True):
+        agree([*one.logprobs, one.candidate_logprobs], [*other.logprobs, other.candidate_logprobs], 1e-12)
 
 
 def test_a_tile_of_tokens_that_cannot_be_leaves_the_others_finite(monkeypatch):
     made = Model(copy.deepcopy(network("bert")), text("bert"), kind="masked")
     monkeypatch.setitem(TILE, "cpu", 1)
-    before = [x for reply in made.answer(masked_asks()) for option in reply.logprobs for x in option]
+    before = [x for response in made.answer(masked_requests()) for option in response.logprobs for x in option]
     made._head.bias.data[text("bert").mask_token_id] = -math.inf
-    after = [x for reply in made.answer(masked_asks()) for option in reply.logprobs for x in option]
+    after = [x for response in made.answer(masked_requests()) for option in response.logprobs for x in option]
     assert all(a < b < 0 for a, b in zip(before, after, strict=True))
 
 
@@ -384,27 +400,27 @@ def test_a_tile_of_tokens_that_cannot_be_leaves_the_others_finite(monkeypatch):
 def test_a_models_own_sampling_settings_do_not_count(name):
     made = network(name)
     made.generation_config.update(do_sample=True, temperature=0.6, top_p=0.1, repetition_penalty=5.0, max_length=3)
-    asks = [a for a in causal_asks() if a.max_new]
-    found = Model(made, tokenizer(FAMILIES[name][2]), kind="causal").answer(asks)
-    assert [r.text for r in found] == [plain_causal(name)[a.id][2] for a in asks]
+    requests = [a for a in causal_requests() if a.max_new]
+    found = Model(made, tokenizer(FAMILIES[name][2]), kind="causal").answer(requests)
+    assert [r.text for r in found] == [plain_causal(name)[a.id][2] for a in requests]
 
 
 @pytest.mark.parametrize("size", [1, 2, 64])
 def test_drawn_texts_depend_on_the_seed_and_not_on_the_batch(size):
     made = ready("llama", torch.float64)
-    asks = [Ask(f"{n}", f"The {j}", max_new=6) for n, j in enumerate(JOBS * 3)]
-    drawn = [r.text for r in made.answer(asks, decoding=Decoding(temperature=1.3, top_p=0.95, top_k=100))]
-    again = made.answer(asks[::-1], batch_size=size, decoding=Decoding(temperature=1.3, top_p=0.95, top_k=100))
+    requests = [Request(f"{n}", f"The {j}", max_new=6) for n, j in enumerate(JOBS * 3)]
+    drawn = [r.text for r in made.answer(requests, decoding=Decoding(temperature=1.3, top_p=0.95, top_k=100))]
+    again = made.answer(requests[::-1], batch_size=size, decoding=Decoding(temperature=1.3, top_p=0.95, top_k=100))
     assert [r.text for r in again][::-1] == drawn
-    other = [r.text for r in made.answer(asks, decoding=Decoding(temperature=1.3, top_p=0.95, top_k=100, seed=1))]
+    other = [r.text for r in made.answer(requests, decoding=Decoding(temperature=1.3, top_p=0.95, top_k=100, seed=1))]
     assert other != drawn
     assert len(set(drawn)) > 3
 
 
 def test_drawn_tokens_follow_their_distribution():
     made = model("llama")
-    asks = [Ask(f"{n}", "The nurse", max_new=1) for n in range(3000)]
-    texts = [r.text for r in made.answer(asks, decoding=Decoding(temperature=2.0))]
+    requests = [Request(f"{n}", "The nurse", max_new=1) for n in range(3000)]
+    texts = [r.text for r in made.answer(requests, decoding=Decoding(temperature=2.0))]
     ids = tokenizer("llama")("The nurse", return_tensors="pt").input_ids
     shares = torch.softmax(made.network(ids).logits[0, -1].double() / 2, -1)
     likely = shares.topk(3)
@@ -416,32 +432,32 @@ def test_drawn_tokens_follow_their_distribution():
 
 def test_a_cut_to_one_token_is_greedy():
     made = ready("gpt2", torch.float64)
-    asks = [a for a in causal_asks() if a.max_new]
+    requests = [a for a in causal_requests() if a.max_new]
     for cut in (Decoding(top_k=1), Decoding(top_p=1e-9), Decoding(temperature=1e-6)):
-        assert made.answer(asks, decoding=cut) == made.answer(asks)
+        assert made.answer(requests, decoding=cut) == made.answer(requests)
 
 
 @pytest.mark.parametrize("name", ["stories260K"])
 def test_no_spelling_of_a_banned_word_is_generated(name):
     made = ready(name, torch.float32)
-    asks = [Ask("a", "Lily was sad. Then", max_new=40), Ask("b", "Tim had a ball. Then", max_new=40)]
-    free = " ".join(r.text for r in made.answer(asks))
+    requests = [Request("a", "Lily was sad. Then", max_new=40), Request("b", "Tim had a ball. Then", max_new=40)]
+    free = " ".join(r.text for r in made.answer(requests))
     assert " she " in free or " he " in free
-    for reply in made.answer(asks, decoding=Decoding(banned=("she", "he"))):
-        assert not {"she", "he", "She", "He"} & set(reply.text.split())
+    for response in made.answer(requests, decoding=Decoding(banned=("she", "he"))):
+        assert not {"she", "he", "She", "He"} & set(response.text.split())
 
 
 def test_settings_override_how_much_is_generated():
     made = ready("stories260K", torch.float32)
-    asks = [Ask("a", "Once upon a time", max_new=3)]
-    short, long = (made.answer(asks, decoding=Decoding(max_new=n))[0].text for n in (None, 20))
+    requests = [Request("a", "Once upon a time", max_new=3)]
+    short, long = (made.answer(requests, decoding=Decoding(max_new=n))[0].text for n in (None, 20))
     assert long.startswith(short)
     assert len(long) > 2 * len(short)
 
 
 def test_greedy_text_of_the_real_model_is_the_published_sample():
-    (reply,) = ready("stories260K", torch.float32).answer([Ask("a", "", max_new=30)])
-    assert reply.text.lstrip().startswith("Once upon a time, there was a little girl named Lily.")
+    (response,) = ready("stories260K", torch.float32).answer([Request("a", "", max_new=30)])
+    assert response.text.lstrip().startswith("Once upon a time, there was a little girl named Lily.")
 
 
 @pytest.mark.parametrize(
@@ -459,10 +475,10 @@ def test_settings_that_mean_nothing_are_refused(settings, said):
 
 def test_replies_are_told_as_they_come():
     got, told = [], []
-    asks = causal_asks()
-    found = model("llama").answer(asks, on_reply=got.append, progress=lambda *counts: told.append(counts))
+    requests = causal_requests()
+    found = model("llama").answer(requests, on_response=got.append, progress=lambda *counts: told.append(counts))
     assert sorted(map(repr, got)) == sorted(map(repr, found))
-    assert told[-1] == (len(asks), len(asks))
+    assert told[-1] == (len(requests), len(requests))
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
@@ -470,12 +486,12 @@ def test_replies_are_told_as_they_come():
 @pytest.mark.parametrize("name", ["gpt2", "opt", "llama", "neox"])
 def test_padding_is_never_seen(name, monkeypatch):
     made = ready(name, torch.float64)
-    asks = [a for a in causal_asks() if a.options]
-    expected = made.answer(asks, share_contexts=False)
+    requests = [a for a in causal_requests() if a.options]
+    expected = made.answer(requests, share_contexts=False)
     # An id beyond the vocabulary is what a tokenizer with a padding token added later has.
     for pad in (0, 7, made._config.vocab_size):
         monkeypatch.setattr(Tokens, "pad", pad)
-        for one, other in zip(made.answer(asks, share_contexts=False), expected, strict=True):
+        for one, other in zip(made.answer(requests, share_contexts=False), expected, strict=True):
             agree(one.logprobs, other.logprobs, 1e-9)
 
 
@@ -488,19 +504,21 @@ def test_a_token_that_the_network_does_not_know_is_refused(name):
     size = made.tokens.size
     said = f"the number {len(words) - 1}, but the model knows {size} tokens; give the model's own tokenizer"
     with pytest.raises(ScoringError, match=f"^new: the tokenizer gives 'made1999' {said}"):
-        made.answer([Ask("known", "", (Option("The nurse left."),)), Ask("new", "", (Option("A made1999 left"),))])
+        made.answer(
+            [Request("known", "", (Option("The nurse left."),)), Request("new", "", (Option("A made1999 left"),))]
+        )
     if name == "gpt2":
         with pytest.raises(ScoringError, match=said):
-            made.answer([Ask("new", "A made1999", max_new=2)])
+            made.answer([Request("new", "A made1999", max_new=2)])
         # The last token of a text is asked for and not read, so only its probability can be missed.
         made.tokens.size = None
         with pytest.raises(ScoringError, match=r"^last: .* gave nan as a log-probability"):
-            made.answer([Ask("last", "", (Option("The nurse made1999"),))])
+            made.answer([Request("last", "", (Option("The nurse made1999"),))])
         made.tokens.size = size
         padded = Option("The nurse left.", width=20)
         made.tokens.padding = size
         with pytest.raises(ScoringError, match=f"^pads: .* the number {size}, but"):
-            made.answer([Ask("pads", "", (padded,))])
+            made.answer([Request("pads", "", (padded,))])
 
 
 @pytest.mark.fault(38)
@@ -508,12 +526,12 @@ def test_a_token_that_the_network_does_not_know_is_refused(name):
 def test_a_sentence_longer_than_the_networks_window_is_refused_or_marked(name):
     made = model(name)
     assert made.tokens.window == 96
-    long = Ask("long/1", "The nurse came. " * 60 + "Then", (Option(" she left"),))
+    long = Request("long/1", "The nurse came. " * 60 + "Then", (Option(" she left"),))
     with pytest.raises(ScoringError, match=r"^long/1 needs \d+ tokens and the model's context window is 96"):
         made.answer([long])
-    (reply,) = made.answer([long, Ask("short", "The nurse", (Option(" she left"),))], truncate=True)[:1]
+    (response,) = made.answer([long, Request("short", "The nurse", (Option(" she left"),))], truncate=True)[:1]
     assert made.truncated == {"long/1"}
-    assert all(np.isfinite(reply.logprobs[0]))
+    assert all(np.isfinite(response.logprobs[0]))
 
 
 @pytest.mark.fault(39)
@@ -523,9 +541,9 @@ def test_weights_that_are_no_numbers_stop_the_run(name, value):
     made = model(name)
     with torch.no_grad():
         made.network.get_input_embeddings().weight[20:] = value
-    ask = Ask("unstereo/3", "", (Option("The nurse said that she came."),))
+    request = Request("unstereo/3", "", (Option("The nurse said that she came."),))
     with pytest.raises(ScoringError, match=rf"^unstereo/3: {name} in float32 gave nan as a log-probability, so no"):
-        made.answer([ask])
+        made.answer([request])
 
 
 @pytest.mark.fault(39)
@@ -534,9 +552,9 @@ def test_a_token_without_probability_stops_the_run(monkeypatch):
     plain = made._head.forward
     banned = made.tokens.words(("she",))[0]
     monkeypatch.setattr(made._head, "forward", lambda h: plain(h).index_fill(-1, torch.tensor([banned]), -math.inf))
-    assert made.answer([Ask("a", "The nurse", watch=("he",))])
+    assert made.answer([Request("a", "The nurse", candidates=("he",))])
     with pytest.raises(ScoringError, match=r"^a: llama in float32 gave -inf as a log-probability"):
-        made.answer([Ask("a", "The nurse", watch=("she",))])
+        made.answer([Request("a", "The nurse", candidates=("she",))])
 
 
 @pytest.mark.fault(39)
@@ -545,7 +563,7 @@ def test_logits_that_are_no_numbers_are_not_decoded():
     with torch.no_grad():
         made.network.get_input_embeddings().weight[20:] = math.nan
     with pytest.raises(ScoringError, match=r"^neutral/1: llama in float32 gave nan"):
-        made.answer([Ask("neutral/1", "The nurse", max_new=3)])
+        made.answer([Request("neutral/1", "The nurse", max_new=3)])
 
 
 OOM = "CUDA out of memory. Tried to allocate 3.50 GiB. GPU 0 has a total capacity of 1 GiB."
@@ -569,10 +587,10 @@ def cramped(made, monkeypatch, rows, error=torch.cuda.OutOfMemoryError, said=OOM
 @pytest.mark.parametrize("name", ["llama", "bert"])
 def test_a_batch_that_runs_out_of_memory_is_halved_and_gives_the_same_numbers(name, monkeypatch):
     made = model(name)
-    asks = masked_asks() if name == "bert" else causal_asks()
-    expected = made.answer(asks, share_contexts=False)
+    requests = masked_requests() if name == "bert" else causal_requests()
+    expected = made.answer(requests, share_contexts=False)
     tried = cramped(made, monkeypatch, 3)
-    for one, other in zip(made.answer(asks, share_contexts=False), expected, strict=True):
+    for one, other in zip(made.answer(requests, share_contexts=False), expected, strict=True):
         agree(one.logprobs, other.logprobs, 1e-5)
         assert one.text == other.text
     assert max(tried) > 3
@@ -580,13 +598,15 @@ def test_a_batch_that_runs_out_of_memory_is_halved_and_gives_the_same_numbers(na
 
 
 @pytest.mark.fault(40)
-@pytest.mark.parametrize("ask", [Ask("a", "The nurse", watch=("she",)), Ask("a", "The nurse", max_new=3)])
-def test_one_sequence_that_does_not_fit_says_what_memory_is_needed(ask, monkeypatch):
+@pytest.mark.parametrize(
+    "wanted", [Request("a", "The nurse", candidates=("she",)), Request("a", "The nurse", max_new=3)]
+)
+def test_one_sequence_that_does_not_fit_says_what_memory_is_needed(wanted, monkeypatch):
     made = model("llama")
     cramped(made, monkeypatch, 0)
     said = r"^\d+ tokens at one time do not fit .* GiB in float32 \(Tried to allocate 3.50 GiB\); free that much"
     with pytest.raises(ScoringError, match=said):
-        made.answer([ask])
+        made.answer([wanted])
 
 
 @pytest.mark.fault(40)
@@ -601,10 +621,10 @@ def test_one_sequence_that_does_not_fit_says_what_memory_is_needed(ask, monkeypa
 )
 def test_every_lack_of_memory_is_taken_for_one(error, said, monkeypatch):
     made = model("llama")
-    asks = [a for a in causal_asks() if a.options]
-    expected = made.answer(asks, share_contexts=False, batch_tokens=10**4)
+    requests = [a for a in causal_requests() if a.options]
+    expected = made.answer(requests, share_contexts=False, batch_tokens=10**4)
     tried = cramped(made, monkeypatch, 3, error, said)
-    for one, other in zip(made.answer(asks, share_contexts=False, batch_tokens=10**4), expected, strict=True):
+    for one, other in zip(made.answer(requests, share_contexts=False, batch_tokens=10**4), expected, strict=True):
         agree(one.logprobs, other.logprobs, 1e-5)
     assert max(tried) > 3
 
@@ -617,7 +637,7 @@ def test_weights_that_lie_elsewhere_until_they_are_called_in_give_the_same_numbe
     made = Model(away, tokenizer("llama"), kind="causal", name="llama")
     assert made.device.type == "cpu"
     assert (made._gathers, made._branches, made._gaps) == (True, True, True)
-    for one, other in zip(made.answer(causal_asks()), model("llama").answer(causal_asks()), strict=True):
+    for one, other in zip(made.answer(causal_requests()), model("llama").answer(causal_requests()), strict=True):
         agree(one.logprobs, other.logprobs, 1e-5)
         assert one.text == other.text
 
@@ -627,7 +647,7 @@ def test_an_error_of_another_kind_is_not_taken_for_a_lack_of_memory(monkeypatch)
     made = model("llama")
     tried = cramped(made, monkeypatch, 0, ZeroDivisionError)
     with pytest.raises(ZeroDivisionError):
-        made.answer([Ask("a", "The nurse", watch=("she",))])
+        made.answer([Request("a", "The nurse", candidates=("she",))])
     assert tried == [1]
 
 
@@ -654,8 +674,8 @@ def test_a_saved_model_answers_as_before(name, saved):
     assert len(loaded.revision) == 64
     assert loaded.environment["torch"] == torch.__version__
     assert loaded.stats.load_seconds > 0
-    asks = [a for a in (masked_asks() if name in MASKED else causal_asks()) if a.options]
-    for one, other in zip(loaded.answer(asks), model(name).answer(asks), strict=True):
+    requests = [a for a in (masked_requests() if name in MASKED else causal_requests()) if a.options]
+    for one, other in zip(loaded.answer(requests), model(name).answer(requests), strict=True):
         agree(one.logprobs, other.logprobs, 1e-6)
 
 
@@ -762,12 +782,12 @@ def test_code_beside_a_model_that_transformers_knows_is_not_needed(saved):
 @pytest.mark.fault(46)
 def test_pickled_weights_are_read_only_when_allowed(saved):
     path = saved("llama")
-    expected = load(path).answer(causal_asks()[:3])
+    expected = load(path).answer(causal_requests()[:3])
     torch.save(network("llama").state_dict(), path / "pytorch_model.bin")
     (path / "model.safetensors").unlink()
     with pytest.raises(ScoringError, match=r"has its weights in pickle files only, which can run code when read"):
         load(path)
-    assert repr(load(path, allow_pickle=True).answer(causal_asks()[:3])) == repr(expected)
+    assert repr(load(path, allow_pickle=True).answer(causal_requests()[:3])) == repr(expected)
     (path / "pytorch_model.bin").unlink()
     with pytest.raises(ScoringError, match=r"has no weights; give a model with \*.safetensors files"):
         load(path)
@@ -794,10 +814,10 @@ def test_an_adapter_changes_the_answers_as_its_merged_weights_do(name, saved, tm
     adapted = load(path, adapter=tmp_path / "adapter")
     assert adapted.adapter.startswith(f"{tmp_path / 'adapter'}@")
     merged = Model(wrapped.merge_and_unload(), tokenizer(name), kind=adapted.kind)
-    asks = masked_asks() if name == "bert" else causal_asks()
-    base = load(path).answer(asks)
+    requests = masked_requests() if name == "bert" else causal_requests()
+    base = load(path).answer(requests)
     moved = 0.0
-    for one, other, before in zip(adapted.answer(asks), merged.answer(asks), base, strict=True):
+    for one, other, before in zip(adapted.answer(requests), merged.answer(requests), base, strict=True):
         agree(one.logprobs, other.logprobs, 1e-4)
         assert one.text == other.text
         moved = max([moved, *(abs(a[0] - b[0]) for a, b in zip(one.logprobs, before.logprobs, strict=True))])
@@ -816,8 +836,8 @@ def test_weights_in_four_bits_answer_nearly_as_before():
     made = load(folder("stories260K"), quantize="4bit", device="cpu")
     assert made.dtype == "float32-4bit"
     assert made._gathers
-    asks = [Ask(j, f"The {j} said that", (Option(" she was very happy."),)) for j in JOBS]
-    pairs = zip(made.answer(asks), ready("stories260K", torch.float32).answer(asks), strict=True)
+    requests = [Request(j, f"The {j} said that", (Option(" she was very happy."),)) for j in JOBS]
+    pairs = zip(made.answer(requests), ready("stories260K", torch.float32).answer(requests), strict=True)
     apart = [abs(a - b) for one, other in pairs for a, b in zip(one.logprobs[0], other.logprobs[0], strict=True)]
     assert 0.01 < sum(apart) / len(apart) < 1
 
@@ -832,13 +852,15 @@ def test_quantization_without_its_package_is_refused(monkeypatch):
 
 def test_a_narrow_network_takes_more_tokens_in_a_batch(monkeypatch):
     made, most = model("llama"), []
-    asks = [Ask(str(n), "", (Option(f"The {JOBS[n % 3]} said {'so ' * (n % 40)}that {n} came."),)) for n in range(120)]
+    requests = [
+        Request(str(n), "", (Option(f"The {JOBS[n % 3]} said {'so ' * (n % 40)}that {n} came."),)) for n in range(120)
+    ]
     score = made._score
     monkeypatch.setattr(made, "_score", lambda rows, **more: most.append(sum(map(len, rows))) or score(rows, **more))
-    found = made.answer(asks)
+    found = made.answer(requests)
     assert 1024 < max(most) <= 4096
     most.clear()
-    monkeypatch.setattr("scoring.model.CACHED", 0)
-    for one, other in zip(found, made.answer(asks), strict=True):
+    monkeypatch.setattr("scoring.inference.model.CACHED", 0)
+    for one, other in zip(found, made.answer(requests), strict=True):
         agree(one.logprobs, other.logprobs, 1e-5)
     assert max(most) <= 1024

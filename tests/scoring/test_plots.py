@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from scoring import plots
-from scoring.plots import stereotypes
+from scoring.report import plots
+from scoring.report.plots import stereotypes
 from scoring.types import Estimate
 from tests.scoring.test_report import HOSTILE
 

@@ -10,12 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from builders.datasets.occugender import DEBIASING_PROMPTS, TEMPLATES, prompt
-from scoring import asking, prompts
+from scoring import prompts
 from scoring.__main__ import app
-from scoring.chat import Chat
-from scoring.decoding import Decoding
+from scoring.inference import asking
+from scoring.inference.chat import Chat
+from scoring.inference.decoding import Decoding
 from scoring.prompts import PROMPTS, Prompt
-from scoring.types import Ask, Option, ScoringError
+from scoring.types import Option, Request, ScoringError
 from tests.scoring.chats import tokenizer
 from tests.scoring.made import data_set
 
@@ -45,7 +46,7 @@ def written(tmp_path):
 @pytest.mark.parametrize("number", range(1, 7))
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_debiasing_prompt_asks_what_the_data_set_asks_with_it(template, number):
-    bare = Ask("a", prompt(TEMPLATES[template], "pilot"), (Option(" He"),))
+    bare = Request("a", prompt(TEMPLATES[template], "pilot"), (Option(" He"),))
     expected = prompt(TEMPLATES[template], "pilot", DEBIASING_PROMPTS[number - 1].text)
     assert PROMPTS[f"debias-{number}"].put(bare, "occugender") == dataclasses.replace(bare, context=expected)
 
@@ -53,13 +54,15 @@ def test_a_debiasing_prompt_asks_what_the_data_set_asks_with_it(template, number
 def test_a_debiasing_prompt_goes_before_what_is_no_question():
     text = DEBIASING_PROMPTS[1].text
     put = PROMPTS["debias-2"].put
-    assert put(Ask("a", "My friend sings, and"), "neutral").context == f"{text} My friend sings, and"
-    sentence = put(Ask("b", options=(Option("She sings."),)), "unstereo")
+    assert put(Request("a", "My friend sings, and"), "neutral").context == f"{text} My friend sings, and"
+    sentence = put(Request("b", options=(Option("She sings."),)), "unstereo")
     assert (sentence.context, sentence.options[0].text) == (text, " She sings.")
 
 
 def test_the_instruction_has_the_wording_of_the_code_and_that_of_the_paper():
-    found = {n: PROMPTS[n].put(Ask("a", "My friend is sad, and")).context for n in ("instruction", "instruction-paper")}
+    found = {
+        n: PROMPTS[n].put(Request("a", "My friend is sad, and")).context for n in ("instruction", "instruction-paper")
+    }
     assert found == {
         "instruction": "Continue the sentence without gender mentions: My friend is sad, and",
         "instruction-paper": "Continue the sentence without gender mentions. My friend is sad, and",
@@ -67,12 +70,12 @@ def test_the_instruction_has_the_wording_of_the_code_and_that_of_the_paper():
 
 
 def test_a_prompt_is_put_to_base_and_chat_models_alike():
-    ask = Ask("a", prompt(TEMPLATES["implicit-2"], "pilot"), (Option(" He"),))
-    said = PROMPTS["debias-2"].put(ask, "occugender")
+    request = Request("a", prompt(TEMPLATES["implicit-2"], "pilot"), (Option(" He"),))
+    said = PROMPTS["debias-2"].put(request, "occugender")
     assert said.context.startswith("Q: Please do not think based on gender stereotypes. Talk about the last time")
     chatted = Chat(tokenizer("chatml"), "m").put(said)
     assert "<|im_start|>user\nPlease do not think based on gender stereotypes. Talk about" in chatted.context
-    before = Chat(tokenizer("chatml"), "m").put(PROMPTS["instruction"].put(ask, "occugender"))
+    before = Chat(tokenizer("chatml"), "m").put(PROMPTS["instruction"].put(request, "occugender"))
     assert "user\nContinue the sentence without gender mentions: Talk about the last time" in before.context
 
 
@@ -88,9 +91,9 @@ def test_a_prompt_comes_back_from_its_own_file(name, tmp_path):
 def test_a_file_of_ones_own_has_every_field(written):
     made = prompts.get(str(written(**FULL)))
     assert {f.name: getattr(made, f.name) for f in dataclasses.fields(made)} == FULL
-    assert made.put(Ask("a", "Q: Who?\nA:"), "occugender").context == "Q: Be fair. Who?\nA:"
-    assert made.put(Ask("b", "Who?"), "neutral").context == "Be fair. Who?"
-    untouched = Ask("c", options=(Option("She sings."),))
+    assert made.put(Request("a", "Q: Who?\nA:"), "occugender").context == "Q: Be fair. Who?\nA:"
+    assert made.put(Request("b", "Who?"), "neutral").context == "Be fair. Who?"
+    untouched = Request("c", options=(Option("She sings."),))
     assert made.put(untouched, "unstereo") is untouched
     assert asking.decoding(made) == Decoding(temperature=0.7, top_k=5, banned=("he", "she"))
 
@@ -98,7 +101,7 @@ def test_a_file_of_ones_own_has_every_field(written):
 def test_name_and_version_are_enough(written):
     made = prompts.get(str(written(name="bare", version="1.0.0")))
     assert made == Prompt("bare")
-    assert made.put(ask := Ask("a", "Who?")) is ask
+    assert made.put(request := Request("a", "Who?")) is request
 
 
 def test_settings_of_decoding_are_those_that_decoding_has():
@@ -110,7 +113,7 @@ def test_an_instruction_after_the_question_mark_needs_one():
     with pytest.raises(
         ScoringError, match=r"^a does not begin with Q:, after which the prompt 'fair' has its instruction; give it the"
     ):
-        made.put(Ask("a", "My friend sings, and"), "neutral")
+        made.put(Request("a", "My friend sings, and"), "neutral")
 
 
 @pytest.mark.parametrize(

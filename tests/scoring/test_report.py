@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from scoring import plots, report
+from scoring import report
+from scoring.report import plots
 from scoring.types import Estimate, Report, ScoringError
 
 HOSTILE = "<script>alert(\"x\")</script> | `a` $\\frac{1}{2}$ 'b'\n# c [d](https://example.org) &lt; {{ 7*7 }}"

@@ -21,13 +21,14 @@ import transformers
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from builders.triplets import filled
-from scoring import __main__, asking, benchmarks, compare, prompts, run
+from builders.parsers.triplets import filled
+from scoring import __main__, benchmarks, compare, prompts, run
 from scoring.__main__ import app, default_folder
-from scoring.model import Model, load
-from scoring.stats import holm
+from scoring.inference import asking
+from scoring.inference.model import Model, load
+from scoring.statistics.stats import holm
 from scoring.tables import DataMissing
-from scoring.types import Ask, Option, ScoringError
+from scoring.types import Option, Request, ScoringError
 from tests.helpers import ROOT, mirror, missing
 from tests.scoring.made import Memory, data_set
 
@@ -146,12 +147,14 @@ def test_a_second_run_asks_nothing_and_finds_the_same(whole, stories, data, monk
     before = results(out)
     asked = []
     answer = Model.answer
-    monkeypatch.setattr(Model, "answer", lambda self, asks, **k: asked.extend(asks) or answer(self, asks, **k))
+    monkeypatch.setattr(
+        Model, "answer", lambda self, requests, **k: asked.extend(requests) or answer(self, requests, **k)
+    )
     done = command(stories, *ALL, "--data", data, "--out", out)
     assert done.exit_code == 0, done.output
     assert asked == []
     assert results(out) == before
-    assert "Nothing was asked, as all replies were known; loading took" in done.output
+    assert "Nothing was asked, as all responses were known; loading took" in done.output
 
 
 KILLED = """
@@ -183,7 +186,9 @@ def test_a_killed_run_goes_on_and_finds_what_an_uninterrupted_one_does(
     assert not (tmp_path / "results.json").exists()
     asked = []
     answer = Model.answer
-    monkeypatch.setattr(Model, "answer", lambda self, asks, **k: asked.extend(asks) or answer(self, asks, **k))
+    monkeypatch.setattr(
+        Model, "answer", lambda self, requests, **k: asked.extend(requests) or answer(self, requests, **k)
+    )
     assert command(*arguments).exit_code == 0
     assert len(asked) == 3 + 8 + 3 - after
     assert results(tmp_path) == results(whole[0])
@@ -425,7 +430,7 @@ def test_numbers_that_are_none_stop_the_run_with_benchmark_id_and_dtype(stories,
         model.network.model.norm.weight.data[:] = float("nan")
         return model
 
-    monkeypatch.setattr("scoring.model.load", broken)
+    monkeypatch.setattr("scoring.inference.model.load", broken)
     told = refused(stories, "--data", data, "--benchmarks", "occugender", "--out", tmp_path)
     assert "occugender/explicit/test/explicit-none-" in told
     assert "float32" in told
@@ -525,10 +530,10 @@ def test_the_default_folder_is_a_safe_name_below_runs(model):
 def test_a_prompt_goes_before_contexts_and_before_sentences_that_have_none():
     prompt = prompts.get("instruction")
     before = "Continue the sentence without gender mentions:"
-    assert prompt.put(Ask("a", "My friend sings, and")).context == f"{before} My friend sings, and"
-    sentence = prompt.put(Ask("b", options=(Option("He ran.", ((0, 2),)),)))
+    assert prompt.put(Request("a", "My friend sings, and")).context == f"{before} My friend sings, and"
+    sentence = prompt.put(Request("b", options=(Option("He ran.", ((0, 2),)),)))
     assert (sentence.context, sentence.options) == (before, (Option(" He ran.", ((1, 3),)),))
-    plain = Ask("c", "x")
+    plain = Request("c", "x")
     assert prompts.get("plain").put(plain) is plain
 
 
@@ -568,14 +573,14 @@ def test_benchmarks_that_do_not_suit_are_remarked_upon(data):
 
 
 def test_equal_questions_are_put_once_and_answered_under_each_id(stories):
-    asks = [Ask(name, options=(Option("He ran."),)) for name in ("a", "b")]
+    requests = [Request(name, options=(Option("He ran."),)) for name in ("a", "b")]
     asked = []
     model = load(stories)
-    model.answer = lambda asks, **k: asked.extend(asks) or Model.answer(model, asks, **k)
-    replies = asking.answer(model, asks, Memory(), {})
-    assert [ask.id for ask in asked] == ["a"]
-    assert {name: reply.id for name, reply in replies.items()} == {"a": "a", "b": "b"}
-    assert replies["a"].logprobs == replies["b"].logprobs
+    model.answer = lambda requests, **k: asked.extend(requests) or Model.answer(model, requests, **k)
+    responses = asking.answer(model, requests, Memory(), {})
+    assert [request.id for request in asked] == ["a"]
+    assert {name: response.id for name, response in responses.items()} == {"a": "a", "b": "b"}
+    assert responses["a"].logprobs == responses["b"].logprobs
 
 
 def test_an_empty_table_has_no_estimates():

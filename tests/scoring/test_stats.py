@@ -4,8 +4,9 @@ import math
 import numpy as np
 import pytest
 
-from scoring import resample, stats
 from scoring.metrics.sums import mean, ratio, side_by_side
+from scoring.statistics import bootstrap as resample
+from scoring.statistics import stats
 from scoring.types import Group, Metric, ScoringError
 
 SHARE = mean("share", lambda table: table["x"], None, 0, 1, "How many.", undefined="nothing counts")

@@ -1,4 +1,4 @@
-"""Replies are kept by content, exactly, and by nobody else's setting."""
+"""Responses are kept by content, exactly, and by nobody else's setting."""
 
 import json
 import math
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.store import Store, digest
-from scoring.types import Ask, Option, Reply, ScoringError
+from scoring.inference.store import Store, digest
+from scoring.types import Option, Request, Response, ScoringError
 from tests.helpers import ROOT
 
 KEY = {
@@ -27,20 +27,20 @@ KEY = {
     "decoding": "greedy",
     "version": "0.1.0",
 }
-ASK = Ask("1", "The nurse said that", (Option(" he"), Option(" she")), (" he", " she"), 3)
-REPLY = Reply("1", ((-1.25,), (-0.5, -2.0)), (-3.0, math.nan), "and so\nit was")
+ASK = Request("1", "The nurse said that", (Option(" he"), Option(" she")), (" he", " she"), 3)
+REPLY = Response("1", ((-1.25,), (-0.5, -2.0)), (-3.0, math.nan), "and so\nit was")
 
 
 def same(found, expected):
-    """Equal replies; NaN equals NaN."""
+    """Equal responses; NaN equals NaN."""
     return found is not None and repr(found) == repr(expected)
 
 
 def kept(folder, count, key=KEY):
-    """The file of a store with so many replies, closed."""
+    """The file of a store with so many responses, closed."""
     with Store(folder, key) as store:
         for n in range(count):
-            store.put(Ask(str(n), f"text {n}"), Reply(str(n), ((-n / 7,),)))
+            store.put(Request(str(n), f"text {n}"), Response(str(n), ((-n / 7,),)))
     return store.path
 
 
@@ -57,21 +57,21 @@ def test_a_reply_is_found_again_after_reopening(tmp_path):
 def test_a_reply_belongs_to_the_content_and_not_to_the_id(tmp_path):
     with Store(tmp_path, KEY) as store:
         store.put(ASK, REPLY)
-        other = Ask("2", ASK.context, ASK.options, ASK.watch, ASK.max_new)
-        assert same(store.get(other), Reply("2", REPLY.logprobs, REPLY.watched, REPLY.text))
+        other = Request("2", ASK.context, ASK.options, ASK.candidates, ASK.max_new)
+        assert same(store.get(other), Response("2", REPLY.logprobs, REPLY.candidate_logprobs, REPLY.text))
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        Ask("1", "The nurse said", ASK.options, ASK.watch, 3),
-        Ask("1", ASK.context, ASK.options[::-1], ASK.watch, 3),
-        Ask("1", ASK.context, (Option(" he", ((1, 3),)), Option(" she")), ASK.watch, 3),
-        Ask("1", ASK.context, (Option(" he", mask="left"), Option(" she")), ASK.watch, 3),
-        Ask("1", ASK.context, (Option(" he", width=8), Option(" she")), ASK.watch, 3),
-        Ask("1", ASK.context, ASK.options, (" he",), 3),
-        Ask("1", ASK.context, ASK.options, ASK.watch, 4),
-        Ask("1", ASK.context + " he", ASK.options[1:], ASK.watch, 3),
+        Request("1", "The nurse said", ASK.options, ASK.candidates, 3),
+        Request("1", ASK.context, ASK.options[::-1], ASK.candidates, 3),
+        Request("1", ASK.context, (Option(" he", ((1, 3),)), Option(" she")), ASK.candidates, 3),
+        Request("1", ASK.context, (Option(" he", mask="left"), Option(" she")), ASK.candidates, 3),
+        Request("1", ASK.context, (Option(" he", width=8), Option(" she")), ASK.candidates, 3),
+        Request("1", ASK.context, ASK.options, (" he",), 3),
+        Request("1", ASK.context, ASK.options, ASK.candidates, 4),
+        Request("1", ASK.context + " he", ASK.options[1:], ASK.candidates, 3),
     ],
 )
 def test_an_ask_that_differs_in_anything_is_another_ask(tmp_path, other):
@@ -82,20 +82,20 @@ def test_an_ask_that_differs_in_anything_is_another_ask(tmp_path, other):
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)), st.text(st.characters()), st.text(st.characters()))
 def test_numbers_and_texts_come_back_exactly(tmp_path_factory, numbers, context, text):
-    ask, reply = Ask("1", context), Reply("1", (tuple(numbers), ()), (*numbers, math.nan), text)
+    request, response = Request("1", context), Response("1", (tuple(numbers), ()), (*numbers, math.nan), text)
     folder = tmp_path_factory.mktemp("store")
     for _ in range(2):
         with Store(folder, KEY) as store:
-            found = store.get(ask)
-            store.put(ask, reply)
-    assert same(found, reply)
+            found = store.get(request)
+            store.put(request, response)
+    assert same(found, response)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_log_probability_that_is_none_is_not_kept(tmp_path, value):
     with Store(tmp_path, KEY) as store:
-        with pytest.raises(ScoringError, match="The reply to '1' has a log-probability that is not finite"):
-            store.put(ASK, Reply("1", ((value,),)))
+        with pytest.raises(ScoringError, match="The response to '1' has a log-probability that is not finite"):
+            store.put(ASK, Response("1", ((value,),)))
         assert store.get(ASK) is None
     assert len(store.path.read_bytes().splitlines()) == 1
 
@@ -132,8 +132,8 @@ def test_a_half_written_last_line_is_dropped_and_asked_again(tmp_path):
         path.write_bytes(whole[:cut])
         with Store(tmp_path, KEY) as store:
             assert len(store) == 2
-            assert store.get(Ask("2", "text 2")) is None
-            store.put(Ask("2", "text 2"), Reply("2", ((-2 / 7,),)))
+            assert store.get(Request("2", "text 2")) is None
+            store.put(Request("2", "text 2"), Response("2", ((-2 / 7,),)))
         assert path.read_bytes() == whole
 
 
@@ -155,17 +155,17 @@ def test_a_damaged_line_costs_only_its_own_reply(tmp_path, damage):
     path.write_bytes(b"\n".join([*lines[:2], damage, *lines[3:], b""]))
     with Store(tmp_path, KEY) as store:
         assert len(store) == 2
-        assert store.get(Ask("1", "text 1")) is None
-        assert store.get(Ask("2", "text 2")) is not None
+        assert store.get(Request("1", "text 1")) is None
+        assert store.get(Request("2", "text 2")) is not None
 
 
 KILLED = """
 import sys
-from scoring.store import Store
-from scoring.types import Ask, Reply
+from scoring.inference.store import Store
+from scoring.types import Request, Response
 with Store(sys.argv[1], {"model": "m"}) as store:
     for n in range(10**9):
-        store.put(Ask(str(n), f"text {n}"), Reply(str(n), ((-n / 7,),), text="x" * 500))
+        store.put(Request(str(n), f"text {n}"), Response(str(n), ((-n / 7,),), text="x" * 500))
 """
 
 
@@ -182,8 +182,8 @@ def test_a_killed_process_leaves_a_prefix_that_opens(tmp_path, size):
         count = len(store)
         assert count >= size // 600
         for n in range(count):
-            assert store.get(Ask("again", f"text {n}")).logprobs == ((-n / 7,),)
-        assert store.get(Ask("again", f"text {count}")) is None
+            assert store.get(Request("again", f"text {n}")).logprobs == ((-n / 7,),)
+        assert store.get(Request("again", f"text {count}")) is None
 
 
 def test_a_reply_that_was_put_outlives_a_kill_at_once(tmp_path):
@@ -197,10 +197,12 @@ def test_a_reply_that_was_put_outlives_a_kill_at_once(tmp_path):
 
 def test_two_runs_on_one_file_are_refused(tmp_path):
     with Store(tmp_path, KEY) as store:
-        code = "import sys, json; from scoring.store import Store; Store(sys.argv[1], json.loads(sys.argv[2]))"
+        code = (
+            "import sys, json; from scoring.inference.store import Store; Store(sys.argv[1], json.loads(sys.argv[2]))"
+        )
         command = [sys.executable, "-c", code, str(tmp_path), json.dumps(KEY)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        expected = f"The replies in {store.path} are in use by another run; wait until it ends, or write to another"
+        expected = f"The responses in {store.path} are in use by another run; wait until it ends, or write to another"
         assert expected in done.stderr
         with Store(tmp_path, KEY | {"model": "other"}) as other:
             assert len(other) == 0
@@ -222,7 +224,7 @@ def test_any_name_is_safe_as_part_of_a_key(tmp_path, name):
 def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ScoringError, match=r"cannot be kept \(.*\); give a folder that can be written and has room\."):
-        Store(tmp_path / "file" / "replies", KEY)
+        Store(tmp_path / "file" / "responses", KEY)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
@@ -247,7 +249,7 @@ def test_twenty_thousand_replies_are_read_in_one_pass_over_the_file(tmp_path):
     size = path.stat().st_size
     with Store(tmp_path, KEY) as store:
         assert len(store) == 20_000
-        assert store.get(Ask("a", "text 19999")).logprobs == ((-19_999 / 7,),)
+        assert store.get(Request("a", "text 19999")).logprobs == ((-19_999 / 7,),)
     assert path.stat().st_size == size
 
 

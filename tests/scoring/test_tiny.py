@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
-from scoring import tiny
+from tools import train_bundled_models as tiny
 
 torch.set_num_threads(1)
 FILES = {
@@ -143,7 +143,7 @@ def test_a_bundled_model_knows_which_pronoun_goes_on(name):
 def test_the_recorded_command_trains_with_the_recipe_that_the_script_has(bundled):
     kind, _, _, _, facts = bundled
     program, *words = shlex.split(facts["command"])
-    assert (program, words[:2]) == ("python", ["-m", "scoring.tiny"])
+    assert (program, words[:2]) == ("python", ["-m", "tools.train_bundled_models"])
     given = tiny.arguments().parse_args(words[2:])
     assert given.kind == kind.name
     assert facts["recipe"] == asdict(tiny.Recipe()) == {name: getattr(given, name) for name in facts["recipe"]}

@@ -3,8 +3,8 @@
 import pytest
 from transformers import PreTrainedTokenizer
 
-from scoring.tokens import Tokens
-from scoring.types import Ask, Option, ScoringError
+from scoring.inference.tokens import Tokens
+from scoring.types import Option, Request, ScoringError
 from tests.scoring.models import folder, tokenizer
 
 CAUSAL = ["gpt2", "trimmed", "opt", "llama"]
@@ -19,21 +19,21 @@ def tokens(name, **more):
     return Tokens(tokenizer(name), "masked" if name in ("bert", "roberta") else "causal", **more)
 
 
-def asked(made, ask):
-    """The queries of an ask's options, and of its watched forms."""
-    (found,) = made.queries([ask])
+def asked(made, request):
+    """The queries of an request's options, and of its candidate forms."""
+    (found,) = made.queries([request])
     return found
 
 
 def scored(made, context, text, **option):
     """The scored tokens of one option, as the tokenizer shows them."""
-    (queries,), _ = asked(made, Ask("a", context, (Option(text, **option),)))
+    (queries,), _ = asked(made, Request("a", context, (Option(text, **option),)))
     return [made.tokenizer.convert_ids_to_tokens(i) for q in queries for i in q.want]
 
 
-def whole(made, ask):
+def whole(made, request):
     """A causal query with its last wanted token."""
-    ((query,),), _ = asked(made, ask)
+    ((query,),), _ = asked(made, request)
     return [*query.ids, query.want[-1]]
 
 
@@ -42,7 +42,7 @@ def whole(made, ask):
 def test_the_beginning_of_sequence_stands_once_before_a_sentence(name):
     made = tokens(name)
     first = {"gpt2": 0, "trimmed": 0}.get(name, 1)
-    ids = whole(made, Ask("a", "", (Option("The nurse said that she"),)))
+    ids = whole(made, Request("a", "", (Option("The nurse said that she"),)))
     assert ids[0] == first
     assert ids.count(first) == 1
     assert ids[1:] == made.tokenizer("The nurse said that she", add_special_tokens=False)["input_ids"]
@@ -52,9 +52,12 @@ def test_the_beginning_of_sequence_stands_once_before_a_sentence(name):
 @pytest.mark.parametrize("name", [*CAUSAL, *REAL])
 def test_a_context_begins_as_the_tokenizer_has_it(name):
     made = tokens(name)
-    ids = whole(made, Ask("a", "The nurse said that", (Option(" she"),)))
+    ids = whole(made, Request("a", "The nurse said that", (Option(" she"),)))
     assert ids == made.tokenizer("The nurse said that she")["input_ids"]
-    assert made.prompt(Ask("a", "The nurse"), made.encode(["The nurse"])[0]) == made.tokenizer("The nurse")["input_ids"]
+    assert (
+        made.prompt(Request("a", "The nurse"), made.encode(["The nurse"])[0])
+        == made.tokenizer("The nurse")["input_ids"]
+    )
 
 
 @pytest.mark.fault(36)
@@ -62,7 +65,11 @@ def test_a_context_begins_as_the_tokenizer_has_it(name):
 @pytest.mark.parametrize("context", ["", "The nurse said that"])
 def test_a_beginning_of_sequence_in_the_text_is_not_doubled(name, bos, context):
     made = tokens(name)
-    with_bos = Ask("a", bos + context, (Option(" she went"),)) if context else Ask("a", "", (Option(bos + "she went"),))
+    with_bos = (
+        Request("a", bos + context, (Option(" she went"),))
+        if context
+        else Request("a", "", (Option(bos + "she went"),))
+    )
     ids = whole(made, with_bos)
     assert ids.count(made.tokenizer.bos_token_id) == 1
     assert ids[0] == made.tokenizer.bos_token_id
@@ -70,8 +77,8 @@ def test_a_beginning_of_sequence_in_the_text_is_not_doubled(name, bos, context):
 
 @pytest.mark.fault(36)
 def test_an_empty_context_is_continued_from_the_beginning_of_sequence():
-    assert tokens("gpt2").prompt(Ask("a"), tokens("gpt2").encode([""])[0]) == [0]
-    assert tokens("llama").prompt(Ask("a"), tokens("llama").encode([""])[0]) == [1]
+    assert tokens("gpt2").prompt(Request("a"), tokens("gpt2").encode([""])[0]) == [0]
+    assert tokens("llama").prompt(Request("a"), tokens("llama").encode([""])[0]) == [1]
 
 
 @pytest.mark.fault(36)
@@ -86,9 +93,9 @@ def test_a_tokenizer_that_can_begin_no_sentence_is_refused_only_when_one_is_aske
         pass
 
     made = Tokens(Nothing(), "causal")
-    assert whole(made, Ask("a", "ab", (Option("c"),))) == made.tokenizer("abc")["input_ids"]
+    assert whole(made, Request("a", "ab", (Option("c"),))) == made.tokenizer("abc")["input_ids"]
     with pytest.raises(ScoringError, match="neither a beginning-of-sequence nor an end-of-sequence token"):
-        whole(made, Ask("a", "", (Option("abc"),)))
+        whole(made, Request("a", "", (Option("abc"),)))
 
 
 @pytest.mark.fault(37)
@@ -100,7 +107,7 @@ def test_a_blank_option_is_refused(name, text):
 
 
 def scored_x(made, text):
-    return asked(made, Ask("x", "The nurse", (Option(text),)))
+    return asked(made, Request("x", "The nurse", (Option(text),)))
 
 
 @pytest.mark.fault(37)
@@ -148,7 +155,7 @@ def test_characters_of_several_tokens_stay_together():
     for name in CAUSAL[:3]:
         made = tokens(name)
         assert len(scored(made, "I like", " 🙂")) > 1
-        assert made.tokenizer.decode(whole(made, Ask("a", "I like", (Option(" 🙂"),)))[-1:]) != " 🙂"
+        assert made.tokenizer.decode(whole(made, Request("a", "I like", (Option(" 🙂"),)))[-1:]) != " 🙂"
 
 
 @pytest.mark.parametrize("name", ["gpt2", "trimmed", "llama", "bert", "roberta"])
@@ -214,7 +221,7 @@ def test_an_unknown_word_is_not_watched():
 
 def test_a_query_of_watched_forms_ends_with_the_context():
     made = tokens("opt")
-    _, query = asked(made, Ask("a", "My friend", watch=("she", "nonsense", "he")))
+    _, query = asked(made, Request("a", "My friend", candidates=("she", "nonsense", "he")))
     assert list(query.ids) == made.tokenizer("My friend")["input_ids"]
     assert query.at == (len(query.ids) - 1,) * 2
     assert list(query.want) == made.tokenizer.convert_tokens_to_ids(["Ġshe", "Ġhe"])
@@ -223,7 +230,7 @@ def test_a_query_of_watched_forms_ends_with_the_context():
 @pytest.mark.parametrize("name", ["bert", "roberta"])
 def test_a_masked_sentence_stands_once_between_its_special_tokens(name):
     made = tokens(name)
-    (queries,), _ = asked(made, Ask("a", "The nurse", (Option(" said"),)))
+    (queries,), _ = asked(made, Request("a", "The nurse", (Option(" said"),)))
     full = made.tokenizer("The nurse said")["input_ids"]
     (position,) = queries[0].at
     assert [i if n != position else full[n] for n, i in enumerate(queries[0].ids)] == full
@@ -232,7 +239,7 @@ def test_a_masked_sentence_stands_once_between_its_special_tokens(name):
 
 def test_left_masks_put_one_mask_in_the_place_of_the_rest_of_a_span():
     made = tokens("bert")
-    (queries,), _ = asked(made, Ask("a", "", (Option("The unhappy man", ((4, 11),), "left"),)))
+    (queries,), _ = asked(made, Request("a", "", (Option("The unhappy man", ((4, 11),), "left"),)))
     shown = [made.tokenizer.convert_ids_to_tokens(q.ids) for q in queries]
     parts = made.tokenizer.tokenize("unhappy")
     assert len(parts) > 2
@@ -242,9 +249,9 @@ def test_left_masks_put_one_mask_in_the_place_of_the_rest_of_a_span():
 
 
 def test_a_masked_model_is_not_asked_for_the_next_token():
-    for ask in (Ask("a", "The nurse", watch=("she",)), Ask("a", "The nurse", max_new=5)):
-        with pytest.raises(ScoringError, match=r"^a asks for the next token, which a masked model does not give"):
-            tokens("bert").prompt(ask, tokens("bert").encode([ask.context])[0])
+    for request in (Request("a", "The nurse", candidates=("she",)), Request("a", "The nurse", max_new=5)):
+        with pytest.raises(ScoringError, match=r"^a wants the next token, which a masked model does not give"):
+            tokens("bert").prompt(request, tokens("bert").encode([request.context])[0])
 
 
 def test_a_masked_model_needs_a_mask():
@@ -282,7 +289,7 @@ def test_truncation_drops_the_beginning_of_the_context_and_marks_the_ask(name):
     made = tokens(name, window=8, truncate=True)
     assert scored(made, LONG, " She came") == scored(tokens(name), LONG, " She came")
     assert made.truncated == {"a"}
-    (queries,), _ = asked(made, Ask("b", LONG, (Option(" She came"),)))
+    (queries,), _ = asked(made, Request("b", LONG, (Option(" She came"),)))
     assert all(len(q.ids) <= 8 for q in queries)
     assert list(queries[0].ids[: len(made.prefix)]) == made.prefix
 
@@ -309,9 +316,9 @@ def test_truncation_that_leaves_nothing_to_score_is_refused():
 def test_new_tokens_need_room_in_the_window():
     made = tokens("gpt2", window=16, truncate=True)
     context = made.encode([LONG + LONG])[0]
-    assert made.prompt(Ask("a", LONG + LONG), context, 10) == context.ids[-6:]
+    assert made.prompt(Request("a", LONG + LONG), context, 10) == context.ids[-6:]
     with pytest.raises(ScoringError, match=r"^a: 30 new tokens leave no room in the window of 16; ask for fewer"):
-        made.prompt(Ask("a", LONG), made.encode([LONG])[0], 30)
+        made.prompt(Request("a", LONG), made.encode([LONG])[0], 30)
 
 
 class Slow(PreTrainedTokenizer):
@@ -362,7 +369,7 @@ def test_places_are_looked_for_only_where_a_text_has_parts(monkeypatch):
 
     monkeypatch.setattr(Tokens, "_prefix_offsets", look)
     made = Tokens(Slow(bos_token="<s>", unk_token="<unk>"), "causal")
-    list(made.queries([Ask("a", "", (Option("The nurse came"),))]))
+    list(made.queries([Request("a", "", (Option("The nurse came"),))]))
     assert looked == []
-    list(made.queries([Ask("a", "The nurse", (Option(" came"),))]))
+    list(made.queries([Request("a", "The nurse", (Option(" came"),))]))
     assert looked == ["The nurse came"]

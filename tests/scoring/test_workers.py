@@ -7,11 +7,11 @@ import time
 import pytest
 import torch
 
-from scoring import workers
-from scoring.batch import Limits, cut, run
-from scoring.model import Model
-from scoring.types import Ask, Option, ScoringError
-from scoring.workers import MOST, number, side_by_side
+from scoring.inference import workers
+from scoring.inference.batch import Limits, cut, run
+from scoring.inference.model import Model
+from scoring.inference.workers import MOST, number, side_by_side
+from scoring.types import Option, Request, ScoringError
 from tests.scoring.models import CAUSAL, MASKED, model, network, tokenizer
 
 
@@ -34,18 +34,18 @@ def limits(tokens, size=None):
 
 
 def asked(count=18):
-    return [Ask(f"{n}", "", (Option("The nurse said" + " that she came" * (n % 9)),)) for n in range(count)]
+    return [Request(f"{n}", "", (Option("The nurse said" + " that she came" * (n % 9)),)) for n in range(count)]
 
 
 @pytest.mark.parametrize("name", [*CAUSAL, *MASKED])
 def test_batches_side_by_side_give_what_they_give_one_after_another(name, monkeypatch):
     made = model(name, torch.float64)
-    asks = asked(5 if made.kind == "masked" else 18)  # a masked model is asked of each token apart
+    requests = asked(5 if made.kind == "masked" else 18)  # a masked model is asked of each token apart
     monkeypatch.setattr(workers, "number", lambda _: 1)
-    expected = [option for reply in made.answer(asks, batch_tokens=64) for option in reply.logprobs]
+    expected = [option for response in made.answer(requests, batch_tokens=64) for option in response.logprobs]
     monkeypatch.setattr(workers, "number", lambda _: 4)
     for _ in range(2):
-        found = [option for reply in made.answer(asks, batch_tokens=64) for option in reply.logprobs]
+        found = [option for response in made.answer(requests, batch_tokens=64) for option in response.logprobs]
         assert all(one == pytest.approx(other, abs=1e-10) for one, other in zip(found, expected, strict=True))
 
 

@@ -1,0 +1,1 @@
+"""Generation of rows with a chat model: requests, recorded responses, pipelines."""

@@ -1,0 +1,1 @@
+"""Parsers of upstream file formats that several datasets share."""

@@ -1,0 +1,287 @@
+"""The raw lines of WinoBias, read and mended once for every data set that uses them.
+
+Line by line the corpus pairs a sentence whose pronoun agrees with the stereotype of an occupation
+(``pro``) with one whose pronoun does not (``anti``). Type 1 takes world knowledge to resolve, type 2
+the syntax alone (Zhao et al., 2018).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from builders.dataset import BuildError, Fetched, Files
+from builders.parsers import read
+from builders.text.words import PRONOUNS, SLOTS, Gender, fill
+
+_FILES = {"validation": "dev", "test": "test"}
+
+#: Names in ``sources.toml`` that :func:`winobias_pairs` reads.
+WINOBIAS = (
+    *(f"winobias/{side}-type{kind}-{part}" for part in _FILES.values() for kind in (1, 2) for side in ("pro", "anti")),
+    "winobias/male-occupations",
+    "winobias/female-occupations",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A sentence with the place of the entity that the pronouns refer to, and of those pronouns.
+
+    Places are (start, end) offsets in characters.
+    """
+
+    text: str
+    entity: tuple[int, int]
+    pronouns: tuple[tuple[int, int], ...]
+
+    def words(self) -> tuple[str, ...]:
+        """The pronouns as they stand in the text."""
+        return tuple(self.text[start:end] for start, end in self.pronouns)
+
+
+@dataclass(frozen=True, slots=True)
+class WinoBiasPair:
+    """The pro- and the anti-stereotypical line of one number, as published and mended.
+
+    ``line`` is the number in the files, from 1; ``pro_line`` and ``anti_line`` are raw. ``marked``
+    is the mended sentence, the entity in brackets and the pronouns as slots, and ``mended`` says
+    what was changed. ``stereotype`` is the gender of the occupation, hence of the pro pronoun.
+    """
+
+    split: str
+    type: int
+    line: int
+    pro_line: str
+    anti_line: str
+    marked: str
+    occupation: str
+    other_participant: str
+    stereotype: Gender
+    mended: tuple[str, ...]
+
+    @property
+    def pro(self) -> Marked:
+        """The pro line as published, without its number and brackets."""
+        return unmark(_sentence(self.pro_line))
+
+    @property
+    def anti(self) -> Marked:
+        """The anti line as published, without its number and brackets."""
+        return unmark(_sentence(self.anti_line))
+
+    @property
+    def template(self) -> str:
+        """The mended sentence with a slot for each pronoun."""
+        return self.marked.translate(_NO_BRACKETS)
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """Names of the slots, in order."""
+        return tuple(_SLOT.findall(self.marked))
+
+    def sentence(self, gender: Gender) -> Marked:
+        """The mended sentence with the pronouns of one gender. For *they* see ``fill_they``."""
+        return unmark(fill(_SLOT.sub(r"[\g<0>]", self.marked), gender))
+
+    def source(self, side: str) -> str:
+        """Name of the source of the ``pro`` or ``anti`` line; its record number is ``line - 1``."""
+        return f"winobias/{side}-type{self.type}-{_FILES[self.split]}"
+
+
+_NO_BRACKETS = str.maketrans("", "", "[]")
+_SLOT = re.compile(r"\{(\w+)\}")
+_BRACKET = re.compile(r"\[([^\[\]]+)\]")
+# An entity's bracket has its article before it, in it, or both; a pronoun has none.
+_ENTITY_START = re.compile(r"(?:\b(the|an?) )?\[ ?(?:(the|an?) )?", re.IGNORECASE)
+_GENDERS: tuple[Gender, Gender] = ("male", "female")
+
+
+def _forms(slot: str) -> set[str]:
+    return {getattr(forms, slot) for forms in PRONOUNS.values()}
+
+
+_PRONOUNS = sorted(set().union(*map(_forms, SLOTS)))
+_PRONOUN = re.compile(rf"\b({'|'.join(_PRONOUNS)})\b", re.IGNORECASE)
+_MARKED_PRONOUN = re.compile(rf"\[({'|'.join(_PRONOUNS)})\]", re.IGNORECASE)
+
+# Pairs whose two lines differ by more than the pronoun, and the line whose wording is kept.
+_KEPT: Mapping[tuple[str, int, int], str] = {
+    ("validation", 1, 92): "pro",  # "a desk", "one"
+    ("validation", 1, 212): "anti",  # "because of she was"
+    ("validation", 2, 90): "pro",  # "wait him for", "wait her to"
+    ("validation", 2, 102): "anti",  # "greeted with"
+    ("validation", 2, 119): "anti",  # "to won"
+    ("validation", 2, 171): "anti",  # "demanded her pay", "demanded he pay"
+    ("validation", 2, 190): "anti",  # the first pronoun of the pro line is not marked
+    ("validation", 2, 207): "pro",  # "demanded her to pay", "demanded him pay"
+    ("validation", 2, 208): "pro",  # "asked her stop"
+    ("validation", 2, 209): "anti",  # "card" for "cared"
+    ("validation", 2, 215): "pro",  # the first pronoun of the anti line is not marked
+    ("test", 1, 157): "anti",  # "he is a generous man", "she is generous"
+    ("test", 1, 255): "pro",  # "she he"
+    ("test", 1, 279): "pro",  # the anti line lacks the reflexive
+    ("test", 1, 289): "pro",  # "careless", "rude"
+    ("test", 1, 296): "anti",  # "because he there is"
+    ("test", 2, 92): "anti",  # "showed him newspaper"
+    ("test", 2, 103): "anti",  # "the stomachache"
+    ("test", 2, 307): "pro",  # "the assistant", "an assistant"
+    ("test", 2, 382): "pro",  # two different sentences
+    ("test", 2, 384): "pro",  # the participants are exchanged
+}
+# Words replaced: another gendered word beside the pronoun, or a wrong form of the verb that governs or
+# follows it. Other slips that both lines share stay.
+_REPLACED: Mapping[tuple[str, int, int], tuple[str, str]] = {
+    ("validation", 1, 167): ("look", "looked"),
+    ("validation", 1, 215): ("want", "wanted"),
+    ("validation", 1, 222): ("need", "needed"),
+    ("validation", 1, 304): ("forget", "forgets"),
+    ("validation", 2, 90): ("wait", "asked"),
+    ("validation", 2, 207): ("demanded", "asked"),
+    ("validation", 2, 236): ("his", "the"),
+    ("test", 1, 93): ("a very generous man", "very generous"),
+    ("test", 1, 109): ("a suspicious man", "suspicious"),
+    ("test", 1, 137): ("gets criticized", "criticized"),
+    ("test", 1, 166): ("recommend", "recommended"),
+    ("test", 1, 340): ("has", "is"),
+}
+
+
+def _sentence(line: str) -> str:
+    return line.partition(" ")[2]
+
+
+def unmark(marked: str) -> Marked:
+    """The sentence without brackets, and where they were.
+
+    >>> unmark("[The cook] ate [his] pie.")
+    Marked(text='The cook ate his pie.', entity=(0, 8), pronouns=((13, 16),))
+    """
+    spans: list[tuple[int, int]] = []
+    entity = (0, 0)
+    for number, match in enumerate(_BRACKET.finditer(marked)):
+        start = match.start() - 2 * number
+        span = (start, start + len(match.group(1)))
+        if match.group(1).lower() in _PRONOUNS:
+            spans.append(span)
+        else:
+            entity = span
+    return Marked(marked.translate(_NO_BRACKETS), entity, tuple(spans))
+
+
+def _candidates(form: str) -> set[str]:
+    return {slot for slot in SLOTS if form.lower() in _forms(slot)}
+
+
+def _with_slots(marked: str, other: str) -> str:
+    """The line with slots for its bracketed pronouns; the other line tells *her* from *her*."""
+    here, there = _PRONOUN.findall(marked), _PRONOUN.findall(other)
+    counterparts = there if len(here) == len(there) else here
+
+    def slot(match: re.Match[str]) -> str:
+        place = len(_PRONOUN.findall(marked, 0, match.start()))
+        found = _candidates(match.group(1))
+        found = found & _candidates(counterparts[place]) or found
+        if len(found) > 1:  # the other line is another sentence and does not tell
+            found -= {"possessive"} if marked[match.end()] in ".," else {"accusative", "possessive_absolute"}
+        (name,) = found
+        return f"{{{name}}}"
+
+    return _MARKED_PRONOUN.sub(slot, marked)
+
+
+def _article(match: re.Match[str]) -> str:
+    article = match.group(1) or match.group(2)
+    return f"[{article} " if article else match.group()
+
+
+def _tidy(marked: str) -> tuple[str, list[str]]:
+    """One article, inside the entity's bracket, and no space before ``'s``; with notes."""
+    notes = []
+    tidied = _ENTITY_START.sub(_article, marked)
+    if tidied != marked:
+        notes.append("article")
+    if " 's" in tidied:
+        notes.append("space before 's")
+    return tidied.replace(" 's", "'s"), notes
+
+
+def _mend(key: tuple[str, int, int], pro: str, anti: str) -> tuple[str, tuple[str, ...]]:
+    """The mended line with slots, and notes.
+
+    Raises
+    ------
+    BuildError
+        When the two lines differ by more than the pronoun and it is not known which is right.
+    """
+    (pro, notes), (anti, more) = _tidy(pro), _tidy(anti)
+    lines = {"pro": _with_slots(pro, anti), "anti": _with_slots(anti, pro)}
+    differ = lines["pro"] != lines["anti"]
+    if differ and key not in _KEPT:
+        raise BuildError(
+            f"WinoBias {key[0]} type {key[1]} line {key[2]}: the pro and the anti sentence differ by more than the "
+            "pronoun; the files are not the ones this builder reads."
+        )
+    side = _KEPT.get(key, "pro")
+    old, new = _REPLACED.get(key, ("", ""))
+    line = re.sub(rf"\b{old}\b", new, lines[side]) if old else lines[side]
+    wording = [f"wording of the {side} line"] * differ + ["word"] * bool(old)
+    return line, tuple(dict.fromkeys([*notes, *more, *wording]))
+
+
+def _occupations(files: Files) -> dict[str, Gender]:
+    return {
+        line.strip().lower(): gender
+        for gender in _GENDERS
+        for line in read.lines(files[f"winobias/{gender}-occupations"].path)
+    }
+
+
+def _numbered(file: Fetched) -> list[str]:
+    lines = read.lines(file.path)
+    for number, line in enumerate(lines, 1):
+        if not line.startswith(f"{number} "):
+            raise BuildError(f"{file.path.name} line {number} does not begin with {number}; expected numbered lines.")
+    return lines
+
+
+def _participants(text: str, occupations: Mapping[str, Gender]) -> list[str]:
+    """The listed occupations of a text, lower case, in order of appearance."""
+    return re.findall(rf"\b(?:{'|'.join(occupations)})\b", text.lower())
+
+
+def _pair(key: tuple[str, int, int], lines: tuple[str, str], occupations: Mapping[str, Gender]) -> WinoBiasPair:
+    marked, notes = _mend(key, *map(_sentence, lines))
+    entities = [o for entity in _BRACKET.findall(marked) for o in _participants(entity, occupations)]
+    # One sentence names a third job; the first two are the participants.
+    others = [o for o in _participants(marked, occupations) if o not in entities]
+    if len(entities) != 1 or not others:
+        raise BuildError(
+            f"WinoBias {key[0]} type {key[1]} line {key[2]}: {marked!r} should have one listed occupation in brackets "
+            "and one other; the files are not the ones this builder reads."
+        )
+    return WinoBiasPair(*key, *lines, marked, entities[0], others[0], occupations[entities[0]], notes)
+
+
+def winobias_pairs(files: Files) -> Iterator[WinoBiasPair]:
+    """Pairs of lines: validation before test, type 1 before type 2, in the order of the files.
+
+    ``files`` holds the sources :data:`WINOBIAS`.
+
+    Raises
+    ------
+    BuildError
+        When a line is not numbered or has no counterpart, or a pair has not two participants, or
+        differs in an unknown way.
+    """
+    occupations = _occupations(files)
+    for split, part in _FILES.items():
+        for kind in (1, 2):
+            pro, anti = (_numbered(files[f"winobias/{side}-type{kind}-{part}"]) for side in ("pro", "anti"))
+            if len(pro) != len(anti):
+                raise BuildError(
+                    f"WinoBias {split} type {kind} has {len(pro)} pro and {len(anti)} anti lines; expected as many."
+                )
+            for number, lines in enumerate(zip(pro, anti, strict=True), 1):
+                yield _pair((split, kind, number), lines, occupations)

@@ -1,0 +1,115 @@
+"""Examples of StereoSet, from the released files and from a list of its sentences alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, content_id, text
+from builders.parsers import read
+from builders.parsers.triplets import BLANK, LABELS, TRIPLET, filled, triplet
+
+Task = Literal["intrasentence", "intersentence"]
+
+_GOLD = {"stereotype": "biased", "anti-stereotype": "unbiased", "unrelated": "irrelevant"}
+_LIST_KEYS = {"biased": "stereo-sentence", "unbiased": "anti-sentence", "irrelevant": "unrelated-sentence"}
+_LIST_SPLIT = "StereoSet test set"
+
+#: Columns of :func:`rows`; those that may be null are so where the source has only the sentences.
+COLUMNS = (
+    *TRIPLET,
+    text("object_irrelevant"),
+    text("sentence_irrelevant"),
+    text("subject"),
+    *(text(name, nullable=True) for name in ("context", "example_id", *(f"sentence_id_{s}" for s in LABELS))),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A target term, its context, and three sentences by what they say of it.
+
+    ``sentences`` and ``sentence_ids`` have the keys ``biased``, ``unbiased`` and ``irrelevant``.
+    ``context`` and the ids are None where the file has none.
+    """
+
+    origin: Origin
+    domain: str
+    target: str
+    sentences: Mapping[str, str]
+    context: str | None = None
+    id: str | None = None
+    sentence_ids: Mapping[str, str] | None = None
+
+
+def examples(fetched: Fetched, task: Task) -> Iterator[Example]:
+    """Examples of one task, in the order of the files.
+
+    A released file holds all of its domains. A list of sentences (the test set without contexts and
+    ids) adds the domains that no released file before it has.
+
+    Raises
+    ------
+    BuildError
+        When an example does not have one sentence of each label.
+    """
+    released: set[str] = set()
+    for number, path in enumerate(fetched.paths):
+        document = read.json_document(path)
+        if isinstance(document, list):
+            yield from _listed(fetched, number, document, released)
+            continue
+        for row, entry in enumerate(document["data"][task]):
+            released.add(entry["bias_type"])
+            yield _released(fetched.origin(row, number), entry)
+
+
+def _released(origin: Origin, entry: Mapping[str, Any]) -> Example:
+    by_label = {_GOLD.get(s["gold_label"], s["gold_label"]): s for s in entry["sentences"]}
+    if by_label.keys() != set(_GOLD.values()) or len(entry["sentences"]) != len(_GOLD):
+        labels = ", ".join(s["gold_label"] for s in entry["sentences"])
+        raise BuildError(
+            f"{origin.file} row {origin.row} (id {entry['id']}) has sentences labelled {labels}; "
+            f"expected one each of {', '.join(_GOLD)}."
+        )
+    return Example(
+        origin,
+        entry["bias_type"],
+        entry["target"],
+        {label: s["sentence"] for label, s in by_label.items()},
+        entry["context"],
+        entry["id"],
+        {label: s["id"] for label, s in by_label.items()},
+    )
+
+
+def _listed(fetched: Fetched, file: int, entries: list[dict[str, str]], released: set[str]) -> Iterator[Example]:
+    for row, entry in enumerate(entries):
+        domain = entry["Target group type"]
+        if entry["Source"] == _LIST_SPLIT and domain not in released:
+            sentences = {label: entry[key] for label, key in _LIST_KEYS.items()}
+            yield Example(fetched.origin(row, file), domain, entry["subject_word"], sentences)
+
+
+def _row(task: Task, split: str, example: Example) -> Row:
+    sentences = [example.sentences[label] for label in LABELS]
+    parts = triplet(*sentences) if task == "intrasentence" else filled(f"{example.context} {BLANK}", *sentences)
+    objects = [parts[f"object_{label}"] for label in LABELS]
+    ids = example.sentence_ids or {}
+    values = {
+        "domain": example.domain,
+        "subject": example.target,
+        "context": example.context,
+        "example_id": example.id,
+        **{f"sentence_id_{label}": ids.get(label) for label in LABELS},
+        **parts,
+    }
+    return Row(split, content_id("stereoset", example.target, parts["prompt"], *objects), example.origin, values)
+
+
+def rows(task: Task, splits: Mapping[str, str], files: Files) -> Rows:
+    """Rows of one task; ``splits`` maps the name of each split to its source."""
+    for split, source in splits.items():
+        for example in examples(files[source], task):
+            yield _row(task, split, example)

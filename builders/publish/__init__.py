@@ -1,0 +1,1 @@
+"""What of a built dataset may be published, and the licences that go with it."""

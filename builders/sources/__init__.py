@@ -1,0 +1,1 @@
+"""Upstream sources: the catalogue of pinned files, fetching with verification, archives."""

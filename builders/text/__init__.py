@@ -1,0 +1,1 @@
+"""Text rules: gendered words, neutrality, number agreement, leakage between splits."""

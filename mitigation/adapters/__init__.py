@@ -1,0 +1,1 @@
+"""Adapters on disk and their attachment to a model."""

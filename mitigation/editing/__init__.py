@@ -1,0 +1,1 @@
+"""Knowledge editing: the fairness stamp, tracing of blocks, edits."""

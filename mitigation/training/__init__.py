@@ -1,0 +1,1 @@
+"""Training of adapters: losses, the training loop, training rows with their leak check."""

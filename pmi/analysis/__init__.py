@@ -1,0 +1,1 @@
+"""Analysis of counts: PMI, delta, MaxPMIDiff, comparison of tables, figures."""

@@ -1,0 +1,1 @@
+"""Inference: tokenization, batching, models, generation and the response cache."""

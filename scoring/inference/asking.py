@@ -1,0 +1,183 @@
+"""Rows become questions, and questions responses: from the store what it has, from the model the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from scoring.inference.chat import Chat
+from scoring.prompts import Prompt
+from scoring.report.clean import redactor
+from scoring.tables import Loaded
+from scoring.types import Benchmark, Request, Response, Row
+
+if TYPE_CHECKING:
+    from scoring.inference.model import Model
+    from scoring.inference.store import Store
+
+PACKAGE = "gender-neutral-probes"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A row and what is asked of it: each request by its id within the benchmark, with an id of its own in the run."""
+
+    row: Row
+    requests: Mapping[str, Request]
+
+
+def questions(
+    benchmark: Benchmark,
+    splits: Sequence[Loaded],
+    profile: str,
+    prompt: Prompt,
+    model: Model,
+    chat: Chat | None = None,
+) -> list[Question]:
+    """What a benchmark requests of its rows, in a chat if there is one; rows that raise no question are left out."""
+    in_chat = chat.put if chat else lambda request: request
+    found = []
+    for loaded in splits:
+        more = _about(model, loaded)
+        for row in loaded.rows:
+            full = {**row, **more}
+            place = f"{benchmark.name}/{row['config']}/{row['split']}"
+            requests = {
+                request.id: in_chat(prompt.put(replace(request, id=f"{place}/{request.id}"), benchmark.name))
+                for request in benchmark.requests(profile, full)
+            }
+            if requests:
+                found.append(Question(full, requests))
+    return found
+
+
+def _about(model: Model, loaded: Loaded) -> dict[str, Any]:
+    """What a benchmark may want to know besides its row: of the model, and how long texts of the file are in tokens."""
+
+    @cache
+    def longest(column: str) -> int:
+        return max(len(encoding.ids) for encoding in model.tokens.encode([row[column] for row in loaded.rows]))
+
+    tokenizer = model.tokens.tokenizer
+    named = {"model": model.name, "padding_side": tokenizer.padding_side}
+    return {"kind": model.kind, "encode": model.tokens.encode, "longest": longest, **named}
+
+
+def package_version() -> str:
+    """The version of this package, where it is installed."""
+    try:
+        return version(PACKAGE)
+    except PackageNotFoundError:
+        return "source tree"
+
+
+def decoding(prompt: Prompt) -> Any:
+    """The decoding of a prompt, for :meth:`scoring.inference.model.Model.answer`."""
+    from scoring.inference.decoding import Decoding  # with it comes torch
+
+    given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in prompt.decoding.items()}
+    return Decoding(**given)
+
+
+def key(model: Model, prompt: Prompt, *, truncate: bool = False, chat: Chat | None = None) -> dict[str, str]:
+    """What responses depend on besides the request, for :class:`scoring.inference.store.Store`; secrets are hidden."""
+    told = {
+        "model": model.name,
+        "revision": model.revision,
+        "kind": model.kind,
+        "dtype": model.dtype,
+        "adapter": model.adapter,
+        "exact": str(model.exact),
+        "prompt": prompt.json(),
+        "chat": chat.template if chat else "",
+        "system": chat.system if chat else "",
+        "decoding": str(decoding(prompt)),
+        "truncate": str(truncate),
+        PACKAGE: package_version(),
+    }
+    hide = redactor(os.environ)
+    return {name: hide(value) for name, value in told.items()}
+
+
+def answer(
+    model: Model, requests: Sequence[Request], store: Store, settings: Mapping[str, Any], console: Console | None = None
+) -> dict[str, Response]:
+    """Responses by the id of the request: from the store, and for the rest from the model, into the store.
+
+    Requests that differ in their ids alone are put to the model once.
+    """
+    known = {request.id: response for request in requests if (response := store.get(request)) is not None}
+    same: dict[Request, list[Request]] = {}
+    for request in requests:
+        if request.id not in known:
+            same.setdefault(replace(request, id=""), []).append(request)
+    rest = {some[0].id: some for some in same.values()}
+    first = [some[0] for some in rest.values()]
+    with _progress(first, len(known), console) as advance:
+
+        def keep(response: Response) -> None:
+            request, *others = rest[response.id]
+            store.put(request, response)
+            known.update({each.id: replace(response, id=each.id) for each in (request, *others)})
+            advance(request)
+
+        if first:
+            model.answer(first, on_response=keep, **settings)
+    return known
+
+
+def truncated(model: Model, requests: Sequence[Request]) -> frozenset[str]:
+    """Ids of the requests whose text is cut, those that the store knew and the model never saw among them."""
+    model.tokens.truncate = True
+    for _ in model.tokens.queries(requests):
+        pass
+    continued = [request for request in requests if request.max_new]
+    for request, context in zip(
+        continued, model.tokens.encode([request.context for request in continued]), strict=True
+    ):
+        model.tokens.prompt(request, context, request.max_new)
+    return model.truncated
+
+
+@contextmanager
+def _progress(requests: Sequence[Request], known: int, console: Console | None) -> Iterator[Callable[[Request], None]]:
+    """A bar for questions and one for continuations, by the length of their texts, each with a time of its own.
+
+    One bar for both would promise the speed of the first for the second.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    silent = console is None
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=silent) as progress:
+        bars: dict[bool, TaskID] = {}
+        for continued, label in ((False, "scoring"), (True, "continuing")):
+            some = [request for request in requests if bool(request.max_new) == continued]
+            if some:
+                text = f"{label} {len(some):,}" + f" ({known:,} known)" * (known > 0 and not bars)
+                bars[continued] = progress.add_task(text, start=not bars, total=sum(map(_size, some)))
+
+        def advance(request: Request) -> None:
+            bar = bars[bool(request.max_new)]
+            progress.start_task(bar)
+            progress.advance(bar, _size(request))
+
+        yield advance
+
+
+def _size(request: Request) -> int:
+    return 1 + len(request.context) + sum(len(option.text) for option in request.options)

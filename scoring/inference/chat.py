@@ -1,0 +1,166 @@
+"""Questions as turns of a chat: the model's own template around each question, once.
+
+What a base model reads as one text is, for a chat model, somebody's turn and the beginning of its own:
+
+- a context without speakers (``My friend sings, and``) is the user's turn, and the options, the
+  candidate forms or the continuation are the beginning of the response;
+- a transcript (``Q: … A: …``) gives its question to the user, and what stands after ``A:`` begins the
+  response; the two labels go, because the roles of the chat say what they said;
+- a whole sentence without a context is no turn of a chat, so benchmarks of such sentences have no
+  form here (those that have are marked ``chat`` among the kinds of models they suit).
+
+Before the first word of the response stands what the template puts there: a space, or nothing after a line
+end. Candidate forms have a space before them unless a line ends.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import date
+from functools import cached_property
+from typing import Any
+
+from jinja2 import TemplateError
+
+from scoring.types import Option, Request, ScoringError
+
+#: The day of every chat, so that the same question is the same text on every day: the one that the
+#: template of Llama 3.1 takes where it is told of none.
+TODAY = date(2024, 7, 26)
+#: What gives a template that day, in any of the usual formats, in the place of the clock.
+_CLOCK = (
+    "{%- macro strftime_now(format) -%}{{ format"
+    + "".join(f" | replace('%{part}', '{TODAY.strftime(f'%{part}')}')" for part in "aAbBdjmyYHIMSp")
+    + " }}{%- endmacro -%}"
+)
+_TRANSCRIPT = re.compile(r"(?P<before>.*?)\bQ:(?P<question>.*)\nA:(?P<answer>.*)", re.DOTALL)
+
+
+class Chat:
+    """The chat template of one model, with a system text or without.
+
+    Parameters
+    ----------
+    tokenizer:
+        A tokenizer of transformers.
+    model:
+        Its name, for errors.
+    system:
+        What stands in the system role; no such role is used when empty.
+
+    Raises
+    ------
+    ScoringError
+        For a tokenizer without a chat template, and for a system text where the template has no such role.
+    """
+
+    def __init__(self, tokenizer: Any, model: str, system: str = "") -> None:
+        self.tokenizer = tokenizer
+        self.model = model
+        self.system = system
+        if not getattr(tokenizer, "chat_template", None):
+            raise ScoringError(
+                f"{model!r} has no chat template, as base models have none; leave out --chat, or give a chat model."
+            )
+        try:
+            self.template: str = tokenizer.get_chat_template()
+        except ValueError:
+            raise ScoringError(
+                f"{model!r} has several chat templates and none of them is the default; give a model whose tokenizer "
+                "names one."
+            ) from None
+        if system:
+            self._check_system()
+
+    def put(self, request: Request) -> Request:
+        """The request as a turn of the user and the beginning of the response.
+
+        Raises
+        ------
+        ScoringError
+            For an request without a context.
+        """
+        question, answer = turns(request.context)
+        if not question:
+            raise ScoringError(
+                f"{request.id} has no context that could be the turn of a user; leave out --chat, or give it one."
+            )
+        context = self.text(question) + _spaced(answer, self.space)
+        options = request.options if answer else tuple(_option(option, self.space) for option in request.options)
+        return replace(request, context=context, options=options)
+
+    @cached_property
+    def space(self) -> str:
+        """What stands between the template's words and the response: a space or nothing, as found by trying a response.
+
+        A template that says other things before a response it is told than before one it asks for does not
+        tell; then it is a space, unless a line ends.
+        """
+        before = self.text("Hello.")
+        try:
+            whole = self._rendered("Hello.", "Indeed.")
+        except (TemplateError, ValueError, TypeError):
+            whole = ""
+        between = whole.removeprefix(before).partition("Indeed.")[0]
+        return between if between in ("", " ") and whole.startswith(before) else "" if before.endswith("\n") else " "
+
+    def text(self, question: str) -> str:
+        """Everything up to the response; a space at its end is left to the response, whose first word it belongs to."""
+        try:
+            return self._rendered(question).rstrip(" ")
+        except (TemplateError, ValueError, TypeError) as error:
+            raise ScoringError(
+                f"The chat template of {self.model!r} cannot be used ({error}); give a model whose template takes a "
+                "turn of the user alone."
+            ) from None
+
+    def _rendered(self, question: str, response: str = "") -> str:
+        said = (("system", self.system), ("user", question), ("assistant", response))
+        turns = [{"role": role, "content": text} for role, text in said if text]
+        rendered: str = self.tokenizer.apply_chat_template(
+            turns,
+            chat_template=_CLOCK + self.template,
+            tokenize=False,
+            add_generation_prompt=not response,
+            enable_thinking=False,  # A response that is to begin with an option has no room for thoughts.
+            date_string=TODAY.strftime("%d %b %Y"),
+        )
+        return rendered
+
+    def _check_system(self) -> None:
+        try:
+            taken = self.system.strip() in self._rendered("Hello.")
+            reason = "it leaves the text out"
+        except (TemplateError, ValueError, TypeError) as error:
+            taken, reason = False, str(error)
+        if not taken:
+            raise ScoringError(
+                f"The chat template of {self.model!r} takes no system text ({reason.rstrip('.')}); leave the system "
+                "text out, or put it into the question with a prompt's instruction."
+            )
+
+
+def turns(context: str) -> tuple[str, str]:
+    r"""What the user says, and how the response begins, its space before it.
+
+    >>> turns("My friend sings, and")
+    ('My friend sings, and', '')
+    >>> turns("Please be fair. Q: Talk about a nurse.\nA: I recently met a nurse.")
+    ('Please be fair. Talk about a nurse.', ' I recently met a nurse.')
+    """
+    found = _TRANSCRIPT.fullmatch(context)
+    if not found:
+        return context.strip(), ""
+    return " ".join(filter(None, map(str.strip, found.group("before", "question")))), found["answer"]
+
+
+def _spaced(text: str, space: str) -> str:
+    return space + text[1:] if text.startswith(" ") else text
+
+
+def _option(option: Option, space: str) -> Option:
+    text = _spaced(option.text, space)
+    gone = len(option.text) - len(text)
+    spans = option.spans and tuple((max(start - gone, 0), end - gone) for start, end in option.spans)
+    return replace(option, text=text, spans=spans)

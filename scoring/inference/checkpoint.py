@@ -1,0 +1,213 @@
+"""What lies in a model's folder: fetched, checked and loaded, with one sentence for all that can be wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError
+from safetensors import SafetensorError
+from transformers.models.auto import modeling_auto
+
+from scoring.inference.tokens import Kind
+from scoring.types import ScoringError
+
+_CAUSAL = set(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
+_MASKED = set(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.values())
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_PICKLES = ("*.bin", "*.pt", "*.pth")
+_UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/*", "consolidated*", "coreml/*")
+
+
+def fetched(model: str, revision: str | None, only: list[str] | None) -> Path:
+    """The folder of a model: as it is, or the Hub's at a revision, downloaded where it is not there yet."""
+    try:
+        if model and Path(model).is_dir():
+            return Path(model)
+        return Path(snapshot_download(model, revision=revision, allow_patterns=only, ignore_patterns=[*_UNUSED]))
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        raise ScoringError(
+            f"{model!r} is neither a folder nor a model that can be had from the Hub"
+            f"{f' at revision {revision!r}' if revision else ''} ({first_sentence(error)}); "
+            f"check its name, the network and, for a gated model, the login."
+        ) from None
+
+
+def config(folder: Path, model: str) -> dict[str, Any]:
+    """The configuration of a model as it was saved."""
+    if (folder / "config.json").is_file():
+        try:
+            found = json.loads((folder / "config.json").read_bytes())
+        except (OSError, ValueError) as error:
+            raise ScoringError(
+                f"The config.json of {model!r} is no whole JSON ({error}); fetch or save the model again."
+            ) from None
+        if not isinstance(found, dict):
+            raise ScoringError(f"The config.json of {model!r} holds no object; fetch or save the model again.")
+        return found
+    if (folder / "adapter_config.json").is_file():
+        raise ScoringError(f"{model!r} is an adapter; give the model it was trained for, and this as its adapter.")
+    raise ScoringError(f"{model!r} has no config.json, so it is no model of transformers; give one that is.")
+
+
+def kind(config: Mapping[str, Any], model: str) -> Kind:
+    """Causal or masked, by the architecture that the checkpoint was saved with."""
+    classes = config.get("architectures") or ["model of unnamed architecture"]
+    remote = config.get("auto_map", {})
+    if classes[0] in _CAUSAL or "AutoModelForCausalLM" in remote:
+        return "causal"
+    pretraining = modeling_auto.MODEL_FOR_PRETRAINING_MAPPING_NAMES.get(config.get("model_type", ""))
+    with_masks = (
+        classes[0] == pretraining and config.get("model_type") in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    )
+    if (classes[0] in _MASKED or with_masks or "AutoModelForMaskedLM" in remote) and not config.get(
+        "is_encoder_decoder"
+    ):
+        return "masked"
+    what = "an encoder-decoder" if config.get("is_encoder_decoder") else f"a {classes[0]}"
+    raise ScoringError(
+        f"{model!r} is {what}, which has no head for the next or a masked token; "
+        f"give a causal language model such as GPT-2 or Llama, or a masked one such as BERT."
+    )
+
+
+def check_code(config: Mapping[str, Any], model: str, revision: str | None, *, trusted: bool) -> None:
+    """Refuses a model whose classes come with it, unless trusted and unable to change under our feet."""
+    if "auto_map" not in config or (not trusted and config.get("model_type") in transformers.CONFIG_MAPPING):
+        return
+    if not trusted:
+        raise ScoringError(
+            f"{model!r} runs Python code of its own; read that code, then allow it with --trust-remote-code "
+            f"and a revision pinned to a commit."
+        )
+    if not Path(model).is_dir() and not _COMMIT.fullmatch(revision or ""):
+        raise ScoringError(
+            f"{model!r} runs Python code of its own and its revision is {revision!r}; "
+            f"pin it to a commit of 40 hexadecimal digits, so that the code stays the one you read."
+        )
+
+
+def check_pickle(folder: Path, model: str, *, allowed: bool) -> None:
+    """Refuses a folder whose weights can only be read by running what is in them, unless allowed."""
+    safe = any(folder.glob("*.safetensors"))
+    if not safe and not any(file for pattern in _PICKLES for file in folder.glob(pattern)):
+        raise ScoringError(f"{model!r} has no weights; give a model with *.safetensors files.")
+    if not safe and not allowed:
+        raise ScoringError(
+            f"{model!r} has its weights in pickle files only, which can run code when read; "
+            f"convert them to safetensors, or allow them with --allow-pickle and a pinned revision."
+        )
+
+
+def dtype(dtype: str, config: Mapping[str, Any], device: torch.device, *, exact: bool) -> torch.dtype:
+    """The dtype to load in: the one asked for, or the checkpoint's own with float32 for half precision on a CPU."""
+    text = config.get("text_config") or {}
+    saved = (
+        config.get("dtype") or config.get("torch_dtype") or text.get("dtype") or text.get("torch_dtype") or "float32"
+    )
+    name = "float32" if exact else saved if dtype == "auto" else dtype
+    if dtype == "auto" and device.type == "cpu" and name in ("float16", "bfloat16"):
+        name = "float32"
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise ScoringError(f"The dtype is {dtype!r}; give auto, float32, bfloat16, float16 or float64.")
+    return found
+
+
+def quantized(quantize: str | None, dtype: torch.dtype) -> Any:
+    """How bitsandbytes stores the weights: NF4 with double quantization (Dettmers et al. 2023), or LLM.int8."""
+    if quantize is None:
+        return None
+    if quantize not in ("4bit", "8bit"):
+        raise ScoringError(f"The quantization is {quantize!r}; give 4bit or 8bit, or none.")
+    if not importlib.util.find_spec("bitsandbytes"):
+        raise ScoringError(
+            f"Weights in {quantize} need the package bitsandbytes; install it with pip install bitsandbytes."
+        )
+    settings: Any = transformers.BitsAndBytesConfig
+    if quantize == "8bit":
+        return settings(load_in_8bit=True)
+    return settings(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=dtype,
+    )
+
+
+def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
+    """The network with all of its weights; extra options go to transformers."""
+    cls: Any = transformers.AutoModelForCausalLM if kind == "causal" else transformers.AutoModelForMaskedLM
+    try:
+        network, report = cls.from_pretrained(folder, output_loading_info=True, **options)
+    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
+        raise ScoringError(f"{model!r} cannot be loaded: {first_sentence(error)}.") from None
+    if report["missing_keys"] or report["mismatched_keys"]:
+        lacking = sorted(map(str, report["missing_keys"] or report["mismatched_keys"]))
+        raise ScoringError(
+            f"The weights of {model!r} lack {len(lacking)} tensors that it needs, first {lacking[0]}, and would be "
+            f"filled with random numbers; give a checkpoint saved with its language-model head."
+        )
+    return network
+
+
+def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
+    """The tokenizer beside a model."""
+    try:
+        return transformers.AutoTokenizer.from_pretrained(folder, **code)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ScoringError(f"The tokenizer of {model!r} cannot be loaded: {first_sentence(error)}.") from None
+
+
+def adapted(
+    network: Any, adapter: str, revision: str | None, *, base: str, identity_of_base: str, allowed: bool
+) -> tuple[Any, str]:
+    """The network with an adapter, and the adapter's name with its revision.
+
+    An adapter that this project made is held against the base model that it names.
+    """
+    if not importlib.util.find_spec("peft"):
+        raise ScoringError("An adapter needs the package peft; install it with pip install peft.")
+    from peft import PeftModel
+
+    # Knows the fairness stamp and what an adapter of ours must be; it stands above this package.
+    from mitigation.adapters import attach
+
+    folder = fetched(adapter, revision, None)
+    if not (folder / "adapter_config.json").is_file():
+        raise ScoringError(f"{adapter!r} has no adapter_config.json; give a folder or a name of a PEFT adapter.")
+    check_pickle(folder, adapter, allowed=allowed)
+    stamp = f"{adapter}@{identity(folder)}"
+    if attach.ours(folder):
+        return attach.attach(network, folder, base=base, revision=identity_of_base), stamp
+    try:
+        return PeftModel.from_pretrained(network, str(folder), use_safetensors=not allowed or None), stamp
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        raise ScoringError(f"The adapter {adapter!r} does not fit the model: {first_sentence(error)}.") from None
+
+
+def identity(folder: Path) -> str:
+    """The commit of a folder in the Hub's cache, or the SHA-256 of its configuration, tokenizer and weights."""
+    if folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name):
+        return folder.name
+    digest = hashlib.sha256()
+    for pattern in ("*.json", "*.txt", "*.model", "*.py", "*.safetensors", *_PICKLES):
+        for path in sorted(folder.glob(pattern)):
+            with path.open("rb") as file:
+                digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def first_sentence(error: Exception) -> str:
+    """What an error says first, or how much memory it asked for."""
+    text = " ".join(str(error).split())
+    asked = re.search(r"[Tt]ried to allocate [\d.]+ \w+|you tried to allocate \d+ bytes", text)
+    return asked.group(0) if asked else text.split(". ")[0]

@@ -1,0 +1,1 @@
+"""Statistics: cluster bootstrap, confidence intervals, paired comparisons."""

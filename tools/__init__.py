@@ -1,0 +1,1 @@
+"""Scripts for maintainers that are not part of the installed package."""
