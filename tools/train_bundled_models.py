@@ -46,7 +46,7 @@ from scoring.types import ScoringError
 Tokens = NDArray[np.uint16]
 #: A tokenizer of transformers, whose classes are not typed.
 Tokenizing = Any
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "scoring" / "data"
 _PLAIN = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "—": "--", "–": "-", "…": "...", "_": None})
 #: What ``training.json`` says of a model.
 Facts = dict[str, Any]

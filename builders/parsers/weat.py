@@ -9,8 +9,10 @@ from builders.dataset import Files, Origin, Row, Rows, content_id, text
 from builders.parsers import read
 from builders.parsers.triplets import TRIPLET, filled
 
-#: The file recorded in each row since version 1.0.0; kept after the move so that published bytes stay equal.
-FILE = "builders/weat.py"
+#: This file, which holds the lists of words of the project.
+FILE = "builders/parsers/weat.py"
+#: The name of this file in the rows, as in version 1.0.0, so that published bytes stay equal.
+RECORDED_FILE = "builders/weat.py"
 
 #: Columns of :func:`rows`.
 COLUMNS = (*TRIPLET, text("test"), text("group"), text("subject"))
@@ -88,7 +90,7 @@ def _published(files: Files, test: str, domain: str) -> Iterator[Group]:
 
 
 def _embedded(start: int, words: tuple[str, ...]) -> tuple[Origin, ...]:
-    return tuple(Origin("gender-neutral-probes", FILE, start + place) for place in range(len(words)))
+    return tuple(Origin("gender-neutral-probes", RECORDED_FILE, start + place) for place in range(len(words)))
 
 
 def _double_bind(files: Files) -> Iterator[Group]:

@@ -135,7 +135,7 @@ def test_a_prompt_is_measured_like_an_adapter(source, tmp_path):
 KILLED = """
 import os, signal, sys, torch
 torch.set_num_threads(1)
-from mitigation import train
+from mitigation.training import train
 from mitigation.__main__ import app
 step, count = train._step, [int(sys.argv.pop(1))]
 def dying(*arguments):

@@ -109,7 +109,7 @@ def test_a_run_too_long_for_a_word_is_passed_over_and_told(size):
 def test_words_of_one_hash_stay_apart():
     """Every word falls into one place of the table, and long ones have one hash too."""
     code = (
-        "from pmi import scan; import numba as nb, numpy as np\n"
+        "from pmi.counting import scan; import numba as nb, numpy as np\n"
         "scan._slot = nb.njit(lambda lo, hi, mask: np.int64(7 & mask))\n"
         "scan._long = nb.njit(lambda buf, start, end, lower: np.uint64(42))\n"
         "for name in ('_enter', 'lookup', 'rehash', 'intern', 'tokenise'):\n"

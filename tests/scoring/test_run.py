@@ -160,7 +160,7 @@ def test_a_second_run_asks_nothing_and_finds_the_same(whole, stories, data, monk
 KILLED = """
 import os, signal, sys
 import torch; torch.set_num_threads(1)
-from scoring import store
+from scoring.inference import store
 from scoring.__main__ import app
 put, count = store.Store.put, [int(sys.argv.pop(1))]
 def dying(self, *arguments):
