@@ -86,7 +86,7 @@ def read(network: Any, queries: Sequence[Query], pad: int) -> tuple[torch.Tensor
     """
     import torch
 
-    from scoring.inference.batch import padded
+    from scoring.inference.batching import padded
 
     device, width = network.device, max(len(query.ids) for query in queries)
     ids = torch.from_numpy(padded([query.ids for query in queries], pad, width)).to(device)

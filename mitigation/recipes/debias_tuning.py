@@ -221,7 +221,7 @@ class Objective:
         """Rows padded on the right, and the place of the last token of each."""
         import torch
 
-        from scoring.inference.batch import padded
+        from scoring.inference.batching import padded
 
         device, width = self.tuned.device, max(map(len, rows))
         lengths = torch.tensor([len(row) for row in rows], device=device)

@@ -7,7 +7,7 @@ from itertools import accumulate, count, pairwise
 
 import numpy as np
 
-from scoring.inference.batch import Ints
+from scoring.inference.batching import Ints
 from scoring.inference.tokens import Query, Tokens
 from scoring.types import Floats, Request, Response, ScoringError
 

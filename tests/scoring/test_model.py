@@ -1,7 +1,6 @@
 """A model's answers against a plain loop, and what can go wrong on the way to them."""
 
 import copy
-import gc
 import json
 import math
 import random
@@ -14,8 +13,9 @@ import torch
 import transformers
 
 from scoring.inference import checkpoint
-from scoring.inference.batch import Row
-from scoring.inference.model import LOGITS, TILE, Decoding, Model, load
+from scoring.inference.decoding import Decoding
+from scoring.inference.model import Model, load
+from scoring.inference.network import LOGITS, TILE
 from scoring.inference.tokens import Tokens
 from scoring.types import Option, Request, ScoringError
 from tests.scoring.models import CAUSAL, FAMILIES, MASKED, folder, model, network, tokenizer
@@ -166,7 +166,7 @@ def plain_masked(name):
 @cache
 def ready(name, dtype):
     made = load(folder(name), dtype=str(dtype).removeprefix("torch.")) if name in REAL else model(name, dtype)
-    assert made._gathers
+    assert made._network.head_apart
     return made
 
 
@@ -245,14 +245,13 @@ def test_shared_contexts_save_tokens():
 
 
 def test_a_model_that_passes_positions_by_shares_no_context():
-    assert not model("bloom")._branches
-    assert all(model(name)._branches for name in CAUSAL if name != "bloom")
+    assert model("bloom").probes.shares(64) == 0
+    assert all(model(name).probes.shares(64) == 64 for name in CAUSAL if name != "bloom")
 
 
 def test_a_model_is_told_of_gaps_only_where_it_takes_places_as_given():
     # OPT counts places by its mask, so it gives hidden tokens none, and BLOOM takes no places at all.
-    assert [name for name in CAUSAL if not model(name)._gaps] == ["opt", "bloom"]
-    assert not model("llama", exact=True)._gaps
+    assert [name for name in CAUSAL if not model(name).probes.gaps(64)] == ["opt", "bloom"]
 
 
 def behind_padding(name, sentence, width):
@@ -295,52 +294,6 @@ def test_a_masked_model_takes_no_notice_of_a_width(settings):
     assert one.logprobs == other.logprobs
 
 
-@pytest.mark.parametrize(("uneven", "most"), [(0, 0.1), (10, 0.15)])
-def test_sequences_of_mixed_lengths_take_little_padding(uneven, most, monkeypatch):
-    # Where uneven widths cost, some padding fills rows up to an even one.
-    monkeypatch.setattr("scoring.inference.model.UNEVEN", uneven)
-    made = model("llama")
-    requests = [Request(f"{n}", "", (Option("The nurse" + " came home" * n),)) for n in range(16)]
-    made.stats.tokens = made.stats.padding = 0
-    made.answer(requests, share_contexts=False)
-    assert 0 < made.stats.speed()["padding_share"] < most
-
-
-@pytest.mark.parametrize("collects", [True, False])
-@pytest.mark.parametrize("frozen", [True, False])
-def test_garbage_is_collected_as_before_whatever_happens(collects, frozen):
-    before, seen = gc.isenabled(), []
-    try:
-        (gc.enable if collects else gc.disable)()
-        if frozen:
-            gc.freeze()
-        aside = gc.get_freeze_count()
-        # While the network runs, what was there is left alone and what comes is collected.
-        model("llama").answer(
-            [Request("a", "", (Option("The nurse came"),))],
-            on_response=lambda _: seen.append((gc.isenabled(), gc.get_freeze_count() > 0)),
-        )
-        assert seen == [(collects, collects or frozen)]
-        assert gc.isenabled() == collects
-        assert bool(gc.get_freeze_count()) == bool(aside) == frozen
-        with pytest.raises(ScoringError):
-            model("llama").answer([Request("a", "", (Option(" "),))])
-        assert gc.isenabled() == collects
-        assert bool(gc.get_freeze_count()) == frozen
-    finally:
-        gc.unfreeze()
-        (gc.enable if before else gc.disable)()
-
-
-def test_padding_keeps_to_the_context_window():
-    made = copy.copy(model("llama"))
-    made.tokens = copy.copy(made.tokens)
-    rows = [Row(list(range(93)), list(range(93)), [93] * 93)]
-    assert made._width(rows) == 96
-    made.tokens.window = 94
-    assert made._width(rows) == 94
-
-
 def test_a_head_that_cannot_be_called_apart_is_left_to_the_network(monkeypatch):
     made = network("llama")
     plain = made.forward
@@ -352,7 +305,7 @@ def test_a_head_that_cannot_be_called_apart_is_left_to_the_network(monkeypatch):
 
     monkeypatch.setattr(made, "forward", scaled)
     odd = Model(made, tokenizer("llama"), kind="causal")
-    assert not odd._gathers
+    assert not odd._network.head_apart
     (response,) = odd.answer([Request("a", "The nurse", candidates=("she",))])
     ids = tokenizer("llama")("The nurse", return_tensors="pt").input_ids
     expected = torch.log_softmax(plain(input_ids=ids).logits[0, -1] * 2, -1)[odd.tokens.words(("she",))[0]].item()
@@ -364,8 +317,8 @@ def test_the_vocabulary_is_computed_in_chunks_at_read_positions_only(monkeypatch
     requests = [a for a in causal_requests() if a.options]
     expected = made.answer(requests)
     seen = []
-    made._head.register_forward_hook(lambda _module, _inputs, logits: seen.append(logits[..., 0].numel()))
-    monkeypatch.setitem(LOGITS, "cpu", 5 * made._config.vocab_size)
+    made._network.head.register_forward_hook(lambda _module, _inputs, logits: seen.append(logits[..., 0].numel()))
+    monkeypatch.setitem(LOGITS, "cpu", 5 * made._network.config.vocab_size)
     made.stats.read = 0
     for one, other in zip(made.answer(requests, batch_size=4), expected, strict=True):
         agree(one.logprobs, other.logprobs, 1e-5)
@@ -382,7 +335,7 @@ def test_the_vocabulary_in_tiles_gives_what_it_gives_at_once(name, tile, monkeyp
     monkeypatch.setitem(TILE, "cpu", None)
     expected = made.answer(requests)
     monkeypatch.setitem(TILE, "cpu", tile)
-    assert len(made._tiled()) == -(-made._config.vocab_size // tile)
+    assert len(made._network._tiles()) == -(-made._network.config.vocab_size // tile)
     for one, other in zip(made.answer(requests), expected, strict=True):
         agree([*one.logprobs, one.candidate_logprobs], [*other.logprobs, other.candidate_logprobs], 1e-12)
 
@@ -391,7 +344,7 @@ def test_a_tile_of_tokens_that_cannot_be_leaves_the_others_finite(monkeypatch):
     made = Model(copy.deepcopy(network("bert")), text("bert"), kind="masked")
     monkeypatch.setitem(TILE, "cpu", 1)
     before = [x for response in made.answer(masked_requests()) for option in response.logprobs for x in option]
-    made._head.bias.data[text("bert").mask_token_id] = -math.inf
+    made._network.head.bias.data[text("bert").mask_token_id] = -math.inf
     after = [x for response in made.answer(masked_requests()) for option in response.logprobs for x in option]
     assert all(a < b < 0 for a, b in zip(before, after, strict=True))
 
@@ -489,7 +442,7 @@ def test_padding_is_never_seen(name, monkeypatch):
     requests = [a for a in causal_requests() if a.options]
     expected = made.answer(requests, share_contexts=False)
     # An id beyond the vocabulary is what a tokenizer with a padding token added later has.
-    for pad in (0, 7, made._config.vocab_size):
+    for pad in (0, 7, made._network.config.vocab_size):
         monkeypatch.setattr(Tokens, "pad", pad)
         for one, other in zip(made.answer(requests, share_contexts=False), expected, strict=True):
             agree(one.logprobs, other.logprobs, 1e-9)
@@ -549,9 +502,11 @@ def test_weights_that_are_no_numbers_stop_the_run(name, value):
 @pytest.mark.fault(39)
 def test_a_token_without_probability_stops_the_run(monkeypatch):
     made = model("llama")
-    plain = made._head.forward
+    plain = made._network.head.forward
     banned = made.tokens.words(("she",))[0]
-    monkeypatch.setattr(made._head, "forward", lambda h: plain(h).index_fill(-1, torch.tensor([banned]), -math.inf))
+    monkeypatch.setattr(
+        made._network.head, "forward", lambda h: plain(h).index_fill(-1, torch.tensor([banned]), -math.inf)
+    )
     assert made.answer([Request("a", "The nurse", candidates=("he",))])
     with pytest.raises(ScoringError, match=r"^a: llama in float32 gave -inf as a log-probability"):
         made.answer([Request("a", "The nurse", candidates=("she",))])
@@ -636,7 +591,8 @@ def test_weights_that_lie_elsewhere_until_they_are_called_in_give_the_same_numbe
     assert away.device.type == "meta"
     made = Model(away, tokenizer("llama"), kind="causal", name="llama")
     assert made.device.type == "cpu"
-    assert (made._gathers, made._branches, made._gaps) == (True, True, True)
+    assert made._network.head_apart
+    assert (made.probes.shares(64), made.probes.gaps(64)) == (64, True)
     for one, other in zip(made.answer(causal_requests()), model("llama").answer(causal_requests()), strict=True):
         agree(one.logprobs, other.logprobs, 1e-5)
         assert one.text == other.text
@@ -835,7 +791,7 @@ def test_weights_in_four_bits_answer_nearly_as_before():
     pytest.importorskip("bitsandbytes")
     made = load(folder("stories260K"), quantize="4bit", device="cpu")
     assert made.dtype == "float32-4bit"
-    assert made._gathers
+    assert made._network.head_apart
     requests = [Request(j, f"The {j} said that", (Option(" she was very happy."),)) for j in JOBS]
     pairs = zip(made.answer(requests), ready("stories260K", torch.float32).answer(requests), strict=True)
     apart = [abs(a - b) for one, other in pairs for a, b in zip(one.logprobs[0], other.logprobs[0], strict=True)]

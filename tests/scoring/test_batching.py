@@ -1,13 +1,13 @@
 """Rows, batches and responses."""
 
-import copy
 import random
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 
-from scoring.inference.batch import Limits, Price, common, even, packed, padded, plan, run
+from scoring.inference.batching import Limits, common, padded, plan, run
 from scoring.inference.responses import Responses
 from scoring.inference.tokens import Query, Tokens
 from scoring.types import Option, Request, Response, ScoringError
@@ -21,10 +21,6 @@ def last(*ids):
 
 def planned(queries, share=True, merge=True, reach=384, longest=64):
     return plan(queries, share=share, merge=merge, reach=reach, longest=longest)
-
-
-def put(rows, reach=384, uneven=10, tokens=64, longest=64):
-    return packed(rows, Price(reach, uneven), tokens, longest)
 
 
 def seen(row, at):
@@ -53,11 +49,9 @@ def sights(query):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("share", [True, False])
-@pytest.mark.parametrize("pack", [True, False])
-def test_every_read_token_sees_its_own_sequence_and_nothing_else(seed, share, pack):
+def test_every_read_token_sees_its_own_sequence_and_nothing_else(seed, share):
     queries = drawn(seed)
     rows = planned(queries, share)
-    rows = put(rows) if pack else rows
     found = {}
     for row in rows:
         assert len(row) == len(row.position_ids) == len(row.ends)
@@ -73,13 +67,6 @@ def test_a_row_that_is_one_sequence_in_order_is_not_branched():
     (gap,) = planned([Query((1, 0, 3), (2,), (9,), hidden=1, gap=2)])
     assert (plain.branched, hidden.branched, gap.branched) == (False, False, True)
     assert (hidden.ends, gap.position_ids) == ([3, 1, 3], [0, 3, 4])
-
-
-def test_rows_behind_one_another_are_branched_whatever_their_places():
-    # The second row's last token stands at the place of its number in the joint row.
-    rows = planned([last(7, 8, 9, 6), Query((1, 0, 3), (2,), (9,), hidden=1, gap=4)], share=False)
-    (row,) = put(rows, reach=1e9)
-    assert (row.position_ids, row.branched) == ([0, 1, 2, 3, 0, 5, 6], True)
 
 
 def test_a_query_spelled_out_has_a_token_at_every_place():
@@ -151,77 +138,24 @@ def test_rows_come_longest_first():
     assert lengths == sorted(lengths, reverse=True)
 
 
-def straight(*lengths):
-    return planned([last(*(n for _ in range(length))) for n, length in enumerate(lengths)], share=False)
-
-
-def test_rows_stand_behind_one_another_where_that_saves_padding():
-    rows = put(straight(9, 7, 5, 4, 4, 3))
-    assert [len(row) for row in rows] == [16, 16]
-    assert sorted(tuple(sorted(row.answer)) for row in rows) == [(0, 1), (2, 3, 4, 5)]
-
-
-def test_rows_put_together_stay_what_they_were():
-    rows = straight(9, 5, 4)
-    before = copy.deepcopy(rows)
-    assert put(rows) == put(rows) != rows
-    assert rows == before
-
-
-def test_rows_stand_apart_where_looking_costs_more_than_padding():
-    assert [len(row) for row in put(straight(6, 5), reach=1, uneven=0)] == [6, 5]
-    assert [len(row) for row in put(straight(6, 5), reach=1e6, uneven=0)] == [11]
-
-
-def test_rows_behind_one_another_keep_to_the_tokens_of_a_batch():
-    lengths = (40, 9, 8, 7, 5, 3)
-    assert [len(row) for row in put(straight(*lengths), reach=1e6, tokens=16)] == [40, 16, 16]
-    assert [len(row) for row in put(straight(*lengths), reach=1e6, tokens=64, longest=16)] == [40, 16, 16]
-    assert [len(row) for row in put(straight(*lengths), reach=1e6, tokens=8)] == [40, 9, 8, 8, 7]
-
-
-def test_no_rows_are_put_together_to_none():
-    assert put([]) == []
-
-
-def test_padding_of_a_small_job_of_mixed_lengths_stays_below_a_tenth():
-    numbers = random.Random(0)
-    rows = put(straight(*(numbers.randint(8, 60) for _ in range(40))), tokens=512)
-    padded_tokens = 0
-    for batch, _ in run(rows, len, limits(512)):
-        padded_tokens += len(batch) * Price(384, 10).width(len(batch[0]))
-    assert padded_tokens < sum(map(len, rows)) / 0.9
-
-
-@pytest.mark.parametrize("length", range(1, 40))
-def test_rows_are_filled_up_to_an_even_width_only_where_that_is_cheaper(length):
-    assert length <= even(length) < length + 8
-    assert even(length) % 8 == 0
-    assert Price(reach=1, uneven=0).width(length) == length
-    assert Price(reach=1, uneven=1e6).width(length) == even(length)
-
-
-@pytest.mark.parametrize(("network", "reach", "width"), [("of 64 units", 256, 48), ("as wide as GPT-2", 4337, 47)])
-def test_few_tokens_over_an_even_width_are_worth_filling_up_in_small_networks(network, reach, width):
-    assert Price(reach, uneven=10).width(47) == width, network
-
-
-class Full(Exception):
-    """Memory is full."""
-
-
 def limits(tokens, size=None):
     def alone(row, error):
         return ScoringError(f"{len(row)} tokens: {error}")
 
-    return Limits(tokens, size, lambda e: isinstance(e, Full), alone)
+    return Limits(tokens, size, alone)
 
 
 def test_batches_keep_to_their_tokens_and_rows():
     rows = [[0] * n for n in (9, 5, 5, 4, 3, 1)]
     batches = [batch for batch, _ in run(rows, len, limits(10))]
-    assert batches == [rows[:1], rows[1:3], rows[3:4], rows[4:]]
-    assert [len(batch) for batch, _ in run(rows, len, limits(100, 4))] == [2, 4]
+    assert batches == [rows[:1], rows[1:3], rows[3:5], rows[5:]]
+    assert [len(batch) for batch, _ in run(rows, len, limits(100, 4))] == [4, 2]
+
+
+def test_a_batch_takes_only_rows_that_may_be_together():
+    rows = [[0] * n for n in (5, 5, 4, 4, 4)]
+    apart = replace(limits(100), together=lambda first, row: len(first) == len(row))
+    assert [batch for batch, _ in run(rows, len, apart)] == [rows[:2], rows[2:]]
 
 
 @pytest.mark.fault(40)
@@ -231,7 +165,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_so_are_those_after_it():
     def compute(batch):
         tried.append(len(batch))
         if len(batch) > 3:
-            raise Full
+            raise MemoryError
         return batch
 
     rows = [[n] for n in range(16)]
@@ -243,7 +177,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_so_are_those_after_it():
 @pytest.mark.fault(40)
 def test_a_row_that_does_not_fit_by_itself_is_an_error():
     def compute(_):
-        raise Full("full")
+        raise MemoryError("full")
 
     with pytest.raises(ScoringError, match=r"^5 tokens: full$"):
         list(run([[0] * 5], compute, limits(8)))

@@ -1,0 +1,260 @@
+"""Batching: queries become prefix trees, and trees of similar length become batches.
+
+Many queries of a benchmark begin with the same tokens: twenty options after one context, or the two
+sentences of a pair. A *prefix tree* holds such queries as one row of the network's input, so that the
+shared tokens are computed once. Its tokens are written in depth-first order, each with its position in
+the original sequence and with the range of later tokens that attend to it:
+
+    queries   [a b c], [a b d e]           tokens        a  b  c  d  e
+                                           position_ids  0  1  2  2  3
+                                           ends          5  5  3  5  5
+
+``ends[2] = 3`` says that ``c`` is visible to the tokens 2 to 2, so to itself only: ``d`` and ``e`` belong
+to the other query. A query that shares nothing is a tree without branches, an ordinary sequence.
+
+The network receives a tree as position ids and a 4-D attention mask. Whether it honours both is measured
+(:mod:`scoring.inference.probes`); a network that does not receives plain sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import compress, count, pairwise
+from operator import ne
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from scoring.inference.tokens import Query
+
+Ints = NDArray[np.int64]
+
+
+class Sized(Protocol):
+    """Anything that takes a number of tokens of a batch."""
+
+    def __len__(self) -> int: ...
+
+
+S = TypeVar("S", bound=Sized)
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Tree:
+    """One row of a batch: queries that share their first tokens.
+
+    Attributes
+    ----------
+    ids, position_ids:
+        Token ids in depth-first order, and their positions in the original sequences.
+    ends:
+        The tokens ``j`` to ``ends[j] - 1`` attend to token ``j``; none where ``ends[j]`` is ``j``.
+    at, want, answer:
+        The output at token ``at[k]`` is read for the probability of token ``want[k]``, which is the
+        answer number ``answer[k]``.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    position_ids: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    at: list[int] = field(default_factory=list)
+    want: list[int] = field(default_factory=list)
+    answer: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def branched(self) -> bool:
+        """Whether it needs position ids and a 4-D mask; an ordinary sequence with hidden tokens does not."""
+        return self.position_ids != list(range(len(self.ids)))
+
+    def extend(self, path: list[int], query: Query, shared: int) -> list[int]:
+        """Adds a query whose first ``shared`` tokens are the nodes ``path``; returns the nodes of all its tokens."""
+        here, length = len(self.ids), len(query.ids)
+        for node in path[shared:]:
+            self.ends[node] = here if self.ends[node] < 0 else self.ends[node]
+        new = range(here, here + length - shared)
+        self.ids += query.ids[shared:]
+        # The first token has position 0, the tokens after it follow the gap.
+        self.position_ids += [0] * (not shared) + list(range(max(shared, 1) + query.gap, length + query.gap))
+        self.ends += [-1] * len(new)
+        path = [*path[:shared], *new]
+        for node in path[max(shared, 1) : 1 + query.hidden]:
+            self.ends[node] = node
+        return path
+
+    def close(self) -> None:
+        """Sets the end of tokens that are visible up to the last token."""
+        length = len(self.ids)
+        self.ends = [length if end < 0 else end for end in self.ends]
+
+    def read(self, path: Sequence[int], query: Query, first: int) -> None:
+        """Adds the answers of a query, numbered from ``first``, at the nodes of its tokens."""
+        self.at += [path[i] for i in query.at]
+        self.want += query.want
+        self.answer += range(first, first + len(query.at))
+
+
+def plan(queries: Sequence[Query], *, share: bool, merge: bool, reach: float, longest: int) -> list[Tree]:
+    """Trees that hold all queries, longest first; answers are numbered through the queries in order.
+
+    Parameters
+    ----------
+    share:
+        Whether queries that begin with the same tokens may share a tree, and a query that is the
+        beginning of another be read from it. Only for causal models.
+    merge:
+        Whether equal queries are computed once.
+    reach:
+        Number of tokens that one token can attend to for the cost of its products with the weights of a
+        layer. It decides when a branch costs more in attention than it saves.
+    longest:
+        A tree with branches has at most this many tokens.
+
+    >>> trees = plan([Query((1, 2, 3), (2,), (9,)), Query((1, 2, 4), (2,), (9,))],
+    ...              share=True, merge=True, reach=48, longest=8)
+    >>> [(tree.ids, tree.position_ids, tree.ends) for tree in trees]
+    [([1, 2, 3, 4], [0, 1, 2, 2], [4, 4, 3, 4])]
+    """
+    firsts = np.cumsum([0, *(len(q.at) for q in queries)])
+    order = sorted(range(len(queries)), key=lambda n: (queries[n].hidden, queries[n].gap, queries[n].ids))
+    lengths = [len(queries[n].ids) for n in order]
+    shared = [0, *(_shared(queries[one], queries[other]) for one, other in pairwise(order))]
+    if share:
+        starts = _starts(np.array(lengths), np.array(shared), reach, longest)
+    else:
+        same = (merge and n == a == b for n, (a, b) in zip(shared[1:], pairwise(lengths), strict=True))
+        starts = {0, *(n for n, with_last in enumerate(same, 1) if not with_last)}
+    trees: list[Tree] = []
+    path: list[int] = []
+    for place, number in enumerate(order):
+        if place in starts:
+            trees.append(Tree())
+            path, shared[place] = [], 0
+        path = trees[-1].extend(path, queries[number], shared[place])
+        trees[-1].read(path, queries[number], int(firsts[number]))
+    for tree in trees:
+        tree.close()
+    return sorted(trees, key=len, reverse=True)
+
+
+def common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Number of first tokens that two sequences share.
+
+    >>> common((1, 2, 3), (1, 2, 4, 5))
+    2
+    """
+    return next(compress(count(), map(ne, one, other)), min(len(one), len(other)))
+
+
+def _shared(one: Query, other: Query) -> int:
+    """Number of first tokens that two queries share at the same positions."""
+    return common(one.ids, other.ids) if (one.hidden, one.gap) == (other.hidden, other.gap) else 0
+
+
+def _starts(lengths: Ints, shared: Ints, reach: float, longest: int) -> set[int]:
+    """Which of the sorted queries begin a tree, so that all trees together take the fewest operations.
+
+    A tree of ``n`` tokens costs ``n * (reach + n)``: ``reach`` for the weights, ``n`` for attention, which is
+    computed for pairs that do not see each other as well. Sorted queries that share a tree are neighbours, so
+    dynamic programming finds the optimum: the best trees for the first ``n`` queries are the best trees for
+    the first ``m`` and one tree of the queries ``m`` to ``n``, whose size is the length of query ``m`` and the
+    tokens that each later query adds.
+    """
+    grown = np.cumsum(lengths - shared)
+    least, begun = np.zeros(len(lengths) + 1), np.zeros(len(lengths), dtype=np.int64)
+    low = 0
+    for last in range(len(lengths)):
+        while low < last and lengths[low] + grown[last] - grown[low] > longest:
+            low += 1
+        sizes = lengths[low : last + 1] + grown[last] - grown[low : last + 1]
+        costs = least[low : last + 1] + sizes * (reach + sizes)
+        best = int(costs.argmin())
+        least[last + 1], begun[last] = costs[best], low + best
+    starts: set[int] = set()
+    last = len(lengths)
+    while last > 0:
+        last = int(begun[last - 1])
+        starts.add(last)
+    return starts
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a batch may be.
+
+    Attributes
+    ----------
+    tokens, size:
+        The most tokens, padding included, and the most rows of a batch; one row is always allowed.
+    together:
+        ``together(first, row)`` says whether a row may be in the batch that the longer ``first`` begins.
+    alone:
+        Makes the error for a row that does not fit into memory by itself.
+    """
+
+    tokens: int
+    size: int | None
+    alone: Callable[[Sized, Exception], Exception]
+    together: Callable[[Any, Any], bool] = lambda _first, _row: True
+
+
+def batch_end(rows: Sequence[Sized], start: int, limits: Limits, tokens: int) -> int:
+    """The end of the largest batch of rows, longest first, that begins at ``start`` and keeps to the limits.
+
+    >>> bounds = Limits(8, None, lambda row, error: error)
+    >>> batch_end(["abc", "abc", "ab"], 0, bounds, tokens=8)
+    2
+    """
+    most = max(tokens // max(len(rows[start]), 1), 1)
+    end = min(start + min(most, limits.size or most), len(rows))
+    return next((n for n in range(start + 1, end) if not limits.together(rows[start], rows[n])), end)
+
+
+def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) -> Iterator[tuple[Sequence[S], T]]:
+    """Computes rows, longest first, in batches, and gives each batch with its result, in order.
+
+    When a batch does not fit into memory it is halved and repeated, and the batches after it are as small.
+
+    Raises
+    ------
+    Exception
+        What ``limits.alone`` makes for a row that does not fit by itself.
+    """
+    tokens, done = limits.tokens, 0
+    while done < len(rows):
+        batch = rows[done : batch_end(rows, done, limits, tokens)]
+        try:
+            result = compute(batch)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            if len(batch) == 1:
+                raise limits.alone(batch[0], error) from None
+            tokens = max(len(batch) * len(batch[0]) // 2, 1)
+            continue
+        yield batch, result
+        done += len(batch)
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory did not suffice."""
+    said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(text in str(error) for text in said)
+
+
+def padded(lists: Sequence[Sequence[int]], fill: int, width: int, *, left: bool = False) -> Ints:
+    """Lists as the rows of one array, filled up on the right or on the left.
+
+    >>> padded([[1, 2], [3]], 0, 2, left=True).tolist()
+    [[1, 2], [0, 3]]
+    """
+    table = np.full((len(lists), width), fill, dtype=np.int64)
+    for row, values in zip(table, lists, strict=True):
+        row[width - len(values) if left else 0 : width if left else len(values)] = values
+    return table

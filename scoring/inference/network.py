@@ -1,0 +1,235 @@
+"""The network: from prefix trees to log-probabilities of tokens.
+
+The largest part of a small model's work is its vocabulary: logits of 50,000 tokens at every position. So
+the head runs only at positions that are read, apart from the rest of the network, and on a CPU in tiles
+of the vocabulary that stay in its caches. Whether the head applied apart gives the network's own logits
+is measured once; where it does not, the network's own logits are used.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from scoring.inference.batching import Ints, Tree, padded
+from scoring.inference.tokens import Kind
+
+#: The most logits that exist at one time, by device.
+LOGITS = {"cpu": 2**23, "cuda": 2**28}
+#: Tokens of the vocabulary whose logits are computed at one time on a CPU, so that they stay in its caches.
+TILE = {"cpu": 2**11}
+
+
+class Network:
+    """A network of transformers (or PEFT) and what scoring computes with it.
+
+    Parameters
+    ----------
+    module:
+        The network in its dtype and on its device.
+    kind:
+        Whether it predicts the next token or a masked one.
+    pad:
+        The token id to fill rows with.
+    """
+
+    def __init__(self, module: Any, kind: Kind, pad: int) -> None:
+        self.module = module.eval()
+        self.kind = kind
+        self.pad = pad if pad < self.config.vocab_size else 0
+        self.head = self.bare.get_output_embeddings()
+        self.head_apart = self.head is not None and self._head_apart()
+
+    @property
+    def bare(self) -> Any:
+        """The network of transformers inside an adapter's wrapper."""
+        return self.module.get_base_model() if hasattr(self.module, "get_base_model") else self.module
+
+    @property
+    def config(self) -> Any:
+        """The configuration of the part that reads text."""
+        return self.bare.config.get_text_config()
+
+    @property
+    def device(self) -> torch.device:
+        """The device of inputs; layers may be elsewhere under a device map, and offloaded weights on none."""
+        hook = getattr(self.bare.get_input_embeddings(), "_hf_hook", None)
+        place = getattr(hook, "execution_device", None)
+        return cast(torch.device, self.bare.device) if place is None else torch.device(place)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of computation."""
+        return cast(torch.dtype, self.bare.dtype)
+
+    @cached_property
+    def _takes_cache(self) -> bool:
+        parameters = inspect.signature(self.bare.forward).parameters
+        return "use_cache" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+    def tensor(self, values: Any) -> torch.Tensor:
+        """A NumPy array on the device of inputs."""
+        return torch.from_numpy(values).to(self.device, non_blocking=True)
+
+    def inputs(self, trees: Sequence[Tree]) -> dict[str, torch.Tensor]:
+        """The network's input for trees, padded on the right to the longest.
+
+        Ordinary sequences get a 2-D attention mask (0 for padding and hidden tokens). Where a tree has
+        branches, all get position ids and an additive mask of shape (trees, 1, tokens, tokens).
+        """
+        width = max(map(len, trees))
+        ids = self.tensor(padded([tree.ids for tree in trees], self.pad, width))
+        # In a causal network later padding attends to padding, so that no position attends to nothing.
+        branched = any(tree.branched for tree in trees)
+        ends = self.tensor(padded([tree.ends for tree in trees], width if branched else 0, width))
+        place = torch.arange(width, device=ids.device)
+        if not branched:
+            return {"input_ids": ids, "attention_mask": (place < ends).long()}
+        visible = (place[:, None] >= place) & (place[:, None] < ends[:, None, :])
+        mask = torch.zeros(visible.shape, dtype=self.dtype, device=ids.device)
+        mask = mask.masked_fill_(~visible, torch.finfo(mask.dtype).min)[:, None]
+        position_ids = self.tensor(padded([tree.position_ids for tree in trees], 0, width))
+        return {"input_ids": ids, "position_ids": position_ids, "attention_mask": mask}
+
+    @torch.inference_mode()
+    def outputs(self, trees: Sequence[Tree]) -> tuple[torch.Tensor, Ints, Ints]:
+        """What the network gives at the positions that trees read.
+
+        Returns
+        -------
+        outputs:
+            Input of the head, shape (positions, width), or logits where the head is not applied apart.
+        places, want:
+            For each answer, in the order of the trees, its row of ``outputs`` and its token.
+        """
+        width = max(map(len, trees))
+        where = np.concatenate([np.array(tree.at) + n * width for n, tree in enumerate(trees)])
+        read, places = np.unique(where, return_inverse=True)
+        # Virtual tokens of an adapter (prompt tuning) come before the row.
+        states = self.forward(self.inputs(trees))[:, -width:].flatten(0, 1)
+        return (
+            states[self.tensor(read).to(states.device)],
+            places,
+            np.concatenate([tree.want for tree in trees]),
+        )
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The head's input where it is applied apart, else logits; shape (rows, tokens, ...)."""
+        return self._head_input(inputs) if self.head_apart else cast(torch.Tensor, self._run(inputs).logits)
+
+    def _run(self, inputs: Mapping[str, torch.Tensor]) -> Any:
+        uncached = {"use_cache": False} if self.kind == "causal" and self._takes_cache else {}
+        return self.module(**inputs, **uncached)
+
+    def _head_input(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The input of the head, which itself runs at one position only."""
+        caught: list[torch.Tensor] = []
+
+        def keep_one(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+            caught.append(arguments[0])
+            return (arguments[0][:, :1], *arguments[1:])
+
+        handle = self.head.register_forward_pre_hook(keep_one)
+        try:
+            self._run(inputs)
+        finally:
+            handle.remove()
+        if len(caught) != 1:
+            raise RuntimeError(f"The network called its vocabulary head {len(caught)} times.")
+        return caught[0]
+
+    @torch.inference_mode()
+    def _head_apart(self) -> bool:
+        """Whether the head applied apart gives the network's own logits, measured at two shapes of batch."""
+        return all(self._same_logits(shape) for shape in ((2, 8), (1, 5)))
+
+    def _same_logits(self, shape: tuple[int, int]) -> bool:
+        ids = self.tensor(np.arange(shape[0] * shape[1]).reshape(shape) * 7 % self.config.vocab_size)
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        whole = self._run(inputs).logits
+        try:
+            apart = self._from_head(self._head_input(inputs), slice(None))
+        except (IndexError, RuntimeError, TypeError):  # The head is not called, or not with (rows, tokens, width).
+            return False
+        if not whole.isfinite().all() or apart.shape != whole.shape:
+            return False
+        # The same products at other places of a matrix differ by a rounding or two.
+        within = 4 * torch.finfo(whole.dtype).eps * whole.abs().max().item()
+        return bool((apart - whole).abs().max() <= within)
+
+    def logits(self, outputs: torch.Tensor) -> torch.Tensor:
+        """Logits of outputs, in float32 or better."""
+        logits = self._from_head(outputs, slice(None)) if self.head_apart else outputs
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+    def _from_head(self, outputs: torch.Tensor, tile: slice) -> torch.Tensor:
+        """Logits for a tile of the vocabulary, with what some architectures do to them after the head."""
+        head = self.head
+        if tile == slice(None):
+            logits: torch.Tensor = head(outputs)
+        else:
+            bias = None if head.bias is None else head.bias[tile]
+            logits = torch.nn.functional.linear(outputs, head.weight[tile], bias)
+        scale = getattr(self.config, "logit_scale", None)
+        if isinstance(scale, float):  # Cohere; MPT has a text or None.
+            logits = logits * scale
+        if scaling := getattr(self.config, "logits_scaling", None):  # Granite
+            logits = logits / scaling
+        cap = getattr(self.config, "final_logit_softcapping", None)  # Gemma 2
+        return torch.tanh(logits / cap) * cap if cap else logits
+
+    def _tiles(self) -> list[slice]:
+        """Parts of the vocabulary to compute one at a time; several only for a linear head without hooks."""
+        size = TILE.get(self.device.type)
+        if size is None or not self.head_apart or type(self.head) is not torch.nn.Linear or not _untouched(self.head):
+            return [slice(None)]
+        return [slice(first, first + size) for first in range(0, len(self.head.weight), size)]
+
+    @torch.inference_mode()
+    def logprobs(self, outputs: torch.Tensor, places: Ints, want: Ints) -> torch.Tensor:
+        """Log-probabilities of tokens, shape (answers,), in float32 or better.
+
+        Parameters
+        ----------
+        outputs, places, want:
+            As :meth:`outputs` gives them, with ``places`` ascending.
+
+        The logits of a chunk of positions exist at one time, and of these one tile of the vocabulary. A tile
+        adds to a running log-sum-exp: its maximum and its sum of exponentials are kept, and combined at the end.
+        """
+        tiles = self._tiles()
+        width = tiles[0].stop or (len(self.head.weight) if self.head_apart else outputs.shape[-1])
+        chunk = max(1, LOGITS.get(self.device.type, LOGITS["cpu"]) // width)
+        numbers = torch.promote_types(outputs.dtype, torch.float32)
+        bounds = np.searchsorted(places, np.arange(0, len(outputs) + chunk, chunk))
+        place, token = self.tensor(places).to(outputs.device), self.tensor(want).to(outputs.device)
+        parts = []
+        for n, (low, high) in enumerate(pairwise(bounds.tolist())):
+            states = outputs[n * chunk : (n + 1) * chunk]
+            row, wanted = place[low:high] - n * chunk, token[low:high]
+            # A token in no tile stays NaN, which is refused; any number would look like a probability.
+            chosen, tops, sums = torch.full_like(wanted, torch.nan, dtype=numbers), [], []
+            for tile in tiles:
+                logits = (self._from_head(states, tile) if self.head_apart else states).to(numbers)
+                row, wanted, chosen = (values.to(logits.device) for values in (row, wanted, chosen))
+                here = wanted - (tile.start or 0)
+                inside = (here >= 0) & (here < logits.shape[1])
+                chosen = torch.where(inside, logits[row, here.clamp(0, logits.shape[1] - 1)], chosen)
+                # A floor, because all tokens of a tile may have a logit of -inf.
+                tops.append(logits.amax(-1).clamp(min=torch.finfo(numbers).min))
+                sums.append((logits - tops[-1][:, None]).exp_().sum(-1))
+            top = torch.stack(tops).amax(0)
+            total = (torch.stack(sums) * (torch.stack(tops) - top).exp()).sum(0)
+            parts.append((chosen - top[row]) - total.log()[row])
+        return torch.cat(parts)
+
+
+def _untouched(module: torch.nn.Module) -> bool:
+    """Whether a module computes what its class says: its forward is neither hooked nor replaced."""
+    return not (module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))

@@ -1,0 +1,408 @@
+"""Probes: what batching does to the answers of a network, measured before anything is asked.
+
+Batching is only allowed to change speed. Architectures differ in what they take: some ignore position
+ids, some count a local window in rows instead of positions, some let padding reach other tokens, some
+keep a state that padding on the left spoils. A list of such architectures would never be complete, so each
+network is measured in its own dtype: made-up token ids go through it once as plain sequences, one at a
+time, and once in the way to be tested, at the length that the requests will use. Ways that change the
+answers by more than rounding are not used for this network.
+
+The measure is the difference of logits relative to their spread over the vocabulary, root mean square, at
+the position where it is largest. Rounding gives about 1e-6 in float32 and 1 % in bfloat16; a lost or
+added token gives 10 % and more.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from scoring.inference.batching import Tree, out_of_memory, padded, plan
+from scoring.inference.checkpoint import first_sentence
+from scoring.inference.network import Network
+from scoring.inference.tokens import Query
+from scoring.types import ScoringError
+
+#: Positions of a sequence at which logits are compared.
+READ = 12
+#: The shortest length that is probed, and the shortest row that shares contexts.
+SHORTEST = 32
+#: Errors by which a network's code shows that it does not take an input.
+UNSUITED = (
+    TypeError,
+    ValueError,
+    RuntimeError,
+    IndexError,
+    AttributeError,
+    AssertionError,
+    KeyError,
+    NotImplementedError,
+    MemoryError,
+)
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """The largest relative difference of logits that rounding explains.
+
+    Eight units of the last place, and 2e-4 for float32 and better, whose kernels differ by more than the
+    last place: float32 2e-4, float16 0.8 %, bfloat16 6 %.
+
+    >>> tolerance(torch.float32), tolerance(torch.bfloat16)
+    (0.0002, 0.0625)
+    """
+    return max(8 * torch.finfo(dtype).eps, 2e-4)
+
+
+def rounded_up(length: int) -> int:
+    """The next power of two, so that few lengths are probed.
+
+    >>> rounded_up(33), rounded_up(64)
+    (64, 64)
+    """
+    return 1 << max(length - 1, 0).bit_length()
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """How continuations are generated: rows padded on the left, rows of one length only, with a cache or without."""
+
+    padded: bool
+    batched: bool
+    cached: bool
+
+
+@dataclass
+class Probes:
+    """Measurements of one network, each made once when it is needed.
+
+    Attributes
+    ----------
+    network:
+        The network.
+    name:
+        How errors name it.
+    window:
+        The most tokens that it takes; None when there is no bound.
+    avoid:
+        Token ids that a network may treat in a way of its own (padding, masks).
+    findings:
+        A sentence for each way of batching that changes its answers, for the report.
+    """
+
+    network: Network
+    name: str
+    window: int | None = None
+    avoid: frozenset[int] = frozenset()
+    findings: dict[str, str] = field(default_factory=dict)
+    #: Whether its answers are not numbers; each request then says so by its id.
+    broken: bool = False
+    _known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Refuses a network whose answers would not be what they are called.
+
+        Raises
+        ------
+        ScoringError
+            For a network that cannot be run on token ids alone, that answers the same question in two ways,
+            or that is used as causal and lets a token depend on later ones.
+        """
+        before, after, other = (self._ids(seed, 12) for seed in (1, 2, 3))
+        first = _reading(before + after, range(len(before)))
+        try:
+            once = self._alone([first])
+            again = self._alone([first])
+        except UNSUITED as error:
+            text = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise ScoringError(
+                f"{self.name} cannot be run on token ids alone ({text}); give a language model that takes text only."
+            ) from None
+        self.broken = not bool(once.isfinite().all())
+        if self.broken:
+            return
+        if (apart := difference(once, again)) > tolerance(self.network.dtype):
+            raise ScoringError(
+                f"{self.name} gives another answer when it is asked again (logits differ by {apart:.0%} "
+                "of their spread), so its scores depend on chance; fix the seed of its random parts in its config."
+            )
+        if self.network.kind == "causal":
+            changed = self._alone([_reading(before + other, range(len(before)))])
+            if (apart := difference(once, changed)) > tolerance(self.network.dtype):
+                raise ScoringError(
+                    f"{self.name} is used as a causal model, but its tokens attend to later tokens (logits differ by "
+                    f"{apart:.0%} of their spread), so it gives no probability of a next token; set is_decoder in its "
+                    "configuration if it was trained as a decoder, or give it as a masked model."
+                )
+
+    def batches(self, longest: int) -> bool:
+        """Whether several sequences of one length in a batch give what each gives alone."""
+        return self._measured(
+            "batches",
+            longest,
+            lambda length: [[_last(self._ids(n, size), length) for n in range(3)] for size in (length, length // 2)],
+            "Sequences are computed one at a time, because their batch changes the answers of this model ({apart}).",
+        )
+
+    def pads(self, longest: int, *, hidden: bool) -> bool:
+        """Whether sequences padded on the right to ``longest`` give what each gives alone.
+
+        ``hidden`` adds sequences with hidden tokens after the first (padding on the left).
+        """
+
+        def batches(length: int) -> Iterator[list[Query]]:
+            for sizes in ((length, length // 2 + 1, 7), (length // 2, 5, 3, length // 4)):
+                queries = [_last(self._ids(n, size), length) for n, size in enumerate(sizes)]
+                if hidden:
+                    queries.append(_hidden(self._ids(9, length // 2), length // 4))
+                yield queries
+
+        return self.batches(longest) and self._measured(
+            f"pads{hidden}",
+            longest,
+            batches,
+            "Sequences are only batched with others of their length, because padding changes the answers of this "
+            "model ({apart}).",
+        )
+
+    def shares(self, longest: int) -> int:
+        """The largest length, at most ``longest``, up to which prefix trees give what plain sequences give; or 0."""
+        if self.network.kind != "causal" or "position_ids" not in _parameters(self.network.bare):
+            self.findings["shares"] = "Contexts are not shared, because this model takes no position ids."
+            return 0
+        length = self._length(longest)
+        while length >= min(SHORTEST, self._length(longest)):
+            if self._measured(
+                "shares",
+                length,
+                self._branches,
+                "Contexts are shared in rows shorter than {length} tokens only, because longer ones change the answers "
+                "of this model ({apart}).",
+                share=True,
+            ):
+                return length
+            length //= 2
+        self.findings["shares"] = (
+            "Contexts are not shared, because a row with branches changes the answers of this model."
+        )
+        return 0
+
+    def gaps(self, longest: int) -> bool:
+        """Whether padding on the left can be replaced by position ids: a gap, instead of hidden tokens."""
+
+        def batches(length: int) -> Iterator[list[Query]]:
+            sizes = (length, length // 2)
+            queries = [
+                Query(ids, tuple(range(2, len(ids))), ids[2:], hidden=1, gap=size - len(ids))
+                for size in sizes
+                for ids in (self._ids(size, 9), self._ids(size, 5) + self._ids(1, 3))
+            ]
+            yield queries
+            yield queries[:1]
+
+        return self._measured(
+            "gaps", longest, batches, "Padding on the left is computed ({apart} without).", share=True
+        )
+
+    def generates(self, longest: int) -> Generation:
+        """The fastest way to generate whose next-token logits equal those of plain sequences.
+
+        Raises
+        ------
+        ScoringError
+            When there is none.
+        """
+        length = self._length(longest)
+        if ("generates", length) not in self._known:
+            self._known["generates", length] = self._generation(length)
+        found: Generation = self._known["generates", length]
+        return found
+
+    def _generation(self, length: int) -> Generation:
+        new = 3
+        length = max(length - new, 4) if self.window else length
+        first = error = None
+        for cached, batched in product((True, False), ("padded", "equal", "single")):
+            sizes = {"padded": (length, length // 2, 3), "equal": (length, length), "single": (length,)}[batched]
+            try:
+                apart = self._generation_apart([self._ids(n, size) for n, size in enumerate(sizes)], new, cached=cached)
+            except UNSUITED as raised:
+                error = raised
+                continue
+            first = apart if first is None else first
+            if self.broken or apart <= tolerance(self.network.dtype):
+                if batched != "padded":
+                    self.findings["generates"] = (
+                        f"Continuations are generated {'in batches of one length' if batched == 'equal' else 'singly'}, "
+                        f"because padding on the left changes the answers of this model ({_told(first)})."
+                    )
+                if not cached:
+                    self.findings["cache"] = "Continuations are generated without a cache, which changes the answers."
+                return Generation(batched == "padded", batched != "single", cached)
+        if error is not None and out_of_memory(error):
+            return Generation(padded=False, batched=False, cached=True)
+        raise ScoringError(
+            f"{self.name} does not generate what its own next-token probabilities say, even alone and without a cache "
+            f"({_told(first) if error is None else first_sentence(error)}); leave out benchmarks that continue texts."
+        )
+
+    def _generation_apart(self, prompts: Sequence[tuple[int, ...]], new: int, *, cached: bool) -> float:
+        """The largest difference between next-token logits while generating and those of plain sequences."""
+        forced = self._ids(77, new)
+        steps = self._continued(prompts, forced, cached=cached)
+        queries = [_reading(ids + forced[:-1], range(len(ids) - 1, len(ids) + new - 1)) for ids in prompts]
+        return difference(steps, self._alone(queries))
+
+    def _continued(self, prompts: Sequence[tuple[int, ...]], forced: Sequence[int], *, cached: bool) -> torch.Tensor:
+        """Logits before each forced token, shape (prompts * forced, vocabulary), from the network's own generation."""
+        width = max(map(len, prompts))
+        ids = self.network.tensor(padded(prompts, self.network.pad, width, left=True))
+        lengths = self.network.tensor(np.array([[len(prompt)] for prompt in prompts]))
+        mask = (torch.arange(width, device=ids.device) >= width - lengths).long()
+        with torch.inference_mode():
+            made = self.network.module.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                logits_processor=transformers.LogitsProcessorList([_Forced(forced, width)]),
+                max_new_tokens=len(forced),
+                do_sample=False,
+                num_beams=1,
+                use_cache=cached,
+                output_logits=True,
+                return_dict_in_generate=True,
+            )
+        return torch.stack([logits.float() for logits in made.logits], dim=1).flatten(0, 1)
+
+    def _measured(
+        self,
+        what: str,
+        longest: int,
+        batches: Callable[[int], Iterable[Sequence[Query]]],
+        finding: str,
+        *,
+        share: bool = False,
+    ) -> bool:
+        """Whether batches of queries give what each query gives alone, measured once for a length."""
+        length = self._length(longest)
+        if (what, length) in self._known:
+            return bool(self._known[what, length])
+        try:
+            apart = self._apart(batches(length), length, share=share)
+        except UNSUITED:  # A way whose test does not fit into memory is not used either.
+            apart = float("inf")
+        same = apart <= tolerance(self.network.dtype)
+        if not same:
+            self.findings[what] = finding.format(apart=_told(apart), length=length)
+        self._known[what, length] = same
+        return same
+
+    def _apart(self, batches: Iterable[Sequence[Query]], length: int, *, share: bool) -> float:
+        """The largest difference between batches of queries and the same queries alone."""
+        apart = 0.0
+        for queries in batches:
+            alone = self._alone([query.spelled() for query in queries])
+            if not alone.isfinite().all():
+                return 0.0 if self.broken else float("inf")
+            trees = plan(queries, share=share, merge=share, reach=1e12, longest=2 * length)
+            apart = max(apart, difference(self._answers(trees), alone))
+        return apart
+
+    def _branches(self, length: int) -> Iterator[list[Query]]:
+        """Queries with trees of so many tokens: two long branches, many short ones, and a plain sequence as long."""
+        context = self._ids(1, max(length // 4, 2))
+        half = (length - len(context)) // 2
+        long = [context + self._ids(n, half) for n in (2, 3)]
+        context = self._ids(4, max(length // 2, 2))
+        short = [context + self._ids(n, 3) for n in range(5, 5 + max((length - len(context)) // 3, 1))][:12]
+        plain = self._ids(30, length)
+        yield [_last(ids, length) for ids in (*long, *short, plain)]
+        yield [_last(ids, length) for ids in long]
+
+    def _length(self, longest: int) -> int:
+        length = rounded_up(max(longest, SHORTEST))
+        return min(length, self.window) if self.window else length
+
+    def _ids(self, seed: int, length: int) -> tuple[int, ...]:
+        """Made-up token ids, the same on every machine."""
+        vocabulary = min(self.network.config.vocab_size, 2**15)
+        allowed = [i for i in range(vocabulary) if i not in self.avoid] or list(range(vocabulary))
+        drawn = np.random.default_rng(seed).integers(len(allowed), size=length)
+        return tuple(allowed[n] for n in drawn)
+
+    def _alone(self, queries: Sequence[Query]) -> torch.Tensor:
+        """Logits of plain sequences, one at a time."""
+        parts = [self._answers(plan([query], share=False, merge=False, reach=0, longest=0)) for query in queries]
+        return torch.cat(parts)
+
+    def _answers(self, trees: Sequence[Tree]) -> torch.Tensor:
+        """Logits that trees in one batch give, shape (answers, vocabulary), in the order of answers."""
+        outputs, places, _ = self.network.outputs(trees)
+        order = np.argsort([number for tree in trees for number in tree.answer])
+        with torch.inference_mode():
+            return self.network.logits(outputs[self.network.tensor(places[order]).to(outputs.device)]).cpu()
+
+
+class _Forced(transformers.LogitsProcessor):
+    """Makes the next tokens the given ones."""
+
+    def __init__(self, tokens: Sequence[int], width: int) -> None:
+        self.tokens, self.width = tokens, width
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        token = self.tokens[input_ids.shape[1] - self.width]
+        forced = torch.full_like(scores, -torch.inf)
+        forced[:, token] = 0.0
+        return forced
+
+
+def difference(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest difference of rows of logits (rows, vocabulary), relative to the spread of ``other``.
+
+    >>> difference(torch.tensor([[0.0, 2.0]]), torch.tensor([[1.0, 3.0]]))
+    0.0
+    >>> round(difference(torch.tensor([[0.0, 2.2]]), torch.tensor([[0.0, 2.0]])), 6)
+    0.1
+    """
+    one, other = one.double(), other.double()
+    finite = one.isfinite()
+    if not torch.equal(finite, other.isfinite()):
+        return float("inf")
+    one, other = (values.masked_fill(~finite, 0.0) for values in (one, other))
+    one, other = (values - values.mean(-1, keepdim=True) for values in (one, other))
+    spread = other.square().mean(-1).sqrt().clamp(min=torch.finfo(torch.float32).tiny)
+    return float(((one - other).square().mean(-1).sqrt() / spread).max())
+
+
+def _told(apart: float | None) -> str:
+    if apart is None or apart == float("inf"):
+        return "its code does not take such input"
+    return f"logits differ by {apart:.2g} of their spread"
+
+
+def _reading(ids: Sequence[int], at: Sequence[int]) -> Query:
+    """A query that reads positions; which token is wanted does not matter to a probe."""
+    return Query(tuple(ids), tuple(at), tuple(0 for _ in at))
+
+
+def _last(ids: Sequence[int], length: int) -> Query:
+    """A query that reads its last positions and some of those before."""
+    last = range(max(len(ids) - READ // 2, 0), len(ids))
+    spread = range(0, len(ids), max(2 * length // READ, 1))
+    return _reading(ids, sorted({*last, *spread}))
+
+
+def _hidden(ids: Sequence[int], hidden: int) -> Query:
+    """A query with hidden tokens after the first, read behind them."""
+    hidden = min(hidden, len(ids) - 2)
+    at = tuple(range(hidden + 1, len(ids)))
+    return Query(tuple(ids), at, tuple(0 for _ in at), hidden=hidden)
+
+
+def _parameters(network: Any) -> set[str]:
+    return set(inspect.signature(network.forward).parameters)
