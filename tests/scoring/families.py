@@ -47,15 +47,15 @@ def names(kind):
     return sorted(set(KINDS[kind][0]) - set(LEFT_OUT[kind]))
 
 
-def build(name, kind, dtype=torch.float32):
-    """A small network of a family or variant with random weights, the same at every call."""
+def build(name, kind, dtype=torch.float32, **more):
+    """A small network of a family or variant with random weights, the same at every call; ``more`` are settings."""
     variant = VARIANTS.get(name, {})
     family = variant.get("family", name)
     config_class = CONFIG_MAPPING[family]
     known = inspect.signature(config_class.__init__).parameters
     common = {key: value for key, value in SETTINGS["common"].items() if key in known}
     common |= {"is_decoder": True} if kind == "causal" and "is_decoder" in known else {}
-    settings = common | SETTINGS[kind].get(family, {}) | variant.get("settings", {})
+    settings = common | SETTINGS[kind].get(family, {}) | variant.get("settings", {}) | more
     settings = {key: value for key, value in settings.items() if value != "default"}
     settings = {key: None if value == "none" else value for key, value in settings.items()}
     torch.manual_seed(0)
@@ -122,14 +122,25 @@ SCORED = (0.0, 0.4, 0.99)
 
 @functools.cache
 def requests(kind):
-    """Requests by what they ask for: shared contexts, whole sentences, candidates, padding on the left, continuations."""
+    """Requests by what they ask for: shared contexts, sentences, candidates, padding on the left, continuations."""
     if kind == "masked":
         return {"sentences": [*map(_masked, MASKED)], "spans": [_masked(length, "left") for length in MASKED[1:6]]}
     asked = {
         name: [Request(name, _text(_words(length, length)), tuple(_option(_words(n, n)) for n in options))]
         for name, (length, options) in SHARED.items()
     }
-    asked["sentences"] = [Request(f"sentence-{n}", "", (Option(_text(_words(n, n)),),)) for n in SENTENCES]
+    asked["sentences"] = [
+        Request(
+            f"sentence-{n}",
+            "",
+            (
+                Option(
+                    _text(_words(n, n)),
+                ),
+            ),
+        )
+        for n in SENTENCES
+    ]
     candidates = tuple(f"w{number}" for number in (10, 500, 2047, 2048, 2049, 2399))
     asked["candidates"] = [Request(f"candidates-{n}", _text(_words(n, n)), (), candidates) for n in CONTEXTS]
     asked["left"] = [Request(f"left-{n}", "", (Option(_text(_words(n, n)), width=WIDTH),)) for n in WIDE]
@@ -214,7 +225,7 @@ class Plain:
 
 @dataclass
 class Finding:
-    """What an examination found: by kind of request the largest difference, or the sentence of the refusal, or a crash."""
+    """What an examination found: by kind of request the largest difference, the sentence of the refusal, or a crash."""
 
     name: str
     kind: str
@@ -234,7 +245,13 @@ class Finding:
     @property
     def largest(self):
         """The largest difference in float32, in nats."""
-        values = [value for key, value in self.differences.items() if not key.startswith("half")]
+        values = [value for key, value in self.differences.items() if not key.startswith("half ")]
+        return max(values, default=math.nan)
+
+    @property
+    def largest_half(self):
+        """The largest difference in bfloat16, in nats."""
+        values = [value for key, value in self.differences.items() if key.startswith("half ")]
         return max(values, default=math.nan)
 
 
