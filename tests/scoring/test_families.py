@@ -95,11 +95,9 @@ def metrics(exact):
     return found
 
 
-JOBS = [
-    f"{kind} {job}"
-    for kind in ("old", "new", "tall", "shy", "rich")
-    for job in "nurse vet cook chef guard pilot clerk smith".split()
-]
+HOW = "old new tall shy rich".split()
+JOBS = [f"{how} {job}" for how in HOW for job in "nurse vet cook chef guard pilot clerk smith".split()]
+FORMS = (("male", "He"), ("female", "She"), ("they", "They"))
 
 
 def jobs():
