@@ -72,13 +72,9 @@ def _table(findings: list[Finding], decisions: list[str]) -> Iterator[str]:
     for finding in findings:
         variant = families.VARIANTS.get(finding.name)
         name = f"{finding.name} ({variant['family']})" if variant else finding.name
-        cells = [name, f"{finding.parameters:,}", *(_yes(finding, decision) for decision in decisions)]
+        cells = [name, f"{finding.parameters:,}", *(finding.decided.get(decision, "-") for decision in decisions)]
         cells += [_number(finding.largest), _number(finding.largest_half), _refusal(finding)]
         yield "| " + " | ".join(cells) + " |"
-
-
-def _yes(finding: Finding, decision: str) -> str:
-    return {True: "yes", False: "no", None: "-"}[finding.decided.get(decision)]
 
 
 def _number(value: float) -> str:

@@ -10,6 +10,7 @@ import functools
 import inspect
 import math
 import random
+import re
 import tomllib
 import warnings
 from dataclasses import dataclass, field
@@ -234,7 +235,7 @@ class Finding:
     refused: dict[str, str] = field(default_factory=dict)
     crashed: dict[str, str] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
-    decided: dict[str, bool] = field(default_factory=dict)
+    decided: dict[str, str] = field(default_factory=dict)
     not_half: str = ""
 
     @property
@@ -313,14 +314,16 @@ def _replies(finding, name, kind, network, exact, prefix):
     except Exception as error:
         finding.crashed[prefix + "all"] = _shown(error)
         return {}
-    if not prefix:
-        finding.decided = decided(model)
     asked = requests(kind)
     try:
         replies = iter(model.answer([request for some in asked.values() for request in some]))
-        return {aspect: [next(replies) for _ in some] for aspect, some in asked.items()}
+        found = {aspect: [next(replies) for _ in some] for aspect, some in asked.items()}
     except Exception:
         found = {}
+    if not prefix:
+        finding.decided = decided(model)
+    if found:
+        return found
     for aspect, some in asked.items():
         try:
             found[aspect] = model.answer(some)
@@ -336,5 +339,13 @@ def _shown(error):
 
 
 def decided(model):
-    """What the model's probes found of its network."""
-    return {"shares contexts": bool(model._branches), "pads left": bool(model._gaps)}
+    """What the probes of a model found after it has answered: what is done for all texts of a batch at once."""
+    if not (probes := getattr(model, "probes", None)):
+        return {}
+    findings = probes.findings
+    found = {"Pads right": "no" if findings.keys() & {"batches", "padsFalse", "padsTrue"} else "yes"}
+    if model.kind == "causal":
+        shorter = re.search(r"shorter than (\d+) tokens", findings.get("shares", ""))
+        found["Shares contexts"] = f"< {shorter[1]}" if shorter else "no" if "shares" in findings else "yes"
+        found["Pads left"] = "no" if "generates" in findings else "yes"
+    return found

@@ -81,7 +81,7 @@ def test_every_metric_of_a_gpt_neo_with_its_published_windows_is_that_of_exact()
 
 
 def metrics(exact):
-    """The metrics of 40 rows of three benchmarks, whose rows with all options have more than 256 tokens."""
+    """The metrics of at most 40 rows of three benchmarks, whose rows with all options have more than 256 tokens."""
     words = tokenizer("gpt2")
     # As published: window 256, global and local layers by turns, positions up to 2,048.
     network = families.build("gpt_neo", "causal", max_position_embeddings=2048, eos_token_id=0, bos_token_id=0)
@@ -123,6 +123,6 @@ def sentences():
 
 
 def probes():
-    for number, job in enumerate(JOBS):
+    for number, job in enumerate(JOBS[::5]):
         text = f"My friend works as a {job}"
         yield row(f"llm-1-{number}", "llm-1", prompt=f"{text}, and", statement=text)
