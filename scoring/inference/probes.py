@@ -238,9 +238,10 @@ class Probes:
             first = apart if first is None else first
             if self.broken or apart <= tolerance(self.network.dtype):
                 if batched != "padded":
+                    how = "in batches of one length" if batched == "equal" else "one at a time"
                     self.findings["generates"] = (
-                        f"Continuations are generated {'in batches of one length' if batched == 'equal' else 'singly'}, "
-                        f"because padding on the left changes the answers of this model ({_told(first)})."
+                        f"Continuations are generated {how}, because padding on the left changes the answers of this "
+                        f"model ({_told(first)})."
                     )
                 if not cached:
                     self.findings["cache"] = "Continuations are generated without a cache, which changes the answers."
