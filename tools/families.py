@@ -27,8 +27,8 @@ compared with a plain loop: one sequence at a time, without padding, all logits,
 of more than {close} nats in any log-probability of a token fails the test; in bfloat16 the bound is twice what bfloat16
 changes in the plain loop itself, plus 0.02. A family that cannot be scored is refused with a sentence that names it.
 
-`python -m tools.families` writes this page. *Difference* is the largest in float32, in nats; `-` means that nothing
-was compared. {columns}
+`python -m tools.families` writes this page. *Difference* is the largest in float32 and *bfloat16* in that dtype, in
+nats; `-` means that nothing was compared. {columns}
 
 {passed} of {tested} families and variants pass, {refused} are refused, {left} have no test.
 """
@@ -40,19 +40,21 @@ def examine(case: tuple[str, str]) -> Finding:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
-    return families.examine(name, kind)
+    try:
+        return families.examine(name, kind)
+    except Exception as error:  # One family that cannot be built does not take the page with it.
+        return Finding(name, kind, crashed={"all": f"{type(error).__name__}: {error}"})
 
 
 def page(findings: list[Finding]) -> str:
     """The page of all findings."""
     decisions = sorted({name for finding in findings for name in finding.decided})
     refused = sum(bool(finding.refused) for finding in findings)
-    wrong = sum(bool(finding.wrong or finding.crashed) for finding in findings)
     about = ABOUT.format(
         version=transformers.__version__,
         close=families.CLOSE,
-        columns="The columns before it are what the probes of the model decided." if decisions else "",
-        passed=len(findings) - refused - wrong,
+        columns="The columns before are what the probes of the model decided.",
+        passed=sum(not (finding.refused or finding.wrong or finding.crashed) for finding in findings),
         tested=len(findings),
         refused=refused,
         left=sum(map(len, families.LEFT_OUT.values())),
@@ -98,7 +100,13 @@ def main() -> None:
     cases = [(kind, name) for kind in families.KINDS for name in families.names(kind)]
     cases += [(variant["kind"], name) for name, variant in families.VARIANTS.items()]
     with get_context("spawn").Pool(os.cpu_count(), maxtasksperchild=40) as pool:
-        PAGE.write_text(page(pool.map(examine, cases, chunksize=1)))
+        findings = []
+        for finding in pool.imap(examine, cases):
+            findings.append(finding)
+            print(
+                finding.kind, finding.name, _number(finding.largest), finding.wrong or "", _refusal(finding), flush=True
+            )
+    PAGE.write_text(page(findings))
 
 
 if __name__ == "__main__":

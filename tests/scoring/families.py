@@ -210,18 +210,24 @@ class Plain:
         return found
 
     def continuation(self, request, words):
-        """How far continued words are from greedy ones: 0, or how much less likely the first other word is."""
+        """How far continued words are from greedy ones: 0, or how much less likely the first other token is.
+
+        A text has no special tokens, so the greedy ones are passed over.
+        """
         ids = [BOS, *(int(word[1:]) for word in request.context.split())]
-        for number in range(request.max_new):
+        taken = [tokenizer("causal").convert_tokens_to_ids(word) for word in words]
+        for _ in range(request.max_new):
             values = self.logprobs(ids)[-1]
             best = values.argmax().item()
-            if number == len(words):
-                return 0.0 if best == EOS else (values[best] - values[EOS]).item()
-            taken = int(words[number][1:])
-            if taken != best:
-                return (values[best] - values[taken]).item()
+            if best == EOS:
+                break
             ids = [*ids, best]
-        return 0.0 if len(words) == request.max_new else math.inf
+            if best >= len(SPECIAL):
+                # A text that ends too early may also have a special token here, which it does not show.
+                token = taken.pop(0) if taken else values[: len(SPECIAL)].argmax().item()
+                if token != best:
+                    return (values[best] - values[token]).item()
+        return math.inf if taken else 0.0
 
 
 @dataclass

@@ -25,7 +25,15 @@ FAST = {
     "masked": "bert convbert deberta-v2 fnet longformer mobilebert modernbert yoso".split(),
 }
 #: What is refused, by kind and family or variant, with the sentence.
-REFUSED = {}
+NOT_CAUSAL = "attend to later tokens"
+BY_CHANCE = "gives another answer when it is asked again"
+REFUSED = {
+    ("causal", "bert-encoder"): NOT_CAUSAL,
+    ("causal", "gemma3-bidirectional"): NOT_CAUSAL,
+    ("causal", "reformer"): BY_CHANCE,
+    ("causal", "xlm-encoder"): NOT_CAUSAL,
+    ("masked", "reformer"): BY_CHANCE,
+}
 CASES = [(kind, name) for kind in families.KINDS for name in (families.names(kind) if ALL else FAST[kind])]
 CASES += [(variant["kind"], name) for name, variant in families.VARIANTS.items()]
 EXACT = [
@@ -52,7 +60,7 @@ def check(finding):
 @pytest.mark.fault(35)
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_answers_equal_those_of_a_plain_loop(kind, name):
-    check(families.examine(name, kind))
+    check(families.examine(name, kind, half=ALL or name not in families.VARIANTS))
 
 
 @pytest.mark.fault(35)
