@@ -161,6 +161,10 @@ def _masked(length, mask="each"):
     return Request(f"{mask}-{length}", "", (Option(text, spans, mask),))
 
 
+#: Padding on the left is asked with whole sentences of other lengths.
+APART = ("sentences", "left")
+
+
 class Plain:
     """The reference: one network, one sequence at a time, without padding, and all logits."""
 
@@ -302,7 +306,7 @@ def _distance(one, other):
 
 
 def _differences(plain, asked, replies):
-    for request, reply in zip(asked, replies, strict=True):
+    for request, reply in zip(asked * (len(replies) // len(asked)), replies, strict=True):
         if request.max_new:
             yield plain.continuation(request, reply.text.split())
         else:
@@ -321,9 +325,14 @@ def _replies(finding, name, kind, network, exact, prefix):
         finding.crashed[prefix + "all"] = _shown(error)
         return {}
     asked = requests(kind)
+    # A model may answer all of a call without sharing when one request is padded on the left, so those are apart.
+    calls = [[aspect for aspect in asked if aspect != "left"], [aspect for aspect in asked if aspect in APART]]
+    found = {}
     try:
-        replies = iter(model.answer([request for some in asked.values() for request in some]))
-        found = {aspect: [next(replies) for _ in some] for aspect, some in asked.items()}
+        for aspects in calls if kind == "causal" else calls[:1]:
+            replies = iter(model.answer([request for aspect in aspects for request in asked[aspect]]))
+            for aspect in aspects:
+                found.setdefault(aspect, []).extend(next(replies) for _ in asked[aspect])
     except Exception:
         found = {}
     if not prefix:
