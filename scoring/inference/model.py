@@ -125,7 +125,7 @@ class Model:
         self.exact = exact
         self.stats = Stats()
         bare = network.get_base_model() if hasattr(network, "get_base_model") else network
-        self.tokens = Tokens(tokenizer, kind, _window(bare), size=len(bare.get_input_embeddings().weight))
+        self.tokens = Tokens(tokenizer, kind, _window(bare), size=_vocabulary(bare))
         # Sampling settings that come with a model would silently take the place of those left unset.
         if kind == "causal":
             settings: Any = transformers.GenerationConfig
@@ -255,6 +255,8 @@ class Model:
         spelled = [query.spelled() for query in queries]
         self.stats.asked += sum(len(query.ids) for query in spelled)
         plain = partial(plan, share=False, longest=0, reach=0.0)
+        if queries:
+            self.probes.check(max(len(query.ids) for query in spelled))
         if self.exact or not queries:
             return plain(spelled, merge=False), replace(limits, size=1)
         behind = [len(query.ids) for query in spelled if query.hidden]
@@ -337,6 +339,12 @@ def _together(first: Tree, row: Tree, *, padding: bool, shared: int) -> bool:
     if not padding and (len(first) != len(row) or first.branched != row.branched):
         return False
     return len(first) <= shared or not row.branched
+
+
+def _vocabulary(network: Any) -> int:
+    """Number of token ids that a network takes; a few have no embedding with weights (Perceiver, I-BERT)."""
+    weight = getattr(network.get_input_embeddings(), "weight", None)
+    return int(network.config.get_text_config().vocab_size if weight is None else len(weight))
 
 
 def _window(network: Any) -> int | None:

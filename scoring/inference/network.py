@@ -24,6 +24,18 @@ from scoring.inference.tokens import Kind
 LOGITS = {"cpu": 2**23, "cuda": 2**28}
 #: Tokens of the vocabulary whose logits are computed at one time on a CPU, so that they stay in its caches.
 TILE = {"cpu": 2**11}
+#: Errors by which a network's code shows that it does not take an input.
+UNSUITED = (
+    TypeError,
+    ValueError,
+    RuntimeError,
+    IndexError,
+    AttributeError,
+    AssertionError,
+    KeyError,
+    NotImplementedError,
+    MemoryError,
+)
 
 
 class Network:
@@ -152,10 +164,10 @@ class Network:
     def _same_logits(self, shape: tuple[int, int]) -> bool:
         ids = self.tensor(np.arange(shape[0] * shape[1]).reshape(shape) * 7 % self.config.vocab_size)
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        whole = self._run(inputs).logits
         try:
+            whole = self._run(inputs).logits
             apart = self._from_head(self._head_input(inputs), slice(None))
-        except (IndexError, RuntimeError, TypeError):  # The head is not called, or not with (rows, tokens, width).
+        except UNSUITED:  # The head is not called, or not with (rows, tokens, width), or the network cannot be run.
             return False
         if not whole.isfinite().all() or apart.shape != whole.shape:
             return False

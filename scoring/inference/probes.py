@@ -26,7 +26,7 @@ import transformers
 
 from scoring.inference.batching import Tree, out_of_memory, padded, plan
 from scoring.inference.checkpoint import first_sentence
-from scoring.inference.network import Network
+from scoring.inference.network import UNSUITED, Network
 from scoring.inference.tokens import Query
 from scoring.types import ScoringError
 
@@ -34,17 +34,12 @@ from scoring.types import ScoringError
 READ = 12
 #: The shortest length that is probed, and the shortest row that shares contexts.
 SHORTEST = 32
-#: Errors by which a network's code shows that it does not take an input.
-UNSUITED = (
-    TypeError,
-    ValueError,
-    RuntimeError,
-    IndexError,
-    AttributeError,
-    AssertionError,
-    KeyError,
-    NotImplementedError,
-    MemoryError,
+
+
+_CHANCE = "so its scores depend on chance; fix the seed of its random parts in its config."
+_LATER = (
+    "so it gives no probability of a next token; set is_decoder in its configuration if it was trained as a decoder, "
+    "or give it as a masked model."
 )
 
 
@@ -105,41 +100,44 @@ class Probes:
     broken: bool = False
     _known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
-    def check(self) -> None:
-        """Refuses a network whose answers would not be what they are called.
+    def check(self, longest: int = 0) -> None:
+        """Refuses a network whose answers would not be what they are called, measured at a length.
 
         Raises
         ------
         ScoringError
-            For a network that cannot be run on token ids alone, that answers the same question in two ways,
-            or that is used as causal and lets a token depend on later ones.
+            For a network that cannot be run on token ids, that answers the same question in two ways, or that is
+            used as causal and lets a token depend on later ones.
         """
-        before, after, other = (self._ids(seed, 12) for seed in (1, 2, 3))
-        first = _reading(before + after, range(len(before)))
+        length = self._length(longest)
+        if ("check", length) in self._known:
+            return
+        before, after, other = (self._ids(seed, length // 2) for seed in (1, 2, 3))
+        first = _reading(before + after, range(0, len(before), max(len(before) // READ, 1)))
+        dtype = str(self.network.dtype).removeprefix("torch.")
         try:
-            once = self._alone([first])
-            again = self._alone([first])
+            once, again = self._alone([first]), self._alone([first])
+            self.broken = not bool(once.isfinite().all())
+            changed = self._alone([first._replace(ids=before + other)])
         except UNSUITED as error:
+            if out_of_memory(error):  # A request that does not fit says so.
+                return
             text = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise ScoringError(
-                f"{self.name} cannot be run on token ids alone ({text}); give a language model that takes text only."
+                f"{self.name} cannot be run in {dtype} on token ids alone ({text}); load it in float32, or give a "
+                "language model that takes text only."
             ) from None
-        self.broken = not bool(once.isfinite().all())
-        if self.broken:
-            return
-        if (apart := difference(once, again)) > tolerance(self.network.dtype):
-            raise ScoringError(
-                f"{self.name} gives another answer when it is asked again (logits differ by {apart:.0%} "
-                "of their spread), so its scores depend on chance; fix the seed of its random parts in its config."
-            )
-        if self.network.kind == "causal":
-            changed = self._alone([_reading(before + other, range(len(before)))])
-            if (apart := difference(once, changed)) > tolerance(self.network.dtype):
-                raise ScoringError(
-                    f"{self.name} is used as a causal model, but its tokens attend to later tokens (logits differ by "
-                    f"{apart:.0%} of their spread), so it gives no probability of a next token; set is_decoder in its "
-                    "configuration if it was trained as a decoder, or give it as a masked model."
+        if not self.broken:
+            self._check_same(once, again, "gives another answer when it is asked again", _CHANCE)
+            if self.network.kind == "causal":
+                self._check_same(
+                    once, changed, "is used as a causal model, but its tokens attend to later tokens", _LATER
                 )
+        self._known["check", length] = True
+
+    def _check_same(self, one: torch.Tensor, other: torch.Tensor, what: str, advice: str) -> None:
+        if (apart := difference(one, other)) > tolerance(self.network.dtype):
+            raise ScoringError(f"{self.name} {what} (logits differ by {apart:.0%} of their spread), {advice}")
 
     def batches(self, longest: int) -> bool:
         """Whether several sequences of one length in a batch give what each gives alone."""
