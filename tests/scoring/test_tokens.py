@@ -3,6 +3,7 @@
 import pytest
 from transformers import PreTrainedTokenizer
 
+from scoring.inference import encoding
 from scoring.inference.tokens import Tokens
 from scoring.types import Option, Request, ScoringError
 from tests.scoring.models import folder, tokenizer
@@ -361,13 +362,13 @@ def test_a_slow_tokenizer_finds_the_boundary_by_its_prefixes():
 
 
 def test_places_are_looked_for_only_where_a_text_has_parts(monkeypatch):
-    looked, found = [], Tokens._prefix_offsets
+    looked, found = [], encoding._prefix_offsets
 
-    def look(self, text, ids):
+    def look(tokenizer, text, ids):
         looked.append(text)
-        return found(self, text, ids)
+        return found(tokenizer, text, ids)
 
-    monkeypatch.setattr(Tokens, "_prefix_offsets", look)
+    monkeypatch.setattr(encoding, "_prefix_offsets", look)
     made = Tokens(Slow(bos_token="<s>", unk_token="<unk>"), "causal")
     list(made.queries([Request("a", "", (Option("The nurse came"),))]))
     assert looked == []
