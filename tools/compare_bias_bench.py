@@ -157,7 +157,7 @@ def value(benchmark: Benchmark, profile: str, table: Table, group: str, metric: 
 def aggregates(
     benchmark: Benchmark, paper: Table, clean: Table, printed: Sequence[tuple[str, str, str, float]]
 ) -> list[dict[str, Any]]:
-    """The printed numbers of bias-bench, given with group, metric and metric of ``clean``, and ours in both profiles."""
+    """The printed numbers (of a group, a metric, and what it is in ``clean``) and ours in both profiles."""
     return [
         {
             "group": group,
@@ -262,20 +262,24 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     code = Peer(given.checkout)
-    found = {}
+    packages = {name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
+    about = {"peer": "McGill-NLP/bias-bench", "commit": given.commit, "versions": packages}
     for name in given.models:
         made = peer.model(name)
         words = peer.digest(made.tokens.tokenizer)
-        # Another object of the same tokenizer, because the one for bias-bench is changed.
+        # A copy, because the tokenizer for bias-bench is changed.
         tokenizer = adapted(copy.deepcopy(made.tokens.tokenizer), name)
-        found[name] = {"tokenizer": words, "stereoset": stereoset(code, made, tokenizer, name)}
-        found[name]["crows_pairs"] = crows(code, made, tokenizer, name)
+        found = {
+            "tokenizer": words,
+            "stereoset": stereoset(code, made, tokenizer, name),
+            "crows_pairs": crows(code, made, tokenizer, name),
+        }
+        known = json.loads(given.out.read_text()) if given.out.exists() else {}
+        # Numbers of another commit or other versions are not kept.
+        models = known["models"] if {**known, **about} == known else {}
+        given.out.write_text(json.dumps({**about, "models": {**models, name: found}}, indent=1) + "\n")
         for benchmark in ("stereoset", "crows_pairs"):
-            numbers = {k: v for k, v in found[name][benchmark].items() if k != "sample"}
-            print(name, benchmark, json.dumps(numbers, indent=1), flush=True)
-    packages = {name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
-    whole = {"peer": "McGill-NLP/bias-bench", "commit": given.commit, "versions": packages, "models": found}
-    given.out.write_text(json.dumps(whole, indent=1) + "\n")
+            print(name, benchmark, json.dumps({k: v for k, v in found[benchmark].items() if k != "sample"}, indent=1))
 
 
 if __name__ == "__main__":

@@ -307,15 +307,16 @@ def examples(kind):
             ("[BLANK] doctors are kind.", "Old", "Younglys", "Fish"),
         )
     ):
-        about = {"subject": "x", "domain": "gender", "context": prompt.replace("[BLANK]", "BLANK")}
+        # Contexts as their writers left them begin with a small letter now and then.
+        context = prompt.replace("[BLANK]", "BLANK").replace("The", "the")
+        about = {"subject": "x", "domain": "gender", "context": context}
         yield row(f"x{n}", "stereoset", kind, **filled(prompt, *words), **about)
 
 
-@in_both_profiles
-def test_stereoset_of_a_masked_model_equals_the_loop(masked_model, masked, profile):
+def test_stereoset_of_a_masked_model_equals_the_loop(masked_model, masked):
     loop = Loop(masked)
     rows = list(examples("masked"))
-    table = scored(masked_model, get("stereoset"), rows, profile)
+    table = scored(masked_model, get("stereoset"), rows)
     for label in ("biased", "unbiased", "irrelevant"):
         expected = []
         for each in rows:
@@ -328,7 +329,27 @@ def test_stereoset_of_a_masked_model_equals_the_loop(masked_model, masked, profi
                 start = [loop.tokenizer.cls_token_id, *left, *word[:n]]
                 ids = [*start, loop.tokenizer.mask_token_id, *right, loop.tokenizer.sep_token_id]
                 found.append(loop.logprobs(ids)[len(start), wanted].item())
-            expected.append(np.mean(found) if profile == "clean" else math.log(np.mean(np.exp(found))))
+            expected.append(np.mean(found))
+        close(masked_model, table[f"score_{label}"], expected)
+
+
+def test_stereoset_of_a_masked_model_in_paper_equals_the_loop_of_bias_bench(masked_model, masked):
+    loop = Loop(masked)
+    mask = loop.tokenizer.mask_token
+    rows = list(examples("masked"))
+    table = scored(masked_model, get("stereoset"), rows, "paper")
+    for label in ("biased", "unbiased", "irrelevant"):
+        expected = []
+        for each in rows:
+            # Of "red fish" the published code has the first word alone.
+            word = loop.tokenizer(each[f"object_{label}"].split()[0], add_special_tokens=False).input_ids
+            found = []
+            for n, wanted in enumerate(word):
+                text = each["context"].replace("BLANK", loop.tokenizer.decode(word[:n]) + mask)
+                ids = loop.tokenizer(text).input_ids
+                place = ids.index(loop.tokenizer.mask_token_id)
+                found.append(loop.logprobs(ids)[place, wanted].item())
+            expected.append(math.log(np.mean(np.exp(found))))
         close(masked_model, table[f"score_{label}"], expected)
 
 

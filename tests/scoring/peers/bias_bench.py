@@ -67,7 +67,7 @@ def tokenizer(name):
         made.train_from_iterator(TEXT, pieces)
         made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
         return PreTrainedTokenizerFast(tokenizer_object=made, **special)
-    special = ["<|endoftext|>"] if name == "gpt2" else ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    special = ["<|endoftext|>"] if name == "gpt2" else ["<s>", "<pad>", "</s>", "<unk>"]
     made = Tokenizer(models.BPE(unk_token=None if name == "gpt2" else "<unk>"))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
@@ -79,7 +79,7 @@ def tokenizer(name):
         return PreTrainedTokenizerFast(tokenizer_object=made, bos_token=special[0], eos_token=special[0])
     made.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
     names = {"bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>"}
-    # The mask of RoBERTa takes the space before it.
+    # The mask of RoBERTa takes the space before it. Training must not add it, because it would lose this property.
     mask = AddedToken("<mask>", lstrip=True, special=True)
     return PreTrainedTokenizerFast(tokenizer_object=made, mask_token=mask, unk_token="<unk>", **names)
 
