@@ -7,6 +7,7 @@ from scoring.inference import encoding
 from scoring.inference.tokens import Tokens
 from scoring.types import Option, Request, ScoringError
 from tests.scoring.models import folder, tokenizer
+from tests.scoring.peers import bias_bench as peer
 
 CAUSAL = ["gpt2", "trimmed", "opt", "llama"]
 REAL = ["stories260K", "babyllama105"]
@@ -415,6 +416,11 @@ def test_a_sentence_without_start_token_fits_a_window_of_one_token_less():
     assert cut.want == others.want[:-1]
 
 
+def published(name):
+    """A masked tokenizer whose mask, in RoBERTa, takes the space before it, as in the published models."""
+    return Tokens(peer.tokenizer(name), "masked")
+
+
 def shown(made, query):
     return "".join(made.tokenizer.convert_ids_to_tokens(query.ids))
 
@@ -424,11 +430,11 @@ def shown(made, query):
     [
         ("roberta", " she", "<s>saidĠthat<mask>.</s>"),
         ("roberta", "she", "<s>saidĠthat<mask>.</s>"),
-        ("bert", "she", "[CLS]saidthat[MASK].[SEP]"),
+        ("bert-uncased", "she", "[CLS]saidthat[MASK].[SEP]"),
     ],
 )
 def test_a_mask_takes_the_place_of_the_word(name, word, text):
-    made = tokens(name)
+    made = published(name)
     option = Option(f"said that {word}.", ((10, 10 + len(word)),), "decoded")
     (queries,), _ = asked(made, Request("a", "", (option,)))
     assert shown(made, queries[0]).replace("##", "") == text
@@ -437,7 +443,7 @@ def test_a_mask_takes_the_place_of_the_word(name, word, text):
 
 
 def test_the_tokens_before_a_mask_are_those_of_the_text():
-    made = tokens("roberta")
+    made = published("roberta")
     word = made.encode([" unkind"])[0].ids
     (queries,), _ = asked(made, Request("a", "", (Option("said that  unkind.", ((10, 17),), "decoded"),)))
     for number, query in enumerate(queries):
