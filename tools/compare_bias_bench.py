@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import csv
 import importlib
 import io
 import json
@@ -64,6 +65,7 @@ class Peer:
     def __init__(self, checkout: Path) -> None:
         sys.path[:0] = [str(checkout), str(checkout / "experiments")]
         self.stereoset = importlib.import_module("bias_bench.benchmark.stereoset").StereoSetRunner
+        self.loader = importlib.import_module("bias_bench.benchmark.stereoset.dataloader").IntrasentenceLoader
         self.crows = importlib.import_module("bias_bench.benchmark.crows").CrowSPairsRunner
         self.evaluator = importlib.import_module("stereoset_evaluation").ScoreEvaluator
         self.pairs = checkout / "data" / "crows" / "crows_pairs_anonymized.csv"
@@ -80,11 +82,20 @@ class Peer:
         return {each["id"]: math.log(each["score"]) for each in found["intrasentence"]}, results
 
     def crows_scores(
-        self, network: Any, tokenizer: Any, name: str, bias: str
+        self, network: Any, tokenizer: Any, name: str, bias: str, rows: set[str]
     ) -> tuple[dict[Any, Any], dict[str, float]]:
-        """Unrounded and published scores of the two sentences of each pair, and what is printed of all pairs."""
+        """Unrounded and published scores of the two sentences of each pair of the rows, and what is printed of all."""
         generative = name in ("gpt2", peer.TRAINED)
-        runner = self.crows(network, tokenizer, str(self.pairs), is_generative=generative, bias_type=bias)
+        with self.pairs.open() as whole, tempfile.NamedTemporaryFile("w", suffix=".csv") as part:
+            reader = csv.DictReader(whole)
+            writer = csv.DictWriter(part, reader.fieldnames or ())
+            writer.writeheader()
+            writer.writerows(pair for n, pair in enumerate(reader) if f"crows-pairs-{n}" in rows)
+            part.flush()
+            runner = self.crows(network, tokenizer, part.name, is_generative=generative, bias_type=bias)
+            return self._crows_scores(runner, generative)
+
+    def _crows_scores(self, runner: Any, generative: bool) -> tuple[dict[Any, Any], dict[str, float]]:
         method = "_joint_log_probability" if generative else "_average_log_probability"
         compute, unrounded = getattr(runner, method), []
 
@@ -203,40 +214,74 @@ def compared(ours: Scores, theirs: Scores, as_clean: Scores) -> dict[str, Any]:
     }
 
 
-def stereoset(code: Peer, made: Model, tokenizer: Any, name: str) -> dict[str, Any]:
+def drawn(rows: list[Any], count: int) -> list[Any]:
+    """So many rows drawn with a seed, in their order; all for 0."""
+    chosen = sorted(random.Random(1).sample(range(len(rows)), count)) if count else range(len(rows))
+    return [rows[n] for n in chosen]
+
+
+def asked(code: Peer, made: Model, tokenizer: Any, name: str, file: Path) -> dict[str, int]:
+    """How many masked texts of StereoSet both codes give to the network, and how many are equal token by token.
+
+    Each text counts with its tokens, the place of its first mask, and the token wanted there.
+    """
+    loader = code.loader(tokenizer, input_file=str(file), model_name_or_path=name)
+    theirs: dict[str, list[Any]] = {}
+    for n in range(len(loader)):
+        sentence, wanted, ids, *_ = loader[n]
+        theirs.setdefault(sentence, []).append((tuple(ids), ids.index(tokenizer.mask_token_id), wanted))
+    about = {"kind": made.kind, "family": made.network.config.model_type}
+    equal = 0
+    for row in peer.stereoset_rows():
+        (request,) = get("stereoset").requests("paper", row | about)
+        ((options, _),) = made.tokens.queries([request])
+        for label, queries in zip(LABELS, options, strict=True):
+            ours = [(q.ids, *q.at, *q.want) for q in queries]
+            equal += sum(a == b for a, b in zip(ours, theirs[row[f"sentence_id_{label}"]], strict=True))
+    return {"texts": len(loader), "equal": equal}
+
+
+def stereoset(code: Peer, made: Model, tokenizer: Any, name: str, count: int) -> dict[str, Any]:
     """Both codes on the development set of StereoSet."""
-    benchmark, rows = get("stereoset"), peer.stereoset_rows()
+    benchmark, rows = get("stereoset"), drawn(peer.stereoset_rows(), count)
     (file,) = mirrored("stereoset/dev")["stereoset/dev"].paths
-    by_id, results = code.stereoset_scores(made.network, tokenizer, name, file)
+    texts = {"questions": asked(code, made, tokenizer, name, file)} if made.kind == "masked" else {}
+    document, kept = json.loads(file.read_text()), {row["example_id"] for row in rows}
+    document["data"]["intrasentence"] = [e for e in document["data"]["intrasentence"] if e["id"] in kept]
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as part:
+        json.dump(document, part)
+        part.flush()
+        by_id, results = code.stereoset_scores(made.network, tokenizer, name, Path(part.name))
     theirs: Scores = {row["id"]: [by_id[row[f"sentence_id_{label}"]] for label in LABELS] for row in rows}
     paper, clean = (scored(made, benchmark, rows, profile) for profile in ("paper", "clean"))
     # A profile is what is asked and what mean is taken; here the questions of one with the mean of the other.
-    asked = replace(benchmark, requests=lambda _, row: benchmark.requests("clean", row))
-    mixed = scored(made, asked, rows, "paper")
+    as_in_clean = replace(benchmark, requests=lambda _, row: benchmark.requests("clean", row))
+    mixed = scored(made, as_in_clean, rows, "paper")
     printed = [
         (f"intrasentence validation {domain}".removesuffix(" overall"), metric, metric, results[domain][key])
         for domain in ("overall", *DOMAINS, "profession")
         for key, metric in STEREOSET_METRICS.items()
     ]
     return {
+        **texts,
         **compared(peer.scores(paper), theirs, peer.scores(mixed)),
         "aggregates": aggregates(benchmark, paper, clean, printed),
     }
 
 
-def crows(code: Peer, made: Model, tokenizer: Any, name: str) -> dict[str, Any]:
-    """Both codes on all of CrowS-Pairs.
+def crows(code: Peer, made: Model, tokenizer: Any, name: str, count: int) -> dict[str, Any]:
+    """Both codes on CrowS-Pairs, all domains.
 
     Masked models are asked the same in both profiles, and ``clean`` does not round: so unrounded scores are
     compared, and rounded ones must be equal where rounding does not decide.
     """
-    benchmark, rows = peer.crows(made), peer.crows_rows()
+    benchmark, rows = peer.crows(made), drawn(peer.crows_rows(), count)
     paper, clean = (scored(made, benchmark, rows, profile) for profile in ("paper", "clean"))
     theirs: Scores = {}
     told: Scores = {}
     printed = []
     for domain in dict.fromkeys(row["domain"] for row in rows):
-        found, numbers = code.crows_scores(made.network, tokenizer, name, domain)
+        found, numbers = code.crows_scores(made.network, tokenizer, name, domain, {row["id"] for row in rows})
         for score, number in numbers.items() if domain in DOMAINS else ():
             group = " ".join([domain, *(s for s in ("stereo", "antistereo") if f"{s}type_score" == score)])
             printed.append((group, score, "ss", number))
@@ -258,6 +303,9 @@ def main() -> None:
     parser.add_argument("checkout", type=Path, help="a folder with the files of bias-bench")
     parser.add_argument("--commit", default=COMMIT, help="the commit of these files")
     parser.add_argument("--models", nargs="+", default=[*peer.MODELS, peer.TRAINED], help="which models to compare on")
+    parser.add_argument(
+        "--rows", type=int, default=0, help="compare the scores of so many rows; 0, the default, of all"
+    )
     parser.add_argument("--out", type=Path, default=peer.RECORDED, help="the JSON file to write")
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -271,8 +319,8 @@ def main() -> None:
         tokenizer = adapted(copy.deepcopy(made.tokens.tokenizer), name)
         found = {
             "tokenizer": words,
-            "stereoset": stereoset(code, made, tokenizer, name),
-            "crows_pairs": crows(code, made, tokenizer, name),
+            "stereoset": stereoset(code, made, tokenizer, name, given.rows),
+            "crows_pairs": crows(code, made, tokenizer, name, given.rows),
         }
         known = json.loads(given.out.read_text()) if given.out.exists() else {}
         # Numbers of another commit or other versions are not kept.
