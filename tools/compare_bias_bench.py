@@ -65,7 +65,6 @@ class Peer:
     def __init__(self, checkout: Path) -> None:
         sys.path[:0] = [str(checkout), str(checkout / "experiments")]
         self.stereoset = importlib.import_module("bias_bench.benchmark.stereoset").StereoSetRunner
-        self.loader = importlib.import_module("bias_bench.benchmark.stereoset.dataloader").IntrasentenceLoader
         self.crows = importlib.import_module("bias_bench.benchmark.crows").CrowSPairsRunner
         self.evaluator = importlib.import_module("stereoset_evaluation").ScoreEvaluator
         self.pairs = checkout / "data" / "crows" / "crows_pairs_anonymized.csv"
@@ -220,32 +219,10 @@ def drawn(rows: list[Any], count: int) -> list[Any]:
     return [rows[n] for n in chosen]
 
 
-def asked(code: Peer, made: Model, tokenizer: Any, name: str, file: Path) -> dict[str, int]:
-    """How many masked texts of StereoSet both codes give to the network, and how many are equal token by token.
-
-    Each text counts with its tokens, the place of its first mask, and the token wanted there.
-    """
-    loader = code.loader(tokenizer, input_file=str(file), model_name_or_path=name)
-    theirs: dict[str, list[Any]] = {}
-    for n in range(len(loader)):
-        sentence, wanted, ids, *_ = loader[n]
-        theirs.setdefault(sentence, []).append((tuple(ids), ids.index(tokenizer.mask_token_id), wanted))
-    about = {"kind": made.kind, "family": made.network.config.model_type}
-    equal = 0
-    for row in peer.stereoset_rows():
-        (request,) = get("stereoset").requests("paper", row | about)
-        ((options, _),) = made.tokens.queries([request])
-        for label, queries in zip(LABELS, options, strict=True):
-            ours = [(q.ids, *q.at, *q.want) for q in queries]
-            equal += sum(a == b for a, b in zip(ours, theirs[row[f"sentence_id_{label}"]], strict=True))
-    return {"texts": len(loader), "equal": equal}
-
-
 def stereoset(code: Peer, made: Model, tokenizer: Any, name: str, count: int) -> dict[str, Any]:
     """Both codes on the development set of StereoSet."""
     benchmark, rows = get("stereoset"), drawn(peer.stereoset_rows(), count)
     (file,) = mirrored("stereoset/dev")["stereoset/dev"].paths
-    texts = {"questions": asked(code, made, tokenizer, name, file)} if made.kind == "masked" else {}
     document, kept = json.loads(file.read_text()), {row["example_id"] for row in rows}
     document["data"]["intrasentence"] = [e for e in document["data"]["intrasentence"] if e["id"] in kept]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as part:
@@ -263,7 +240,6 @@ def stereoset(code: Peer, made: Model, tokenizer: Any, name: str, count: int) ->
         for key, metric in STEREOSET_METRICS.items()
     ]
     return {
-        **texts,
         **compared(peer.scores(paper), theirs, peer.scores(mixed)),
         "aggregates": aggregates(benchmark, paper, clean, printed),
     }

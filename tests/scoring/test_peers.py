@@ -62,10 +62,8 @@ def test_every_compared_sentence_and_aggregate_is_equal(name, benchmark, rows, e
     recorded = RECORDED["models"][name][benchmark]
     # Masked models take long one text at a time: 300 drawn rows of theirs are scored by both codes.
     assert recorded["rows"] == (rows if name in ("gpt2", peer.TRAINED) else 300)
-    assert recorded["sentences"] == each * (rows - recorded["skipped"])
+    assert recorded["sentences"] == each * (recorded["rows"] - recorded["skipped"])
     assert recorded["largest difference"] <= 1e-5
-    if texts := recorded.get("questions"):  # what a masked model reads, in every sentence of StereoSet
-        assert texts["equal"] == texts["texts"] > 6318
     for line in recorded["aggregates"]:
         # bias-bench prints two decimals of CrowS-Pairs.
         assert math.isclose(line["paper"], line["bias-bench"], abs_tol=0.0051), line
