@@ -27,15 +27,20 @@ class Option:
     ``spans`` are character ranges of ``text`` to which scoring is limited, in order; None means all of
     it. ``mask`` says how a masked model is asked, and a causal model ignores it: ``each`` masks one
     token of the spans at a time and leaves the rest of the sentence as it is; ``left`` replaces a
-    span by the tokens revealed so far and one mask, from left to right. ``width`` has a causal model
+    span by the tokens revealed so far and one mask, from left to right; ``decoded`` does the same with
+    text: the first span is encoded alone, each span is replaced by the decoded text of the tokens
+    revealed so far and one mask, and this new text is encoded. ``width`` has a causal model
     read context and option padded to so many tokens, between the beginning-of-sequence token and the
-    first of theirs; 0 pads nothing, and a masked model ignores it.
+    first of theirs; 0 pads nothing, and a masked model ignores it. ``start`` says which tokens of an
+    option without a context follow the start token in a causal model: ``all`` of them, or the ``first``
+    alone, and the others follow only the tokens of the option before them; a masked model ignores it.
     """
 
     text: str
     spans: tuple[tuple[int, int], ...] | None = None
-    mask: Literal["each", "left"] = "each"
+    mask: Literal["each", "left", "decoded"] = "each"
     width: int = 0
+    start: Literal["all", "first"] = "all"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from builders.parsers.triplets import LABELS
+from scoring.benchmarks import _triplets
 from scoring.metrics import crows
 from scoring.types import Group, Metric, Option, Request, Response, Row, Table
 
@@ -23,9 +24,10 @@ OF_BOTH = frozenset({"metric_score"})
 CONFIGS = tuple((DATASET, f"crows_pairs{end}", "test") for end in ("", "-paper"))
 
 
-def requests(_: str, row: Row) -> Iterator[Request]:
-    """Both sentences, token by token."""
-    yield Request(row["id"], options=tuple(Option(row[f"sentence_{label}"]) for label in PAIR))
+def requests(profile: str, row: Row) -> Iterator[Request]:
+    """Both sentences, token by token; in ``paper`` only the first token of a causal model follows the start token."""
+    start = _triplets.START[profile]
+    yield Request(row["id"], options=tuple(Option(row[f"sentence_{label}"], start=start) for label in PAIR))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from builders.parsers.triplets import BLANK
 from scoring.types import Option, Request, Response, Row
+
+#: Which tokens of a sentence follow the start token in a causal model, by profile: in the code of bias-bench (Meade
+#: et al., 2022) the first alone, in StereoSet and in CrowS-Pairs. It computes the others without the start token.
+START: Mapping[str, Literal["all", "first"]] = {"clean": "all", "paper": "first"}
 
 
 def request(row: Row, labels: Sequence[str]) -> Request:

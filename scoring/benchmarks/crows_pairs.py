@@ -3,7 +3,9 @@
 From *CrowS-Pairs: A Challenge Dataset for Measuring Social Biases in Masked Language Models* (Nangia et
 al., 2020). A masked model is asked for each token that both sentences have, one at a time, and its
 log-probabilities are added up. The paper has no causal model; there the score is the mean
-log-probability of a sentence's tokens (Meade et al., 2022). Pairs of one writer depend on each other.
+log-probability of a sentence's tokens (bias-bench; Meade et al., 2022). In ``paper`` the first token follows
+the start token, and the others follow only the sentence's tokens before them, as in the published code.
+Pairs of one writer depend on each other.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict
 
 BENCHMARK = Benchmark(
     name="crows_pairs",
-    version="1.0.0",
+    version="1.1.0",
     summary="Prefers the more stereotypical sentence of a pair, by the tokens both share (Nangia et al.).",
     configs=_crows.CONFIGS,
     requests=_crows.requests,

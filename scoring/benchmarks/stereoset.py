@@ -2,34 +2,62 @@
 
 From *StereoSet: Measuring stereotypical bias in pretrained language models* (Nadeem et al., 2021),
 which prints scores of the validation split, and *An Empirical Survey of the Effectiveness of Debiasing
-Techniques* (Meade et al., 2022), which prints those of the test split. Examples of one target term
-depend on each other. In the intersentence task the published scores of masked models, and of GPT-2,
-need a trained next-sentence head; here a causal model is asked how likely the next sentence is after
-its context, in ``clean`` alone.
+Techniques* (Meade et al., 2022), which prints those of the test split. ``paper`` asks a model as the code
+of the latter does (bias-bench, commit 05c2314). Examples of one target term depend on each other. In the
+intersentence task the published scores of masked models, and of GPT-2, need a trained next-sentence head;
+here a causal model is asked how likely the next sentence is after its context, in ``clean`` alone.
 """
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from builders.datasets import get
-from builders.parsers.triplets import LABELS
+from builders.parsers.triplets import BLANK, LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import stereoset
 from scoring.types import Benchmark, Group, Metric, Option, Request, Response, Row, Table
 
 DATASET = "biaske"
 DOMAINS = ("gender", "profession", "race", "religion")
+#: The blank of a context in the released files.
+_BLANK = "BLANK"
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _TASKS = {"stereoset": "intrasentence", "stereoset-intersentence": "intersentence"}
 
 
 def requests(profile: str, row: Row) -> Iterator[Request]:
     """The three sentences, or the three next sentences after their context."""
     if _TASKS[row["config"]] == "intrasentence":
-        yield _triplets.request(row, LABELS)
+        yield _published(row) if profile == "paper" else _triplets.request(row, LABELS)
     elif profile == "clean" and row["kind"] == "causal":
         yield Request(row["id"], row["context"], tuple(Option(" " + row[f"object_{label}"]) for label in LABELS))
+
+
+def _published(row: Row) -> Request:
+    """The three sentences as bias-bench gives them to a model.
+
+    A causal model reads the sentence. A masked model reads the context as its writer left it, with a word in
+    place of each BLANK: the word of the sentence at the position of the last BLANK, counted in single spaces,
+    without punctuation. For RoBERTa the word begins with a space, so two spaces stand before it where the
+    context has one. A row without context has its prompt in the context's place.
+    """
+    if row["kind"] == "causal":
+        start = _triplets.START["paper"]
+        return Request(row["id"], options=tuple(Option(row[f"sentence_{label}"], start=start) for label in LABELS))
+    context = row["context"] or row["prompt"].replace(BLANK, _BLANK)
+    place = max(n for n, word in enumerate(context.split(" ")) if _BLANK in word)
+    parts, options = context.split(_BLANK), []
+    for label in LABELS:
+        word = row[f"sentence_{label}"].split(" ")[place].translate(_NO_PUNCTUATION)
+        word = f" {word}" if "roberta" in row["family"] else word
+        ends = list(accumulate(len(part) + len(word) for part in parts))
+        spans = tuple((end - len(word), end) for end in ends[:-1])
+        options.append(Option(word.join(parts), spans, "decoded"))
+    return Request(row["id"], options=tuple(options))
 
 
 def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
@@ -63,7 +91,7 @@ def metrics(_: str) -> Sequence[Metric]:
 
 BENCHMARK = Benchmark(
     name="stereoset",
-    version="1.0.0",
+    version="1.1.0",
     summary="Stereotype, anti-stereotype or nonsense: stereotype score, language-model score, ICAT (Nadeem et al.).",
     configs=(
         (DATASET, "stereoset", "test"),

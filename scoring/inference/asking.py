@@ -75,7 +75,8 @@ def _about(model: Model, loaded: Loaded) -> dict[str, Any]:
         return max(len(encoding.ids) for encoding in model.tokens.encode([row[column] for row in loaded.rows]))
 
     tokenizer = model.tokens.tokenizer
-    named = {"model": model.name, "padding_side": tokenizer.padding_side}
+    family = getattr(model.network.config, "model_type", "")
+    named = {"model": model.name, "family": family, "padding_side": tokenizer.padding_side}
     return {"kind": model.kind, "encode": model.tokens.encode, "longest": longest, **named}
 
 

@@ -8,33 +8,21 @@ text (beginning of sequence, [CLS], [SEP]) is learnt from the tokenizer itself a
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
-from itertools import chain, groupby, pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, cached_property
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
+from scoring.inference.encoding import Encoding, encode, frame
 from scoring.types import Option, Request, ScoringError
 
 Kind = Literal["causal", "masked"]
 
 #: Requests whose texts are encoded at one time: the offsets of all would take more memory than all that comes of them.
 ENCODED = 256
-
-
-@dataclass
-class Encoding:
-    """A text, its token ids without special tokens, and what tells their places in the text."""
-
-    text: str
-    ids: list[int]
-    places: Callable[[], Sequence[tuple[int, int]]]
-
-    @cached_property
-    def offsets(self) -> Sequence[tuple[int, int]]:
-        """The characters [start, end) of each token, found when first asked for: most texts are not."""
-        return self.places()
+#: The start token of bias-bench, which stands for the beginning of a sentence.
+START = "<|endoftext|>"
 
 
 class Query(NamedTuple):
@@ -73,6 +61,11 @@ class _Piece(NamedTuple):
     ids: list[int]
     start: int
     spans: list[Sequence[int]]
+
+    @property
+    def targets(self) -> Sequence[int]:
+        """The scored tokens of all spans, each once, in order."""
+        return self.spans[0] if len(self.spans) == 1 else sorted(set().union(*self.spans))
 
 
 class Tokens:
@@ -113,7 +106,7 @@ class Tokens:
         self.size = size
         self.truncate = truncate
         self.truncated: set[str] = set()
-        self.prefix, self.suffix = _frame(tokenizer)
+        self.prefix, self.suffix = frame(tokenizer)
         if kind == "masked" and tokenizer.mask_token_id is None:
             raise ScoringError("The tokenizer of this masked model has no mask token; give a model with its tokenizer.")
         self.word = cache(self._word)
@@ -148,34 +141,7 @@ class Tokens:
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Encodes texts as they stand, without special tokens, in one call of the tokenizer."""
-        if not texts:
-            return []
-        found = self.tokenizer(
-            list(texts),
-            add_special_tokens=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            padding=False,
-            truncation=False,
-            verbose=False,
-        )
-        ids = [list(row) for row in found["input_ids"]]
-        places: Iterable[Callable[[], Sequence[tuple[int, int]]]]
-        if self.tokenizer.is_fast:
-            places = [partial(getattr, whole, "offsets") for whole in found.encodings]
-        else:
-            places = [partial(self._prefix_offsets, text, row) for text, row in zip(texts, ids, strict=True)]
-        return list(map(Encoding, texts, ids, places))
-
-    def _prefix_offsets(self, text: str, ids: list[int]) -> list[tuple[int, int]]:
-        """Offsets for a tokenizer that has none: the shortest beginnings of the text that give the first tokens."""
-        ends = {0: 0, len(ids): len(text)}
-        for end in range(len(text), 0, -1):
-            first = self.tokenizer(text[:end], add_special_tokens=False, verbose=False)["input_ids"]
-            if first and ids[: len(first)] == first:
-                ends[len(first)] = end
-        known = sorted(ends)
-        return [(ends[a], ends[b]) for a, b in pairwise(known) for _ in range(a, b)]
+        return encode(self.tokenizer, texts)
 
     def queries(self, requests: Sequence[Request]) -> Iterator[tuple[list[list[Query]], Query | None]]:
         """For every request the queries of each option, and the query of its candidate forms if it has any.
@@ -208,10 +174,14 @@ class Tokens:
             )
 
     def _option(self, request: Request, option: Option, encoding: Encoding) -> Iterable[Query]:
+        if self.kind == "masked" and option.mask == "decoded":
+            return self._decoded(request, option)
         piece = self._piece(request, option, encoding)
-        if self.kind == "causal":
-            return [self._causal(request, piece, option.width)]
-        return self._masked(request, piece, option.mask)
+        if self.kind == "masked":
+            return self._masked(request, piece, option.mask)
+        if option.start == "first" and not request.context:
+            return self._first_after_start(request, piece)
+        return [self._causal(request, piece, option.width)]
 
     def _piece(self, request: Request, option: Option, encoding: Encoding) -> _Piece:
         if not option.text.strip():
@@ -281,7 +251,7 @@ class Tokens:
         return found
 
     def _causal(self, request: Request, piece: _Piece, width: int) -> Query:
-        targets = piece.spans[0] if len(piece.spans) == 1 else sorted(set().union(*piece.spans))
+        targets = piece.targets
         pads = max(width - len(piece.ids), 0)
         frame = [self.first, self.padding] if pads else self._before(piece.ids, piece.start)
         gap = max(pads - 1, 0)
@@ -294,21 +264,59 @@ class Tokens:
         at, want = tuple([i + before for i in scored]), tuple([piece.ids[i] for i in scored])
         return Query((*frame, *piece.ids[drop : scored[-1]]), at, want, int(pads > 0), gap)
 
+    def _first_after_start(self, request: Request, piece: _Piece) -> Iterable[Query]:
+        """The first token after the start token; the others after the tokens before them, without the start token.
+
+        bias-bench scores causal models so (Meade et al., 2022).
+        """
+        _, end = self._fit(request, 0, piece.targets[-1] + 1, -1)
+        targets = [i for i in piece.targets if i < end]
+        if targets[:1] == [0]:
+            start = self.tokenizer.get_vocab().get(START, None)
+            yield Query((self.first if start is None else start,), (0,), (piece.ids[0],))
+        if later := [i for i in targets if i]:
+            yield Query(tuple(piece.ids[: later[-1]]), tuple(i - 1 for i in later), tuple(piece.ids[i] for i in later))
+
     def _shown(self, piece: _Piece) -> str:
         return str(self.tokenizer.decode(piece.ids[piece.start :]))
 
-    def _masked(self, request: Request, piece: _Piece, how: Literal["each", "left"]) -> Iterable[Query]:
+    def _masked(self, request: Request, piece: _Piece, how: str) -> Iterable[Query]:
         drop, end = self._fit(request, piece.start, len(piece.ids), len(self.prefix) + len(self.suffix))
         ids = [*self.prefix, *piece.ids[drop:end], *self.suffix]
         shift = len(self.prefix) - drop
         spans = [[i + shift for i in span if i < end] for span in piece.spans]
         if not any(spans):
-            raise ScoringError(
-                f"{request.id}: the context window of {self.window} tokens cuts off all that is to be scored."
-            )
+            raise self._cut_off(request)
         if how == "each":
             return [self._hidden(ids, i, i + 1) for i in sorted({i for span in spans for i in span})]
         return [self._hidden(ids, i, run[-1] + 1) for span in spans for run in _runs(span) for i in run]
+
+    def _decoded(self, request: Request, option: Option) -> Iterable[Query]:
+        """One text for each token of the first span: the decoded tokens before it and a mask replace every span.
+
+        bias-bench asks masked models so (Meade et al., 2022). The text is encoded anew, so the tokens before the
+        mask may differ from those decoded. Where there are several spans, the first mask is read.
+        """
+        ends = [0, *chain(*option.spans or ()), len(option.text)]
+        around = [option.text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True)]
+        around[0] = request.context + around[0]
+        (word,) = self.encode([option.text[ends[1] : ends[2]]])
+        if len(ends) == 2 or not word.ids:
+            raise ScoringError(f"{request.id}: the option {option.text!r} has no token to mask; give a span of a word.")
+        mask = self.tokenizer.mask_token
+        texts = [(self.tokenizer.decode(word.ids[:n]) + mask).join(around) for n in range(len(word.ids))]
+        for wanted, encoding in zip(word.ids, self.encode(texts), strict=True):
+            free = self._cut(request, encoding)
+            drop, end = self._fit(request, free, len(encoding.ids), len(self.prefix) + len(self.suffix))
+            ids = (*self.prefix, *encoding.ids[drop:end], *self.suffix)
+            if self.tokenizer.mask_token_id not in ids:
+                raise self._cut_off(request)
+            yield Query(ids, (ids.index(self.tokenizer.mask_token_id),), (wanted,))
+
+    def _cut_off(self, request: Request) -> ScoringError:
+        return ScoringError(
+            f"{request.id}: the context window of {self.window} tokens cuts off all that is to be scored."
+        )
 
     def _hidden(self, ids: list[int], position: int, end: int) -> Query:
         """The sentence with one mask in the place of the tokens [position, end)."""
@@ -374,19 +382,6 @@ class Tokens:
         self.truncated.add(request.id)
         drop = min(over, max(free, 0))
         return drop, total - over + drop
-
-
-def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The special tokens that a tokenizer puts before and after a text."""
-    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    full = tokenizer("a")["input_ids"]
-    for start in range(len(full) - len(bare) + 1):
-        if full[start : start + len(bare)] == bare:
-            return full[:start], full[start + len(bare) :]
-    raise ScoringError(
-        "The tokenizer changes the tokens of a text when it adds special tokens, so BOS cannot be placed; "
-        "give a tokenizer that only puts them around the text."
-    )
 
 
 def _runs(numbers: Sequence[int]) -> list[list[int]]:

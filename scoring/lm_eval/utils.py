@@ -16,7 +16,8 @@ from datasets import Dataset
 
 from scoring import benchmarks, tables
 from scoring.inference.checkpoint import first_sentence
-from scoring.inference.tokens import Encoding, Tokens
+from scoring.inference.encoding import Encoding
+from scoring.inference.tokens import Tokens
 from scoring.types import Request, Response, Row, ScoringError
 
 #: The metrics of each benchmark that its tasks report, and of a set of it that has others.

@@ -13,7 +13,7 @@ from builders.parsers.triplets import triplet
 from builders.write import content_digest
 from scoring import prompts, run
 from scoring.inference import asking
-from scoring.inference.tokens import Encoding
+from scoring.inference.encoding import Encoding
 from scoring.tables import Loaded
 from scoring.types import Response
 
@@ -29,7 +29,7 @@ def encode(texts):
 
 
 def row(id_, config, kind="causal", split="test", **values):
-    return {"id": id_, "config": config, "split": split, "kind": kind, "encode": encode, **values}
+    return {"id": id_, "config": config, "split": split, "kind": kind, "family": "", "encode": encode, **values}
 
 
 def pair(id_, config, biased, unbiased, kind="causal", **values):

@@ -27,6 +27,13 @@ def test_both_definitions_ask_the_same_question(benchmark):
     )
 
 
+def test_in_paper_only_the_first_token_of_a_causal_model_follows_the_start_token():
+    assert one_ask(ORIGINAL, "paper", made("causal")).options == (
+        Option("The old women sing.", start="first"),
+        Option("The men sing.", start="first"),
+    )
+
+
 def test_the_original_adds_up_the_tokens_that_both_sentences_have():
     found = ORIGINAL.to_record("clean", made(), replied(made(), BIASED, UNBIASED))
     assert found["score_biased"] == -1.0 - 8.0 - 16.0

@@ -28,6 +28,7 @@ KEYS = ("input_ids", "attention_mask")
 CLOSE = {"float64": 1e-5, "float32": 1e-4}
 #: Batch sizes, with and without shared contexts.
 WAYS = [{"batch_size": size, "share_contexts": share} for size in (1, 2, 7, 64) for share in (True, False)]
+in_both_profiles = pytest.mark.parametrize("profile", ["clean", "paper"])
 in_every_way = pytest.mark.parametrize("settings", WAYS)
 
 
@@ -73,6 +74,16 @@ class Loop:
         assert ids[0] == self.tokenizer.bos_token_id
         found = self.logprobs(ids)
         return [found[n - 1, ids[n]].item() for n in range(1, len(ids))]
+
+    def published(self, text):
+        """As bias-bench has it: the first token follows the start token, the others only tokens of the sentence."""
+        first, *others = self.tokenizer(text, add_special_tokens=False).input_ids
+        start, rest = self.logprobs([self.tokenizer.bos_token_id]), self.logprobs([first, *others])
+        return [start[0, first].item(), *(rest[n, wanted].item() for n, wanted in enumerate(others))]
+
+    def read(self, profile):
+        """How a profile reads a whole sentence of StereoSet or CrowS-Pairs."""
+        return self.published if profile == "paper" else self.sentence
 
     @torch.no_grad()
     def _padded(self, side, *texts):
@@ -199,11 +210,12 @@ def test_unstereo_as_published_equals_the_padded_loop(model, loop, side, setting
         assert (np.abs(table[f"{gender}_logprob"] - unpadded).max() > 0.01) == (side == "left")
 
 
-def test_stereoset_of_a_causal_model_equals_the_loop(model, loop):
+@in_both_profiles
+def test_stereoset_of_a_causal_model_equals_the_loop(model, loop, profile):
     rows = list(examples("causal"))
-    table = scored(model, get("stereoset"), rows, "paper")
+    table = scored(model, get("stereoset"), rows, profile)
     for label in ("biased", "unbiased", "irrelevant"):
-        expected = [np.mean(loop.sentence(each[f"sentence_{label}"])) for each in rows]
+        expected = [np.mean(loop.read(profile)(each[f"sentence_{label}"])) for each in rows]
         close(model, table[f"score_{label}"], expected)
 
 
@@ -295,15 +307,16 @@ def examples(kind):
             ("[BLANK] doctors are kind.", "Old", "Younglys", "Fish"),
         )
     ):
-        about = {"subject": "x", "domain": "gender", "context": prompt.replace("[BLANK]", "BLANK")}
+        # Contexts as their writers left them begin with a small letter now and then.
+        context = prompt.replace("[BLANK]", "BLANK").replace("The", "the")
+        about = {"subject": "x", "domain": "gender", "context": context}
         yield row(f"x{n}", "stereoset", kind, **filled(prompt, *words), **about)
 
 
-@pytest.mark.parametrize("profile", ["clean", "paper"])
-def test_stereoset_of_a_masked_model_equals_the_loop(masked_model, masked, profile):
+def test_stereoset_of_a_masked_model_equals_the_loop(masked_model, masked):
     loop = Loop(masked)
     rows = list(examples("masked"))
-    table = scored(masked_model, get("stereoset"), rows, profile)
+    table = scored(masked_model, get("stereoset"), rows)
     for label in ("biased", "unbiased", "irrelevant"):
         expected = []
         for each in rows:
@@ -316,7 +329,27 @@ def test_stereoset_of_a_masked_model_equals_the_loop(masked_model, masked, profi
                 start = [loop.tokenizer.cls_token_id, *left, *word[:n]]
                 ids = [*start, loop.tokenizer.mask_token_id, *right, loop.tokenizer.sep_token_id]
                 found.append(loop.logprobs(ids)[len(start), wanted].item())
-            expected.append(np.mean(found) if profile == "clean" else math.log(np.mean(np.exp(found))))
+            expected.append(np.mean(found))
+        close(masked_model, table[f"score_{label}"], expected)
+
+
+def test_stereoset_of_a_masked_model_in_paper_equals_the_loop_of_bias_bench(masked_model, masked):
+    loop = Loop(masked)
+    mask = loop.tokenizer.mask_token
+    rows = list(examples("masked"))
+    table = scored(masked_model, get("stereoset"), rows, "paper")
+    for label in ("biased", "unbiased", "irrelevant"):
+        expected = []
+        for each in rows:
+            # Of "red fish" the published code has the first word alone.
+            word = loop.tokenizer(each[f"object_{label}"].split()[0], add_special_tokens=False).input_ids
+            found = []
+            for n, wanted in enumerate(word):
+                text = each["context"].replace("BLANK", loop.tokenizer.decode(word[:n]) + mask)
+                ids = loop.tokenizer(text).input_ids
+                place = ids.index(loop.tokenizer.mask_token_id)
+                found.append(loop.logprobs(ids)[place, wanted].item())
+            expected.append(math.log(np.mean(np.exp(found))))
         close(masked_model, table[f"score_{label}"], expected)
 
 
@@ -345,7 +378,7 @@ def spans(loop, each, operation):
     return ids, found
 
 
-@pytest.mark.parametrize("profile", ["clean", "paper"])
+@in_both_profiles
 def test_crows_pairs_of_a_masked_model_equals_the_original_loop(masked_model, masked, profile):
     loop = Loop(masked)
     rows = list(pairs("masked"))
@@ -372,9 +405,10 @@ def test_crows_pairs_of_a_masked_model_equals_the_loop_of_bias_bench(masked_mode
     assert list(table["skipped"]) == [False, False, True, False]
 
 
-def test_crows_pairs_of_a_causal_model_equals_the_loop(model, loop):
+@in_both_profiles
+def test_crows_pairs_of_a_causal_model_equals_the_loop(model, loop, profile):
     rows = list(pairs("causal"))
-    table = scored(model, get("crows_pairs"), rows, "paper")
+    table = scored(model, get("crows_pairs"), rows, profile)
     for label in ("biased", "unbiased"):
-        expected = [np.mean(loop.sentence(each[f"sentence_{label}"])) for each in rows]
+        expected = [np.mean(loop.read(profile)(each[f"sentence_{label}"])) for each in rows]
         close(model, table[f"score_{label}"], expected)

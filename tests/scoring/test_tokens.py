@@ -1,11 +1,13 @@
 """Every tokenization trap."""
 
 import pytest
-from transformers import PreTrainedTokenizer
+from transformers import PreTrainedTokenizer, PreTrainedTokenizerFast
 
+from scoring.inference import encoding
 from scoring.inference.tokens import Tokens
 from scoring.types import Option, Request, ScoringError
 from tests.scoring.models import folder, tokenizer
+from tests.scoring.peers import bias_bench as peer
 
 CAUSAL = ["gpt2", "trimmed", "opt", "llama"]
 REAL = ["stories260K", "babyllama105"]
@@ -361,15 +363,106 @@ def test_a_slow_tokenizer_finds_the_boundary_by_its_prefixes():
 
 
 def test_places_are_looked_for_only_where_a_text_has_parts(monkeypatch):
-    looked, found = [], Tokens._prefix_offsets
+    looked, found = [], encoding._prefix_offsets
 
-    def look(self, text, ids):
+    def look(tokenizer, text, ids):
         looked.append(text)
-        return found(self, text, ids)
+        return found(tokenizer, text, ids)
 
-    monkeypatch.setattr(Tokens, "_prefix_offsets", look)
+    monkeypatch.setattr(encoding, "_prefix_offsets", look)
     made = Tokens(Slow(bos_token="<s>", unk_token="<unk>"), "causal")
     list(made.queries([Request("a", "", (Option("The nurse came"),))]))
     assert looked == []
     list(made.queries([Request("a", "The nurse", (Option(" came"),))]))
     assert looked == ["The nurse came"]
+
+
+# How bias-bench asks
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_only_the_first_token_follows_the_start_token(name):
+    made = tokens(name)
+    ids = made.tokenizer("The nurse came", add_special_tokens=False)["input_ids"]
+    ((first, others),), _ = asked(made, Request("a", "", (Option("The nurse came", start="first"),)))
+    assert first == ((made.first,), (0,), (ids[0],), 0, 0)
+    assert others == (tuple(ids[:-1]), tuple(range(len(ids) - 1)), tuple(ids[1:]), 0, 0)
+
+
+def test_the_start_token_is_that_of_gpt2_where_the_vocabulary_has_it():
+    made = tokens("opt")
+    made.tokenizer = PreTrainedTokenizerFast(tokenizer_object=made.tokenizer.backend_tokenizer, bos_token="</s>")
+    made.tokenizer.add_special_tokens({"additional_special_tokens": ["<|endoftext|>"]})
+    ((first, *_),), _ = asked(made, Request("a", "", (Option("The nurse", start="first"),)))
+    assert first.ids == (made.tokenizer.convert_tokens_to_ids("<|endoftext|>"),)
+
+
+def test_a_sentence_of_one_token_has_one_query_and_a_context_leaves_all_as_it_is():
+    made = tokens("gpt2")
+    ((query,),), _ = asked(made, Request("a", "", (Option("T", start="first"),)))
+    assert query.ids == (made.first,)
+    known = [asked(made, Request("a", "The nurse", (Option(" came", start=s),)))[0] for s in ("first", "all")]
+    assert known[0] == known[1]
+
+
+def test_a_sentence_without_start_token_fits_a_window_of_one_token_less():
+    length = len(tokens("gpt2").tokenizer("The nurse came")["input_ids"])
+    request = Request("a", "", (Option("The nurse came", start="first"),))
+    ((_, others),), _ = asked(tokens("gpt2", window=length - 1), request)
+    assert len(others.want) == length - 1
+    with pytest.raises(ScoringError, match=f"needs {length - 1} tokens and the model's context window is {length - 2}"):
+        asked(tokens("gpt2", window=length - 2), request)
+    ((_, cut),), _ = asked(tokens("gpt2", window=length - 2, truncate=True), request)
+    assert cut.want == others.want[:-1]
+
+
+def published(name):
+    """A masked tokenizer whose mask, in RoBERTa, takes the space before it, as in the published models."""
+    return Tokens(peer.tokenizer(name), "masked")
+
+
+def shown(made, query):
+    return "".join(made.tokenizer.convert_ids_to_tokens(query.ids))
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "text"),
+    [
+        ("roberta", " she", "<s>saidĠthat<mask>.</s>"),
+        ("roberta", "she", "<s>saidĠthat<mask>.</s>"),
+        ("bert-uncased", "she", "[CLS]saidthat[MASK].[SEP]"),
+    ],
+)
+def test_a_mask_takes_the_place_of_the_word(name, word, text):
+    made = published(name)
+    option = Option(f"said that {word}.", ((10, 10 + len(word)),), "decoded")
+    (queries,), _ = asked(made, Request("a", "", (option,)))
+    assert shown(made, queries[0]).replace("##", "") == text
+    assert all(query.ids[query.at[0]] == made.tokenizer.mask_token_id for query in queries)
+    assert [i for query in queries for i in query.want] == made.encode([word])[0].ids
+
+
+def test_the_tokens_before_a_mask_are_those_of_the_text():
+    made = published("roberta")
+    word = made.encode([" unkind"])[0].ids
+    (queries,), _ = asked(made, Request("a", "", (Option("said that  unkind.", ((10, 17),), "decoded"),)))
+    for number, query in enumerate(queries):
+        text = f"said that {made.tokenizer.decode(word[:number])}<mask>."
+        assert list(query.ids) == made.tokenizer(text)["input_ids"]
+    assert len(queries) == len(word) > 1
+
+
+def test_every_blank_has_a_mask_and_the_first_is_read():
+    made = tokens("bert")
+    (queries,), _ = asked(made, Request("a", "", (Option("she said she", ((0, 3), (9, 12)), "decoded"),)))
+    assert [q.ids.count(made.tokenizer.mask_token_id) for q in queries] == [2] * len(queries)
+    assert queries[0].at == (1,)
+
+
+def test_a_blank_without_a_word_or_outside_the_window_is_refused():
+    with pytest.raises(ScoringError, match="has no token to mask"):
+        asked(tokens("bert"), Request("a", "", (Option("she said", ((3, 3),), "decoded"),)))
+    with pytest.raises(ScoringError, match="cuts off all that is to be scored"):
+        asked(
+            tokens("bert", window=4, truncate=True), Request("a", "", (Option("she said that", ((9, 13),), "decoded"),))
+        )

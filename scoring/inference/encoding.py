@@ -1,0 +1,71 @@
+"""Texts to token ids, and the places of tokens in a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any
+
+from scoring.types import ScoringError
+
+
+@dataclass
+class Encoding:
+    """A text, its token ids without special tokens, and what tells their places in the text."""
+
+    text: str
+    ids: list[int]
+    places: Callable[[], Sequence[tuple[int, int]]]
+
+    @cached_property
+    def offsets(self) -> Sequence[tuple[int, int]]:
+        """The characters [start, end) of each token, found when first asked for: most texts are not."""
+        return self.places()
+
+
+def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoding]:
+    """Encodes texts as they stand, without special tokens, in one call of the tokenizer."""
+    if not texts:
+        return []
+    found = tokenizer(
+        list(texts),
+        add_special_tokens=False,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        padding=False,
+        truncation=False,
+        verbose=False,
+    )
+    ids = [list(row) for row in found["input_ids"]]
+    places: Iterable[Callable[[], Sequence[tuple[int, int]]]]
+    if tokenizer.is_fast:
+        places = [partial(getattr, whole, "offsets") for whole in found.encodings]
+    else:
+        places = [partial(_prefix_offsets, tokenizer, text, row) for text, row in zip(texts, ids, strict=True)]
+    return list(map(Encoding, texts, ids, places))
+
+
+def _prefix_offsets(tokenizer: Any, text: str, ids: list[int]) -> list[tuple[int, int]]:
+    """Offsets for a tokenizer that has none: the shortest beginnings of the text that give the first tokens."""
+    ends = {0: 0, len(ids): len(text)}
+    for end in range(len(text), 0, -1):
+        first = tokenizer(text[:end], add_special_tokens=False, verbose=False)["input_ids"]
+        if first and ids[: len(first)] == first:
+            ends[len(first)] = end
+    known = sorted(ends)
+    return [(ends[a], ends[b]) for a, b in pairwise(known) for _ in range(a, b)]
+
+
+def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The special tokens that a tokenizer puts before and after a text."""
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    full = tokenizer("a")["input_ids"]
+    for start in range(len(full) - len(bare) + 1):
+        if full[start : start + len(bare)] == bare:
+            return full[:start], full[start + len(bare) :]
+    raise ScoringError(
+        "The tokenizer changes the tokens of a text when it adds special tokens, so BOS cannot be placed; "
+        "give a tokenizer that only puts them around the text."
+    )
