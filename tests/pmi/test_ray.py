@@ -55,7 +55,7 @@ def started(ray, attempts=4):
                 )
             except Exception as error:
                 ray.shutdown()
-                if attempt == attempts or "timed out during startup" not in str(error):
+                if attempt == attempts or "timed out" not in str(error).lower():
                     raise
             else:
                 break
