@@ -1,14 +1,16 @@
 # Two commands for a fresh machine: `make demo` and `make test`. Both can be run again at any time.
+# The tests run in random order; `make test SEED=N` repeats the order of seed N, PROCESSES is the number of processes.
 PYTHON ?= python3
+PROCESSES ?= auto
 VENV := .venv
 OLDEST := .venv-oldest
-# What is never imported needs no bytecode, and compiling all of it takes nearly half of the time; what is
-# imported is compiled then, once.
+# pip does not compile bytecode: most modules are never imported, and compiling all takes nearly half of the
+# installation time. Python compiles a module when it is first imported.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 new = $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11")' \
 	&& rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
-# Both environments of the tests are made at one time.
+# The two environments of the tests are created in parallel.
 MAKEFLAGS += --jobs=2
 
 .PHONY: demo test bench clean
@@ -18,14 +20,15 @@ demo: $(VENV)/.demo
 	$(VENV)/bin/python -m scoring tiny-causal --data output --out output/runs/tiny-causal
 
 test: $(VENV)/.dev $(OLDEST)/.ready
-	$(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+	$(VENV)/bin/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
+		$(if $(SEED),--randomly-seed=$(SEED))
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m benchmarks.rebuild
 	$(VENV)/bin/python -m benchmarks.scoring
 
-# A stamp is written last, so an environment that was left half made is made anew. What is there already for
-# `make demo` is added to.
+# The stamp file is written last, so an incomplete environment is created again. `make test` adds its packages to
+# the environment of `make demo` if that one is up to date.
 $(VENV)/.demo: pyproject.toml constraints.txt
 	$(new)
 	$(VENV)/bin/python $(PIP) --constraint constraints.txt --editable '.[score]'
@@ -40,7 +43,7 @@ ifneq ($(filter demo,$(MAKECMDGOALS)),)
 $(VENV)/.dev: $(VENV)/.demo
 endif
 
-# The oldest release of the datasets library that must still read what is built.
+# The oldest release of the datasets library that must be able to read the built data sets.
 $(OLDEST)/.ready: tests/oldest.txt
 	rm -rf $(OLDEST)
 	$(PYTHON) -m venv $(OLDEST)

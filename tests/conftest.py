@@ -1,6 +1,47 @@
-"""What all tests share: no example that hypothesis makes is held against the clock."""
+"""What all tests share: an environment that does not depend on the machine, and seeds that do not depend on the order.
 
+Environment variables are set here at import, because libraries read them when they are imported.
+"""
+
+import os
+import re
+import sys
+import tempfile
+
+import pytest
 from hypothesis import settings
 
-settings.register_profile("untimed", deadline=None)
+#: Environment variables of a user or of a CI service that change what the package does or prints: width and colors
+#: of the terminal, tokens and keys, addresses and caches of the Hub, proxies, schedulers, places of WordNet.
+_OF_THE_MACHINE = re.compile(
+    r"COLUMNS|LINES|TERM|COLORTERM|(FORCE|NO|PY|CLI)_?COLORS?|CLICOLOR_FORCE|TTY_\w+|GITHUB_ACTIONS|_TYPER_\w+"
+    r"|\w*(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?"
+    r"|(HF|HUGGINGFACE|TRANSFORMERS|DATASETS|OPENAI|SLURM|RAY|WANDB)_\w+"
+    r"|(HTTPS?|ALL|FTP)_PROXY|PROBES_(CACHE|DATA)|WNSEARCHDIR|WNHOME|NLTK_DATA|PYTHONWARNINGS|LANGUAGE",
+    re.IGNORECASE,
+)
+_FOLDER = tempfile.TemporaryDirectory(prefix="probes-tests-")
+
+for _name in [name for name in os.environ if _OF_THE_MACHINE.fullmatch(name)]:
+    del os.environ[_name]
+os.environ |= {
+    "COLUMNS": "80",
+    "HF_HOME": f"{_FOLDER.name}/huggingface",
+    "PROBES_CACHE": f"{_FOLDER.name}/cache",
+    "NO_PROXY": "localhost,127.0.0.1",
+}
+
+settings.register_profile("untimed", deadline=None)  # a slow machine must not fail a test
 settings.load_profile("untimed")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Seeds torch before the fixtures of each test; pytest-randomly seeds Python and numpy."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
+def pytest_unconfigure() -> None:
+    """Removes the folder of the caches."""
+    _FOLDER.cleanup()

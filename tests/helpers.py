@@ -1,4 +1,4 @@
-"""What several tests share: the mirror of upstream sources and sources made on the spot."""
+"""What several tests share: the mirror of upstream sources, made sources, and what a test needs of the machine."""
 
 from __future__ import annotations
 
@@ -15,18 +15,24 @@ ROOT = Path(__file__).parent.parent
 
 
 def mirror() -> Path:
-    """The mirror folder; skips the test, saying why, when there is none."""
+    """The mirror folder; skips the test with a reason if there is none."""
     folder = Path(os.environ.get("PROBES_MIRROR") or ROOT.parent / "shared" / "sources")
     if not folder.is_dir():
         missing("needs the mirror of upstream sources: set PROBES_MIRROR to a folder laid out as HOST/PATH")
     return folder
 
 
-def missing(what: str) -> NoReturn:
-    """Skips the test, or fails it where PROBES_NEEDS_MIRROR says that nothing may be missing."""
-    if os.environ.get("PROBES_NEEDS_MIRROR"):
+def missing(what: str, needed: str = "PROBES_NEEDS_MIRROR") -> NoReturn:
+    """Skips the test, or fails it if the environment variable ``needed`` is set."""
+    if os.environ.get(needed):
         pytest.fail(what)
     pytest.skip(what)
+
+
+def missing_package(name: str) -> NoReturn:
+    """Skips the test because a system package is not installed, or fails it if PROBES_NEEDS_SYSTEM is set."""
+    assert name in (ROOT / "tests" / "system-packages.txt").read_text().split("\n")
+    missing(f"needs the system package {name}: apt-get install {name}", "PROBES_NEEDS_SYSTEM")
 
 
 def mirrored(*names: str) -> dict[str, Fetched]:

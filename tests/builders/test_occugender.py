@@ -19,7 +19,7 @@ from builders.datasets.occugender import (
     read_jobs,
 )
 from builders.parsers import read
-from tests.helpers import made, mirror, mirrored
+from tests.helpers import made, mirror, mirrored, missing
 
 CONFIGS = {config.name: config for config in DATASET.configs}
 PROMPTS = ("explicit", "implicit", "explicit-paper", "implicit-paper")
@@ -474,7 +474,7 @@ def test_the_published_jobs_equal_the_list_of_the_authors():
 def test_the_published_jobs_equal_table_7_of_the_paper():
     path = mirror().parent / "expected" / "occugender_table7_jobs.csv"
     if not path.is_file():
-        pytest.skip("needs the printed table next to the mirror: expected/occugender_table7_jobs.csv")
+        missing("needs the printed table next to the mirror: expected/occugender_table7_jobs.csv")
     printed = list(read.table(path, ["job", "male_pct", "female_pct"]))
     rows = [row.values for row in build("jobs-paper").values()]
     assert [(row["job"], row["female_percent"]) for row in rows] == [

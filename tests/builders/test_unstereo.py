@@ -18,7 +18,7 @@ from builders.text.split import overlap, phrase_key
 from builders.text.words import gendered_words
 from builders.write import tables
 from pmi.analysis.sentence import max_pmi_diff, within
-from tests.helpers import made, mirror, mirrored
+from tests.helpers import made, mirror, mirrored, missing
 
 CONFIGS = {config.name: config for config in DATASET.configs}
 SETS = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
@@ -363,7 +363,7 @@ def released_values(name):
     for part in RELEASED[name]:
         path = folder / f"{part}-no-maxpmi-constraint.csv.gz"
         if not path.is_file():
-            pytest.skip(f"the mirror has no copy of {path.name}")
+            missing(f"the mirror has no copy of {path.name}")
         with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
             for record in csv.DictReader(lines):
                 yield record["template"], float(record["max_gender_pmi"])
@@ -415,7 +415,7 @@ GOLDEN = {
 def test_every_published_sentence_is_what_the_authors_scored(published):
     folder = mirror().parent / "golden" / "unstereo"
     if not folder.is_dir():
-        pytest.skip("needs the published scores: a folder golden/unstereo next to the mirror")
+        missing("needs the published scores: a folder golden/unstereo next to the mirror")
     ours = {
         (row.origin.source, row.origin.row): (row.values["sentence_male"], row.values["sentence_female"])
         for name in SETS

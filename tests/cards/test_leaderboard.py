@@ -13,6 +13,7 @@ from cards.results import read
 from cards.text import CardError
 from tests import commands
 from tests.cards.made import DIGEST, PROBES, RUN, estimate, manifest, run
+from tests.helpers import missing_package
 
 
 def of(*places):
@@ -138,11 +139,11 @@ def test_what_has_no_scores_is_refused_in_a_sentence(tmp_path):
         of(tmp_path)
 
 
-@pytest.mark.skipif(not shutil.which("chromium"), reason="needs chromium")
 def test_a_click_sorts_the_rows(runs, tmp_path):
+    chromium = shutil.which("chromium") or missing_package("chromium")
     click = "<script>document.querySelector('th button').click()</script></body>"
     (tmp_path / "page.html").write_text(page(of(*runs)).replace("</body>", click))
-    browser = ["chromium", "--headless", "--no-sandbox", "--dump-dom", f"--user-data-dir={tmp_path / 'profile'}"]
+    browser = [chromium, "--headless", "--no-sandbox", "--dump-dom", f"--user-data-dir={tmp_path / 'profile'}"]
     told = [*browser, (tmp_path / "page.html").as_uri()]
     dom = subprocess.run(told, capture_output=True, text=True, check=True, timeout=120).stdout
     assert re.findall(r'data-key="(org/\w+)"', dom)[:2] == ["org/better", "org/worse"]

@@ -103,7 +103,10 @@ def test_a_table_without_values_gives_an_empty_vocabulary(tmp_path):
         (["--english", "none", "--seeds", "x", "--sample", "s.csv"], "The seeds are 'x'; give whole numbers such as"),
         (["--english", "none", "--sample", "s.csv"], "A sample is to have 100 words and there are"),
         (["--english", "wordnet", "--wordnet", "nowhere"], "nowhere has no WordNet files (index.noun …); install it"),
-        (["--pairs", "queen:king"], "The company of 'queen' was not counted; this table has she, he."),
+        (
+            ["--english", "none", "--pairs", "queen:king"],
+            "The company of 'queen' was not counted; this table has she, he.",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_status_1(given, options, told):
