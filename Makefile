@@ -13,7 +13,7 @@ new = $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 
 # The two environments of the tests are created in parallel.
 MAKEFLAGS += --jobs=2
 
-.PHONY: demo test bench clean
+.PHONY: demo test test-architectures bench clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m builders.rebuild --offline --out output
@@ -22,6 +22,11 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev $(OLDEST)/.ready
 	$(VENV)/bin/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
 		$(if $(SEED),--randomly-seed=$(SEED))
+
+# All architectures of transformers that can be built small; `make test` takes some of them.
+test-architectures: $(VENV)/.dev
+	PROBES_ALL_FAMILIES=1 $(VENV)/bin/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 8 --dist worksteal \
+		tests/scoring/test_families.py
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m benchmarks.rebuild

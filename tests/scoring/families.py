@@ -77,7 +77,7 @@ def _vary(network):
         noise = torch.randn(weight.shape, generator=generator)
         if weight.dim() < 2:
             weight += 0.1 * noise
-        elif weight.std() < 0.1:
+        elif weight.numel() > 1 and weight.std() < 0.1:
             weight += 0.15 * noise
 
 

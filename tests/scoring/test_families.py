@@ -27,7 +27,20 @@ FAST = {
 #: What is refused, by kind and family or variant, with the sentence.
 NOT_CAUSAL = "attend to later tokens"
 BY_CHANCE = "gives another answer when it is asked again"
+NOT_RUN = "cannot be run in float32 on token ids alone"
+OTHER_POSITIONS = "does not generate what its own next-token probabilities say"
 REFUSED = {
+    ("causal", "camembert"): OTHER_POSITIONS,
+    ("causal", "cpmant"): NOT_CAUSAL,
+    ("causal", "data2vec-text"): OTHER_POSITIONS,
+    ("causal", "reformer-seeded"): NOT_CAUSAL,
+    ("causal", "roberta"): OTHER_POSITIONS,
+    ("causal", "roberta-prelayernorm"): OTHER_POSITIONS,
+    ("causal", "xlm"): OTHER_POSITIONS,
+    ("causal", "xlm-roberta"): OTHER_POSITIONS,
+    ("causal", "xlm-roberta-xl"): OTHER_POSITIONS,
+    ("causal", "xlnet"): NOT_CAUSAL,
+    ("causal", "xmod"): OTHER_POSITIONS,
     ("causal", "bert-encoder"): NOT_CAUSAL,
     ("causal", "gemma3-bidirectional"): NOT_CAUSAL,
     ("causal", "reformer"): BY_CHANCE,
@@ -51,7 +64,9 @@ def check(finding):
     if sentence is not None:
         assert finding.refused, f"{finding.name} is answered now: take it out of REFUSED."
     for aspect, text in finding.refused.items():
-        assert re.search(sentence or "^$", text), f"{aspect}: {text}"
+        # The plain loop does not run in half precision either.
+        not_half = finding.not_half and aspect.startswith("half ") and "cannot be run in bfloat16" in text
+        assert not_half or re.search(sentence or "^$", text), f"{aspect}: {text}"
         assert finding.name in text
     assert not finding.wrong, {key: (value, finding.bounds[key]) for key, value in finding.wrong.items()}
     assert finding.differences or finding.refused
