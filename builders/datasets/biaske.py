@@ -1,9 +1,9 @@
-"""Biased knowledge as triplets, from the six sources that the FAST paper names (chen2024fast), and what it adds.
+"""Biased knowledge as triplets, from the six sources of the FAST paper (chen2024fast) and from this project.
 
-A row is one pair: a prompt with one blank (``[BLANK]``), the object that agrees with the stereotype
-and the one that does not, and the whole sentences; ``prompt.replace("[BLANK]", object_biased)`` is
-``sentence_biased``, and so for the others. Where a source swaps several words of a sentence, the
-blank reaches from the first to the last of them. How the counts of the paper's Table 4 arise:
+A row is one pair: a prompt with one blank (``[BLANK]``), the object that agrees with the stereotype, the
+object that does not, and the complete sentences: ``prompt.replace("[BLANK]", object_biased)`` is
+``sentence_biased``. If a source changes several words of a sentence, the blank covers all words from the first
+to the last of them. The counts of the paper's Table 4 are:
 
 ============= ======== ====== ========== ================================================================
 config        gender   race   religion   counted as
@@ -16,7 +16,7 @@ winogender    60       -      -          distinct ``subject``; 240 rows hold 720
 bec_pro       5400     -      -          sentences: two in each of 2700 rows, one in each of ``-paper``
 ============= ======== ====== ========== ================================================================
 
-Two configs are written for this project and count otherwise: ``paraphrases`` and ``differentiation``.
+The configs ``paraphrases`` and ``differentiation`` were written for this project and are not in the table.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from functools import partial
 import pyarrow as pa
 
 from builders.dataset import Config, DataSet, Fetched, Files, Row, Rows, column, text
-from builders.generation import knowledge, shipped
-from builders.parsers import bec_pro, coref, read, stereoset, weat
+from builders.parsers import bec_pro, bundled, coref, knowledge, read, stereoset, weat
 from builders.parsers.triplets import BLANK, TRIPLET, triplet
 from builders.text.words import Gender
 
@@ -59,7 +58,7 @@ def _crows(paper: bool, files: Files) -> Rows:
                 "domain": domain,
                 "direction": record["stereo_antistereo"],
                 "writer": record["anon_writer"],
-                **triplet(*(pair if paper else (" ".join(s.split()) for s in pair))),
+                **triplet(*(pair if paper else (" ".join(sentence.split()) for sentence in pair))),
             }
             yield Row("test", f"crows-pairs-{number}", fetched.origin(number), values)
 
@@ -85,7 +84,7 @@ _REFERS_TO = {"0": "subject", "1": "other_participant"}
 
 
 def _winogender_sentences(fetched: Fetched) -> Iterator[tuple[int, str, dict[str, str]]]:
-    """For each schema: the number of its first record, its id, and its sentence by gender."""
+    """The number of the first record, the id, and the sentences by gender of each schema."""
     schemas: dict[str, tuple[int, dict[str, str]]] = {}
     for number, record in enumerate(read.table(fetched.path, ("sentid", "sentence"), delimiter="\t", quoted=False)):
         schema, gender = record["sentid"].removesuffix(".txt").rsplit(".", 1)
@@ -221,8 +220,8 @@ _CONFIGS = (
             summary,
             "Apache-2.0",
             columns,
-            partial(rows, shipped.path(name)),
-            embedded=(shipped.embedded(shipped.path(name)),),
+            partial(rows, bundled.path(name)),
+            embedded=(bundled.label(bundled.path(name)),),
             cite=_PAPER,
         )
         for name, columns, rows, summary in (
