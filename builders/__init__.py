@@ -76,7 +76,8 @@ def load(name: str, config: str, split: str | None = None, *, out: str | Path = 
     builders.dataset.BuildError
         When the folder has no such data set, config or split.
     """
-    from datasets import load_dataset
+    import pyarrow.parquet as pq
+    from datasets import Dataset, DatasetDict, NamedSplit
 
     from builders.dataset import BuildError
     from builders.manifest import read_manifest
@@ -90,5 +91,10 @@ def load(name: str, config: str, split: str | None = None, *, out: str | Path = 
     splits = manifest.configs[config].splits
     if split is not None and split not in splits:
         raise BuildError(f"{config} has no split {split!r}; it has {', '.join(splits)}.")
-    rows: Dataset | DatasetDict = load_dataset(str(folder), config, split=split)
-    return rows
+    # Not by load_dataset, whose cache can return the rows of an earlier build.
+    rows = {
+        name: Dataset(pq.read_table(folder / entry.file), split=NamedSplit(name))
+        for name, entry in splits.items()
+        if split in (None, name)
+    }
+    return DatasetDict(rows) if split is None else rows[split]

@@ -298,7 +298,7 @@ DATASET = DataSet(
     version="1.1.0",
     title="Unstereo",
     summary=(
-        "Sentences whose words keep as much company with she as with he, each with both pronouns: a model is fair on "
+        "Sentences whose words co-occur about as much with she as with he, each with both pronouns: a model is fair on "
         "one when it finds the two versions about equally likely. max_pmi_diff is the largest difference in PMI with "
         "she and with he among the words of the template (see the data set gender-pmi). A benchmark of the paper is "
         "the rows of a -paper config whose natural is not false and whose max_pmi_diff is at most 0.65, 0.8 or 1.0 in "
