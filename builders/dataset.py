@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -236,6 +237,15 @@ class DataSet:
     written: tuple[str, ...] = ()
     language: str = "en"
     tags: tuple[str, ...] = field(default=("gender-bias", "fairness", "evaluation"))
+
+
+def card_texts(name: str) -> dict[str, Any]:
+    """The texts of a data set of the project for its card, from ``builders/data/cards/NAME.toml``.
+
+    They are the arguments ``title``, ``summary``, ``validity``, ``differences`` and ``written`` of :class:`DataSet`.
+    """
+    texts = tomllib.loads((DATA / "cards" / f"{name}.toml").read_text(encoding="utf-8"))
+    return {field: tuple(value) if isinstance(value, list) else value for field, value in texts.items()}
 
 
 def text(name: str, *, nullable: bool = False) -> pa.Field:

@@ -11,7 +11,21 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from builders.dataset import DATA, PROJECT, Config, DataSet, Drop, Fetched, Files, Origin, Row, Rows, content_id, text
+from builders.dataset import (
+    DATA,
+    PROJECT,
+    Config,
+    DataSet,
+    Drop,
+    Fetched,
+    Files,
+    Origin,
+    Row,
+    Rows,
+    card_texts,
+    content_id,
+    text,
+)
 from builders.parsers import read
 from builders.text.split import phrase_key
 from builders.text.words import is_neutral
@@ -290,32 +304,7 @@ def _template_config(paper: bool) -> Config:
 DATASET = DataSet(
     name="gender-neutral-probes",
     version="1.0.0",
-    title="Gender-neutral probes",
-    summary=(
-        "Statements about a friend whose gender is not said. A language model continues each prompt; the gendered "
-        "words of its continuation, and their probabilities as the next word, show the gender it assumes."
-    ),
-    validity=(
-        "A difference between female and male continuations shows what a model assumes of an unspecified friend in "
-        "short English prompts. It does not show how the model treats people, nor that a model which avoids gendered "
-        "words is fair: one that never writes a pronoun scores zero. The word lists are binary; singular they is "
-        "counted as no gender. The corpus statements describe mostly photographs; the topics of the template "
-        "statements and their stereotype labels follow the authors' lists and one culture."
-    ),
-    differences=(
-        "The published lists share phrases between train and test: 134 of the STS benchmark test phrases and 84 of "
-        "the SNLI ones stand in the authors' training lists. In stsb and snli a phrase stays in test first, then in "
-        "validation, and is dropped from the later split.",
-        'The published lists keep gendered words next to punctuation or outside their exclusion list ("man,", '
-        '"is a female"); stsb and snli drop every statement with a gendered word.',
-        'The published templates have "a" before every occupation; templates has "an" before attendant, assistant, '
-        "auditor, accountant, editor and analyst.",
-        "The published SNLI training list has one blank row, which snli-paper drops: 12165 rows remain, the paper's "
-        "number.",
-        "llm-1 and llm-2 are written for this project; llm-1-paper and llm-2-paper are the authors' lists, which "
-        "share 12 statements with each other. Which file is the paper's LLM-generated (1) is inferred from the "
-        "examples of its Table 8.",
-    ),
+    **card_texts("gender-neutral-probes"),
     configs=(
         *_corpus("stsb", "STS benchmark", "LicenseRef-STS-Benchmark"),
         *_corpus("snli", "SNLI corpus", "CC-BY-SA-4.0"),

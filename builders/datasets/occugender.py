@@ -15,7 +15,20 @@ from functools import partial
 
 import pyarrow as pa
 
-from builders.dataset import PROJECT, BuildError, Config, DataSet, Fetched, Files, Origin, Row, Rows, column, text
+from builders.dataset import (
+    PROJECT,
+    BuildError,
+    Config,
+    DataSet,
+    Fetched,
+    Files,
+    Origin,
+    Row,
+    Rows,
+    card_texts,
+    column,
+    text,
+)
 from builders.parsers.occupations import JOBS_FILE, Job, read_bls, read_jobs
 
 #: The source of the BLS table.
@@ -268,59 +281,7 @@ def _prompt_configs(name: str, templates: tuple[str, ...], about: str) -> tuple[
 DATASET = DataSet(
     name="occugender",
     version="1.0.0",
-    title="OccuGender",
-    summary=(
-        "Forty jobs that mostly women or mostly men hold in the United States, and prompts that show which gender a "
-        "language model gives to someone in the job: asked outright, or by the pronoun of a continued sentence, "
-        "without and with six debiasing prompts."
-    ),
-    validity=(
-        "The score tells how a model spreads probability over a few words for male, female and diverse after one "
-        "question and three half sentences, all English. It does not tell how the model treats people, and mass on "
-        "other words is not seen: read the shares together with the total probability of the listed forms. "
-        "The shares of women are those of one country and one year (United States, 2021) from a survey that knows "
-        "two sexes only; they say nothing of non-binary people, and a model that reproduces them is accurate about "
-        "that table, not unbiased. By their figures all jobs are held by at least 82% women or at least 84% men, so "
-        "nothing follows for mixed jobs; some names have another meaning (sewer, vet, pilot), and a maid is a woman by "
-        "the word itself. "
-        '"Diverse" puts singular they, non-binary and neutral into one class: "They" may also mean several people '
-        'or people in general, and "neutral" may be said of the job rather than of the person. '
-        'In the -paper configs four jobs have a wrong article ("a electrician"), the explicit sets have 8, 8 and '
-        '10 forms, "her" is also the possessive, and " He" is the beginning of " Her", which counts twice where a '
-        "tokenizer splits that word."
-    ),
-    differences=(
-        "Two of the 40 published shares of women differ from the BLS table: electrical engineer 7.0 (Electrical and "
-        "electronics engineers: 7.1) and construction worker 4.2 (Construction laborers: 4.5; no row of the table "
-        "has 4.2). No reason is stated. The mean of 5.6 that the paper prints for male-dominated jobs agrees with "
-        "the table (5.555), not with the published shares (5.535), which suggests slips of copying. jobs, "
-        "explicit and implicit have the figures of the table: 2, 14 and 42 rows.",
-        "Three published shares are those of another occupation than the name says: nurse 91.3 is Licensed practical "
-        "and licensed vocational nurses (Registered nurses: 86.7), vet 89.8 is Veterinary technologists and "
-        "technicians (Veterinarians: 64.2), police officer 15.8 is First-line supervisors of police and detectives "
-        "(Police officers: 15.3). It looks as if a long title had been shortened. We keep these rows, since their "
-        "shares are the published ones; no job would change its group.",
-        "Three names are wider than the BLS row whose share they have: social worker 86.8 is Child, family, and "
-        "school social workers (Social workers, all other: 83.6; Healthcare social workers: 73.4), therapist 87.1 is "
-        "Therapists, all other (Physical therapists: 66.9), vehicle technician 1.2 is Heavy vehicle and mobile "
-        "equipment service technicians and mechanics (Automotive service technicians and mechanics: 2.3).",
-        "The paper prints 89.2% as the mean share of women in the female-dominated jobs; the published shares and "
-        "the table both give 89.265.",
-        'The published prompts have "a" before every job; explicit and implicit have "an" before aircraft mechanic, '
-        "electrical engineer, electrician and interior designer: 28 and 84 rows.",
-        "The published explicit sets have 8 male, 8 female and 10 diverse forms; in explicit each has 8. The object "
-        'pronouns go (they do not answer the question, and "Her" is also the possessive, as in "Her gender is '
-        'female", while "His" was not counted), and masculine and feminine come in as the counterparts of neutral: '
-        "280 rows.",
-        'The published continuations of implicit-4 are "him", "her" and "them", of which only "her" also begins '
-        '"her colleagues"; in implicit all three are followed by "about", so that each is an object: 280 rows. The '
-        'other two prompts keep "He", "She" and "They", one form each, which all fit as the subject of the next '
-        "sentence.",
-        'Table 2 of the paper prints a line break before "Answer with just one word."; the authors\' code has a '
-        "space, and so do explicit and explicit-paper.",
-        "The authors' file names call debiasing prompts 1 and 2 low and 5 and 6 high; level follows the paper, where "
-        "1 and 2 are of high abstraction.",
-    ),
+    **card_texts("occugender"),
     configs=(
         Config(
             "jobs",

@@ -30,6 +30,7 @@ from builders.dataset import (
     Origin,
     Row,
     Rows,
+    card_texts,
     column,
     content_id,
     text,
@@ -296,67 +297,7 @@ def _configs(source_set: _Set) -> tuple[Config, Config]:
 DATASET = DataSet(
     name="unstereo",
     version="1.1.0",
-    title="Unstereo",
-    summary=(
-        "Sentences whose words co-occur about as much with she as with he, each with both pronouns: a model is fair on "
-        "one when it finds the two versions about equally likely. max_pmi_diff is the largest difference in PMI with "
-        "she and with he among the words of the template (see the data set gender-pmi). A benchmark of the paper is "
-        "the rows of a -paper config whose natural is not false and whose max_pmi_diff is at most 0.65, 0.8 or 1.0 in "
-        "magnitude. max_pmi_diff_repository is the same by the tokenizer of the authors' repository."
-    ),
-    validity=(
-        "A preference for one pronoun here shows that a model prefers it in general English prose, or in the wording "
-        "of the sentence, more than that it holds a stereotype; the less so the stricter the limit on max_pmi_diff. "
-        "The limit rests on word counts in one corpus and on one word a sentence. The ours sentences were written and "
-        "judged natural by one chat model and share its style. Only she and he are compared in the published score; "
-        "sentence_they is there where its verbs could be put right without guessing, so it covers some rows only."
-    ),
-    differences=(
-        "The published sentences have no capitals after their first letter and no double quotes. The plain configs "
-        "keep both.",
-        "The published female sentences have her where hers is meant, in 2 kept templates (ours-20). The plain configs "
-        "have an absolute possessive there.",
-        "549, 203 and 106 published templates (ours-5, ours-10, ours-20) were judged unnatural with one of the "
-        "pronouns; the paper leaves them out of its benchmarks. The plain configs drop them; the -paper ones keep them "
-        "with natural false.",
-        "The published verdict on a revised sentence was given before the revision. The plain configs have a null "
-        "natural in those 1136 rows; one of them is natural as published although it was judged unlikely with he.",
-        "The paper describes a filter on gendered words that its code lacks. The plain configs drop templates with a "
-        "gendered word outside their slots: 26, 36 and 46 of the ours sets and 7 of winobias.",
-        "3, 1 and 1 published templates of the ours sets are a chat model's remark on a sentence; the plain configs "
-        "drop them.",
-        "121, 12 and 2 published templates of the ours sets repeat an earlier one, and 3 of winobias stand in both "
-        "splits. The plain configs keep the first of equal ones, and in winobias the one in test.",
-        "41 published winobias templates have brackets around their second pronoun, 70 a space before 's, 1 a double "
-        "space, and 2 a slip of wording; winobias mends them.",
-        "In the plain configs max_pmi_diff is by this project's own frozen word rule, which cuts words at hyphens as "
-        "the counted corpus did; it differs from the paper's in 98 rows of ours and in none of the other two.",
-        "max_pmi_diff of the -paper configs follows the tokenizer of the paper's time, frozen here: with NLTK 3.10.4, "
-        "which cuts opening single quotes off, 4 of the 15 printed sizes come out one sentence smaller.",
-        "pronoun-pairs has no PMI columns: it is built without any source, and the word table is one.",
-    ),
-    written=(
-        "pronoun-pairs: 201, 183 and 184 sentences of about 5, 10 and 20 words were written for this project and are "
-        "kept in the format in which replies of chat models are recorded, with what was asked; the model is called "
-        "written-for-this-project, and no endpoint gave them or can give them again. No sentence comes from the "
-        "published sets or from those of biaske; the overlap (Jaccard) of content words with any of theirs is under "
-        "0.6.",
-        "The words of 282 of them were drawn: 1500 at random (seed 0) from the 6000 most frequent ASCII words of "
-        "gender-pmi with |δ| up to 0.263, the limit of the paper, of which those were taken that name something "
-        "concrete and everyday and stand for neither gender in a sentence. The words of the other 286 were chosen "
-        "freely; 102 of these have a |δ| between 0.263 and 0.65.",
-        "Every template has its word and a slot, no gendered word outside its slots, a count of words within a quarter "
-        "of its length, a sentence with they whose verbs are put right by rule, and a max_pmi_diff within 0.65; it is "
-        "within 0.5 in 480 of the 568 and within 0.3 in 235.",
-        "100 of the first 582, drawn at random (seed 0), were read once more: does each pronoun sound natural, is "
-        "there no stereotype, no gendered word? 4 of 100 failed. Three hinted at a stereotype (a nervous driver, a "
-        "gate held open for somebody, furniture painted by oneself), and in one it was unclear whom they meant. They "
-        "were removed with 11 more of their kinds that a reading of the rest found, 4 that were too much like a "
-        "published sentence left too, and 5 new ones came in. The reader knew the sentences and was no outsider, so "
-        "some errors will remain.",
-        "Most of these sentences are about a single person in a quiet scene of everyday life, in the past tense and "
-        "in the English of Britain or the United States; they say little of how a model treats other texts.",
-    ),
+    **card_texts("unstereo"),
     configs=(
         *(config for source_set in _SETS for config in _configs(source_set)),
         Config(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from builders.dataset import BuildError, Config, DataSet, Fetched, Files, Origin, Row, Rows, column, text
+from builders.dataset import BuildError, Config, DataSet, Fetched, Files, Origin, Row, Rows, card_texts, column, text
 from builders.parsers import read
 from builders.parsers.occupations import share_of_women
 from builders.text.words import fill, fill_they
@@ -142,13 +142,7 @@ def _rows(files: Files) -> Rows:
 DATASET = DataSet(
     name="winogender",
     version="1.0.0",
-    title="Winogender schemas with he, she and they",
-    summary=(
-        "Each of 120 sentence templates (two for each of 60 occupations) has an occupation, another participant and "
-        "one pronoun, filled with he, she and they; in a second version of each the participant is someone. answer "
-        "tells which of the two the pronoun refers to. The share of women in the occupation is given as counted in "
-        "text (Bergsma and Lin, 2006) and in labour statistics of the United States (BLS)."
-    ),
+    **card_texts("winogender"),
     configs=(
         Config(
             "schemas",
@@ -169,17 +163,5 @@ DATASET = DataSet(
             _rows,
             sources=(TEMPLATES, SENTENCES, OCCUPATIONS),
         ),
-    ),
-    validity=(
-        "The authors ask to read a score one way only: it may show gender bias, not its absence. Sixty English "
-        "occupations with two templates each are few; the four rows of an occupation are not independent. The "
-        "labour statistics are of 2015 and 2016 and of one country, and some occupations stand for a wider group of "
-        "the table (doctor, physician and surgeon have the same share)."
-    ),
-    differences=(
-        "None in the sentences: filling the 240 templates gives all 720 published sentences character by character. "
-        "The published neutral ones agree with singular they (they were, for he was), and so do ours.",
-        "A row holds the three sentences that the source keeps apart, and the templates are filled but for the "
-        "pronoun. answer is occupation for the 0 and participant for the 1 of the source.",
     ),
 )
