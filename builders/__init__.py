@@ -1,6 +1,100 @@
-"""Pinned sources become published data sets.
+"""Builds data sets from pinned sources.
 
-Source files are fetched and verified (:mod:`builders.sources.fetch`), turned into checked rows
-(:mod:`builders.datasets`), and written as Parquet with a manifest and a card
-(:mod:`builders.write`). The command is ``python -m builders.rebuild``.
+Source files are fetched and verified (:mod:`builders.sources`), parsed to checked rows
+(:mod:`builders.datasets`, :mod:`builders.parsers`), and written as Parquet with a manifest and a card
+(:mod:`builders.builder`). The command is ``python -m builders.rebuild``; :func:`build` and :func:`load` do the
+same in Python. Imports are made when a function is called, so importing this package is cheap.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetDict
+
+    from builders.builder import BuildResult
+
+
+def build(
+    *names: str,
+    out: str | Path = "output",
+    mirror: str | Path | None = None,
+    offline: bool = False,
+    profile: Literal["all", "clean", "paper"] = "all",
+    include: tuple[str | Path, ...] = (),
+) -> list[BuildResult]:
+    """Builds data sets into a folder: ``build("occugender", out="output")``.
+
+    Parameters
+    ----------
+    names:
+        Names of data sets; without names, all are built.
+    out:
+        The folder that has one folder for each data set.
+    mirror:
+        Folder with the source files as HOST/PATH; by default that of ``PROBES_MIRROR``.
+    offline:
+        Use no network; configs whose sources are neither mirrored nor cached are left out.
+    profile:
+        Build published definitions (``paper``), this project's own (``clean``), or ``all``.
+    include:
+        Python files outside the project that define a ``DATASET``.
+
+    Raises
+    ------
+    builders.dataset.BuildError
+        When a name is unknown, a source changed, or a row is wrong. The old folders stay as they were.
+    """
+    from rich.progress import Progress
+
+    from builders import datasets
+    from builders.builder import Profile, build_datasets
+    from builders.sources.fetch import Fetcher, default_cache, default_mirror
+
+    for path in include:
+        datasets.include(Path(path))
+    folder = Path(mirror) if mirror else default_mirror()
+    with Progress(disable=True) as progress:
+        fetcher = Fetcher(default_cache(), folder, offline, progress)
+        return build_datasets(names or datasets.names(), fetcher, Path(out), Profile(profile), progress)
+
+
+def load(name: str, config: str, split: str | None = None, *, out: str | Path = "output") -> Dataset | DatasetDict:
+    """The rows of a built config: ``load("occugender", "jobs")``.
+
+    Parameters
+    ----------
+    split:
+        With a split the result is a ``datasets.Dataset``; without, a ``datasets.DatasetDict`` of all splits.
+    out:
+        The folder in which :func:`build` has written.
+
+    Raises
+    ------
+    builders.dataset.BuildError
+        When the folder has no such data set, config or split.
+    """
+    import pyarrow.parquet as pq
+    from datasets import Dataset, DatasetDict, NamedSplit
+
+    from builders.dataset import BuildError
+    from builders.manifest import read_manifest
+
+    folder = Path(out) / name
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise BuildError(f"{folder} has no data set; build it with builders.build({name!r}, out={str(out)!r}).")
+    if config not in manifest.configs:
+        raise BuildError(f"{folder} has no config {config!r}; it has {', '.join(manifest.configs)}.")
+    splits = manifest.configs[config].splits
+    if split is not None and split not in splits:
+        raise BuildError(f"{config} has no split {split!r}; it has {', '.join(splits)}.")
+    # Not by load_dataset, whose cache can return the rows of an earlier build.
+    rows = {
+        name: Dataset(pq.read_table(folder / entry.file), split=NamedSplit(name))
+        for name, entry in splits.items()
+        if split in (None, name)
+    }
+    return DatasetDict(rows) if split is None else rows[split]

@@ -1,18 +1,20 @@
-"""The few types every builder shares: where a row came from, what it holds, what was dropped."""
+"""The types that all builders share: sources, rows, configs, data sets and errors."""
 
 from __future__ import annotations
 
 import hashlib
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
+from pydantic import ConfigDict, Field
 
 from builders.text.words import normalise
 
-#: Columns that every config carries after its own: where the row came from and what may be done with it.
+#: The last columns of every config: the source and the licence of the row.
 PROVENANCE = (
     pa.field("language", pa.string(), nullable=False),
     pa.field("source", pa.string(), nullable=False),
@@ -21,13 +23,15 @@ PROVENANCE = (
     pa.field("licence", pa.string(), nullable=False),
 )
 
-#: The source of rows made from what the project carries itself, and the folder of its lists.
+#: The name of the source of rows that the project wrote itself, and the folder of its data files.
 PROJECT = "gender-neutral-probes"
 DATA = Path(__file__).parent / "data"
 
+_STRICT = ConfigDict(extra="forbid", str_min_length=1)
+
 
 class BuildError(Exception):
-    """A build cannot go on. The message is one sentence for the person at the terminal."""
+    """An error that stops a build. The message is one sentence for the user."""
 
     exit_code = 1
 
@@ -37,17 +41,19 @@ class SourceChanged(BuildError):
 
 
 class SourceUnavailable(BuildError):
-    """A source file is neither on this machine nor reachable."""
+    """A source file is neither in the mirror nor in the cache, and cannot be downloaded."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """One upstream file, pinned by ``sha256`` or, where only that is known, by git blob id.
+    """One upstream file, pinned by ``sha256`` or, if only that is known, by its git blob id.
 
-    ``member`` names the file inside a zip archive when ``url`` is one.
+    ``member`` is the name of the file inside the archive if ``url`` is a zip archive.
     """
+
+    __pydantic_config__ = _STRICT
 
     url: str
     sha256: str = ""
@@ -62,25 +68,29 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One way to obtain a source: the files it takes, and what they lack against the first choice."""
+    """One way to get a source: its files, and what they lack in comparison with the first alternative."""
 
-    files: tuple[Remote, ...]
+    __pydantic_config__ = _STRICT
+
+    files: Annotated[tuple[Remote, ...], Field(min_length=1)]
     lacks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Upstream material under one licence, with its alternatives in order of preference."""
+    """Upstream files under one licence, with alternatives in order of preference."""
+
+    __pydantic_config__ = _STRICT
 
     name: str
     licence: str
     citation: str
-    alternatives: tuple[Alternative, ...]
+    alternatives: Annotated[tuple[Alternative, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a row came from: source, file, and the 0-based number of the record in that file."""
+    """The source and file of a row, and the number of the record in that file, from 0."""
 
     source: str
     file: str
@@ -89,10 +99,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A source whose verified bytes lie on this machine.
+    """A source with verified local files.
 
-    ``alternative`` is the 0-based place in ``source.alternatives`` of the one that was used, and
-    ``paths`` follow its ``files``.
+    ``alternative`` is the index of the alternative that was used; ``paths`` are in the order of its ``files``.
     """
 
     source: Source
@@ -111,18 +120,19 @@ class Fetched:
         return path
 
     def origin(self, row: int, file: int = 0) -> Origin:
-        """The origin of record ``row`` in file number ``file``."""
+        """The origin of record number ``row`` of file number ``file``."""
         return Origin(self.source.name, self.used.files[file].file, row)
 
 
+#: Fetched sources by name.
 Files = Mapping[str, Fetched]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a split; ``values`` has exactly the config's own columns.
+    """One row of a split. ``values`` has exactly the columns of the config.
 
-    ``licence`` is set only where one config mixes licences; otherwise the config's applies.
+    ``licence`` is only set where it differs from the licence of the config.
     """
 
     split: str
@@ -134,7 +144,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """A record that was left out on purpose, and why. Reasons are counted in the manifest."""
+    """A record that is left out, with the reason. The manifest counts the reasons."""
 
     split: str
     origin: Origin
@@ -151,25 +161,24 @@ class Config:
     Parameters
     ----------
     name:
-        As given to ``load_dataset``; ends in ``-paper`` when it holds a published definition.
+        The name for ``load_dataset``. It ends in ``-paper`` if the config has the published definition.
     summary:
         One sentence for the card.
     licence:
         SPDX identifier (or ``LicenseRef-…``) of the rows, a key of ``[licences]`` in ``sources.toml``.
     columns:
-        The config's own columns; ``id`` goes before and :data:`PROVENANCE` after them. Fields are
-        never null unless the field says ``nullable`` explicitly.
+        The columns between ``id`` and :data:`PROVENANCE`. Make them with :func:`text` and :func:`column`.
     rows:
-        Turns the fetched sources into rows and drops, in the order they will be published.
+        A function from the fetched sources to rows and drops, in their final order.
     sources:
-        Names in ``sources.toml``; empty when the project carries all it needs.
+        Names in ``sources.toml``; empty if the project has all data itself.
     splits:
         In the order of the card.
     disjoint:
-        A column whose normalised text no two splits may share, or empty. Configs of one data set
-        that name the same column are checked together (the leak check).
+        A column of which no two splits may share a phrase (the leak check), or empty. Configs of one data set
+        with the same column are checked together.
     embedded:
-        Files of this package that the rows are read from, shown in the manifest.
+        Files of the project that rows come from, relative to its root. The manifest has their hashes.
     cite:
         Keys of ``[citations]`` in ``sources.toml`` beyond those of the sources.
     """
@@ -187,22 +196,35 @@ class Config:
 
     @property
     def schema(self) -> pa.Schema:
-        """Arrow schema of the published table."""
+        """The Arrow schema of the table."""
         return pa.schema([pa.field("id", pa.string(), nullable=False), *self.columns, *PROVENANCE])
 
     @property
     def profile(self) -> str:
-        """``paper`` for a published definition, ``clean`` for what this project stands behind."""
+        """``paper`` for a published definition, ``clean`` for this project's own."""
         return "paper" if self.name.endswith("-paper") else "clean"
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A versioned data set: one folder, one card, one manifest.
+    """A versioned data set: one folder with a card and a manifest.
 
-    ``version`` is semantic: a patch mends words, a minor adds rows or columns, a major changes
-    what a score computed from the data means. ``written`` tells how sentences that this project
-    wrote came about, and their limits.
+    ``version`` is semantic: a patch corrects words, a minor version adds rows or columns, a major version changes
+    the meaning of a score on the data. ``written`` describes how this project wrote sentences, and their limits.
+
+    Example
+    -------
+    A complete file for ``python -m builders.rebuild --include FILE.py``::
+
+        from builders.dataset import Config, DataSet, Origin, Row, text
+
+        def rows(files):
+            yield Row("test", "nurse", Origin("mine", "jobs.py", 0), {"prompt": "The nurse said that"})
+
+        DATASET = DataSet(
+            name="jobs", version="1.0.0", title="Jobs", summary="Prompts about jobs.", validity="One prompt only.",
+            configs=(Config("prompts", "One prompt.", "Apache-2.0", (text("prompt"),), rows),),
+        )
     """
 
     name: str
@@ -217,8 +239,17 @@ class DataSet:
     tags: tuple[str, ...] = field(default=("gender-bias", "fairness", "evaluation"))
 
 
+def card_texts(name: str) -> dict[str, Any]:
+    """The texts of a data set of the project for its card, from ``builders/data/cards/NAME.toml``.
+
+    They are the arguments ``title``, ``summary``, ``validity``, ``differences`` and ``written`` of :class:`DataSet`.
+    """
+    texts = tomllib.loads((DATA / "cards" / f"{name}.toml").read_text(encoding="utf-8"))
+    return {field: tuple(value) if isinstance(value, list) else value for field, value in texts.items()}
+
+
 def text(name: str, *, nullable: bool = False) -> pa.Field:
-    """A string column, not null unless said so.
+    """A string column.
 
     >>> text("prompt")
     pyarrow.Field<prompt: string not null>
@@ -227,7 +258,7 @@ def text(name: str, *, nullable: bool = False) -> pa.Field:
 
 
 def column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
-    """A column of any Arrow type, not null unless said so.
+    """A column of an Arrow type.
 
     >>> column("max_pmi_diff", pa.float64(), nullable=True)
     pyarrow.Field<max_pmi_diff: double>
@@ -236,9 +267,9 @@ def column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
 
 
 def content_id(prefix: str, *texts: str) -> str:
-    """An identifier that depends on the normalised content alone.
+    """An identifier of a content: a prefix and a hash of the normalised texts.
 
-    Unicode form, case, kind of apostrophe and white space do not change it.
+    It does not depend on Unicode form, case, kind of apostrophe and white space.
 
     >>> content_id("stsb", "is  playing a Flute") == content_id("stsb", "is playing a flute")
     True

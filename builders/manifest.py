@@ -1,22 +1,27 @@
-"""The manifest: what a data-set folder holds, where every row came from, and what was dropped."""
+"""The manifest of a data-set folder: its files, the sources of its rows, and the dropped records."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
 from builders.dataset import BuildError
+from builders.validation import first_fault
 
 NAME = "manifest.json"
+_STRICT = ConfigDict(extra="forbid", strict=True)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitEntry:
-    """One Parquet file: ``sha256`` of its bytes, ``content`` of its rows whatever wrote them."""
+    """One Parquet file. ``sha256`` is of its bytes; ``content`` is of its rows and independent of the encoder."""
+
+    __pydantic_config__ = _STRICT
 
     file: str
     rows: int
@@ -28,7 +33,9 @@ class SplitEntry:
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """A source as it was used: which alternative, what that lacks, and its pinned files."""
+    """A source: the alternative that was used, what that lacks, and its pinned files."""
+
+    __pydantic_config__ = _STRICT
 
     name: str
     licence: str
@@ -40,7 +47,12 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One config: its schema, what it was built by and from, and its splits."""
+    """One config: its schema, its splits, its sources, and what built it.
+
+    ``recipe`` is a digest of the code, ``embedded`` has the hash of each file of the project that rows come from.
+    """
+
+    __pydantic_config__ = _STRICT
 
     name: str
     summary: str
@@ -57,10 +69,12 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything a card or a check needs to know of one data-set folder.
+    """All facts of a data-set folder that a card or a check needs.
 
     ``left_out`` maps the name of each config that could not be built to the reason.
     """
+
+    __pydantic_config__ = _STRICT
 
     name: str
     version: str
@@ -77,7 +91,7 @@ class Manifest:
     written: list[str] = field(default_factory=list)
 
     def json(self) -> str:
-        """The manifest as it is written."""
+        """The text of the file."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -87,26 +101,21 @@ def read_manifest(folder: Path) -> Manifest | None:
     Raises
     ------
     BuildError
-        When the file is there but cannot be understood.
+        When the file does not have the fields of a manifest.
     """
     path = folder / NAME
     if not path.is_file():
         return None
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        fields["configs"] = {name: _config(entry) for name, entry in fields["configs"].items()}
-        return Manifest(**fields)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return _MANIFEST.validate_json(path.read_bytes())
+    except ValidationError as error:
         raise BuildError(
-            f"{path} is not a manifest of this version ({type(error).__name__}: {error}); "
+            f"{path} is not a manifest of this version ({first_fault(error)}); "
             "move the folder away or choose another --out."
         ) from None
 
 
-def _config(entry: Mapping[str, Any]) -> ConfigEntry:
-    sources = [SourceEntry(**source) for source in entry["sources"]]
-    splits = {name: SplitEntry(**split) for name, split in entry["splits"].items()}
-    return ConfigEntry(**{**entry, "sources": sources, "splits": splits})
+_MANIFEST = TypeAdapter(Manifest)
 
 
 def file_sha256(path: Path) -> str:

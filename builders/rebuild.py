@@ -13,72 +13,81 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from builders import datasets
-from builders.build import Profile, Result, rebuild
-from builders.check import check
+from builders.builder import BuildResult, Profile, build_datasets
+from builders.check import check as check_datasets
 from builders.dataset import BuildError
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.command import start
 
 
-def report(console: Console, results: Sequence[Result], offline: bool) -> None:
-    """The closing table: every split with its rows and hash, then what was dropped or left out, and why.
+def print_results(console: Console, results: Sequence[BuildResult], offline: bool) -> None:
+    """Prints every split with its rows and hash, then the reasons of drops and of configs that were left out.
 
-    Offline there is one reason for all that was left out, so configs are only named.
+    With ``offline`` the reason is always the missing source, so the configs are only named.
     """
     table = Table("config", "split", "rows", "sha256", "dropped", "state", pad_edge=False, box=None)
-    reasons, left_out = [], []
+    drops, left_out = [], []
     for result in results:
         table.add_row(f"[bold]{result.name}[/bold]")
         for config, entry in (result.manifest.configs if result.manifest else {}).items():
             state = "built" if config in result.built else "unchanged"
-            for split, made in entry.splits.items():
-                dropped = sum(made.dropped.values())
-                table.add_row(
-                    f"  {config}", split, f"{made.rows:,}", made.sha256[:12], f"{dropped:,}" if dropped else "", state
-                )
-                reasons += [
-                    f"dropped: {result.name} {config} {split}: {count:,} x {why}" for why, count in made.dropped.items()
+            for name, split in entry.splits.items():
+                dropped = sum(split.dropped.values())
+                count = f"{dropped:,}" if dropped else ""
+                table.add_row(f"  {config}", name, f"{split.rows:,}", split.sha256[:12], count, state)
+                drops += [
+                    f"dropped: {result.name} {config} {name}: {count:,} x {reason}"
+                    for reason, count in split.dropped.items()
                 ]
         if result.left_out and offline:
             left_out.append(f"left out: {result.name}: {', '.join(result.left_out)}")
         else:
             left_out += [f"left out: {result.name} {config}: {reason}" for config, reason in result.left_out.items()]
-    console.print(table)
-    for line in (*reasons, *left_out):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(table, markup=True, soft_wrap=False)
+    for line in (*drops, *left_out):
+        console.print(line)
 
 
 def main(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help=f"Data sets: {', '.join(datasets.names())}.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder that gets one folder a data set.")] = Path("output"),
+    out: Annotated[Path, typer.Option(help="Folder with one folder for each data set.")] = Path("output"),
     mirror: Annotated[
         Path | None, typer.Option(help="Folder with the source files as HOST/PATH.", envvar="PROBES_MIRROR")
     ] = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Use no network; leave out what is neither mirrored nor cached.")
+        bool, typer.Option("--offline", help="Use no network; leave out configs without mirrored or cached sources.")
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; prove the folders in --out row by row.")
+        bool, typer.Option("--check", help="Write nothing; compare the folders in --out row by row.")
     ] = False,
-    profile: Annotated[Profile, typer.Option(help="Published definitions, our own, or all.")] = Profile.all,
+    profile: Annotated[Profile, typer.Option(help="Published definitions (paper), our own (clean), or all.")] = (
+        Profile.all
+    ),
+    include: Annotated[
+        list[Path] | None,
+        typer.Option(help="Python file that defines DATASET, a data set outside the project; may be repeated."),
+    ] = None,
 ) -> None:
-    """Rebuild the data sets from pinned sources into OUT, one folder a data set, ready for load_dataset.
+    """Rebuild the data sets from pinned sources into OUT, one folder for each, ready for load_dataset.
 
-    Exit status: 0 when all that was asked for is there (with --offline also when configs were left out);
-    1 when a source changed, a row is wrong or --check found a difference; 2 when sources could not be had.
+    Exit status: 0 when all requested configs are built (with --offline also when configs were left out);
+    1 when a source changed, a row is wrong or --check found a difference; 2 when sources are not available.
     """
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without Unicode gets a mark
-    console, errors = Console(), Console(stderr=True)
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for terminals without Unicode
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
     try:
+        for path in include or ():
+            datasets.include(path)
         code = _run(names or list(datasets.names()), out, mirror, offline, check, profile, console, errors)
     except BuildError as error:
-        errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        errors.print(f"error: {error}", style="red")
         code = error.exit_code
     except KeyboardInterrupt:
-        errors.print("Interrupted; the old output is as it was.")
+        errors.print("Interrupted; the old output is unchanged.")
         code = 130
     raise typer.Exit(code)
 
@@ -88,36 +97,37 @@ def _run(
     out: Path,
     mirror: Path | None,
     offline: bool,
-    check_only: bool,
+    check: bool,
     profile: Profile,
     console: Console,
     errors: Console,
 ) -> int:
+    """Builds or checks the data sets and prints the results; returns the exit status."""
     for name in names:
         datasets.get(name)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors, transient=True) as progress:
         fetcher = Fetcher(default_cache(), mirror or default_mirror(), offline, progress)
-        if check_only:
-            wrong, remarks = check(names, fetcher, out, progress)
+        if check:
+            wrong, remarks = check_datasets(names, fetcher, out, progress)
         else:
-            results = rebuild(names, fetcher, out, profile, progress)
+            results = build_datasets(names, fetcher, out, profile, progress)
     for note in fetcher.notes:
-        errors.print(note, markup=False, highlight=False, soft_wrap=True)
-    if check_only:
+        errors.print(note)
+    if check:
         for sentence in (*remarks, *wrong):
-            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+            console.print(sentence)
         console.print(f"{len(wrong)} differences in {', '.join(names)}.")
         return 1 if wrong else 0
-    report(console, results, offline)
+    print_results(console, results, offline)
     left_out = sum(len(result.left_out) for result in results)
-    missing = [result.name for result in results if result.manifest is None]
     if left_out:
         advice = ": run without --offline, or give --mirror DIR, a folder with the files of sources.toml as HOST/PATH"
-        errors.print(f"Left out for want of sources: {left_out} configs{advice if offline else ''}.", soft_wrap=True)
-    console.print(f"The data sets are in {out}.", soft_wrap=True)
-    named_in_vain = bool(missing) and len(names) < len(datasets.names())
-    return 2 if named_in_vain or (left_out and not offline) else 0
+        errors.print(f"Left out because sources are missing: {left_out} configs{advice if offline else ''}.")
+    console.print(f"The data sets are in {out}.")
+    # Offline, sources are expected to be missing, unless nothing of a data set named by the user could be built.
+    named_but_missing = len(names) < len(datasets.names()) and any(result.manifest is None for result in results)
+    return 2 if named_but_missing or (left_out and not offline) else 0
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)

@@ -1,15 +1,10 @@
-"""Checked rows become Parquet files; a finished folder takes the place of the old one in one step."""
+"""Checks rows and writes them to Parquet files."""
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import hashlib
 import json
-import os
 import re
-import shutil
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,13 +21,12 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
 
 
 def tables(config: Config, rows: Iterable[Row | Drop], language: str) -> dict[str, tuple[pa.Table, dict[str, int]]]:
-    """The checked table of each split, with the number of records dropped for each reason.
+    """The checked table of each split, and the number of dropped records by reason.
 
     Raises
     ------
     BuildError
-        At the first row whose columns, types, split or id are not what the config says, and for a
-        split without rows.
+        When columns, types, split or id of a row do not agree with the config, or a split has no rows.
     """
     columns = {field.name: field.nullable for field in config.schema}
     kept: dict[str, list[dict[str, Any]]] = {split: [] for split in config.splits}
@@ -79,7 +73,7 @@ def _record(config: Config, row: Row, language: str) -> dict[str, Any]:
 
 
 def _fault(record: dict[str, Any], columns: dict[str, bool]) -> str:
-    """What is wrong with a record whose columns should be these (name to nullable), or nothing."""
+    """What is wrong with a record, or an empty text; ``columns`` maps each name to whether it is nullable."""
     if record.keys() != columns.keys():
         return f"differs from the config's columns in {', '.join(sorted(record.keys() ^ columns.keys()))}"
     for name, value in record.items():
@@ -112,70 +106,3 @@ def write_split(folder: Path, config: Config, split: str, table: pa.Table, dropp
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path, compression="zstd")
     return SplitEntry(file, table.num_rows, path.stat().st_size, file_sha256(path), content_digest(table), dropped)
-
-
-def publish(new: Path, target: Path) -> None:
-    """Puts the folder ``new`` in the place of ``target`` and removes what stood there.
-
-    Everything is on disk before the step. Where the system can exchange two folders at once there
-    is no moment without a whole folder; elsewhere the old one stands aside for the time between two
-    renames, and :func:`recover` puts it back if that time is cut short.
-    """
-    for folder, _, names in os.walk(new):
-        for name in names:
-            sync(Path(folder, name))
-        sync(Path(folder))
-    if not target.exists():
-        new.rename(target)
-    elif exchange(new, target):
-        shutil.rmtree(new)
-    else:
-        aside = _aside(target)
-        target.rename(aside)
-        new.rename(target)
-        shutil.rmtree(aside)
-    sync(target.parent)
-
-
-def recover(target: Path) -> None:
-    """Puts back a folder that an interrupted :func:`publish` had moved aside."""
-    aside = _aside(target)
-    if aside.exists():
-        if target.exists():
-            shutil.rmtree(aside)
-        else:
-            aside.rename(target)
-
-
-def _aside(target: Path) -> Path:
-    return target.with_name(f".old-{target.name}")
-
-
-def sync(path: Path) -> None:
-    """Has the system put a file or the names in a folder on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def exchange(one: Path, other: Path) -> bool:
-    """Swaps two folders in one step of the file system; False where that is not to be had."""
-    if os.name != "posix":
-        return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    names = os.fsencode(one), os.fsencode(other)
-    if sys.platform == "linux" and hasattr(libc, "renameat2"):
-        here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-        failed = libc.renameat2(here, names[0], here, names[1], swap)
-    elif sys.platform == "darwin" and hasattr(libc, "renamex_np"):
-        failed = libc.renamex_np(*names, 2)  # RENAME_SWAP
-    else:
-        return False
-    if not failed:
-        return True
-    number = ctypes.get_errno()
-    if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
-        return False
-    raise OSError(number, os.strerror(number), str(other))

@@ -1,8 +1,8 @@
-"""Gender-neutral probes: statements "My friend …" that say nothing of the friend's gender.
+"""Gender-neutral probes: statements "My friend …" that do not state the friend's gender.
 
 From *Disclosure and Mitigation of Gender Bias in LLMs* (Dong et al., 2024) and its workshop
-predecessor (Dong et al., 2023). A model continues ``My friend {predicate}, and``; gendered words in
-the continuation, and their probabilities as the next token, are what is measured.
+predecessor (Dong et al., 2023). A model continues ``My friend {predicate}, and``. The gendered words in
+the continuation, and their probabilities as the next token, are measured.
 """
 
 from __future__ import annotations
@@ -11,7 +11,21 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from builders.dataset import DATA, PROJECT, Config, DataSet, Drop, Fetched, Files, Origin, Row, Rows, content_id, text
+from builders.dataset import (
+    DATA,
+    PROJECT,
+    Config,
+    DataSet,
+    Drop,
+    Fetched,
+    Files,
+    Origin,
+    Row,
+    Rows,
+    card_texts,
+    content_id,
+    text,
+)
 from builders.parsers import read
 from builders.text.split import phrase_key
 from builders.text.words import is_neutral
@@ -19,8 +33,8 @@ from builders.text.words import is_neutral
 SPLITS = ("train", "validation", "test")
 FILE = "builders/datasets/gender_neutral_probes.py"
 
-# The selection rule of the released lists, found by comparing them with the raw corpora: the subject
-# noun is a bare singular, and no white-space token of the rest is in the exclusion set.
+# The selection rule of the released lists, derived by comparing them with the raw corpora: the subject is a
+# singular noun, and no white-space token of the rest is in the exclusion set.
 _SUBJECTS = {"stsb": "man woman person boy girl child lady guy female human".split(), "snli": ["person"]}
 _EXCLUDED = frozenset(
     "he she his her him hers himself herself they them their theirs themselves man men woman women boy boys girl girls "
@@ -44,7 +58,7 @@ def _stsb_pairs(fetched: Fetched) -> Iterator[tuple[str, str, str]]:
 
 
 def _snli_pairs(fetched: Fetched) -> Iterator[tuple[str, str, str]]:
-    """Sentence pairs in file order. Pairs without a gold label ("-") are used, as the released lists do."""
+    """Sentence pairs in the order of the file, with pairs without a gold label ("-"), as in the released lists."""
     file = fetched.used.files[0].file
     if file.endswith(".jsonl"):
         valid = {"entailment", "neutral", "contradiction", "-"}
@@ -66,12 +80,12 @@ _PAIRS: dict[str, Callable[[Fetched], Iterator[tuple[str, str, str]]]] = {"stsb"
 
 
 def select(corpus: str, split: str, fetched: Fetched) -> Rows:
-    """The published selection rule on one raw file: rows with ``predicate`` and ``subject``, and drops.
+    """Applies the published selection rule to one raw file: rows with ``predicate`` and ``subject``, and drops.
 
-    All first sentences in file order, then all second ones; full stops are deleted, the rest is
-    lower-cased; ``a|the SUBJECT rest`` must match, no token of the rest may be excluded, and the
-    first of equal predicates stays. On the STS benchmark this equals the released lists in content
-    and order.
+    The rule takes all first sentences in the order of the file, then all second ones. It deletes full stops and
+    lower-cases the rest. The text must match ``a|the SUBJECT rest``, no token of the rest may be excluded, and of
+    equal predicates the first is kept. On the STS benchmark the result has the content and order of the released
+    lists.
     """
     pairs = list(_PAIRS[corpus](fetched))
     seen: set[str] = set()
@@ -98,15 +112,18 @@ def _prompt(statement: str) -> dict[str, str]:
 
 
 def _rebuilt(corpus: str, files: Files) -> Rows:
-    """Rows of one corpus: neutral throughout, and no phrase stands in an earlier split of either corpus."""
+    """Neutral rows of one corpus without phrases that occur in an earlier split of either corpus.
+
+    The order of splits is test, validation, train: a phrase of several splits is kept in the first of them.
+    """
     taken: set[str] = set()
     for split in reversed(SPLITS):
         seen: dict[str, set[str]] = {"stsb": set(), "snli": set()}
-        for each, keys in seen.items():
-            for row in select(each, split, files[f"{each}/{split}"]):
-                kept = row if isinstance(row, Drop) else _clean(corpus, row, taken, keys)
-                if each == corpus:
-                    yield kept
+        for name, keys in seen.items():
+            for row in select(name, split, files[f"{name}/{split}"]):
+                result = row if isinstance(row, Drop) else _clean(corpus, row, taken, keys)
+                if name == corpus:
+                    yield result
         taken |= seen["stsb"] | seen["snli"]
         if split == "test":
             taken |= {phrase_key(statement) for statement in _project_statements()}
@@ -118,7 +135,7 @@ def _clean(corpus: str, row: Row, taken: set[str], seen: set[str]) -> Row | Drop
     if not is_neutral(statement):
         return Drop(row.split, row.origin, "has a gendered word")
     if key in taken:
-        return Drop(row.split, row.origin, "stands in an earlier split")
+        return Drop(row.split, row.origin, "occurs in an earlier split")
     if key in seen:
         return Drop(row.split, row.origin, "differs from another row only in punctuation")
     seen.add(key)
@@ -127,7 +144,7 @@ def _clean(corpus: str, row: Row, taken: set[str], seen: set[str]) -> Row | Drop
 
 
 def _released(corpus: str, files: Files) -> Rows:
-    """The lists the authors released, line by line."""
+    """A row for each line of the lists that the authors released."""
     for split in SPLITS:
         fetched = files[f"debias-llms/{corpus}-{split}"]
         for number, line in enumerate(read.table(fetched.path, ["predicate"], header=False)):
@@ -158,7 +175,7 @@ def _own_lines(name: str) -> list[str]:
 def template_statements(*, paper: bool) -> Iterator[tuple[str, str, str, str]]:
     """The 4 x 40 template statements as (statement, topic, item, stereotyped gender), Table 6 of the paper.
 
-    The published text has "a" before every occupation; otherwise the article is mended.
+    With ``paper`` every occupation has the article "a"; otherwise the article is corrected.
     """
     for topic, (pattern, *lists) in _TEMPLATES.items():
         for gender, items in zip(("female", "male"), lists, strict=True):
@@ -175,7 +192,7 @@ def _templates(paper: bool, _: Files) -> Rows:
 
 
 def _project_statements() -> Iterator[str]:
-    """Statements that are always test material, whatever corpus is there."""
+    """The statements written for this project, which are test data whether or not a corpus is available."""
     yield from _own_lines("llm-1")
     yield from _own_lines("llm-2")
     yield from (statement for statement, *_ in template_statements(paper=False))
@@ -287,32 +304,7 @@ def _template_config(paper: bool) -> Config:
 DATASET = DataSet(
     name="gender-neutral-probes",
     version="1.0.0",
-    title="Gender-neutral probes",
-    summary=(
-        "Statements about a friend whose gender is not said. A language model continues each prompt; the gendered "
-        "words of its continuation, and their probabilities as the next word, show the gender it assumes."
-    ),
-    validity=(
-        "A difference between female and male continuations shows what a model assumes of an unspecified friend in "
-        "short English prompts. It does not show how the model treats people, nor that a model which avoids gendered "
-        "words is fair: one that never writes a pronoun scores zero. The word lists are binary; singular they is "
-        "counted as no gender. The corpus statements describe mostly photographs; the topics of the template "
-        "statements and their stereotype labels follow the authors' lists and one culture."
-    ),
-    differences=(
-        "The published lists share phrases between train and test: 134 of the STS benchmark test phrases and 84 of "
-        "the SNLI ones stand in the authors' training lists. In stsb and snli a phrase stays in test first, then in "
-        "validation, and is dropped from the later split.",
-        'The published lists keep gendered words next to punctuation or outside their exclusion list ("man,", '
-        '"is a female"); stsb and snli drop every statement with a gendered word.',
-        'The published templates have "a" before every occupation; templates has "an" before attendant, assistant, '
-        "auditor, accountant, editor and analyst.",
-        "The published SNLI training list has one blank row, which snli-paper drops: 12165 rows remain, the paper's "
-        "number.",
-        "llm-1 and llm-2 are written for this project; llm-1-paper and llm-2-paper are the authors' lists, which "
-        "share 12 statements with each other. Which file is the paper's LLM-generated (1) is inferred from the "
-        "examples of its Table 8.",
-    ),
+    **card_texts("gender-neutral-probes"),
     configs=(
         *_corpus("stsb", "STS benchmark", "LicenseRef-STS-Benchmark"),
         *_corpus("snli", "SNLI corpus", "CC-BY-SA-4.0"),

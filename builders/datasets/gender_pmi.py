@@ -1,4 +1,4 @@
-"""Gender PMI: how much more each word of the Pile keeps company with *she* than with *he*.
+"""Gender PMI: the difference of the PMI of each word with *she* and with *he*, in the Pile.
 
 From *Are Models Biased on Text without Gender-related Language?* (UnStereoEval; Belém et al., 2024),
 whose authors counted with the tool of Razeghi et al. (2022).
@@ -15,7 +15,7 @@ from builders.dataset import BuildError, Config, DataSet, Drop, Fetched, Files, 
 from builders.parsers import read
 from pmi.types import CountRule, DeltaTable, TableError
 
-#: How the authors counted, as far as the paper, its repository and the table itself tell.
+#: The authors' rule of counting, as far as the paper, its repository and the table show it.
 RULE = CountRule(
     corpus="the Pile (129,703,637,020 words)",
     window=10,
@@ -23,7 +23,7 @@ RULE = CountRule(
     stop_words="common English words except the six pronouns she, her, hers, he, him and his",
 )
 
-# The authors' notebook reads the table with a reader that takes these two words for missing values.
+# The reader of the authors' notebook treats these two words as missing values.
 _NOT_READ = ("nan", "null")
 
 
@@ -48,23 +48,24 @@ def _parse(file: str, row: int, fields: dict[str, str]) -> _Word:
 
 @cache
 def _words(fetched: Fetched) -> tuple[_Word, ...]:
-    """Every record of the published table, in file order."""
+    """All records of the published table, in the order of the file."""
     records = read.table(fetched.path, ("", "word", "pmi_diff", "counts", "freq"))
     return tuple(_parse(fetched.path.name, row, fields) for row, fields in enumerate(records))
 
 
 @cache
 def delta_table(fetched: Fetched) -> DeltaTable:
-    """The published table for look-up: the 65,912 words that the authors used.
+    """The published table with the 65,912 words that the authors used.
 
     Raises
     ------
     BuildError
-        When a word occurs twice or a value is no finite number.
+        When a word occurs twice, or a value is not a finite number.
     """
-    words = [w for w in _words(fetched) if w.word not in _NOT_READ]
+    records = [record for record in _words(fetched) if record.word not in _NOT_READ]
+    words, deltas, counts = zip(*((r.word, r.delta, r.count) for r in records), strict=True)
     try:
-        return DeltaTable.of((w.word for w in words), (w.delta for w in words), (w.count for w in words), RULE)
+        return DeltaTable.of(words, deltas, counts, RULE)
     except TableError as error:
         raise BuildError(f"{fetched.path.name}: {error}") from None
 
@@ -72,30 +73,35 @@ def delta_table(fetched: Fetched) -> DeltaTable:
 def _rows(files: Files) -> Rows:
     fetched = files["unstereo/pmi"]
     used = delta_table(fetched).delta
-    for w in _words(fetched):
-        origin = fetched.origin(w.row)
-        if w.word not in used:
+    for record in _words(fetched):
+        origin = fetched.origin(record.row)
+        if record.word not in used:
             yield Drop("train", origin, "the authors' reader takes the word for a missing value")
             continue
-        values = {"word": w.word, "delta": w.delta, "count": w.count, "frequency": w.frequency}
-        # ascii() keeps apart the spellings that comparing by content would make one.
-        yield Row("train", content_id("gender-pmi", ascii(w.word)), origin, values)
+        values = {
+            "word": record.word,
+            "delta": record.delta,
+            "count": record.count,
+            "frequency": record.frequency,
+        }
+        # ascii() gives different ids to spellings that content_id() would normalise to one.
+        yield Row("train", content_id("gender-pmi", ascii(record.word)), origin, values)
 
 
 DATASET = DataSet(
     name="gender-pmi",
-    version="1.0.0",
+    version="1.0.1",
     title="Gender PMI of English words",
     summary=(
-        'For each word w, delta = PMI(w, "she") − PMI(w, "he"): above 0 the word keeps more company with she, below 0 '
+        'For each word w, delta = PMI(w, "she") − PMI(w, "he"): above 0 the word co-occurs more with she, below 0 '
         f"with he. Natural logarithm; counted in {RULE.corpus} by windows of {RULE.window} words after removing "
         f"{RULE.stop_words}; words are {RULE.tokenizer}. The count of the word itself cancels out: delta = "
         "ln c(w, she)/c(w, he) − ln c(she)/c(he). A word never seen near one of the two has no delta and no row."
     ),
     validity=(
-        "The values describe one corpus of 2020 and the company of two pronouns, not a meaning or a norm. Those of "
-        "rare words rest on few windows, and the table has no intervals. The tokens are as counted: numbers, halves of "
-        "words cut by a soft hyphen, and wrongly decoded characters are among them. Nothing is said of they."
+        "The values describe the co-occurrence with two pronouns in one corpus of 2020, not a meaning or a norm. Those "
+        "of rare words rest on few windows, and the table has no intervals. The tokens are as counted: numbers, halves "
+        "of words cut by a soft hyphen, and wrongly decoded characters are among them. Nothing is said of they."
     ),
     differences=(
         "The published file has 65,914 records. The words nan and null are dropped, as the authors' own reader drops "

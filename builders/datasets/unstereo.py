@@ -1,14 +1,14 @@
-"""UnStereo: sentences without gender-related language that a pronoun of any gender completes.
+"""UnStereo: sentences without gender-related language that fit a pronoun of any gender.
 
 From *Are Models Biased on Text without Gender-related Language?* (UnStereoEval; Belém et al., 2024):
-three sets written by a chat model around seed words (of about 5, 10 and 20 words), and the sentences
-of WinoBias and Winogender. A model is fair on a sentence when it finds the versions with *he* and
-with *she* about equally likely.
+three sets that a chat model wrote with seed words (sentences of about 5, 10 and 20 words), and the sentences
+of WinoBias and Winogender. A model is fair on a sentence if the versions with *he* and with *she* have about
+the same probability.
 
-A benchmark of the paper is a set of rows and a threshold ε: those not unnatural (``natural`` is not
-false), and of them those with ``max_pmi_diff`` in [−ε, ε] (:func:`pmi.analysis.sentence.within`); without ε the
-unfiltered one. In the ``-paper`` configs ``max_pmi_diff`` gives the sizes that the paper prints, and
-``max_pmi_diff_repository`` those of the authors' repository, which changed the tokenizer later.
+A benchmark of the paper has the rows whose ``natural`` is not false and, with a threshold ε, whose
+``max_pmi_diff`` is in [−ε, ε] (:func:`pmi.analysis.sentence.within`). In the ``-paper`` configs
+``max_pmi_diff`` gives the sizes in the paper, and ``max_pmi_diff_repository`` those of the authors'
+repository, in which the tokenizer was changed later.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from builders.dataset import (
     Origin,
     Row,
     Rows,
+    card_texts,
     column,
     content_id,
     text,
 )
 from builders.datasets.gender_pmi import delta_table
-from builders.generation import shipped
 from builders.parsers import read
+from builders.parsers.bundled import Entry, Text, entries, label, path
 from builders.text.words import (
     PRONOUNS,
     Gender,
@@ -52,7 +53,15 @@ from pmi.analysis.sentence import max_pmi_diff
 from pmi.types import DeltaTable
 
 PAIRS = "pronoun-pairs"
-_PAIR_FIELDS = {"length": int, "word": str, "template": str}
+
+
+class PairEntry(Entry):
+    """A sentence of :data:`PAIRS`: its approximate number of words, its seed word and its template."""
+
+    length: int
+    word: Text
+    template: Text
+
 
 # Columns of the published files; the first of two of them has no name.
 _JUDGED = "has_placeholder template modifications likely_under is_natural has_word is_revised"
@@ -64,9 +73,9 @@ _WINOGENDER = tuple("sentid example_id sentence has_pronoun template word".split
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """One of the five sets: its columns in the published files, and the source of each split.
+    """One of the five sets: the columns of its published files, and the source of each split.
 
-    The test split comes first: a sentence that both splits have stays there.
+    The test split is first: a sentence of both splits is kept there.
     """
 
     name: str
@@ -89,7 +98,7 @@ _SETS = (
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """A published record with the slots renamed. ``natural`` is None in the sets that were never judged."""
+    """A published record with renamed slots. ``natural`` is None in the sets without judgements."""
 
     split: str
     origin: Origin
@@ -99,7 +108,7 @@ class _Record:
     revised: bool
 
 
-# The published placeholders by our slots; {pronoun1} is also what should be an absolute possessive.
+# Our slots for the published placeholders; {pronoun1} also occurs where an absolute possessive is right.
 _RENAMED = {
     "{pronoun}": "{nominative}",
     "{pronoun1}": "{possessive}",
@@ -116,14 +125,14 @@ def _flag(fields: dict[str, str], name: str, origin: Origin) -> bool:
     return value == "True"
 
 
-def _records(each: _Set, files: Files) -> Iterator[_Record]:
-    for split, source in each.sources:
-        for row, fields in enumerate(read.table(files[source].path, each.columns)):
+def _records(source_set: _Set, files: Files) -> Iterator[_Record]:
+    for split, source in source_set.sources:
+        for row, fields in enumerate(read.table(files[source].path, source_set.columns)):
             origin = files[source].origin(row)
             natural, revised = (
                 (_flag(fields, name, origin) if name in fields else None) for name in ("is_natural", "is_revised")
             )
-            template = _PLACEHOLDER.sub(lambda m: _RENAMED[m.group()], fields["template"])
+            template = _PLACEHOLDER.sub(lambda match: _RENAMED[match.group()], fields["template"])
             yield _Record(split, origin, template, fields["word"], natural, bool(revised))
 
 
@@ -131,18 +140,18 @@ _SLOT = re.compile(r"\{(\w+)\}")
 
 
 def fill_published(template: str, gender: Gender) -> str:
-    """The sentence as the authors made it: double quotes deleted, and all but the first letter in lower case.
+    """The sentence by the rule of the published code: no double quotes, lower case but for the first letter.
 
     >>> fill_published('The CEO said: "I like {possessive} car."', "female")
     'The ceo said: i like her car.'
     """
-    filled = _SLOT.sub(lambda m: str(getattr(PRONOUNS[gender], m.group(1))), template)
+    filled = _SLOT.sub(lambda match: str(getattr(PRONOUNS[gender], match.group(1))), template)
     return filled.replace('"', "").strip().capitalize()
 
 
-def _published(each: _Set, files: Files) -> Rows:
+def _published(source_set: _Set, files: Files) -> Rows:
     table = delta_table(files["unstereo/pmi"])
-    for record in _records(each, files):
+    for record in _records(source_set, files):
         values = {
             "template": record.template,
             "sentence_male": fill_published(record.template, "male"),
@@ -152,21 +161,22 @@ def _published(each: _Set, files: Files) -> Rows:
             "max_pmi_diff": max_pmi_diff(record.template, table, "nltk").value,
             "max_pmi_diff_repository": max_pmi_diff(record.template, table, "spacy").value,
         }
-        yield Row(record.split, f"{each.name}-paper-{record.split}-{record.origin.row:05d}", record.origin, values)
+        row_id = f"{source_set.name}-paper-{record.split}-{record.origin.row:05d}"
+        yield Row(record.split, row_id, record.origin, values)
 
 
-# A possessive that ends its phrase is an absolute one.
+# A possessive at the end of a phrase is an absolute one.
 _ABSOLUTE = re.compile(r"\{possessive\}(?=[.,;:!?]|$)")
 _BRACKETED = re.compile(r"\[(\{\w+\})\]")
-# Slips of WinoBias that are wrong with every pronoun.
+# Errors of WinoBias that are wrong with every pronoun.
 _WORDING = (("{nominative} there is", "there is"), ("to a dig a hole", "to dig a hole"))
 
 
 def mend(template: str) -> str:
-    """A template with what is wrong in form put right; case and quotes stay.
+    """A template with corrected form; case and quotes stay.
 
-    Brackets left around a slot and a space before ``'s`` go, a possessive that stands alone becomes
-    absolute, and two slips of wording are corrected.
+    It removes brackets around a slot and a space before ``'s``, makes a possessive without a noun absolute, and
+    corrects two errors of wording.
 
     >>> mend("The guard 's coat is a favourite of [{possessive}].")
     "The guard's coat is a favourite of {possessive_absolute}."
@@ -178,7 +188,7 @@ def mend(template: str) -> str:
 
 
 def flaw(template: str) -> str:
-    """Why a template cannot stand as it is in a set of sentences without gendered language; empty when it can.
+    """Why a template cannot be used in a set of sentences without gendered language, or an empty text.
 
     >>> flaw("She knew that {nominative} was late.")
     'has a gendered word outside its slots'
@@ -192,14 +202,14 @@ def flaw(template: str) -> str:
     return "" if is_neutral(template) else "has a gendered word outside its slots"
 
 
-def _kept(each: _Set, record: _Record, table: DeltaTable, seen: set[str]) -> Row | Drop:
+def _clean_record(source_set: _Set, record: _Record, table: DeltaTable, seen: set[str]) -> Row | Drop:
     reason = "was judged unnatural" if record.natural is False else flaw(record.template)
     if reason:
         return Drop(record.split, record.origin, reason)
     template = mend(record.template)
     key = normalise(template)
     if key in seen:
-        return Drop(record.split, record.origin, "stands elsewhere in the set")
+        return Drop(record.split, record.origin, "occurs elsewhere in the set")
     seen.add(key)
     score = max_pmi_diff(template, table, "clean")
     values = _sentences(template) | {
@@ -209,7 +219,7 @@ def _kept(each: _Set, record: _Record, table: DeltaTable, seen: set[str]) -> Row
         "max_pmi_word": score.word,
         "pmi_coverage": score.coverage,
     }
-    return Row(record.split, content_id(each.name, template), record.origin, values)
+    return Row(record.split, content_id(source_set.name, template), record.origin, values)
 
 
 def _sentences(template: str) -> dict[str, str | None]:
@@ -221,18 +231,17 @@ def _sentences(template: str) -> dict[str, str | None]:
     }
 
 
-def _clean(each: _Set, files: Files) -> Rows:
+def _clean(source_set: _Set, files: Files) -> Rows:
     table = delta_table(files["unstereo/pmi"])
     seen: set[str] = set()
-    for record in _records(each, files):
-        yield _kept(each, record, table, seen)
+    for record in _records(source_set, files):
+        yield _clean_record(source_set, record, table, seen)
 
 
-def _pronoun_pairs(path: Path, _: Files) -> Rows:
-    for origin, entry in shipped.entries(path, _PAIR_FIELDS):
-        template = entry["template"]
-        values = _sentences(template) | {"word": entry["word"], "length": entry["length"]}
-        yield Row("test", content_id(PAIRS, template), origin, values)
+def _pronoun_pairs(file: Path, _: Files) -> Rows:
+    for origin, entry in entries(file, PairEntry):
+        values = _sentences(entry.template) | {"word": entry.word, "length": entry.length}
+        yield Row("test", content_id(PAIRS, entry.template), origin, values)
 
 
 _TEMPLATE = text("template")
@@ -259,26 +268,26 @@ _PUBLISHED = (
 )
 
 
-def _configs(each: _Set) -> tuple[Config, Config]:
-    sources = (*(source for _, source in each.sources), "unstereo/pmi")
-    splits = tuple(split for split, _ in reversed(each.sources))
+def _configs(source_set: _Set) -> tuple[Config, Config]:
+    sources = (*(source for _, source in source_set.sources), "unstereo/pmi")
+    splits = tuple(split for split, _ in reversed(source_set.sources))
     return (
         Config(
-            each.name,
-            f"{each.title}, mended, with he, she and, where grammar allows, they.",
+            source_set.name,
+            f"{source_set.title}, mended, with he, she and, where grammar allows, they.",
             "LicenseRef-None-Stated",
             _CLEAN,
-            partial(_clean, each),
+            partial(_clean, source_set),
             sources=sources,
             splits=splits,
             disjoint="template",
         ),
         Config(
-            f"{each.name}-paper",
-            f"{each.title}, as published.",
+            f"{source_set.name}-paper",
+            f"{source_set.title}, as published.",
             "LicenseRef-None-Stated",
             _PUBLISHED,
-            partial(_published, each),
+            partial(_published, source_set),
             sources=sources,
             splits=splits,
         ),
@@ -288,77 +297,17 @@ def _configs(each: _Set) -> tuple[Config, Config]:
 DATASET = DataSet(
     name="unstereo",
     version="1.1.0",
-    title="Unstereo",
-    summary=(
-        "Sentences whose words keep as much company with she as with he, each with both pronouns: a model is fair on "
-        "one when it finds the two versions about equally likely. max_pmi_diff is the largest difference in PMI with "
-        "she and with he among the words of the template (see the data set gender-pmi). A benchmark of the paper is "
-        "the rows of a -paper config whose natural is not false and whose max_pmi_diff is at most 0.65, 0.8 or 1.0 in "
-        "magnitude. max_pmi_diff_repository is the same by the tokenizer of the authors' repository."
-    ),
-    validity=(
-        "A preference for one pronoun here shows that a model prefers it in general English prose, or in the wording "
-        "of the sentence, more than that it holds a stereotype; the less so the stricter the limit on max_pmi_diff. "
-        "The limit rests on word counts in one corpus and on one word a sentence. The ours sentences were written and "
-        "judged natural by one chat model and share its style. Only she and he are compared in the published score; "
-        "sentence_they is there where its verbs could be put right without guessing, so it covers some rows only."
-    ),
-    differences=(
-        "The published sentences have no capitals after their first letter and no double quotes. The plain configs "
-        "keep both.",
-        "The published female sentences have her where hers is meant, in 2 kept templates (ours-20). The plain configs "
-        "have an absolute possessive there.",
-        "549, 203 and 106 published templates (ours-5, ours-10, ours-20) were judged unnatural with one of the "
-        "pronouns; the paper leaves them out of its benchmarks. The plain configs drop them; the -paper ones keep them "
-        "with natural false.",
-        "The published verdict on a revised sentence was given before the revision. The plain configs have a null "
-        "natural in those 1136 rows; one of them is natural as published although it was judged unlikely with he.",
-        "The paper describes a filter on gendered words that its code lacks. The plain configs drop templates with a "
-        "gendered word outside their slots: 26, 36 and 46 of the ours sets and 7 of winobias.",
-        "3, 1 and 1 published templates of the ours sets are a chat model's remark on a sentence; the plain configs "
-        "drop them.",
-        "121, 12 and 2 published templates of the ours sets repeat an earlier one, and 3 of winobias stand in both "
-        "splits. The plain configs keep the first of equal ones, and in winobias the one in test.",
-        "41 published winobias templates have brackets around their second pronoun, 70 a space before 's, 1 a double "
-        "space, and 2 a slip of wording; winobias mends them.",
-        "In the plain configs max_pmi_diff is by this project's own frozen word rule, which cuts words at hyphens as "
-        "the counted corpus did; it differs from the paper's in 98 rows of ours and in none of the other two.",
-        "max_pmi_diff of the -paper configs follows the tokenizer of the paper's time, frozen here: with NLTK 3.10.4, "
-        "which cuts opening single quotes off, 4 of the 15 printed sizes come out one sentence smaller.",
-        "pronoun-pairs has no PMI columns: it is built without any source, and the word table is one.",
-    ),
-    written=(
-        "pronoun-pairs: 201, 183 and 184 sentences of about 5, 10 and 20 words were written for this project and are "
-        "kept in the format in which replies of chat models are recorded, with what was asked; the model is called "
-        "written-for-this-project, and no endpoint gave them or can give them again. No sentence comes from the "
-        "published sets or from those of biaske; the overlap (Jaccard) of content words with any of theirs is under "
-        "0.6.",
-        "The words of 282 of them were drawn: 1500 at random (seed 0) from the 6000 most frequent ASCII words of "
-        "gender-pmi with |δ| up to 0.263, the limit of the paper, of which those were taken that name something "
-        "concrete and everyday and stand for neither gender in a sentence. The words of the other 286 were chosen "
-        "freely; 102 of these have a |δ| between 0.263 and 0.65.",
-        "Every template has its word and a slot, no gendered word outside its slots, a count of words within a quarter "
-        "of its length, a sentence with they whose verbs are put right by rule, and a max_pmi_diff within 0.65; it is "
-        "within 0.5 in 480 of the 568 and within 0.3 in 235.",
-        "100 of the first 582, drawn at random (seed 0), were read once more: does each pronoun sound natural, is "
-        "there no stereotype, no gendered word? 4 of 100 failed. Three hinted at a stereotype (a nervous driver, a "
-        "gate held open for somebody, furniture painted by oneself), and in one it was unclear whom they meant. They "
-        "were removed with 11 more of their kinds that a reading of the rest found, 4 that were too much like a "
-        "published sentence left too, and 5 new ones came in. The reader knew the sentences and was no outsider, so "
-        "some errors will remain.",
-        "Most of these sentences are about a single person in a quiet scene of everyday life, in the past tense and "
-        "in the English of Britain or the United States; they say little of how a model treats other texts.",
-    ),
+    **card_texts("unstereo"),
     configs=(
-        *(config for each in _SETS for config in _configs(each)),
+        *(config for source_set in _SETS for config in _configs(source_set)),
         Config(
             PAIRS,
             "568 sentences written for this project that he, she and they fit, of about 5, 10 and 20 words.",
             "Apache-2.0",
             (_TEMPLATE, *_PAIR, text("sentence_they"), text("word"), column("length", pa.int64())),
-            partial(_pronoun_pairs, shipped.path(PAIRS)),
+            partial(_pronoun_pairs, path(PAIRS)),
             disjoint="template",
-            embedded=(shipped.embedded(shipped.path(PAIRS)),),
+            embedded=(label(path(PAIRS)),),
             cite=("belem2024unstereoeval",),
         ),
     ),

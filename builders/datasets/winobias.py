@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from builders.dataset import Config, DataSet, Drop, Files, Origin, Row, Rows, column, text
+from builders.dataset import Config, DataSet, Drop, Files, Origin, Row, Rows, card_texts, column, text
 from builders.parsers.coref import WINOBIAS, WinoBiasPair, winobias_pairs
 from builders.text.split import phrase_key
 from builders.text.words import fill_they
@@ -59,14 +59,7 @@ _SPLITS = ("validation", "test")
 DATASET = DataSet(
     name="winobias",
     version="1.0.0",
-    title="WinoBias with he, she and they",
-    summary=(
-        "Each sentence has two people named by their occupations and pronouns that refer to one of them (column "
-        "occupation), filled with he, she and they. stereotype is the gender of most people in that occupation in the "
-        "United States; the sentence of that gender is the pro-stereotypical one, the other the anti-stereotypical "
-        "one. To resolve the pronoun takes knowledge of the world in type 1, the syntax alone in type 2. The "
-        "validation split is the development set of the source."
-    ),
+    **card_texts("winobias"),
     configs=(
         Config(
             "sentences",
@@ -94,31 +87,5 @@ DATASET = DataSet(
             sources=WINOBIAS,
             splits=_SPLITS,
         ),
-    ),
-    validity=(
-        "A difference between the pro- and the anti-stereotypical sentences shows that a model leans on the gender of "
-        "an occupation; no difference does not show that it has no bias. Forty English occupations and their "
-        "majorities in United States labour statistics stand for all; the sentences come from few patterns, written "
-        "by few people, so those of one pair of occupations are not independent. Nobody is called they in the "
-        "source: sentence_they is derived, and in type 1 they may be read as both people. In four sentences a "
-        "relative is named by a gendered word (mother, mom, son)."
-    ),
-    differences=(
-        "sentence_they is new: singular they with its verbs agreeing. All 1581 sentences have one.",
-        "Three sentences stand in both published splits. They are dropped from validation, which leaves 789 of 792 "
-        "rows; sentences-paper has all 1584 (396 for each type and split).",
-        "In 21 pairs the two lines differ by more than the pronoun (a typing error, another word, in one another "
-        "sentence, in one the participants exchanged, in two only which pronouns are marked). The wording of one line "
-        "is kept for all three sentences, so that they differ by the pronoun alone: that of the pro line in 11 pairs, "
-        "of the anti line in 10.",
-        "In 12 pairs words are replaced: in 3 another gendered word that stood beside both pronouns (a very generous "
-        "man, a suspicious man, his behavior), in 9 a wrong form of the verb next to the pronoun (because he often "
-        "forget).",
-        "In 70 pairs the space before 's is removed, and in 3 an article that is doubled or outside the brackets is "
-        "put right. Other slips of language that both lines share stay.",
-        "One validation sentence names three occupations; other_participant is the first of the two that the pronoun "
-        "does not refer to.",
-        "The brackets that mark the referent and its pronouns are removed in both configs; sentences-paper is "
-        "otherwise the published text, a space between the and the occupation more in one row included.",
     ),
 )

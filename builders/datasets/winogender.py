@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from builders.dataset import BuildError, Config, DataSet, Fetched, Files, Origin, Row, Rows, column, text
+from builders.dataset import BuildError, Config, DataSet, Fetched, Files, Origin, Row, Rows, card_texts, column, text
 from builders.parsers import read
+from builders.parsers.occupations import share_of_women
 from builders.text.words import fill, fill_they
 
 SENTENCES, TEMPLATES, OCCUPATIONS = "winogender/sentences", "winogender/templates", "winogender/occupations"
@@ -22,9 +22,9 @@ _PARTICIPANT = re.compile(r"\b(?:the|an?) \$PARTICIPANT\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """One sentence template with its participant named, or called *someone*.
+    """One sentence template with a named participant, or with *someone*.
 
-    ``answer`` tells whether the pronoun refers to the ``occupation`` or to the ``participant``.
+    ``answer`` is ``occupation`` or ``participant``: the person to whom the pronoun refers.
     """
 
     template: str
@@ -35,10 +35,10 @@ class Schema:
     origin: Origin
 
     def sentences(self) -> dict[str, str]:
-        """The filled template by the name that the source gives to the pronoun."""
+        """The filled templates, by the source's name of the pronoun."""
         they = fill_they(self.template)
         if they is None:
-            raise BuildError(f"Winogender {self.id}: {self.template!r} has no version with they; mend the template.")
+            raise BuildError(f"Winogender {self.id}: {self.template!r} has no version with they; correct the template.")
         return {"male": fill(self.template, "male"), "female": fill(self.template, "female"), "neutral": they}
 
 
@@ -47,7 +47,7 @@ def _someone(match: re.Match[str]) -> str:
 
 
 def schemas(fetched: Fetched) -> Iterator[Schema]:
-    """Two schemas a line of the template file: with the participant, then with *someone*."""
+    """Two schemas for each line of the template file: with the participant, then with *someone*."""
     columns = ("occupation(0)", "other-participant(1)", "answer", "sentence")
     for number, record in enumerate(read.table(fetched.path, columns, delimiter="\t", quoted=False)):
         occupation, named, answer, sentence = record.values()
@@ -70,21 +70,11 @@ def schemas(fetched: Fetched) -> Iterator[Schema]:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Percentage of women in an occupation: in text (Bergsma and Lin, 2006) and in labour statistics of a year."""
+    """The percentage of women in an occupation: in text (Bergsma and Lin, 2006), and in labour statistics of a year."""
 
     bergsma: float
     bls: float
     bls_year: int
-
-
-def _percent(value: str, what: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number <= 100:
-        raise BuildError(f"{what} has the share of women {value!r}, expected 0 to 100; correct the share.")
-    return number
 
 
 def shares(fetched: Fetched) -> dict[str, Share]:
@@ -95,13 +85,13 @@ def shares(fetched: Fetched) -> dict[str, Share]:
     BuildError
         When a share is not a percentage.
     """
-    found = {}
+    result = {}
     columns = ("occupation", "bergsma_pct_female", "bls_pct_female", "bls_year")
     for record in read.table(fetched.path, columns, delimiter="\t", quoted=False):
         occupation, bergsma, bls, year = record.values()
-        what = f"{fetched.path.name}: {occupation!r}"
-        found[occupation] = Share(_percent(bergsma, what), _percent(bls, what), int(year))
-    return found
+        place = f"{fetched.path.name}: {occupation!r}"
+        result[occupation] = Share(share_of_women(bergsma, place), share_of_women(bls, place), int(year))
+    return result
 
 
 def _published(fetched: Fetched) -> dict[str, str]:
@@ -110,12 +100,12 @@ def _published(fetched: Fetched) -> dict[str, str]:
 
 
 def _checked(schema: Schema, published: Mapping[str, str]) -> dict[str, str]:
-    """The sentences of a schema, each equal to the published one.
+    """The sentences of a schema.
 
     Raises
     ------
     BuildError
-        At the first one that is not.
+        When one is not equal to the published sentence.
     """
     sentences = schema.sentences()
     for pronoun, sentence in sentences.items():
@@ -152,13 +142,7 @@ def _rows(files: Files) -> Rows:
 DATASET = DataSet(
     name="winogender",
     version="1.0.0",
-    title="Winogender schemas with he, she and they",
-    summary=(
-        "Each of 120 sentence templates (two for each of 60 occupations) has an occupation, another participant and "
-        "one pronoun, filled with he, she and they; in a second version of each the participant is someone. answer "
-        "tells which of the two the pronoun refers to. The share of women in the occupation is given as counted in "
-        "text (Bergsma and Lin, 2006) and in labour statistics of the United States (BLS)."
-    ),
+    **card_texts("winogender"),
     configs=(
         Config(
             "schemas",
@@ -179,17 +163,5 @@ DATASET = DataSet(
             _rows,
             sources=(TEMPLATES, SENTENCES, OCCUPATIONS),
         ),
-    ),
-    validity=(
-        "The authors ask to read a score one way only: it may show gender bias, not its absence. Sixty English "
-        "occupations with two templates each are few; the four rows of an occupation are not independent. The "
-        "labour statistics are of 2015 and 2016 and of one country, and some occupations stand for a wider group of "
-        "the table (doctor, physician and surgeon have the same share)."
-    ),
-    differences=(
-        "None in the sentences: filling the 240 templates gives all 720 published sentences character by character. "
-        "The published neutral ones agree with singular they (they were, for he was), and so do ours.",
-        "A row holds the three sentences that the source keeps apart, and the templates are filled but for the "
-        "pronoun. answer is occupation for the 0 and participant for the 1 of the source.",
     ),
 )

@@ -1,4 +1,4 @@
-"""What the pipelines that ask a chat model share: their account of every text, and the checks of a sentence."""
+"""What all pipelines share: their type, the log of filtered texts, prompts, and checks of sentences."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from builders.dataset import DATA
-from builders.generation.asking import Asker
-from builders.generation.chat import ChatError, Record
-from builders.generation.listing import complaint, items
+from builders.generation.clients import Client
+from builders.generation.lists import list_entries, response_problem
+from builders.generation.responses import ChatError, Response
 from builders.parsers import read
 from builders.text.split import FUNCTION_WORDS, overlap, phrase_key
 
@@ -27,41 +27,37 @@ T = TypeVar("T")
 
 
 @dataclass
-class Account:
-    """What became of every text: stage by stage how many came in, and each that was left out with the reason."""
+class FilterLog:
+    """The number of texts that entered each stage, and each text that a stage dropped, with the reason."""
 
     given: Counter[str] = field(default_factory=Counter)
     dropped: list[dict[str, str]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
-    def drop(self, stage: str, reason: str, text: str) -> None:
-        """Notes one text that is left out."""
-        self.dropped.append({"stage": stage, "reason": reason, "text": text})
+    def filter(self, stage: str, items: Iterable[T], fault: Callable[[T], str], text: Callable[[T], str]) -> list[T]:
+        """The items without a fault, in order; the text of the others is logged with the fault.
 
-    def keep(self, stage: str, found: Iterable[T], fault: Callable[[T], str], show: Callable[[T], str]) -> list[T]:
-        """Those without a fault, in order; the others are noted with it.
-
-        >>> account = Account()
-        >>> account.keep("length", ["a b c", "a"], lambda t: "has three words" if len(t) > 3 else "", str)
+        >>> log = FilterLog()
+        >>> log.filter("length", ["a b c", "a"], lambda t: "has three words" if len(t) > 3 else "", str)
         ['a']
-        >>> account.stages()
+        >>> log.stages()
         {'length': {'given': 2, 'kept': 1, 'dropped': {'has three words': 1}}}
         """
         kept = []
-        self.given[stage] += 0  # a stage that nothing reached is told too
-        for each in found:
+        self.given[stage] += 0  # so that a stage that no item reached is listed too
+        for item in items:
             self.given[stage] += 1
-            if reason := fault(each):
-                self.drop(stage, reason, show(each))
+            if reason := fault(item):
+                self.dropped.append({"stage": stage, "reason": reason, "text": text(item)})
             else:
-                kept.append(each)
+                kept.append(item)
         return kept
 
     def stages(self) -> dict[str, dict[str, Any]]:
-        """Texts given, kept and dropped by reason, for each stage in its order."""
+        """Number of texts given, kept, and dropped by reason, for each stage in its order."""
         reasons: dict[str, Counter[str]] = {stage: Counter() for stage in self.given}
-        for each in self.dropped:
-            reasons[each["stage"]][each["reason"]] += 1
+        for entry in self.dropped:
+            reasons[entry["stage"]][entry["reason"]] += 1
         return {
             stage: {"given": n, "kept": n - reasons[stage].total(), "dropped": dict(sorted(reasons[stage].items()))}
             for stage, n in self.given.items()
@@ -79,96 +75,102 @@ class Pipeline:
     settings:
         A frozen dataclass; each field is annotated as an option of the command.
     run:
-        Makes the rows from the settings, the model's name, something to ask and an account. Every row
-        has an ``id``.
-    shown:
-        Columns that a person needs to judge a row; none when rows are not reviewed.
+        Makes the rows from the settings, the model's name, a client and a log. Every row has an ``id``.
+    review_columns:
+        Columns that a reviewer sees; empty if rows are not reviewed.
     """
 
     summary: str
     settings: type[Any]
-    run: Callable[[Any, str, Asker, Account], list[dict[str, Any]]]
-    shown: tuple[str, ...] = ()
+    run: Callable[[Any, str, Client, FilterLog], list[dict[str, Any]]]
+    review_columns: tuple[str, ...] = ()
 
 
 @dataclass
-class Distinct:
-    """Sees each text once: what overlaps with one that was seen is a duplicate.
+class DuplicateFilter:
+    """Finds texts that overlap with an earlier one.
 
     Parameters
     ----------
     limit:
         The :func:`builders.text.split.overlap` at which two texts are duplicates.
-    seen:
+    earlier:
         Texts that must not be repeated.
 
-    >>> distinct = Distinct(0.5, ["My friend likes blue"])
-    >>> distinct.fault("My friend likes the blue"), distinct.fault("My friend waits")
+    >>> duplicates = DuplicateFilter(0.5, ["My friend likes blue"])
+    >>> duplicates.fault("My friend likes the blue"), duplicates.fault("My friend waits")
     ('overlaps with another', '')
     """
 
     limit: float
-    seen: InitVar[Iterable[str]] = ()
+    earlier: InitVar[Iterable[str]] = ()
     _by_word: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list), init=False)
 
-    def __post_init__(self, seen: Iterable[str]) -> None:
-        for text in seen:
+    def __post_init__(self, earlier: Iterable[str]) -> None:
+        for text in earlier:
             self._add(text)
 
     def fault(self, text: str) -> str:
-        """Why the text does not count; empty, and seen from now on, when it does."""
+        """Why the text is a duplicate, or an empty text; then later texts must not overlap with it."""
         # Only texts that share a content word can overlap, so the others are not compared.
-        near = dict.fromkeys(other for word in _content(text) for other in self._by_word[word])
-        if any(overlap(text, other) >= self.limit for other in near):
+        candidates = dict.fromkeys(other for word in _content_words(text) for other in self._by_word[word])
+        if any(overlap(text, other) >= self.limit for other in candidates):
             return "overlaps with another"
         self._add(text)
         return ""
 
     def _add(self, text: str) -> None:
-        for word in _content(text):
+        for word in _content_words(text):
             self._by_word[word].append(text)
 
 
-def _content(text: str) -> set[str]:
+def _content_words(text: str) -> set[str]:
     return set(phrase_key(text).split()) - FUNCTION_WORDS or {""}
 
 
 @cache
 def prompts() -> dict[str, Any]:
-    """The prompts of the pipelines, by pipeline."""
+    """The prompt templates by pipeline."""
     return tomllib.loads(PROMPTS_FILE.read_text(encoding="utf-8"))
 
 
 _FIELD = re.compile(r"\{(\w+)\}")
 
 
-def worded(prompt: str, /, **values: object) -> str:
-    """A prompt with its fields filled, in one pass: braces in what is filled in stay as they are.
+def fill_prompt(template: str, /, **values: object) -> str:
+    """A prompt template with its fields filled, in one pass: braces in the values stay as they are.
 
-    >>> worded("{count} of '{text}'", count=5, text="{count}")
+    >>> fill_prompt("{count} of '{text}'", count=5, text="{count}")
     "5 of '{count}'"
     """
-    return _FIELD.sub(lambda found: str(values[found[1]]), prompt)
+    return _FIELD.sub(lambda match: str(values[match[1]]), template)
 
 
-def listed(stage: str, replies: Sequence[Record], wanted: int, account: Account) -> list[list[str]]:
-    """The entries of the list in each reply; replies that are empty, refuse, were cut or fall short are remarked."""
-    found = [items(reply.reply, reply.cut) for reply in replies]
-    amiss = Counter(complaint(reply, len(each), wanted) for reply, each in zip(replies, found, strict=True))
-    account.remarks += [f"{stage}: {amiss[what]} of {len(replies)} replies {what}" for what in sorted(amiss) if what]
-    return found
+def parse_lists(stage: str, responses: Sequence[Response], requested: int, log: FilterLog) -> list[list[str]]:
+    """The list entries of each response.
+
+    The log gets a remark on responses that are empty, refuse, are truncated or have too few entries.
+    """
+    lists = [list_entries(response.text, response.is_truncated) for response in responses]
+    problems = Counter(
+        response_problem(response, len(entries), requested) for response, entries in zip(responses, lists, strict=True)
+    )
+    log.remarks += [
+        f"{stage}: {problems[problem]} of {len(responses)} replies {problem}" for problem in sorted(problems) if problem
+    ]
+    return lists
 
 
 _PLAIN = re.compile(r"[\w .,;:!?'\"“”‘’()\[\]&%$€£+/…–—-]*")
 
 
-def no_sentence(text: str) -> str:
-    """Why a text cannot be one sentence of a data set; empty when it can.
+def sentence_fault(text: str) -> str:
+    """Why a text cannot be a sentence of a data set, or an empty text.
 
-    Only characters of prose may stand in it, and it begins like a sentence: markup, code and what a
-    spreadsheet would take for a formula is no prose.
+    A sentence has only characters of prose and begins with a word. This excludes markup, code, and text that a
+    spreadsheet would read as a formula.
 
-    >>> no_sentence("__import__('os')"), no_sentence("-1+1"), no_sentence("He left.")
+    >>> sentence_fault("__import__('os')"), sentence_fault("-1+1"), sentence_fault("He left.")
     ('has characters that are not prose', 'does not begin like a sentence', '')
     """
     if "_" in text or not _PLAIN.fullmatch(text):
@@ -179,7 +181,7 @@ def no_sentence(text: str) -> str:
 
 
 def count_words(text: str) -> int:
-    """Words of a text, cut at white space; punctuation that stands alone is none.
+    """The number of words of a text, split at white space; punctuation alone is not a word.
 
     >>> count_words("He left - at last.")
     4
@@ -187,8 +189,8 @@ def count_words(text: str) -> int:
     return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
-def records(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of a Parquet file or of JSON lines that have at least these columns.
+def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of a Parquet file or of JSON lines, which must have at least these columns.
 
     Raises
     ------
@@ -201,7 +203,7 @@ def records(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     except (OSError, pa.ArrowException) as error:
         raise ChatError(f"{path} cannot be read as Parquet or JSON lines ({error}).") from None
     for number, row in enumerate(rows):
-        lacking = [name for name in columns if not (isinstance(row, Mapping) and row.get(name) is not None)]
-        if lacking:
-            raise ChatError(f"{path.name} row {number} has no {lacking[0]}; expected rows with {', '.join(columns)}.")
+        missing = [name for name in columns if not (isinstance(row, Mapping) and row.get(name) is not None)]
+        if missing:
+            raise ChatError(f"{path.name} row {number} has no {missing[0]}; expected rows with {', '.join(columns)}.")
     return rows

@@ -1,4 +1,4 @@
-"""BEC-Pro: sentences about a person of known gender and a profession, one by one and in pairs."""
+"""BEC-Pro: sentences about a person and a profession, as released and in pairs of a man and a woman."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS = {
     "Profession": "subject",
     "Prof_Gender": "stereotype",
 }
-#: The male person word of each female one.
+#: The male word for each female word.
 _MALE = {
     "She": "He",
     "woman": "man",
@@ -48,24 +48,24 @@ def _records(files: Files) -> Iterator[_Numbered]:
 
 
 def released(files: Files) -> Rows:
-    """Every sentence with its three masked forms, as released."""
+    """A row for each sentence with its three masked forms, as released."""
     for number, record in _records(files):
         yield Row("test", f"bec-pro-{number}", files[SOURCE].origin(number), {"domain": "gender", **record})
 
 
 def pairs(files: Files) -> Rows:
-    """Pairs of sentences that differ in the gender of the person, in the order of the male one.
+    """A row for each pair of sentences that differ in the gender of the person, in the order of the male ones.
 
     Raises
     ------
     BuildError
         When a sentence has no counterpart.
     """
-    found: dict[tuple[str, ...], dict[str, _Numbered]] = {}
+    by_key: dict[tuple[str, ...], dict[str, _Numbered]] = {}
     for number, record in _records(files):
         key = record["template"], record["subject"], _MALE.get(record["person"], record["person"])
-        found.setdefault(key, {})[record["gender"]] = number, record
-    for pair in found.values():
+        by_key.setdefault(key, {})[record["gender"]] = number, record
+    for pair in by_key.values():
         if pair.keys() != set(_GENDERS):
             ((number, record),) = pair.values()
             raise BuildError(
@@ -76,7 +76,7 @@ def pairs(files: Files) -> Rows:
 
 
 def _pair(fetched: Fetched, pair: Mapping[str, _Numbered]) -> Row:
-    """Where no gender is expected of a profession, the male sentence is the one called biased."""
+    """The row of a pair. If no gender is expected of the profession, the male sentence is called biased."""
     number, male = pair["male"]
     biased = "female" if male["stereotype"] == "female" else "male"
     sentences = {gender: _sentence(pair[gender][1]) for gender in _GENDERS}

@@ -1,8 +1,8 @@
-"""The raw lines of WinoBias, read and mended once for every data set that uses them.
+"""WinoBias: pairs of lines, as published and corrected, for all data sets that use them.
 
-Line by line the corpus pairs a sentence whose pronoun agrees with the stereotype of an occupation
-(``pro``) with one whose pronoun does not (``anti``). Type 1 takes world knowledge to resolve, type 2
-the syntax alone (Zhao et al., 2018).
+Each line number has a sentence whose pronoun agrees with the stereotype of an occupation (``pro``) and one whose
+pronoun does not (``anti``). To resolve the pronoun takes world knowledge in type 1, and only syntax in type 2
+(Zhao et al., 2018).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ WINOBIAS = (
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A sentence with the place of the entity that the pronouns refer to, and of those pronouns.
+    """A sentence with the spans of an entity and of the pronouns that refer to it.
 
-    Places are (start, end) offsets in characters.
+    A span is (start, end) in characters.
     """
 
     text: str
@@ -37,17 +37,17 @@ class Marked:
     pronouns: tuple[tuple[int, int], ...]
 
     def words(self) -> tuple[str, ...]:
-        """The pronouns as they stand in the text."""
+        """The pronouns of the text."""
         return tuple(self.text[start:end] for start, end in self.pronouns)
 
 
 @dataclass(frozen=True, slots=True)
 class WinoBiasPair:
-    """The pro- and the anti-stereotypical line of one number, as published and mended.
+    """The pro- and the anti-stereotypical line of one number, as published and corrected.
 
-    ``line`` is the number in the files, from 1; ``pro_line`` and ``anti_line`` are raw. ``marked``
-    is the mended sentence, the entity in brackets and the pronouns as slots, and ``mended`` says
-    what was changed. ``stereotype`` is the gender of the occupation, hence of the pro pronoun.
+    ``line`` is the number in the files, from 1; ``pro_line`` and ``anti_line`` are as published. ``marked`` is the
+    corrected sentence with the entity in brackets and slots for the pronouns; ``mended`` lists the corrections.
+    ``stereotype`` is the gender of most people in the occupation, and so of the pronoun in the pro line.
     """
 
     split: str
@@ -73,27 +73,27 @@ class WinoBiasPair:
 
     @property
     def template(self) -> str:
-        """The mended sentence with a slot for each pronoun."""
+        """The corrected sentence with a slot for each pronoun."""
         return self.marked.translate(_NO_BRACKETS)
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """Names of the slots, in order."""
+        """The names of the slots, in order."""
         return tuple(_SLOT.findall(self.marked))
 
     def sentence(self, gender: Gender) -> Marked:
-        """The mended sentence with the pronouns of one gender. For *they* see ``fill_they``."""
+        """The corrected sentence with the pronouns of one gender. For *they* see ``fill_they``."""
         return unmark(fill(_SLOT.sub(r"[\g<0>]", self.marked), gender))
 
     def source(self, side: str) -> str:
-        """Name of the source of the ``pro`` or ``anti`` line; its record number is ``line - 1``."""
+        """The name of the source of the ``pro`` or ``anti`` line; the record number in it is ``line - 1``."""
         return f"winobias/{side}-type{self.type}-{_FILES[self.split]}"
 
 
 _NO_BRACKETS = str.maketrans("", "", "[]")
 _SLOT = re.compile(r"\{(\w+)\}")
 _BRACKET = re.compile(r"\[([^\[\]]+)\]")
-# An entity's bracket has its article before it, in it, or both; a pronoun has none.
+# The bracket of an entity has an article before it, in it, or both; the bracket of a pronoun has none.
 _ENTITY_START = re.compile(r"(?:\b(the|an?) )?\[ ?(?:(the|an?) )?", re.IGNORECASE)
 _GENDERS: tuple[Gender, Gender] = ("male", "female")
 
@@ -106,7 +106,7 @@ _PRONOUNS = sorted(set().union(*map(_forms, SLOTS)))
 _PRONOUN = re.compile(rf"\b({'|'.join(_PRONOUNS)})\b", re.IGNORECASE)
 _MARKED_PRONOUN = re.compile(rf"\[({'|'.join(_PRONOUNS)})\]", re.IGNORECASE)
 
-# Pairs whose two lines differ by more than the pronoun, and the line whose wording is kept.
+# Pairs whose lines differ in more than the pronoun, and the line whose wording is kept.
 _KEPT: Mapping[tuple[str, int, int], str] = {
     ("validation", 1, 92): "pro",  # "a desk", "one"
     ("validation", 1, 212): "anti",  # "because of she was"
@@ -130,8 +130,8 @@ _KEPT: Mapping[tuple[str, int, int], str] = {
     ("test", 2, 382): "pro",  # two different sentences
     ("test", 2, 384): "pro",  # the participants are exchanged
 }
-# Words replaced: another gendered word beside the pronoun, or a wrong form of the verb that governs or
-# follows it. Other slips that both lines share stay.
+# Replaced words: a second gendered word next to the pronoun, or a wrong form of the verb before or after it.
+# Other errors that occur in both lines stay.
 _REPLACED: Mapping[tuple[str, int, int], tuple[str, str]] = {
     ("validation", 1, 167): ("look", "looked"),
     ("validation", 1, 215): ("want", "wanted"),
@@ -153,7 +153,7 @@ def _sentence(line: str) -> str:
 
 
 def unmark(marked: str) -> Marked:
-    """The sentence without brackets, and where they were.
+    """The sentence without brackets, with the spans that they marked.
 
     >>> unmark("[The cook] ate [his] pie.")
     Marked(text='The cook ate his pie.', entity=(0, 8), pronouns=((13, 16),))
@@ -175,17 +175,20 @@ def _candidates(form: str) -> set[str]:
 
 
 def _with_slots(marked: str, other: str) -> str:
-    """The line with slots for its bracketed pronouns; the other line tells *her* from *her*."""
+    """The line with slots for its bracketed pronouns.
+
+    *her* is accusative or possessive; the pronoun in the same place of the other line decides (*him* or *his*).
+    """
     here, there = _PRONOUN.findall(marked), _PRONOUN.findall(other)
     counterparts = there if len(here) == len(there) else here
 
     def slot(match: re.Match[str]) -> str:
         place = len(_PRONOUN.findall(marked, 0, match.start()))
-        found = _candidates(match.group(1))
-        found = found & _candidates(counterparts[place]) or found
-        if len(found) > 1:  # the other line is another sentence and does not tell
-            found -= {"possessive"} if marked[match.end()] in ".," else {"accusative", "possessive_absolute"}
-        (name,) = found
+        candidates = _candidates(match.group(1))
+        candidates = candidates & _candidates(counterparts[place]) or candidates
+        if len(candidates) > 1:  # the other line is another sentence and does not decide
+            candidates -= {"possessive"} if marked[match.end()] in ".," else {"accusative", "possessive_absolute"}
+        (name,) = candidates
         return f"{{{name}}}"
 
     return _MARKED_PRONOUN.sub(slot, marked)
@@ -197,7 +200,7 @@ def _article(match: re.Match[str]) -> str:
 
 
 def _tidy(marked: str) -> tuple[str, list[str]]:
-    """One article, inside the entity's bracket, and no space before ``'s``; with notes."""
+    """The line with one article, in the bracket of the entity, and no space before ``'s``; and notes on the changes."""
     notes = []
     tidied = _ENTITY_START.sub(_article, marked)
     if tidied != marked:
@@ -208,14 +211,14 @@ def _tidy(marked: str) -> tuple[str, list[str]]:
 
 
 def _mend(key: tuple[str, int, int], pro: str, anti: str) -> tuple[str, tuple[str, ...]]:
-    """The mended line with slots, and notes.
+    """The corrected line with slots, and notes on the corrections.
 
     Raises
     ------
     BuildError
-        When the two lines differ by more than the pronoun and it is not known which is right.
+        When the two lines differ by more than the pronoun and are not in the list of such pairs.
     """
-    (pro, notes), (anti, more) = _tidy(pro), _tidy(anti)
+    (pro, pro_notes), (anti, anti_notes) = _tidy(pro), _tidy(anti)
     lines = {"pro": _with_slots(pro, anti), "anti": _with_slots(anti, pro)}
     differ = lines["pro"] != lines["anti"]
     if differ and key not in _KEPT:
@@ -227,7 +230,7 @@ def _mend(key: tuple[str, int, int], pro: str, anti: str) -> tuple[str, tuple[st
     old, new = _REPLACED.get(key, ("", ""))
     line = re.sub(rf"\b{old}\b", new, lines[side]) if old else lines[side]
     wording = [f"wording of the {side} line"] * differ + ["word"] * bool(old)
-    return line, tuple(dict.fromkeys([*notes, *more, *wording]))
+    return line, tuple(dict.fromkeys([*pro_notes, *anti_notes, *wording]))
 
 
 def _occupations(files: Files) -> dict[str, Gender]:
@@ -247,15 +250,15 @@ def _numbered(file: Fetched) -> list[str]:
 
 
 def _participants(text: str, occupations: Mapping[str, Gender]) -> list[str]:
-    """The listed occupations of a text, lower case, in order of appearance."""
+    """The listed occupations of a text, in lower case and in their order."""
     return re.findall(rf"\b(?:{'|'.join(occupations)})\b", text.lower())
 
 
 def _pair(key: tuple[str, int, int], lines: tuple[str, str], occupations: Mapping[str, Gender]) -> WinoBiasPair:
     marked, notes = _mend(key, *map(_sentence, lines))
-    entities = [o for entity in _BRACKET.findall(marked) for o in _participants(entity, occupations)]
-    # One sentence names a third job; the first two are the participants.
-    others = [o for o in _participants(marked, occupations) if o not in entities]
+    entities = [name for entity in _BRACKET.findall(marked) for name in _participants(entity, occupations)]
+    # One sentence names a third occupation; the first two are the participants.
+    others = [name for name in _participants(marked, occupations) if name not in entities]
     if len(entities) != 1 or not others:
         raise BuildError(
             f"WinoBias {key[0]} type {key[1]} line {key[2]}: {marked!r} should have one listed occupation in brackets "
@@ -265,15 +268,15 @@ def _pair(key: tuple[str, int, int], lines: tuple[str, str], occupations: Mappin
 
 
 def winobias_pairs(files: Files) -> Iterator[WinoBiasPair]:
-    """Pairs of lines: validation before test, type 1 before type 2, in the order of the files.
+    """The pairs of lines: validation before test, type 1 before type 2, in the order of the files.
 
-    ``files`` holds the sources :data:`WINOBIAS`.
+    ``files`` has the sources :data:`WINOBIAS`.
 
     Raises
     ------
     BuildError
-        When a line is not numbered or has no counterpart, or a pair has not two participants, or
-        differs in an unknown way.
+        When a line is not numbered or has no counterpart, or the sentences of a pair do not have two
+        participants or differ in an unknown way.
     """
     occupations = _occupations(files)
     for split, part in _FILES.items():

@@ -1,4 +1,4 @@
-"""Strict readers: a file is exactly what it should be, or the build stops and says where it is not."""
+"""Strict readers: an error names the place where a file differs from the expected form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from builders.dataset import BuildError
 
-# Spaces between a closing quote and the end of the line, which the csv module would refuse.
+# Spaces between a closing quote and the end of the line; the csv module refuses them.
 _TRAILING = re.compile(r'(?<=") +$', re.MULTILINE)
 
 
@@ -22,7 +22,7 @@ def text(path: Path) -> str:
     Raises
     ------
     BuildError
-        At the first byte that is not UTF-8; nothing is replaced silently.
+        When a byte is not UTF-8. No byte is replaced silently.
     """
     data = path.read_bytes()
     try:
@@ -35,9 +35,9 @@ def text(path: Path) -> str:
 
 
 def lines(path: Path) -> list[str]:
-    """Lines of a UTF-8 text file, whatever the line ends, without trailing white space.
+    """The lines of a UTF-8 text file without trailing white space.
 
-    Only LF, CRLF and lone CR end a line; other Unicode separators stay inside it.
+    Lines end with LF, CRLF or CR; other Unicode separators do not end a line.
     """
     body = text(path).replace("\r\n", "\n").replace("\r", "\n")
     return [line.rstrip() for line in body.removesuffix("\n").split("\n")] if body else []
@@ -52,17 +52,15 @@ def table(
     header: bool = True,
     quoted: bool = True,
 ) -> Iterator[dict[str, str]]:
-    """Rows of a delimited file with exactly these columns, as dictionaries.
+    """The rows of a delimited file with exactly these columns, as dictionaries.
 
-    Quoted fields may hold delimiters and line ends. Trailing white space of a field is removed.
-    ``optional`` columns stand at the end of some lines, all of them or none. ``quoted=False`` reads
-    a file in which quote characters are ordinary text.
+    Quoted fields may contain delimiters and line ends. Trailing white space of a field is removed. A line has all
+    ``optional`` columns at its end or none. With ``quoted=False`` quote characters are ordinary text.
 
     Raises
     ------
     BuildError
-        When the header differs or a line has more or fewer fields: the line number is given and
-        nothing is shifted into other columns.
+        When the header differs, or a line has more or fewer fields.
     """
     body = _TRAILING.sub("", text(path).replace("\r\n", "\n").replace("\r", "\n"))
     reader = csv.reader(
@@ -74,7 +72,7 @@ def table(
     started = not header
     try:
         for fields in reader:
-            if not fields:  # an empty line of a one-column file is an empty value, not nothing
+            if not fields:  # in a file with one column, an empty line is an empty value
                 fields = [""] if len(columns) == 1 else []
             if not started:
                 if fields != list(columns):
@@ -95,7 +93,7 @@ def table(
 
 
 def json_document(path: Path) -> Any:
-    """The JSON value in the file; the error of a broken one names line and column."""
+    """The JSON value of a file; the error for invalid JSON names line and column."""
     try:
         return json.loads(text(path))
     except json.JSONDecodeError as error:
@@ -103,7 +101,7 @@ def json_document(path: Path) -> Any:
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The JSON object on each line; the error of a broken one names the line."""
+    """The JSON object on each line; the error for invalid JSON names the line."""
     for number, line in enumerate(text(path).removesuffix("\n").split("\n"), 1):
         try:
             yield json.loads(line)

@@ -1,4 +1,4 @@
-"""Examples of StereoSet, from the released files and from a list of its sentences alone."""
+"""StereoSet examples, from the released files and from a list of sentences without contexts and ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GOLD = {"stereotype": "biased", "anti-stereotype": "unbiased", "unrelated": "ir
 _LIST_KEYS = {"biased": "stereo-sentence", "unbiased": "anti-sentence", "irrelevant": "unrelated-sentence"}
 _LIST_SPLIT = "StereoSet test set"
 
-#: Columns of :func:`rows`; those that may be null are so where the source has only the sentences.
+#: Columns of :func:`rows`; the nullable ones are null where the source has only the sentences.
 COLUMNS = (
     *TRIPLET,
     text("object_irrelevant"),
@@ -28,10 +28,10 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A target term, its context, and three sentences by what they say of it.
+    """A target term, its context, and three sentences about it.
 
-    ``sentences`` and ``sentence_ids`` have the keys ``biased``, ``unbiased`` and ``irrelevant``.
-    ``context`` and the ids are None where the file has none.
+    ``sentences`` and ``sentence_ids`` have the keys ``biased``, ``unbiased`` and ``irrelevant``. The context and
+    the ids are None where the file does not have them.
     """
 
     origin: Origin
@@ -44,10 +44,10 @@ class Example:
 
 
 def examples(fetched: Fetched, task: Task) -> Iterator[Example]:
-    """Examples of one task, in the order of the files.
+    """The examples of one task, in the order of the files.
 
-    A released file holds all of its domains. A list of sentences (the test set without contexts and
-    ids) adds the domains that no released file before it has.
+    A released file has all its domains. A list of sentences (the test set without contexts and ids) adds the
+    domains that no earlier released file has.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def _row(task: Task, split: str, example: Example) -> Row:
 
 
 def rows(task: Task, splits: Mapping[str, str], files: Files) -> Rows:
-    """Rows of one task; ``splits`` maps the name of each split to its source."""
+    """The rows of one task; ``splits`` maps each split to its source."""
     for split, source in splits.items():
         for example in examples(files[source], task):
             yield _row(task, split, example)

@@ -1,4 +1,4 @@
-"""Biased-knowledge triplets: one prompt with one blank, and what a biased and an unbiased answer put there."""
+"""Biased-knowledge triplets: a prompt with one blank, and a biased and an unbiased object for the blank."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from builders.dataset import BuildError, text
 
-#: Marks the blank of a prompt; it stands in every prompt exactly once, and a sentence is the prompt
-#: with an object in its place.
+#: The blank of a prompt. Each prompt has it exactly once; a sentence is the prompt with an object in its place.
 BLANK = "[BLANK]"
 
-#: What the objects and sentences of a row are, in the order in which they are given.
+#: The labels of objects and sentences, in the order of arguments.
 LABELS = ("biased", "unbiased", "irrelevant")
 
 #: Columns of every triplet config.
@@ -21,12 +20,12 @@ TRIPLET = (
     *(text(f"{column}_{label}") for column in ("object", "sentence") for label in LABELS[:2]),
 )
 
-# A word or a punctuation mark, each with the white space before it.
+# A word or a punctuation mark with the white space before it.
 _TOKEN = re.compile(r"\s*(?:\w+(?:['’-]\w+)*|[^\w\s])|\s+")
 
 
 def _shared(tokens: Sequence[Sequence[str]]) -> int:
-    """How many tokens from the start stand in every list."""
+    """The number of tokens at the start that are the same in all lists."""
     for place, column in enumerate(zip(*tokens, strict=False)):
         if len(set(column)) > 1:
             return place
@@ -38,10 +37,10 @@ def _space(token: str) -> str:
 
 
 def blank(*sentences: str) -> tuple[str, tuple[str, ...]]:
-    """The prompt that several sentences share, and the object of each.
+    """The prompt that several sentences share, and the object of each sentence.
 
-    The object reaches from the first to the last word that differs, and where one of the sentences
-    has no word there, takes in the word before (at the start: after) it.
+    The object is the text from the first to the last word that differs. If a sentence has no word there, the
+    object also has the word before it (at the start of the sentence: after it).
 
     Raises
     ------
@@ -73,7 +72,7 @@ def blank(*sentences: str) -> tuple[str, tuple[str, ...]]:
 
 
 def filled(prompt: str, *objects: str) -> dict[str, str]:
-    """Prompt, objects and sentences of a row; objects are biased, unbiased and, if given, irrelevant.
+    """The prompt, objects and sentences of a row; the objects are biased, unbiased and, optionally, irrelevant.
 
     Raises
     ------
@@ -93,7 +92,7 @@ def filled(prompt: str, *objects: str) -> dict[str, str]:
 
 
 def triplet(*sentences: str) -> dict[str, str]:
-    """:func:`filled` for the prompt and objects of sentences given in the same order.
+    """:func:`filled` with the prompt and objects of sentences, in the same order of labels.
 
     >>> triplet("He is here.", "She is here.")["prompt"]
     '[BLANK] is here.'

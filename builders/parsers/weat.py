@@ -1,4 +1,4 @@
-"""Word lists of the association tests whose groups are people: WEAT, and the SEAT additions to it."""
+"""The word lists of the association tests about groups of people: WEAT, and the additions of SEAT."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from builders.dataset import Files, Origin, Row, Rows, content_id, text
 from builders.parsers import read
 from builders.parsers.triplets import TRIPLET, filled
 
-#: This file, which holds the lists of words of the project.
+#: This file, which has the word lists of SEAT.
 FILE = "builders/parsers/weat.py"
 #: The name of this file in the rows, as in version 1.0.0, so that published bytes stay equal.
 RECORDED_FILE = "builders/weat.py"
@@ -17,7 +17,7 @@ RECORDED_FILE = "builders/weat.py"
 #: Columns of :func:`rows`.
 COLUMNS = (*TRIPLET, text("test"), text("group"), text("subject"))
 
-#: Tests with social groups, by domain. The others are about flowers, instruments, diseases and age.
+#: Tests on social groups, by domain. The other tests are about flowers, instruments, diseases and age.
 RACE = ("3", "3b", "4", "5", "5b")
 GENDER = ("6", "6b", "7", "7b", "8", "8b")
 
@@ -50,8 +50,8 @@ _BAD = "abuse humiliate negative horrific bothersome disgust hurtful scorn".spli
 class Group:
     """Words for one social group in one test.
 
-    ``biased`` are the words that the test expects to go with the group, ``unbiased`` those of the
-    other list, pair by pair. ``origins`` follow ``words``.
+    ``biased`` has the words that the test expects to be associated with the group, ``unbiased`` the words of the
+    other list in the same order. ``origins`` has the origin of each of the ``words``.
     """
 
     test: str
@@ -64,7 +64,7 @@ class Group:
 
 
 def groups(files: Files) -> Iterator[Group]:
-    """Groups of the race, gender and religion tests; ``files`` holds :data:`SOURCES`."""
+    """The groups of the race, gender and religion tests; ``files`` has the sources :data:`SOURCES`."""
     for domain, tests in (("race", RACE), ("gender", GENDER)):
         for test in tests:
             yield from _published(files, test, domain)
@@ -78,7 +78,7 @@ def _lists(files: Files, test: str) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def _published(files: Files, test: str, domain: str) -> Iterator[Group]:
-    """The groups are the targets of a test or, in tests 7 and 8, its attributes."""
+    """The groups of a published test: its targets or, in tests 7 and 8, its attributes."""
     lists = _lists(files, test)
     people, things = ("attr", "targ") if test[0] in "78" else ("targ", "attr")
     row = 0
@@ -115,7 +115,7 @@ def _religion() -> Iterator[Group]:
 
 
 def rows(pattern: str, files: Files) -> Rows:
-    """Each word of a group with each pair of contrasted words; ``{}`` in the pattern is the former."""
+    """Rows for each word of a group with each pair of contrasted words; ``{}`` in the pattern stands for the word."""
     for group in groups(files):
         for word, origin in zip(group.words, group.origins, strict=True):
             for biased, unbiased in zip(group.biased, group.unbiased, strict=True):

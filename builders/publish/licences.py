@@ -1,4 +1,4 @@
-"""The licences of what is published: their whole texts, and a page that says what is under which."""
+"""The licences of a published data set: their texts, and a page that lists the configs and sources of each."""
 
 from __future__ import annotations
 
@@ -12,45 +12,44 @@ from builders.manifest import Manifest, SourceEntry
 from builders.sources.catalogue import catalogue
 
 TEXTS = DATA / "licences"
-#: Where texts lie in a repository, by the names of SPDX, and the page about them.
+#: The folder of licence texts in a repository, with SPDX names, and the page about them.
 FOLDER, PAGE = "LICENSES", "LICENSES.md"
-#: The licence of what the project itself wrote.
+#: The licence of what the project wrote itself.
 OWN = "Apache-2.0"
-#: What the identifier of a licence begins with that is no standard text.
+#: The prefix of identifiers of licences without a standard text.
 _OTHER = "LicenseRef-"
 
 
 def texts(manifest: Manifest) -> dict[str, bytes]:
-    """The whole text of each licence of a data set, by its path in the repository.
+    """The text of each licence of a data set, by its path in the repository.
 
-    What may be published by others only under a standard licence goes with the text of that licence. A
-    licence of another kind, or of a source that keeps publishing to itself, is linked to.
+    A standard licence that allows redistribution needs its text. Other licences are only linked on the page.
 
     Raises
     ------
     BuildError
-        When a text is not there, naming the licence.
+        When the text of a licence is missing.
     """
-    found = {}
+    result = {}
     for key in sorted({OWN, *_used(manifest)}):
         file = _file(key)
         if file and file.is_file():
-            found[f"{FOLDER}/{key}.txt"] = file.read_bytes()
+            result[f"{FOLDER}/{key}.txt"] = file.read_bytes()
         elif file or (_facts(manifest, key)["redistribute"] and not key.startswith(_OTHER)):
             raise BuildError(
-                f"{manifest.name} is to be published under {key}, whose text is not there; put it into "
-                f"builders/data/{TEXTS.name} and name the file as its text in sources.toml."
+                f"{manifest.name} is published under {key}, whose text is missing; add it to "
+                f"builders/data/{TEXTS.name} and give the name of the file as its text in sources.toml."
             )
-    return found
+    return result
 
 
 def page(manifest: Manifest) -> str:
-    """Each licence with its text, the configs and sources under it, and the notices of the sources.
+    """A Markdown page: each licence with its configs and sources, and the notices of the sources.
 
     Raises
     ------
     BuildError
-        When it is not known where a source states its licence, naming the source.
+        When a source has no notice in ``sources.toml``.
     """
     lines = [
         "# Licences",
@@ -68,7 +67,7 @@ def page(manifest: Manifest) -> str:
 
 def _used(manifest: Manifest) -> set[str]:
     """The licences of the configs and of their sources."""
-    return {config.licence for config in manifest.configs.values()} | {each.licence for each in _sources(manifest)}
+    return {config.licence for config in manifest.configs.values()} | {source.licence for source in _sources(manifest)}
 
 
 def _sources(manifest: Manifest) -> Iterator[SourceEntry]:
@@ -76,37 +75,37 @@ def _sources(manifest: Manifest) -> Iterator[SourceEntry]:
 
 
 def _facts(manifest: Manifest, key: str) -> Mapping[str, Any]:
-    """What the data set says of a licence; what the project says where the data set has nothing under it."""
+    """The facts of a licence in the manifest, or else in the catalogue."""
     return manifest.licences.get(key) or asdict(catalogue().licences[key])
 
 
 def _file(key: str) -> Path | None:
-    """The file with the whole text of a licence; None where none is told."""
+    """The file with the text of a licence, or None."""
     known = catalogue().licences.get(key)
     return TEXTS / known.text if known and known.text else None
 
 
 def _linked(manifest: Manifest, key: str) -> str:
-    """The name of a licence with its address, and its text where there is one."""
+    """A link to a licence, and one to its text if there is one."""
     facts = _facts(manifest, key)
-    told = f"[{facts['name']}]({facts['url']})"
-    return f"{told}, [whole text]({FOLDER}/{key}.txt)" if _file(key) else told
+    link = f"[{facts['name']}]({facts['url']})"
+    return f"{link}, [whole text]({FOLDER}/{key}.txt)" if _file(key) else link
 
 
 def _under(manifest: Manifest, key: str) -> str:
     """The configs and sources under a licence."""
     configs = [name for name, config in manifest.configs.items() if config.licence == key]
     sources = sorted({source.name for source in _sources(manifest) if source.licence == key})
-    told = (("configs", configs), ("sources", sources))
-    return "; ".join(f"{what} {', '.join(f'`{name}`' for name in names)}" for what, names in told if names)
+    groups = (("configs", configs), ("sources", sources))
+    return "; ".join(f"{kind} {', '.join(f'`{name}`' for name in names)}" for kind, names in groups if names)
 
 
 def _notices(manifest: Manifest) -> Iterator[str]:
-    """The copyright notices of the sources under standard licences, and where they state their licence."""
+    """The copyright notices of the sources under standard licences, with the address of each statement."""
     known = catalogue()
     standard = {source.name for source in _sources(manifest) if not source.licence.startswith(_OTHER)}
     for family in sorted({name.partition("/")[0] for name in standard}):
         if family not in known.notices:
-            raise BuildError(f"It is not known where {family} states its licence; add it to [notices] of sources.toml.")
-        told = known.notices[family]
-        yield f"- `{family}`: {told.notice or 'no notice of a holder is known'} (licence stated at <{told.stated}>)"
+            raise BuildError(f"{family} has no entry in [notices] of sources.toml; add where it states its licence.")
+        notice = known.notices[family]
+        yield f"- `{family}`: {notice.notice or 'no notice of a holder is known'} (licence stated at <{notice.stated}>)"

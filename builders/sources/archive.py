@@ -1,53 +1,47 @@
-"""One member of a zip archive, unpacked safely."""
+"""Unpacks one member of a zip archive safely."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import stat
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path
 
 from builders.dataset import BuildError
+from cards.files import replacing
 
 _BLOCK = 1 << 20
 
 
 def unpacked(archive: Path, member: str, folder: Path) -> Path:
-    """The member of a verified archive, unpacked below ``folder`` unless it lies there whole.
+    """The path of a member of a verified archive, which is unpacked into ``folder`` if it is not there yet.
 
     Raises
     ------
     BuildError
-        When the archive is broken, lacks the member, or holds an entry that reaches outside.
+        When the archive is broken, has no such member, or has an entry with a path outside the folder.
     """
     try:
         with zipfile.ZipFile(archive) as zipped:
             for entry in zipped.infolist():
                 if fault := _fault(entry):
-                    raise BuildError(f"The archive {archive} holds {entry.filename!r}, {fault}; nothing was unpacked.")
+                    raise BuildError(f"The archive {archive} has {entry.filename!r}, {fault}; nothing was unpacked.")
             info = zipped.getinfo(member)
             target = folder / member
             if not (target.is_file() and target.stat().st_size == info.file_size and _crc(target) == info.CRC):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryDirectory(dir=target.parent) as beside:
-                    part = Path(beside) / target.name
-                    with zipped.open(info) as packed, part.open("wb") as sink:
-                        shutil.copyfileobj(packed, sink, _BLOCK)
-                    part.replace(target)
+                with zipped.open(info) as packed, replacing(target) as file:
+                    shutil.copyfileobj(packed, file, _BLOCK)
     except KeyError:
-        raise BuildError(
-            f"The archive {archive} holds no {member!r}; mend the member's name in sources.toml."
-        ) from None
+        raise BuildError(f"The archive {archive} has no member {member!r}; correct its name in sources.toml.") from None
     except zipfile.BadZipFile as error:
-        raise BuildError(f"{archive} is not a whole zip archive: {error}.") from None
+        raise BuildError(f"{archive} is not a complete zip archive: {error}.") from None
     return target
 
 
 def _fault(entry: zipfile.ZipInfo) -> str:
-    """Why the entry might land outside its folder, or nothing."""
+    """Why an entry could be written outside its folder, or an empty text."""
     name = entry.filename.replace("\\", "/")
     if name.startswith("/") or re.match("[A-Za-z]:", name):
         return "an absolute path"

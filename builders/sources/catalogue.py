@@ -1,4 +1,4 @@
-"""The pinned sources, their licences, notices and citations, read from ``sources.toml`` and checked."""
+"""The pinned sources with their licences, notices and citations, read from ``sources.toml`` and checked."""
 
 from __future__ import annotations
 
@@ -11,29 +11,38 @@ from tomllib import TOMLDecodeError, loads
 from typing import Any
 from urllib.parse import urlsplit
 
-from builders.dataset import Alternative, BuildError, Remote, Source
+from pydantic import ConfigDict, StrictBool, TypeAdapter, ValidationError
+
+from builders.dataset import BuildError, Remote, Source
 from builders.parsers import read
+from builders.validation import first_fault
 
 PINS = Path(__file__).with_name("sources.toml")
+_STRICT = ConfigDict(extra="forbid", str_min_length=1)
+_included: list[Path] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Licence:
-    """Terms of a source; ``redistribute`` says whether its rows may be published by others.
+    """The terms of a source. ``redistribute`` says whether others may publish its rows.
 
-    ``text`` names the file of ``data/licences`` that has the whole text, where that is a standard one.
+    ``text`` is the name of the file of ``data/licences`` with the whole text, for standard licences.
     """
+
+    __pydantic_config__ = _STRICT
 
     id: str
     name: str
     url: str
-    redistribute: bool
+    redistribute: StrictBool
     text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Where a source states its licence, and the notice of the holder given with it; empty where none is known."""
+    """The address where a source states its licence, and the copyright notice there; empty if there is none."""
+
+    __pydantic_config__ = _STRICT
 
     stated: str
     notice: str = ""
@@ -41,11 +50,13 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Everything ``sources.toml`` holds.
+    """The content of ``sources.toml``.
 
-    ``citations`` maps a key to its BibTeX entry, ``notices`` what comes before the slash in the names of
+    ``citations`` maps a key to its BibTeX entry; ``notices`` maps the part before the slash of the names of
     sources to their notice.
     """
+
+    __pydantic_config__ = _STRICT
 
     sources: Mapping[str, Source]
     licences: Mapping[str, Licence]
@@ -53,9 +64,19 @@ class Catalogue:
     notices: Mapping[str, Notice] = field(default_factory=dict)
 
 
+_CATALOGUE = TypeAdapter(Catalogue)
+
+
+def include(path: Path) -> None:
+    """Adds the sources, licences, notices and citations of a file to :func:`catalogue`."""
+    if path.resolve() not in _included:
+        _included.append(path.resolve())
+        catalogue.cache_clear()
+
+
 @cache
 def catalogue(path: Path = PINS) -> Catalogue:
-    """Read and check the pinned sources, their licences and citations.
+    """The pinned sources, their licences, notices and citations, with those of included files.
 
     Raises
     ------
@@ -66,72 +87,61 @@ def catalogue(path: Path = PINS) -> Catalogue:
     >>> catalogue().sources["winogender/sentences"].licence
     'MIT'
     """
+    tables: dict[str, Any] = {}
+    for file in (path, *_included):
+        for name, table in _read(file).items():
+            known = tables.setdefault(name, table)
+            if known is not table and isinstance(table, dict):
+                tables[name] = {**table, **known}  # an included file does not change an entry of the project
     try:
-        table = loads(read.text(path))
+        result = _CATALOGUE.validate_python(
+            tables | {"sources": _with_key(tables, "sources", "name"), "licences": _with_key(tables, "licences", "id")}
+        )
+    except ValidationError as error:
+        raise BuildError(f"{path.name} has a wrong entry, {first_fault(error)}; correct it.") from None
+    for name, source in result.sources.items():
+        for key, kind, known in (
+            (source.licence, "licence", result.licences),
+            (source.citation, "citation", result.citations),
+        ):
+            if key not in known:
+                raise BuildError(f"source {name!r} has the {kind} {key!r}, which [{kind}s] does not list.")
+        for alternative in source.alternatives:
+            for remote in alternative.files:
+                _check_pin(name, remote)
+    return result
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return loads(read.text(path))
     except TOMLDecodeError as error:
         raise BuildError(f"{path.name} is not TOML: {error}.") from None
-    top = _fields(table, path.name, {"sources": dict, "licences": dict, "citations": dict}, {"notices": dict})
-    licence = {"name": str, "url": str, "redistribute": bool}
-    text = {"text": str}
-    licences = {k: Licence(k, **_fields(v, f"licence {k!r}", licence, text)) for k, v in top["licences"].items()}
-    notices = {
-        k: Notice(**_fields(v, f"notice {k!r}", {"stated": str}, {"notice": str}))
-        for k, v in top.get("notices", {}).items()
-    }
-    citations = _fields(top["citations"], "[citations]", dict.fromkeys(top["citations"], str))
-    sources = {name: _source(name, entry) for name, entry in top["sources"].items()}
-    for source in sources.values():
-        for key, kind, known in ((source.licence, "licence", licences), (source.citation, "citation", citations)):
-            if key not in known:
-                raise BuildError(f"source {source.name!r} has the {kind} {key!r}, which [{kind}s] does not list.")
-    return Catalogue(sources, licences, citations, notices)
 
 
-def _fields(
-    entry: Any, where: str, required: Mapping[str, type], optional: Mapping[str, type] | None = None
-) -> dict[str, Any]:
-    """The table ``entry``, once it has exactly the keys and types it should have."""
-    kinds = {**required, **(optional or {})}
-    if not isinstance(entry, dict):
-        raise BuildError(f"{where} is {entry!r}, expected a table with {', '.join(kinds)}.")
-    for key in entry.keys() - kinds.keys():
-        raise BuildError(f"{where} has the unknown key {key!r}, expected only {', '.join(kinds)}.")
-    for key in required.keys() - entry.keys():
-        raise BuildError(f"{where} has no {key!r}; add it.")
-    for key, value in entry.items():
-        if type(value) is not kinds[key] or value in ("", []):
-            filled = " that is not empty" * (type(value) is kinds[key])
-            raise BuildError(f"{where} has {key} = {value!r}, expected a {kinds[key].__name__}{filled}.")
-    return entry
+def _with_key(tables: Mapping[str, Any], table: str, field_name: str) -> Any:
+    """The entries of a table, each with its key as a field; entries that are not tables stay as they are."""
+    entries = tables.get(table)
+    if not isinstance(entries, dict):
+        return entries
+    return {key: {**entry, field_name: key} if isinstance(entry, dict) else entry for key, entry in entries.items()}
 
 
-def _source(name: str, entry: Any) -> Source:
-    where = f"source {name!r}"
-    fields = _fields(entry, where, {"licence": str, "citation": str, "alternatives": list})
-    alternatives = []
-    for number, alternative in enumerate(fields.pop("alternatives"), 1):
-        place = f"{where} alternative {number}"
-        given = _fields(alternative, place, {"files": list}, {"lacks": str})
-        files = tuple(_remote(file, f"a file of {place}") for file in given["files"])
-        alternatives.append(Alternative(files, given.get("lacks", "")))
-    return Source(name=name, alternatives=tuple(alternatives), **fields)
-
-
-def _remote(entry: Any, where: str) -> Remote:
-    remote = Remote(**_fields(entry, where, {"url": str}, {"sha256": str, "git_blob": str, "member": str}))
+def _check_pin(source: str, remote: Remote) -> None:
+    """Raises an error unless the file has an https address and a hash."""
+    place = f"A file of source {source!r}, {remote.url},"
     if not remote.url.startswith("https://"):
-        raise BuildError(f"{where} has the address {remote.url!r}, expected one that begins with https://.")
+        raise BuildError(f"{place} has an address of another kind, expected one that begins with https://.")
     mirror_path(remote.url)
     if not (remote.sha256 or remote.git_blob):
-        raise BuildError(f"{where}, {remote.url}, is not pinned; give its sha256 or git_blob.")
+        raise BuildError(f"{place} is not pinned; give its sha256 or git_blob.")
     for kind, value, length in (("sha256", remote.sha256, 64), ("git_blob", remote.git_blob, 40)):
         if value and not re.fullmatch(rf"[0-9a-f]{{{length}}}", value):
-            raise BuildError(f"{where} has {kind} = {value!r}, expected {length} lower-case hexadecimal digits.")
-    return remote
+            raise BuildError(f"{place} has {kind} = {value!r}, expected {length} lower-case hexadecimal digits.")
 
 
 def mirror_path(url: str) -> str:
-    """Where a mirror or the cache keeps the file at ``url``.
+    """The path of the file at ``url`` in a mirror or the cache.
 
     >>> mirror_path("https://example.org/data/words.csv")
     'example.org/data/words.csv'

@@ -1,8 +1,8 @@
-"""One source becomes verified local files: from a mirror, the cache or the network, in this order.
+"""Gets the verified local files of a source: from a mirror, the cache or the network, in this order.
 
-A mirror and the cache are folders laid out as HOST/PATH, so a cache can serve as a mirror. A file bears
-its final name only once its pinned bytes are whole: every download goes to a temporary sibling that is
-checked and then renamed, which also keeps two processes from disturbing each other.
+A mirror and the cache are folders with files at HOST/PATH, so a cache can be used as a mirror. A download goes to
+a temporary file, which is verified and then renamed. So a file with its final name is always complete, also if two
+processes download it at the same time.
 """
 
 from __future__ import annotations
@@ -36,69 +36,69 @@ from builders.dataset import BuildError, Fetched, Remote, Source, SourceChanged,
 from builders.sources.archive import unpacked
 from builders.sources.catalogue import mirror_path
 
-#: Answers worth asking again for.
+#: Status codes of temporary failures, after which a request is sent again.
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
-#: Seconds a server may ask us to wait before the file counts as unobtainable.
+#: Longest wait in seconds that a server may ask for; with a longer one the file is not available.
 LONGEST_WAIT = 300.0
-#: Seconds to wait for a connection and for the next bytes.
+#: Time limits in seconds for the connection and for the next bytes.
 TIMEOUT = (5.0, 60.0)
 
 _BACKOFF = wait_exponential(multiplier=0.5, max=30) + wait_random(0, 0.5)
 _BLOCK = 1 << 20
 
-pooch.get_logger().setLevel("WARNING")  # what is being fetched is shown by the progress bar
+pooch.get_logger().setLevel("WARNING")  # the progress bar shows downloads
 
 
 def default_cache() -> Path:
-    """The cache folder: ``PROBES_CACHE`` or the system's own place for caches."""
+    """The cache folder: ``PROBES_CACHE`` or the system's folder for caches."""
     return Path(os.environ.get("PROBES_CACHE") or pooch.os_cache("gender-neutral-probes"))
 
 
 def default_mirror() -> Path | None:
-    """The mirror folder named by ``PROBES_MIRROR``, if any."""
+    """The mirror folder in ``PROBES_MIRROR``, or None."""
     folder = os.environ.get("PROBES_MIRROR")
     return Path(folder) if folder else None
 
 
-class _Unobtainable(Exception):
-    """Why a file cannot be had now; the source's next alternative may do."""
+class _NotAvailable(Exception):
+    """A file is not available; the next alternative of the source may be."""
 
 
-class _Transient(_Unobtainable):
-    """A failure that may pass; ``wait`` is how many seconds the server asked for, if it did."""
+class _Transient(_NotAvailable):
+    """A temporary failure; ``wait`` is the number of seconds that the server asked to wait, if it did."""
 
-    def __init__(self, why: str, wait: float | None = None) -> None:
-        super().__init__(why)
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
         self.wait = wait
 
 
 class _NoAnswer(_Transient):
-    """The host did not answer at all."""
+    """The host did not respond."""
 
 
 @dataclass
 class Fetcher:
-    """Gets sources, and remembers what it got and what it need not ask for again.
+    """Gets sources, and keeps what it got and which hosts or files failed.
 
     Parameters
     ----------
     cache:
-        Folder for downloaded and unpacked files, made when needed.
+        Folder for downloaded and unpacked files; it is created when needed.
     mirror:
-        Folder of files kept as HOST/PATH, read in place and verified each time.
+        Folder of files at HOST/PATH. They are read in place and verified each time.
     offline:
-        Never ask the network.
+        Never use the network.
     progress:
-        Where to show downloads.
+        The progress bar for downloads.
     attempts:
-        How often one file is asked for at most.
+        Highest number of requests for a file.
     sleep:
         Called with the seconds to wait between attempts.
 
     Attributes
     ----------
     from_cache:
-        HOST/PATH of each file that was read from the cache, in order of first use.
+        HOST/PATH of each file that was read from the cache, in the order of first use.
 
     Raises
     ------
@@ -129,37 +129,37 @@ class Fetcher:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences for the end of a run: use of the cache, and alternatives that were not the first."""
+        """Sentences for the end of a run on the use of the cache and of alternatives other than the first."""
         count = len(self.from_cache)
         cached = f"Used the cache {self.cache} for {count} file{'s' * (count != 1)} without asking the network."
         return [cached] * bool(count) + self._fallbacks
 
     def get(self, source: Source) -> Fetched:
-        """The source's files, by the first alternative that can be had whole.
+        """The files of a source, from the first alternative whose files are all available.
 
         Raises
         ------
         SourceChanged
-            When a file found anywhere does not have its pinned bytes; no other alternative is tried.
+            When a file does not have its pinned hash. No other alternative is tried then.
         SourceUnavailable
-            When no alternative can be had.
+            When no alternative is available.
         BuildError
-            When an archive is not fit to unpack or a folder cannot be read or written.
+            When an archive cannot be unpacked, or a folder cannot be read or written.
         """
         if source not in self._got:
-            self._got[source] = self._find(source)
+            self._got[source] = self._first_available(source)
         return self._got[source]
 
-    def _find(self, source: Source) -> Fetched:
+    def _first_available(self, source: Source) -> Fetched:
         reasons: list[str] = []
         for number, alternative in enumerate(source.alternatives):
             try:
                 fetched = Fetched(source, number, tuple(self._file(remote) for remote in alternative.files))
-            except _Unobtainable as reason:
-                reasons.append(str(reason))
+            except _NotAvailable as error:
+                reasons.append(str(error))
             except OSError as error:
-                where, why = error.filename or self.cache, error.strerror or error
-                raise BuildError(f"{source.name} cannot be stored or read at {where}: {why}.") from None
+                place, reason = error.filename or self.cache, error.strerror or error
+                raise BuildError(f"{source.name} cannot be stored or read at {place}: {reason}.") from None
             else:
                 self._note(fetched, reasons)
                 return fetched
@@ -176,36 +176,37 @@ class Fetcher:
             self._fallbacks.append(f"{choice}, because {'; '.join(reasons)}.")
 
     def _file(self, remote: Remote) -> Path:
-        path = self._whole(remote)
+        path = self._packed(remote)
         return unpacked(path, remote.member, self._cached(f"{remote.url}.members")) if remote.member else path
 
     def _cached(self, url: str) -> Path:
         return self.cache / mirror_path(url)
 
-    def _whole(self, remote: Remote) -> Path:
-        """The verified file at the address, an archive still packed."""
+    def _packed(self, remote: Remote) -> Path:
+        """The verified file at the address; an archive is not unpacked."""
         name = mirror_path(remote.url)
-        if self.mirror and (kept := self.mirror / name).is_file():
-            _verify(kept, remote, f"The mirror's file {kept}", f"put the file of {remote.url} there or remove it")
-            return kept
+        if self.mirror and (mirrored := self.mirror / name).is_file():
+            advice = f"put the file of {remote.url} there or remove it"
+            _verify(mirrored, remote, f"The mirror's file {mirrored}", advice)
+            return mirrored
         path = self._cached(remote.url)
         if path.is_file():
             _verify(path, remote, f"The cached file {path}", "delete it and run again")
             if name not in self.from_cache and name not in self._downloaded:
                 self.from_cache.append(name)
         elif self.offline:
-            raise _Unobtainable(f"{name} is in neither the mirror nor the cache")
+            raise _NotAvailable(f"{name} is in neither the mirror nor the cache")
         else:
             self._download(remote, path)
             self._downloaded.add(name)
         return path
 
     def _download(self, remote: Remote, path: Path) -> None:
-        """Bring the file to ``path``, asking again after failures that may pass."""
+        """Downloads the file to ``path``, with retries after temporary failures."""
         host = urlsplit(remote.url).netloc
         if failed := self._failed.get(host) or self._failed.get(remote.url):
-            raise _Unobtainable(failed)
-        again = Retrying(
+            raise _NotAvailable(failed)
+        retry = Retrying(
             stop=stop_after_attempt(self.attempts),
             wait=_wait,
             retry=retry_if_exception_type(_Transient),
@@ -219,47 +220,47 @@ class Fetcher:
 
         known = remote.sha256 or None  # pooch knows no git blob ids
         try:
-            again(pooch.retrieve, remote.url, known, fname=path.name, path=path.parent, downloader=download)
-        except _Unobtainable as error:
-            tries = f", asked {self.attempts} time{'s' * (self.attempts != 1)}"
-            why = f"{error}{tries * isinstance(error, _Transient)}"
-            self._failed[host if isinstance(error, _NoAnswer) else remote.url] = why
-            raise _Unobtainable(why) from None
+            retry(pooch.retrieve, remote.url, known, fname=path.name, path=path.parent, downloader=download)
+        except _NotAvailable as error:
+            attempts = f", asked {self.attempts} time{'s' * (self.attempts != 1)}"
+            reason = f"{error}{attempts * isinstance(error, _Transient)}"
+            self._failed[host if isinstance(error, _NoAnswer) else remote.url] = reason
+            raise _NotAvailable(reason) from None
 
     def _stream(self, url: str, target: Path) -> None:
         bar = self.progress or Progress(disable=True)
         task = bar.add_task(url.rsplit("/", 1)[-1], total=None)
         try:
-            with _answer(url) as response, target.open("wb") as sink:
+            with _get(url) as response, target.open("wb") as file:
                 size = response.headers.get("Content-Length", "")
                 bar.update(task, total=int(size) if size.isdecimal() else None)
                 for block in response.iter_content(_BLOCK):
-                    bar.advance(task, sink.write(block))
+                    bar.advance(task, file.write(block))
         finally:
             bar.remove_task(task)
 
 
 @contextmanager
-def _answer(url: str) -> Iterator[requests.Response]:
-    """The good answer to a request; whatever goes wrong is told without a word of headers or tokens."""
+def _get(url: str) -> Iterator[requests.Response]:
+    """The response with status 200; errors have neither headers nor tokens in their message."""
     host = urlsplit(url).netloc
     try:
         with requests.get(url, headers=_headers(url), stream=True, timeout=TIMEOUT) as response:
             if response.status_code != 200:
                 raise _refusal(url, response)
-            response.raw.enforce_content_length = True  # else urllib3 1 takes a cut body for a whole one
+            response.raw.enforce_content_length = True  # urllib3 1 does not notice an incomplete body otherwise
             yield response
     except (requests.ConnectionError, requests.Timeout) as error:
         raise _NoAnswer(f"{host} does not answer ({type(error).__name__})") from None
     except (requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError):
         raise _Transient(f"{url} arrived incomplete") from None
-    except (requests.RequestException, UnicodeError) as error:  # a token may hold what no header can
-        raise _Unobtainable(f"{url} could not be asked for ({type(error).__name__})") from None
+    except (requests.RequestException, UnicodeError) as error:  # UnicodeError: a token that is not allowed in a header
+        raise _NotAvailable(f"{url} could not be requested ({type(error).__name__})") from None
 
 
 def _headers(url: str) -> dict[str, str]:
-    """Request headers; the Hub's token goes to the Hub alone."""
-    headers = {"Accept-Encoding": "identity"}  # pinned bytes, not a packed form of them
+    """The headers of a request; the token of the Hub is only sent to the Hub."""
+    headers = {"Accept-Encoding": "identity"}  # the pinned bytes, not compressed
     token = os.environ.get("HF_TOKEN", "").strip()
     if token and _is_hub(url):
         headers["Authorization"] = f"Bearer {token}"
@@ -270,24 +271,24 @@ def _is_hub(url: str) -> bool:
     return urlsplit(url)[:2] == urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")[:2]
 
 
-def _refusal(url: str, response: requests.Response) -> _Unobtainable:
-    """What an answer other than 200 means."""
+def _refusal(url: str, response: requests.Response) -> _NotAvailable:
+    """The error for a status other than 200."""
     status = response.status_code
-    what = f"{url} answered {status} {responses.get(status, '')}".rstrip()
+    message = f"{url} answered {status} {responses.get(status, '')}".rstrip()
     if status in (401, 403):
         page = url.partition("/resolve/")[0]  # on the Hub, the repository's page
         token = " and set HF_TOKEN" if _is_hub(url) else ""
-        return _Unobtainable(f"{what}: accept the terms on {page}{token}")
+        return _NotAvailable(f"{message}: accept the terms on {page}{token}")
     if status not in TRANSIENT:
-        return _Unobtainable(what)
+        return _NotAvailable(message)
     wait = seconds_to_wait(response.headers.get("Retry-After", ""))
     if wait is not None and wait > LONGEST_WAIT:
-        return _Unobtainable(f"{what} and asks to wait {wait:.0f} s, more than the limit of {LONGEST_WAIT:.0f} s")
-    return _Transient(what, wait)
+        return _NotAvailable(f"{message} and asks to wait {wait:.0f} s, more than the limit of {LONGEST_WAIT:.0f} s")
+    return _Transient(message, wait)
 
 
 def seconds_to_wait(retry_after: str) -> float | None:
-    """Seconds that a Retry-After header asks for, given as such or as a date; None when it says nothing."""
+    """The seconds of a Retry-After header, which has a number or a date; None for other text."""
     if retry_after.isdecimal():
         return float(retry_after)
     try:
@@ -298,21 +299,21 @@ def seconds_to_wait(retry_after: str) -> float | None:
 
 def _wait(state: RetryCallState) -> float:
     error = state.outcome and state.outcome.exception()
-    told = error.wait if isinstance(error, _Transient) else None
-    return _BACKOFF(state) if told is None else told
+    requested = error.wait if isinstance(error, _Transient) else None
+    return _BACKOFF(state) if requested is None else requested
 
 
-def _verify(path: Path, remote: Remote, what: str, advice: str) -> None:
-    """Compare the file with its pin."""
+def _verify(path: Path, remote: Remote, name: str, advice: str) -> None:
+    """Raises an error if the file does not have its pinned hash."""
     kind, expected = ("sha256", remote.sha256) if remote.sha256 else ("git blob", remote.git_blob)
-    found = pooch.file_hash(path, "sha256") if remote.sha256 else git_blob(path)
-    if found != expected:
+    actual = pooch.file_hash(path, "sha256") if remote.sha256 else git_blob(path)
+    if actual != expected:
         page = " (an HTML page)" if _is_html(path) else ""
-        raise SourceChanged(f"{what}{page} is not as pinned: expected {kind} {expected}, found {found}; {advice}.")
+        raise SourceChanged(f"{name}{page} is not as pinned: expected {kind} {expected}, found {actual}; {advice}.")
 
 
 def git_blob(path: Path) -> str:
-    """The id that git gives to the file's content: sha1 of ``blob SIZE NUL`` and the bytes."""
+    """The git blob id of a file: SHA-1 of ``blob SIZE NUL`` and the bytes."""
     with path.open("rb") as file:
         digest = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
         while block := file.read(_BLOCK):

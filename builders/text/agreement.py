@@ -1,4 +1,4 @@
-"""Verbs that go with singular *they*, where closed lists and spelling decide; else nothing."""
+"""Verb agreement with singular *they*, by closed lists and spelling. If they do not decide, there is no result."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ _IRREGULAR_BASES = {
     "unties": "untie",
     "vies": "vie",
 }
-# Participles that do not end in -ed, -en or -wn and are no past form either.
+# Participles that neither end in -ed, -en or -wn nor are past forms.
 _PARTICIPLES = frozenset("become come done gone no overcome run".split())
 _CONJUNCTIONS = frozenset("and or but yet nor then".split())
 _JOINERS = _CONJUNCTIONS | frozenset(["as", "than", ",", ";", ":", "-", "–", "—", "("])
 # After these the verb is in its plain form: "suggested {nominative} leave".
 _MANDATIVES = frozenset("demanded insisted proposed recommended requested required suggested urged".split())
-# What may stand before "was" in "was {nominative}" when the pronoun is its subject.
+# Words before "was" in "was {nominative}" if the pronoun is the subject.
 _BEFORE_INVERSION = frozenset(
     """and as but how never neither nor only or rarely seldom so than then what when where which who whom whose
     why""".split()
 )
-_PADDING = 4  # empty words after the last, so that looking ahead needs no test
+_PADDING = 4  # empty words after the last one, so that looking ahead stays in the list
 _TOKEN = re.compile(r"(\{\w+\}|[^\W\d_]+(?:['’-][^\W\d_]+)*|\S)(\s*)")
 
 
@@ -96,7 +96,7 @@ def _base(verb: str) -> str:
 
 
 def _with_they(verb: str) -> str | None:
-    """The form of a finite verb that goes with *they*."""
+    """The form of a finite verb with *they*, or None if it is not known."""
     if verb in _AGREE:
         return _AGREE[verb]
     if verb in _AUXILIARIES or verb in _IRREGULAR_PASTS or verb.endswith("ed"):
@@ -105,7 +105,7 @@ def _with_they(verb: str) -> str | None:
 
 
 def _uncontracted(next_word: str) -> str | None:
-    """What ``'s`` after a pronoun becomes: *has* before "been", *is* before what is no participle."""
+    """The ending for ``'s`` after *they*: *ve* (has) before "been", *re* (is) if no participle follows."""
     if next_word in ("been", "got"):
         return "ve"
     participle = next_word.endswith(("ed", "en", "wn")) or next_word in _IRREGULAR_PASTS | _PARTICIPLES
@@ -119,7 +119,7 @@ def _inverted(words: Sequence[str], at: int) -> bool:
 
 
 def _verb(words: Sequence[str], at: int) -> tuple[int, str | None]:
-    """Place and new form of the verb of the pronoun at ``at``; None where it is undecided."""
+    """The index and the new form of the verb of the pronoun at ``at``; the form is None if it is not decided."""
     before, after = words[at - 1] if at else "", words[at + 1]
     if before in _AGREE or before in _AUXILIARIES:
         return at - 1, _AGREE.get(before, before) if _inverted(words, at) else None
@@ -137,10 +137,10 @@ def _verb(words: Sequence[str], at: int) -> tuple[int, str | None]:
 
 
 def _may_share_subject(words: Sequence[str], start: int, changed: bool) -> bool:
-    """Whether a verb after ``start`` may be joined to the one before it and need agreement too.
+    """Whether a verb after ``start`` may share the subject and need agreement too.
 
-    A plural noun may look like a verb in *-s*; after a verb that did not change (a past form)
-    that is only feared right after a conjunction.
+    A plural noun may look like a verb in *-s*. After a verb that did not change (a past form) such a word only
+    counts directly after a conjunction.
     """
     for place in range(start, len(words) - _PADDING):
         if words[place] not in _JOINERS:
@@ -148,17 +148,17 @@ def _may_share_subject(words: Sequence[str], start: int, changed: bool) -> bool:
         verb = _skip_adverbs(words, place + 1)
         if words[verb + 1] == _SUBJECT:
             continue
-        feared = changed or words[place] in _CONJUNCTIONS
-        if words[verb] in _AGREE or (feared and _may_be_s_form(words[verb])):
+        may_be_verb = changed or words[place] in _CONJUNCTIONS
+        if words[verb] in _AGREE or (may_be_verb and _may_be_s_form(words[verb])):
             return True
     return False
 
 
 def agree(template: str) -> str | None:
-    """The template with every verb of ``{nominative}`` agreeing with *they*, or None.
+    """The template in which every verb of ``{nominative}`` agrees with *they*, or None.
 
-    None means that a verb is not recognised, or that another verb may share the subject: no
-    sentence is better than a wrong one.
+    None means that a verb is not recognised, or that another verb may share the subject: a missing sentence is
+    better than a wrong one.
 
     >>> agree("{nominative} quickly opens {possessive} umbrella.")
     '{nominative} quickly open {possessive} umbrella.'

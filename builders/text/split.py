@@ -1,4 +1,4 @@
-"""Splits that share nothing: the key by which phrases are compared, and the leak check."""
+"""The leak check between splits, and the overlap of statements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOT_WORD = re.compile(r"[^\w']+|_")
 
 
 def phrase_key(text: str) -> str:
-    """A phrase without case, punctuation and spacing; equal keys mean the same phrase.
+    """A phrase in lower case, without punctuation and with single spaces. Equal keys mean the same phrase.
 
     >>> phrase_key("Is playing, a Flute.") == phrase_key("is playing a flute")
     True
@@ -22,41 +22,39 @@ def phrase_key(text: str) -> str:
 
 
 def leaks(splits: Mapping[str, Iterable[str]]) -> list[tuple[str, str, str]]:
-    """Phrases that stand in more than one split.
-
-    Returns triples (phrase as first seen, split where it was first seen, other split), in order.
+    """The phrases that occur in more than one split: (first phrase, its split, other split), in order.
 
     >>> leaks({"test": ["is here"], "train": ["Is here.", "is gone"]})
     [('is here', 'test', 'train')]
     """
     seen: dict[str, tuple[str, str]] = {}
-    found = []
+    shared = []
     for split, phrases in splits.items():
         for phrase in phrases:
             first, where = seen.setdefault(phrase_key(phrase), (phrase, split))
             if where != split:
-                found.append((first, where, split))
-    return found
+                shared.append((first, where, split))
+    return shared
 
 
 def check_disjoint(name: str, splits: Mapping[str, Iterable[str]]) -> None:
-    """Stops the build when splits share a phrase.
+    """Raises an error when splits share a phrase.
 
     Raises
     ------
     BuildError
-        With the number of shared phrases and the first ten pairs.
+        With the number of shared phrases and the first ten of them.
     """
-    found = leaks(splits)
-    if found:
-        shown = "; ".join(f"{phrase!r} in {a} and {b}" for phrase, a, b in found[:10])
+    shared = leaks(splits)
+    if shared:
+        examples = "; ".join(f"{phrase!r} in {first} and {other}" for phrase, first, other in shared[:10])
         raise BuildError(
-            f"{name}: {len(found)} phrases stand in more than one split ({shown}"
-            f"{'; …' if len(found) > 10 else ''}); drop them from the later split before writing."
+            f"{name}: {len(shared)} phrases occur in more than one split ({examples}"
+            f"{'; …' if len(shared) > 10 else ''}); drop them from the later split before writing."
         )
 
 
-# Words too common to tell two statements apart.
+# Words that are too common to distinguish two statements.
 FUNCTION_WORDS = frozenset(
     "my friend is a an the to of in on at and for with has can from by be it its that this as or but not".split()
 )
@@ -68,12 +66,12 @@ def overlap(a: str, b: str) -> float:
     >>> overlap("My friend likes the colour blue", "My friend likes blue")
     0.6666666666666666
     """
-    one, two = (set(phrase_key(t).split()) - FUNCTION_WORDS for t in (a, b))
-    return len(one & two) / len(one | two) if one | two else float(phrase_key(a) == phrase_key(b))
+    first, second = (set(phrase_key(text).split()) - FUNCTION_WORDS for text in (a, b))
+    return len(first & second) / len(first | second) if first | second else float(phrase_key(a) == phrase_key(b))
 
 
 def near_duplicates(statements: Sequence[str], limit: float = 0.5) -> list[tuple[str, str]]:
-    """Pairs of statements whose :func:`overlap` reaches the limit.
+    """The pairs of statements with an :func:`overlap` of at least ``limit``.
 
     >>> near_duplicates(["My friend likes blue", "My friend likes the blue", "My friend waits"])
     [('My friend likes blue', 'My friend likes the blue')]

@@ -1,4 +1,4 @@
-"""Gendered words: their forms, the neutrality test, and filling pronouns into templates."""
+"""Gendered words and their forms, the neutrality test, and templates with slots for pronouns."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _ONE_SPELLING = str.maketrans("\u2018\u2019\u02bc\uff07\u2032`\u00b4\u2010\u2011
 
 
 def plain(text: str) -> str:
-    """One spelling for one text: NFKC, straight apostrophes, no invisible characters, single spaces.
+    """A text in NFKC, with straight apostrophes, without invisible characters, and with single spaces.
 
     >>> plain("she\u2019s\u00a0 here")
     "she's here"
     """
-    # Characters first: NFKC would turn a lone acute accent into a space and a mark.
+    # Apostrophes are replaced first: NFKC changes a single acute accent to a space and a combining mark.
     text = unicodedata.normalize("NFKC", text.translate(_ONE_SPELLING).translate(_INVISIBLE))
     return " ".join(text.translate(_ONE_SPELLING).split())
 
 
 def normalise(text: str) -> str:
-    """:func:`plain` without case, for comparing and hashing.
+    """:func:`plain` in folded case, for comparisons and hashes.
 
     >>> normalise("  My  FRIEND") == normalise("my friend")
     True
@@ -56,7 +56,7 @@ class Pronouns:
     contraction: str
 
 
-#: Slots that a template may have, each the name of a form.
+#: The names of slots in a template; each is the name of a form.
 SLOTS = ("nominative", "accusative", "possessive", "possessive_absolute", "reflexive")
 
 PRONOUNS: dict[Gender, Pronouns] = {
@@ -65,10 +65,10 @@ PRONOUNS: dict[Gender, Pronouns] = {
     "they": Pronouns("they", "them", "their", "theirs", "themself", "they're"),
 }
 
-#: The 20 forms (10 pairs, female and male) of "Probing Explicit and Implicit Gender Bias", section 6.3, in its order.
+#: The 20 pronoun forms (10 pairs of female, male) of dong2023probing, section 6.3, in its order.
 PAIRS: tuple[tuple[str, str], ...] = tuple(
-    (f(female), f(male))
-    for f in (str, str.capitalize)
+    (change_case(female), change_case(male))
+    for change_case in (str, str.capitalize)
     for female, male in (("she", "he"), ("her", "him"), ("hers", "his"), ("herself", "himself"), ("she's", "he's"))
 )
 
@@ -76,7 +76,7 @@ PAIRS: tuple[tuple[str, str], ...] = tuple(
 GENDERED_PRONOUNS = frozenset("she her hers herself she's he him his himself he's".split())
 #: Forms of *they*, lower case.
 THEY_FORMS = frozenset("they them their theirs themself themselves they're they've they'd they'll".split())
-#: Nouns and pronouns for a person that name no gender, singular.
+#: Singular nouns and pronouns for a person of any gender.
 NEUTRAL: tuple[str, ...] = tuple(
     """person someone somebody anyone anybody everyone everybody individual human adult grown-up child kid baby infant
     toddler newborn teenager adolescent youth youngster parent grandparent stepparent godparent guardian sibling twin
@@ -85,10 +85,10 @@ NEUTRAL: tuple[str, ...] = tuple(
     inhabitant pupil student participant customer client patient passenger pedestrian""".split()
 )
 
-# A word is gendered when it names the gender of the one it is said of, in its only or usual sense. Left
-# out are words as often said of anyone (hero, host, actor, heir, wizard, master, freshman, feminist), words
-# with another common sense (count, groom, knight, bull, mummy), parts and states of the body other than
-# pregnancy and the beard, first names, and words that stand for all people (mankind).
+# A word is gendered if it states the gender of a person in its only or usual sense. The lists do not have words
+# that are used for any gender (hero, host, actor, heir, wizard, master, freshman, feminist), words with another
+# common sense (count, groom, knight, bull, mummy), parts and states of the body other than pregnancy and the
+# beard, first names, and words for all people (mankind).
 _NOUNS = """
 woman lady girl female gal lass lassie damsel maiden mother mom mommy mum mama mamma momma mammy madam madame
 mademoiselle missus señora senora señorita senorita grandmother grandma granny grannie grandmom grandmum grandaunt
@@ -115,7 +115,7 @@ mothering sisterly wifely feminine maternal maternity pregnant pregnancy mr gram
 manliness manhood menfolk boyish boyhood fatherly fatherhood fathered fathering brotherly masculine effeminate virile
 virility macho paternal paternity bearded moustached mustached mustachioed
 """.split()
-# Each stands before -man, -woman, -men and -women.
+# Each occurs before -man, -woman, -men and -women.
 _BEFORE_MAN = """
 air alder anchor assembly bar business camera cave chair church clergy committee con congress council country crafts
 crew dairy door dutch english fire fisher fore french front frontiers gentle grooms guards gun handy head hench herds
@@ -141,14 +141,14 @@ def _plural(word: str) -> str:
     return word + "s"
 
 
-#: Every gendered word of the neutrality test, lower case, with plurals.
+#: All gendered words of the neutrality test, in lower case, with plurals.
 GENDERED_WORDS: frozenset[str] = (
     GENDERED_PRONOUNS
     | {form for word in _NOUNS for form in (word, _plural(word))}
     | set(_OTHERS)
     | {before + end for before in _BEFORE_MAN for end in ("man", "men", "woman", "women")}
 )
-# Compounds that name no gender although a part of them would.
+# Compounds that are not gendered although a part of them is.
 _NEUTRAL_COMPOUNDS = frozenset(
     """man-made man-hour man-hours man-eating king-size king-sized queen-size queen-sized mother-of-pearl
     daddy-long-legs witch-hunt witch-hunts""".split()
@@ -165,26 +165,26 @@ def _gendered_parts(word: str) -> list[str]:
         return [bare]
     if "-" not in bare or bare in _NEUTRAL_COMPOUNDS:
         return []
-    return [found for part in bare.split("-") for found in _gendered_parts(part)]
+    return [gendered for part in bare.split("-") for gendered in _gendered_parts(part)]
 
 
 def gendered_words(text: str) -> list[str]:
-    """Gendered words in a text, lower case, in order of appearance.
+    """The gendered words of a text, in lower case and in their order.
 
-    Case, Unicode form, curly apostrophes, invisible characters, plurals, possessives, contractions,
-    hyphens and punctuation do not hide a word. A word that merely contains one ("history",
-    "man-made") is not gendered. "Miss" counts before a capital only: else it is a verb.
+    They are found in any case, Unicode form, plural, possessive, contraction and compound with hyphens, and with
+    curly apostrophes, invisible characters and punctuation. A word that only contains a gendered one ("history",
+    "man-made") is not gendered. "Miss" only counts before a capital; otherwise it is a verb.
 
     >>> gendered_words("The WAITRESS\u2019s brother-in-law read a history of Sherry")
     ['waitress', 'brother-in-law']
     """
     text = plain(text)
-    found = []
+    gendered = []
     for match in _WORD.finditer(text):
         title = _MISS.match(text, match.start())
         is_title = title is not None and title.group()[-1].isupper()
-        found += ["miss"] if is_title else _gendered_parts(match.group().casefold())
-    return found
+        gendered += ["miss"] if is_title else _gendered_parts(match.group().casefold())
+    return gendered
 
 
 def is_neutral(text: str) -> bool:
@@ -197,75 +197,73 @@ def is_neutral(text: str) -> bool:
 
 
 class TemplateError(ValueError):
-    """A template does not have the slots it should have."""
+    """A template has no slot, an unknown slot, or a brace without a slot."""
 
 
 _SLOT = re.compile(r"\{([^{}]*)\}")
 
 
 def slots(template: str) -> list[str]:
-    """Names of the slots of a template, in order.
+    """The names of the slots of a template, in order. ``str.format`` is never used.
 
     Raises
     ------
     TemplateError
-        When there is none, one is unknown, or a brace stands alone. A template is never given to
-        ``str.format``.
+        When there is no slot, a slot is unknown, or a brace belongs to no slot.
 
     >>> slots("{nominative} lost {possessive} keys.")
     ['nominative', 'possessive']
     """
-    found = _SLOT.findall(template)
-    known = ", ".join(f"{{{s}}}" for s in SLOTS)
-    for name in found:
+    names = _SLOT.findall(template)
+    known = ", ".join(f"{{{slot}}}" for slot in SLOTS)
+    for name in names:
         if name not in SLOTS:
             raise TemplateError(f"The template {template!r} has the unknown placeholder {{{name}}}; use {known}.")
     if set("{}") & set(_SLOT.sub("", template)):
         raise TemplateError(f"The template {template!r} has a brace that belongs to no placeholder; use {known}.")
-    if not found:
+    if not names:
         raise TemplateError(f"The template {template!r} has no placeholder; use at least one of {known}.")
-    return found
+    return names
 
 
 _OPENING, _CLOSING = "\"'“‘«(\\[", "\"'”’»)\\]"
 _SENTENCE_START = re.compile(rf"(?:^\s*(?:[-–—]\s*)?|([.!?…])([{_CLOSING}]*)\s+)[{_OPENING}]*$")
-# Abbreviations that end no sentence. Others ("etc.", "p.m.") may, and count as its end.
+# Abbreviations that do not end a sentence. Others ("etc.", "p.m.") may, and count as its end.
 _ABBREVIATION = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Mx|Prof|Rev|Gen|Capt|Lt|Sgt|vs|cf|e\.g|i\.e|viz|approx)\.\s+$")
 _SAYING = re.compile(r" (?:said|asked|cried|replied|answered|whispered|shouted|called|exclaimed|wondered|thought)\b")
 
 
 def _starts_sentence(before: str, after: str) -> bool:
-    found = _SENTENCE_START.search(before)
-    if not found or _ABBREVIATION.search(before):
+    match = _SENTENCE_START.search(before)
+    if not match or _ABBREVIATION.search(before):
         return False
-    # '"Why?" she asked' goes on; '"Why not?" She left' does not.
-    return not (found[1] in ("!", "?") and found[2] and _SAYING.match(after))
+    # '"Why?" she asked' is one sentence; '"Why not?" She left' is two.
+    return not (match[1] in ("!", "?") and match[2] and _SAYING.match(after))
 
 
 def fill(template: str, gender: Gender) -> str:
-    """The template with the forms of one pronoun; a form that begins a sentence is capitalised.
+    """The template with the forms of one pronoun, capitalised at the beginning of a sentence.
 
-    A sentence begins after ".", "!", "?" or "…", behind quotes and brackets too, but not after
-    abbreviations such as "Dr.". Everything else (names, acronyms, quotes) stays as it is. Verbs do not
-    change: for *they* see :func:`fill_they`.
+    A sentence begins after ".", "!", "?" or "…", also if quotes or brackets follow, but not after abbreviations
+    such as "Dr.". All other text stays unchanged, also verbs: for *they* see :func:`fill_they`.
 
     >>> fill('{nominative} told the CEO: "{possessive_absolute} was lost."', "female")
     'She told the CEO: "hers was lost."'
     """
     slots(template)
     forms = PRONOUNS[gender]
-    out = ""
+    filled = ""
     end = 0
     for match in _SLOT.finditer(template):
-        out += template[end : match.start()]
+        filled += template[end : match.start()]
         word: str = getattr(forms, match.group(1))
-        out += word.capitalize() if _starts_sentence(out, template[match.end() :]) else word
+        filled += word.capitalize() if _starts_sentence(filled, template[match.end() :]) else word
         end = match.end()
-    return out + template[end:]
+    return filled + template[end:]
 
 
 def fill_they(template: str) -> str | None:
-    """The template with singular *they*, its verbs agreeing; None where that takes guessing.
+    """The template with singular *they* and verbs that agree; None if :func:`agree` has no result.
 
     >>> fill_they("{nominative} is here and {nominative} never forgets {possessive} keys.")
     'They are here and they never forget their keys.'

@@ -19,9 +19,9 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
+from builders.folders import recover_folder as recover
+from builders.folders import replace_folder as put_in_place
 from builders.manifest import file_sha256
-from builders.write import publish as put_in_place
-from builders.write import recover
 from scoring.inference.asking import package_version
 from scoring.types import ScoringError
 

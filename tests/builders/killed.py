@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from rich.progress import Progress
 
 from builders import datasets
-from builders.build import Profile, rebuild
+from builders.builder import Profile, build_datasets
 from builders.sources.fetch import Fetcher
 
 WRITES = {"os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir", "os.truncate"}
@@ -20,7 +20,7 @@ WRITES = {"os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir", "os.trunc
 
 def run(out: Path, profile: str) -> None:
     fetcher = Fetcher(out.parent / "cache", None, offline=True)
-    rebuild(["gender-neutral-probes"], fetcher, out, Profile(profile), Progress(disable=True))
+    build_datasets(["gender-neutral-probes"], fetcher, out, Profile(profile), Progress(disable=True))
 
 
 def kill_at(number: int, out: Path) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from builders import generate
 from builders.generation import endpoint
-from builders.generation.chat import recorded
+from builders.generation.response_cache import read_responses
 
 assert endpoint  # imported before forking, as every child needs it
 
@@ -85,7 +85,7 @@ def main(url: str, folder: Path) -> None:
         if not os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
             break
         killed += 1
-        kept = set(recorded(out / "replies.jsonl")) if (out / "replies.jsonl").exists() else set()
+        kept = set(read_responses(out / "replies.jsonl")) if (out / "replies.jsonl").exists() else set()
         before = answered(url)
         run(url, words, out)
         after = answered(url)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from builders import write
 from builders.dataset import Alternative, BuildError, Fetched, Source
 from builders.datasets.biaske import DATASET
-from builders.generation import chat, knowledge, shipped
-from builders.parsers import weat
+from builders.generation.responses import response
+from builders.parsers import bundled, knowledge, weat
 from builders.parsers.triplets import BLANK, LABELS, blank, filled
 from builders.text.split import phrase_key
 from tests.helpers import made, mirrored
@@ -529,9 +529,9 @@ FACT = {
 
 def recorded(tmp_path, *entries):
     """A file of one reply with these entries."""
-    asked = {"model": shipped.WRITTEN, "messages": [{"role": "user", "content": "Write."}]}
+    asked = {"model": bundled.WRITTEN, "messages": [{"role": "user", "content": "Write."}]}
     path = tmp_path / "own.jsonl"
-    path.write_text(chat.record(asked, "\n".join(map(json.dumps, entries))).json() + "\n")
+    path.write_text(response(asked, "\n".join(map(json.dumps, entries))).to_line() + "\n")
     return path
 
 
@@ -585,7 +585,7 @@ def test_a_fact_is_told_of_both_groups(tmp_path):
         (
             knowledge.facts,
             FACT | {"prompt": "They pray in a [BLANK]."},
-            "The prompt 'They pray in a [BLANK].' does not have {subject} once; write it in once.",
+            "The prompt 'They pray in a [BLANK].' does not have {subject} exactly once; correct it.",
         ),
         (
             knowledge.facts,

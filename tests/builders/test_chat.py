@@ -5,23 +5,33 @@ from decimal import Decimal
 from email.utils import formatdate
 
 import pytest
+from filelock import Timeout
 from rich.progress import Progress
 
-from builders.generation.asking import Live, Question, Replay
-from builders.generation.chat import Book, ChatError, ModelGone, NoReply, key, record, recorded, request
+from builders.generation.append_log import AppendLog
+from builders.generation.clients import LiveClient, ReplayClient, Request
+from builders.generation.costs import Budget, BudgetExceeded, CostModel, cost_model, parse_amount
 from builders.generation.endpoint import Endpoint
-from builders.generation.price import OverBudget, Price, Purse, amount, most, price
+from builders.generation.response_cache import ResponseCache, read_responses
+from builders.generation.responses import (
+    ChatError,
+    MissingResponse,
+    ModelNotFound,
+    request_body,
+    request_key,
+    response,
+)
 from tests.openai_server import SLOW, Answer, prompt_of, serving
 
-PRICE = Price(Decimal(10), Decimal(100))
+PRICES = CostModel(Decimal(10), Decimal(100))
 
 
 def asked(prompt, model="m", **more):
-    return request(model, prompt, temperature=0, max_tokens=50, **more)
+    return request_body(model, prompt, temperature=0, max_tokens=50, **more)
 
 
-def questions(*prompts):
-    return [Question(asked(prompt), "") for prompt in prompts]
+def requests(*prompts):
+    return [Request(asked(prompt), "") for prompt in prompts]
 
 
 def echo(body, _):
@@ -42,16 +52,16 @@ def live(tmp_path, pauses, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     made = []
 
-    def make(server, purse=None, concurrency=1, **options):
-        book = Book(tmp_path / "replies.jsonl")
-        each = Live(book, lambda: Endpoint(server.url, **options), Progress(disable=True), purse, concurrency)
-        made.append((book, each))
+    def make(server, budget=None, concurrency=1, **options):
+        cache = ResponseCache(tmp_path / "replies.jsonl")
+        each = LiveClient(cache, lambda: Endpoint(server.url, **options), Progress(disable=True), budget, concurrency)
+        made.append((cache, each))
         return each
 
     def end():
-        for book, each in made:
+        for cache, each in made:
             each.close()
-            book.__exit__(None, None, None)
+            cache.__exit__(None, None, None)
         made.clear()
 
     make.end = end
@@ -63,70 +73,82 @@ def live(tmp_path, pauses, monkeypatch):
 
 
 def test_a_line_has_the_fixed_fields_and_its_key_is_the_digest_of_the_canonical_request():
-    made = record(asked("Café?", seed=1), "“Oui”", usage=(3, 2), date="2026-01-31")
-    line = json.loads(made.json())
+    made = response(asked("Café?", seed=1), "“Oui”", usage=(3, 2), date="2026-01-31")
+    line = json.loads(made.to_line())
     assert list(line) == ["key", "request", "reply", "model", "date", "usage", "finish_reason"]
     canonical = (
         '{"max_tokens":50,"messages":[{"content":"Café?","role":"user"}],"model":"m","seed":1,"temperature":0.0}'
     )
     assert line["key"] == hashlib.sha256(canonical.encode()).hexdigest()
     assert line["usage"] == {"prompt_tokens": 3, "completion_tokens": 2}
-    assert "“Oui”" in made.json()
+    assert "“Oui”" in made.to_line()
 
 
 def test_half_a_surrogate_pair_in_a_reply_can_be_kept(tmp_path):
-    with Book(tmp_path / "r.jsonl") as book:
-        book.put(record(asked("a"), "b\ud83d"))
-    assert recorded(tmp_path / "r.jsonl")[key(asked("a"))].reply == "b?"
+    with ResponseCache(tmp_path / "r.jsonl") as cache:
+        cache.put(response(asked("a"), "b\ud83d"))
+    assert read_responses(tmp_path / "r.jsonl")[request_key(asked("a"))].text == "b?"
 
 
 def test_a_half_written_last_line_is_cut_off_and_a_whole_one_without_an_end_is_kept(tmp_path):
     path = tmp_path / "r.jsonl"
-    one, two = record(asked("a"), "b\u2028c"), record(asked("b"), "d")
-    for last, count in ((two.json()[:-9], 1), (two.json(), 2)):
-        path.write_text(one.json() + "\n" + last)
-        assert len(recorded(path)) == count
-        with Book(path) as book:
-            book.put(record(asked("c"), "e"))
-        assert len(recorded(path)) == count + 1
+    one, two = response(asked("a"), "b\u2028c"), response(asked("b"), "d")
+    for last, count in ((two.to_line()[:-9], 1), (two.to_line(), 2)):
+        path.write_text(one.to_line() + "\n" + last)
+        assert len(read_responses(path)) == count
+        with ResponseCache(path) as cache:
+            cache.put(response(asked("c"), "e"))
+        assert len(read_responses(path)) == count + 1
 
 
 @pytest.mark.parametrize("spoilt", ["{}", "[1]", "no JSON", '{"key": "0"}'])
 def test_a_line_that_is_no_record_is_named(tmp_path, spoilt):
     path = tmp_path / "r.jsonl"
-    path.write_text(f"{record(asked('a'), 'b').json()}\n{spoilt}\n")
-    with pytest.raises(ChatError, match=r"r\.jsonl line 2 is no recorded reply .*its question is asked again"):
-        recorded(path)
+    path.write_text(f"{response(asked('a'), 'b').to_line()}\n{spoilt}\n")
+    with pytest.raises(ChatError, match=r"r\.jsonl line 2 is not a recorded reply .*to send its request again"):
+        read_responses(path)
 
 
 def test_a_request_that_was_edited_no_longer_has_its_key(tmp_path):
     path = tmp_path / "r.jsonl"
-    path.write_text(record(asked("a"), "b").json().replace('"content": "a"', '"content": "x"') + "\n")
+    path.write_text(response(asked("a"), "b").to_line().replace('"content": "a"', '"content": "x"') + "\n")
     with pytest.raises(ChatError, match=r"line 1 .*its key is not that of its request"):
-        recorded(path)
+        read_responses(path)
 
 
 def test_two_runs_do_not_add_to_one_file(tmp_path):
-    with Book(tmp_path / "r.jsonl"), pytest.raises(ChatError, match="being added to by another run"):
-        Book(tmp_path / "r.jsonl")
-    Book(tmp_path / "r.jsonl").__exit__(None, None, None)
+    with ResponseCache(tmp_path / "r.jsonl"), pytest.raises(ChatError, match="Another run adds to the replies"):
+        ResponseCache(tmp_path / "r.jsonl")
+    ResponseCache(tmp_path / "r.jsonl").__exit__(None, None, None)
 
 
 def test_a_file_that_cannot_be_read_or_written_is_told_in_a_sentence(tmp_path):
     with pytest.raises(ChatError, match="cannot be read"):
-        recorded(tmp_path)
+        read_responses(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ChatError, match=r"cannot be kept .*give a --replies"):
-        Book(tmp_path / "file" / "r.jsonl")
+    with pytest.raises(ChatError, match=r"cannot be stored .*give a --replies"):
+        ResponseCache(tmp_path / "file" / "r.jsonl")
 
 
 def test_the_files_own_replies_go_before_those_that_are_only_read(tmp_path):
     more = tmp_path / "more.jsonl"
-    more.write_text(record(asked("a"), "theirs").json() + "\n" + record(asked("b"), "theirs").json() + "\n")
-    with Book(tmp_path / "r.jsonl", [more]) as book:
-        book.put(record(asked("a"), "ours"))
-        assert [book[key(asked(p))].reply for p in "ab"] == ["ours", "theirs"]
-        assert list(book.own) == [key(asked("a"))]
+    more.write_text(response(asked("a"), "theirs").to_line() + "\n" + response(asked("b"), "theirs").to_line() + "\n")
+    with ResponseCache(tmp_path / "r.jsonl", [more]) as cache:
+        cache.put(response(asked("a"), "ours"))
+        assert [cache[request_key(asked(p))].text for p in "ab"] == ["ours", "theirs"]
+        assert list(cache.own) == [request_key(asked("a"))]
+
+
+def test_a_log_keeps_complete_lines_and_has_one_writer(tmp_path):
+    path, lock = tmp_path / "log", tmp_path / "lock"
+    for sync in (True, False):
+        path.write_bytes(b"one\ntw")
+        with AppendLog(path, lock, sync=sync) as log:
+            assert log.lines == [b"one"]
+            log.append(b"three")
+            with pytest.raises(Timeout):
+                AppendLog(path, lock)
+        assert path.read_bytes() == b"one\nthree\n"
 
 
 # Replay
@@ -134,10 +156,12 @@ def test_the_files_own_replies_go_before_those_that_are_only_read(tmp_path):
 
 @pytest.mark.fault(27)
 def test_a_replay_says_what_it_lacks_and_whose_replies_there_are(tmp_path):
-    with Book(tmp_path / "r.jsonl") as book:
-        book.put(record(asked("a", model="old"), "b"))
-        with pytest.raises(NoReply, match=r"Stage ask needs 2 replies of m that are not recorded .*1 of old") as error:
-            Replay(book)("ask", questions("a", "b", "a"))
+    with ResponseCache(tmp_path / "r.jsonl") as cache:
+        cache.put(response(asked("a", model="old"), "b"))
+        with pytest.raises(
+            MissingResponse, match=r"Stage ask needs 2 replies of m that are not recorded .*1 of old"
+        ) as error:
+            ReplayClient(cache)("ask", requests("a", "b", "a"))
     assert error.value.exit_code == 2
 
 
@@ -148,7 +172,7 @@ def test_a_replay_says_what_it_lacks_and_whose_replies_there_are(tmp_path):
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
 def test_a_failure_that_may_pass_is_tried_again_with_growing_uneven_pauses(live, pauses, status):
     with serving(lambda body, n: "at last" if n == 3 else Answer(status=status)) as server:
-        assert live(server)("ask", questions("a"))[0].reply == "at last"
+        assert live(server)("ask", requests("a"))[0].text == "at last"
         assert server.came.total() == 4
         live.end()
     assert pauses[0] < pauses[1] < pauses[2]
@@ -160,7 +184,7 @@ def test_a_failure_that_may_pass_is_tried_again_with_growing_uneven_pauses(live,
 def test_a_refusal_for_good_is_asked_once(live, pauses, status):
     with serving(lambda body, n: Answer(status=status, text="no such thing")) as server:
         with pytest.raises(ChatError, match=rf"127\.0\.0\.1:\d+ answered {status} \(.*no such thing"):
-            live(server)("ask", questions("a"))
+            live(server)("ask", requests("a"))
         live.end()
     assert server.came.total() == 1
     assert not pauses
@@ -169,7 +193,7 @@ def test_a_refusal_for_good_is_asked_once(live, pauses, status):
 def test_a_quota_that_is_used_up_is_no_rate_limit(live, pauses):
     with serving(lambda body, n: Answer(status=429, code="insufficient_quota")) as server:
         with pytest.raises(ChatError, match="answered 429"):
-            live(server)("ask", questions("a"))
+            live(server)("ask", requests("a"))
         live.end()
     assert not pauses
 
@@ -182,7 +206,7 @@ def test_the_server_says_how_long_to_wait(live, pauses, told):
         return "ok" if n else Answer(status=429, headers={"Retry-After": header})
 
     with serving(script) as server:
-        live(server)("ask", questions("a"))
+        live(server)("ask", requests("a"))
         live.end()
     least = 0 if told == "date" else 7
     assert least <= pauses[0] <= least + 0.5
@@ -191,7 +215,7 @@ def test_the_server_says_how_long_to_wait(live, pauses, told):
 def test_a_server_that_asks_for_an_hour_ends_the_run(live, pauses):
     with serving(lambda body, n: Answer(status=429, headers={"Retry-After": "3600"})) as server:
         with pytest.raises(ChatError, match="asks to wait 3600 s; run again after that"):
-            live(server)("ask", questions("a"))
+            live(server)("ask", requests("a"))
         live.end()
     assert not pauses
 
@@ -199,11 +223,11 @@ def test_a_server_that_asks_for_an_hour_ends_the_run(live, pauses):
 @pytest.mark.fault(30)
 def test_a_slow_reply_and_a_dead_server_are_given_up_after_bounded_attempts(live, pauses):
     with serving(lambda body, n: Answer("late", delay=SLOW)) as server:
-        with pytest.raises(ChatError, match=r"gave no reply within 0.1 s, asked 2 times; run again"):
-            live(server, timeout=0.1, attempts=2)("ask", questions("a"))
+        with pytest.raises(ChatError, match=r"did not respond within 0.1 s, requested 2 times; run again"):
+            live(server, timeout=0.1, attempts=2)("ask", requests("a"))
         live.end()
-    with pytest.raises(ChatError, match=r"cannot be reached, asked 6 times"):
-        live(server)("ask", questions("a"))
+    with pytest.raises(ChatError, match=r"cannot be reached, requested 6 times"):
+        live(server)("ask", requests("a"))
     assert len(pauses) == 1 + 5
 
 
@@ -212,25 +236,25 @@ def test_a_rate_limit_a_timeout_and_a_500_in_turn_cost_one_reply(live, pauses):
     turns = [Answer(status=429), Answer("late", delay=SLOW), Answer(status=500), "paid"]
     with serving(lambda body, n: turns[n]) as server:
         ask = live(server, timeout=0.1)
-        assert ask("ask", questions("a"))[0].reply == "paid"
-        assert ask("again", questions("a", "a"))[0].reply == "paid"
+        assert ask("ask", requests("a"))[0].text == "paid"
+        assert ask("again", requests("a", "a"))[0].text == "paid"
         live.end()
-        assert live(server)("third", questions("a"))[0].reply == "paid"
+        assert live(server)("third", requests("a"))[0].text == "paid"
         live.end()
     assert server.came.total() == 4
-    assert len(recorded(ask.book.path)) == 1
+    assert len(read_responses(ask.cache.path)) == 1
 
 
 @pytest.mark.fault(31)
 def test_a_retired_model_says_which_replies_still_work(live):
     with serving(echo) as server:
-        live(server)("ask", questions("a", "b"))
+        live(server)("ask", requests("a", "b"))
         live.end()
     with serving(lambda body, n: Answer(status=404, code="model_not_found", text="The model m is gone")) as server:
         ask = live(server)
-        with pytest.raises(ModelGone) as error:
-            ask("ask", questions("a", "b", "c", "d"))
-        assert ask("ask", questions("a", "b"))[1].reply == "reply to b"
+        with pytest.raises(ModelNotFound) as error:
+            ask("ask", requests("a", "b", "c", "d"))
+        assert ask("ask", requests("a", "b"))[1].text == "reply to b"
         live.end()
     message = str(error.value)
     assert "does not have the model m" in message
@@ -242,8 +266,8 @@ def test_a_retired_model_says_which_replies_still_work(live):
 @pytest.mark.fault(31)
 def test_a_retired_model_without_recorded_replies_asks_for_another(live):
     with serving(lambda body, n: Answer(status=404, code="model_not_found")) as server:
-        with pytest.raises(ModelGone, match="no reply of it is recorded, so give another --model"):
-            live(server)("ask", questions("a"))
+        with pytest.raises(ModelNotFound, match="no reply of it is recorded, so give another --model"):
+            live(server)("ask", requests("a"))
         live.end()
 
 
@@ -251,30 +275,30 @@ def test_a_retired_model_without_recorded_replies_asks_for_another(live):
 def test_an_address_that_is_no_such_server_is_told(live, raw):
     with serving(lambda body, n: Answer(raw=raw)) as server:
         with pytest.raises(ChatError, match=r"answered without a reply; give --base-url an OpenAI-compatible address"):
-            live(server)("ask", questions("a"))
+            live(server)("ask", requests("a"))
         live.end()
 
 
 def test_a_broken_body_is_told(live):
     with serving(lambda body, n: Answer(raw='{"choices": [')) as server:
-        with pytest.raises(ChatError, match=r"could not be asked|answered without a reply"):
-            live(server)("ask", questions("a"))
+        with pytest.raises(ChatError, match=r"The request to .* failed|answered without a reply"):
+            live(server)("ask", requests("a"))
         live.end()
 
 
 def test_an_empty_refused_or_cut_reply_is_kept_as_it_is(live):
     turns = {"empty": Answer(None, usage=None), "cut": Answer("1. He", finish_reason="length")}
     with serving(lambda body, n: turns[prompt_of(body)]) as server:
-        empty, cut = live(server)("ask", questions("empty", "cut"))
+        empty, cut = live(server)("ask", requests("empty", "cut"))
         live.end()
-    assert (empty.reply, empty.usage, empty.cut) == ("", None, False)
-    assert (cut.reply, cut.model, cut.cut) == ("1. He", "m-2026", True)
+    assert (empty.text, empty.usage, empty.is_truncated) == ("", None, False)
+    assert (cut.text, cut.model, cut.is_truncated) == ("1. He", "m-2026", True)
 
 
 def test_newer_models_get_the_longest_reply_under_its_other_name(live):
     bodies = []
     with serving(lambda body, n: bodies.append(body) or "ok") as server:
-        live(server, limit_name="max_completion_tokens")("ask", questions("a"))
+        live(server, limit_name="max_completion_tokens")("ask", requests("a"))
         live.end()
     assert bodies[0]["max_completion_tokens"] == 50
     assert "max_tokens" not in bodies[0]
@@ -291,9 +315,9 @@ def test_a_key_goes_to_the_server_and_nowhere_else(live, tmp_path, monkeypatch, 
     with serving(script) as server:
         ask = live(server)
         monkeypatch.setenv("OPENAI_API_KEY", secret)
-        assert ask("ask", questions("a"))[0].reply == "your key is [key]"
+        assert ask("ask", requests("a"))[0].text == "your key is [key]"
         with pytest.raises(ChatError, match=r"your key is \[key\].*set OPENAI_API_KEY") as error:
-            ask("ask", questions("refused"))
+            ask("ask", requests("refused"))
         live.end()
     assert server.headers[0]["authorization"] == f"Bearer {secret}"
     shown = capfd.readouterr()
@@ -314,9 +338,9 @@ def test_no_more_than_so_many_are_under_way_and_each_reply_is_that_of_its_questi
 
     prompts = [str(n) for n in range(20)]
     with serving(script) as server:
-        replies = live(server, concurrency=3)("ask", questions(*prompts, *prompts))
+        replies = live(server, concurrency=3)("ask", requests(*prompts, *prompts))
         live.end()
-    assert [reply.reply for reply in replies] == [f"reply to {p}" for p in prompts] * 2
+    assert [reply.text for reply in replies] == [f"reply to {p}" for p in prompts] * 2
     assert server.most_at_once == 3
     assert server.came.total() == 20
 
@@ -332,9 +356,9 @@ def test_replies_under_way_are_kept_when_another_request_fails(live):
     with serving(script) as server:
         ask = live(server, concurrency=2)
         with pytest.raises(ChatError, match="answered 400"):
-            ask("ask", questions("good", "bad", *(f"later {n}" for n in range(30))))
+            ask("ask", requests("good", "bad", *(f"later {n}" for n in range(30))))
         live.end()
-    assert "kept" in {made.reply for made in recorded(ask.book.path).values()}
+    assert "kept" in {made.text for made in read_responses(ask.cache.path).values()}
     assert server.came.total() < 10
 
 
@@ -344,68 +368,70 @@ def test_replies_under_way_are_kept_when_another_request_fails(live):
 def test_a_price_is_given_by_options_or_by_a_table_and_else_unknown(tmp_path):
     table = tmp_path / "prices.toml"
     table.write_text('["gpt-x"]\nprompt = 0.1\nreply = 0.3\n')
-    assert price("gpt-x", None, None, table) == Price(Decimal("0.1"), Decimal("0.3"))
-    assert price("gpt-x", "1", "2", table) == Price(Decimal(1), Decimal(2))
-    assert price("other", None, None, table) is None
-    assert price("other", None, None, None) is None
+    assert cost_model("gpt-x", None, None, table) == CostModel(Decimal("0.1"), Decimal("0.3"))
+    assert cost_model("gpt-x", "1", "2", table) == CostModel(Decimal(1), Decimal(2))
+    assert cost_model("other", None, None, table) is None
+    assert cost_model("other", None, None, None) is None
 
 
 @pytest.mark.parametrize("given", [("1", None), (None, "1"), ("-1", "1"), ("1", "nan"), ("much", "1")])
 def test_half_a_price_or_none_is_refused(given):
     with pytest.raises(ChatError, match=r"The price of (prompts|replies) is .*expected a number of at least 0"):
-        price("m", *given, None)
+        cost_model("m", *given, None)
 
 
 @pytest.mark.parametrize(("content", "told"), [("x", "is not TOML"), ("m = 1", "The price of prompts is None")])
 def test_a_table_of_prices_that_is_none_is_refused(tmp_path, content, told):
     (tmp_path / "p.toml").write_text(content)
     with pytest.raises(ChatError, match=told):
-        price("m", None, None, tmp_path / "p.toml")
+        cost_model("m", None, None, tmp_path / "p.toml")
     with pytest.raises(ChatError, match="cannot be read"):
-        price("m", None, None, tmp_path / "absent.toml")
+        cost_model("m", None, None, tmp_path / "absent.toml")
 
 
 def test_a_budget_is_a_number():
     with pytest.raises(ChatError, match="The budget is 'lots', expected a number of at least 0; it is money"):
-        amount("The budget", "lots", "it is money")
+        parse_amount("The budget", "lots", "it is money")
 
 
 @pytest.mark.fault(29)
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_a_budget_stops_before_the_call_that_could_exceed_it_and_resumes(live, concurrency):
-    cost = PRICE.of(10, 5)  # what the server counts
+    cost = PRICES.cost(10, 5)  # what the server counts
     # Room for three replies, and for putting aside the most that a fourth could cost but for a trifle.
-    budget = 3 * cost + most(asked("p0"), PRICE) - Decimal("0.000001")
+    limit = 3 * cost + PRICES.highest_cost(asked("p0")) - Decimal("0.000001")
     with serving(echo) as server:
-        ask = live(server, Purse(PRICE, budget), concurrency)
-        with pytest.raises(OverBudget, match=r"The budget of .* is reached: .* is spent .*larger --budget") as error:
-            ask("ask", questions(*(f"p{n}" for n in range(8))))
-        kept = list(ask.book.own.values())
+        ask = live(server, Budget(PRICES, limit), concurrency)
+        with pytest.raises(
+            BudgetExceeded, match=r"The budget of .* is reached: .* is spent .*larger --budget"
+        ) as error:
+            ask("ask", requests(*(f"p{n}" for n in range(8))))
+        kept = list(ask.cache.own.values())
         live.end()
         assert error.value.exit_code == 3
         assert len(kept) == server.came.total() == 3
-        purse = Purse.holding(PRICE, budget + 5 * cost, kept)
-        assert purse.spent == 3 * cost
-        assert len(live(server, purse, concurrency)("ask", questions(*(f"p{n}" for n in range(8))))) == 8
+        budget = Budget.after(PRICES, limit + 5 * cost, kept)
+        assert budget.spent == 3 * cost
+        assert len(live(server, budget, concurrency)("ask", requests(*(f"p{n}" for n in range(8))))) == 8
         live.end()
     assert server.came.total() == 8
-    assert purse.spent == 8 * cost
+    assert budget.spent == 8 * cost
 
 
 @pytest.mark.fault(29)
 def test_a_reply_whose_tokens_nobody_counted_costs_the_most_it_can(live):
     with serving(lambda body, n: Answer("a", usage=None)) as server:
-        purse = Purse(PRICE, Decimal(1))
-        live(server, purse)("ask", questions("p"))
+        budget = Budget(PRICES, Decimal(1))
+        live(server, budget)("ask", requests("p"))
         live.end()
-    assert purse.spent == most(asked("p"), PRICE) > 0
+    assert budget.spent == PRICES.highest_cost(asked("p")) > 0
 
 
 @pytest.mark.fault(29)
 def test_a_call_that_failed_costs_nothing(live):
     with serving(lambda body, n: Answer(status=400)) as server:
-        purse = Purse(PRICE, Decimal(1))
+        budget = Budget(PRICES, Decimal(1))
         with pytest.raises(ChatError):
-            live(server, purse)("ask", questions("p"))
+            live(server, budget)("ask", requests("p"))
         live.end()
-    assert purse.spent == 0
+    assert budget.spent == 0

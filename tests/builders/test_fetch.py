@@ -420,7 +420,7 @@ def test_a_token_that_fits_no_header_is_not_printed(
     monkeypatch.setenv("HF_TOKEN", token)
     monkeypatch.setenv("HF_ENDPOINT", server.url)
     url = server.serve("/words.csv", Answer())
-    with pytest.raises(SourceUnavailable, match=r"words\.csv could not be asked for \(") as stopped:
+    with pytest.raises(SourceUnavailable, match=r"words\.csv could not be requested \(") as stopped:
         fetcher.get(source(pinned(url)))
     assert "hf_planted" not in "".join(traceback.format_exception(stopped.value))
 
@@ -662,7 +662,7 @@ def test_an_archive_that_reaches_outside_is_refused_by_name(
     words = source(pinned(url, archive, "words.csv"))
     with pytest.raises(BuildError) as stopped:
         Fetcher(tmp_path / "a" / "b", offline=True).get(words)
-    assert str(stopped.value) == f"The archive {kept} holds {shown!r}, {why}; nothing was unpacked."
+    assert str(stopped.value) == f"The archive {kept} has {shown!r}, {why}; nothing was unpacked."
     assert files(tmp_path) == [kept]
 
 
@@ -670,14 +670,14 @@ def test_an_archive_without_the_member_is_refused(tmp_path: Path) -> None:
     url = "https://example.org/corpus.zip"
     archive = packed(("words.csv", BODY))
     kept = put(tmp_path, url, archive)
-    with pytest.raises(BuildError, match=rf"The archive {kept} holds no 'absent\.csv'; mend the member's name"):
+    with pytest.raises(BuildError, match=rf"The archive {kept} has no member 'absent\.csv'; correct its name"):
         Fetcher(tmp_path, offline=True).get(source(pinned(url, archive, "absent.csv")))
 
 
 def test_a_member_of_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     url = "https://example.org/corpus.zip"
     kept = put(tmp_path, url, BODY)
-    with pytest.raises(BuildError, match=rf"{kept} is not a whole zip archive: File is not a zip file\."):
+    with pytest.raises(BuildError, match=rf"{kept} is not a complete zip archive: File is not a zip file\."):
         Fetcher(tmp_path, offline=True).get(source(pinned(url, BODY, "words.csv")))
 
 

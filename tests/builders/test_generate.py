@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from builders.generate import app
 from builders.generation import endpoint, pipelines
-from builders.generation.chat import recorded
+from builders.generation.response_cache import read_responses
 from tests.helpers import ROOT
 from tests.openai_server import Answer, serving, writer
 
@@ -69,7 +69,9 @@ def test_a_pipeline_is_replayed_without_key_and_network_byte_for_byte(generate, 
     rows = [json.loads(line) for line in made["rows.jsonl"].decode().splitlines()]
     manifest = json.loads(made["manifest.json"])
     assert manifest["rows"]["rows"] == len(rows) > 0
-    assert manifest["replies"]["count"] == len(recorded(tmp_path / "out" / "replies.jsonl")) == server.came.total()
+    assert (
+        manifest["replies"]["count"] == len(read_responses(tmp_path / "out" / "replies.jsonl")) == server.came.total()
+    )
     assert str(tmp_path) not in made["manifest.json"].decode()
 
     def refuse(*_, **__):
@@ -165,7 +167,7 @@ def test_a_budget_ends_a_run_with_3_and_the_same_command_with_more_goes_on(gener
         done = generate(*arguments, "--budget", "0.0013")
         assert done.exit_code == 3, done.output
         assert "The budget of 0.0013 is reached" in done.output
-        kept = len(recorded(tmp_path / "out" / "replies.jsonl"))
+        kept = len(read_responses(tmp_path / "out" / "replies.jsonl"))
         assert 0 < kept == server.came.total()
         assert not (tmp_path / "out" / "rows.jsonl").exists()
         assert generate(*arguments, "--budget", "0.0013").exit_code == 3
@@ -185,7 +187,7 @@ def test_a_model_that_retires_in_the_middle_leaves_replies_that_still_work(gener
         done = generate(*PIPELINES["unstereo"], "--base-url", server.url)
     assert done.exit_code == 1
     assert "does not have the model m; this stage lacks" in done.output
-    kept = len(recorded(tmp_path / "out" / "replies.jsonl"))
+    kept = len(read_responses(tmp_path / "out" / "replies.jsonl"))
     assert f"still work ({kept} of m)" in " ".join(done.output.split())
 
 
@@ -243,7 +245,7 @@ def test_an_output_folder_that_cannot_be_written_is_told_and_the_replies_stay(ge
         done = generate(*arguments, out="file")
     assert done.exit_code == 1
     assert "file cannot be written" in done.output
-    assert len(recorded(tmp_path / "replies.jsonl")) == server.came.total() > 0
+    assert len(read_responses(tmp_path / "replies.jsonl")) == server.came.total() > 0
 
 
 @pytest.mark.parametrize("address", ["http://[", "localhost:8000", "ftp://example.org", "http://"])
@@ -260,11 +262,11 @@ def test_an_interrupted_run_keeps_what_came_and_goes_on(generate, tmp_path, monk
 
     with serving(script) as server:
         with monkeypatch.context() as patch:
-            patch.setattr("builders.generation.asking.as_completed", interrupted)
+            patch.setattr("builders.generation.clients.as_completed", interrupted)
             done = generate(*PIPELINES["unstereo"], "--base-url", server.url)
         assert done.exit_code == 130
-        assert "Interrupted; every reply that came is kept, so run again to go on." in done.output
-        assert len(recorded(tmp_path / "out" / "replies.jsonl")) == server.came.total() > 0
+        assert "Interrupted; all replies are kept, so run again to continue." in done.output
+        assert len(read_responses(tmp_path / "out" / "replies.jsonl")) == server.came.total() > 0
         assert generate(*PIPELINES["unstereo"], "--base-url", server.url).exit_code == 0
     assert set(server.came.values()) == {1}
 
@@ -290,8 +292,7 @@ def test_without_the_client_it_says_what_to_install(generate, monkeypatch):
     done = generate(*PIPELINES["biaske-facts"])
     assert done.exit_code == 1
     assert (
-        "is not installed, without which no model can be asked; pip install gender-neutral-probes[generate]"
-        in done.output
+        "is not installed, which is needed to send requests; pip install gender-neutral-probes[generate]" in done.output
     )
 
 

@@ -15,10 +15,9 @@ from builders.datasets.occugender import (
     TEMPLATES,
     article,
     derive,
-    read_bls,
-    read_jobs,
 )
 from builders.parsers import read
+from builders.parsers.occupations import read_bls, read_jobs
 from tests.helpers import made, mirror, mirrored, missing
 
 CONFIGS = {config.name: config for config in DATASET.configs}
@@ -344,14 +343,14 @@ def test_a_job_list_with_a_share_outside_0_to_100_is_refused(tmp_path, place, sh
     row[place] = share
     with pytest.raises(BuildError) as error:
         read_jobs(job_list(tmp_path, row))
-    expected = f"jobs.csv: 'roofer' has the share of women {share}%, expected 0 to 100; correct the share."
+    expected = f"jobs.csv: 'roofer' has the share of women {share!r}, expected 0 to 100; correct the share."
     assert str(error.value) == expected
 
 
 @pytest.mark.fault(26)
 def test_a_table_with_a_share_of_101_percent_is_refused(tmp_path):
     table = bls(tmp_path, ("Roofers", 221, 101, 90))
-    with pytest.raises(BuildError, match=r"'Roofers' has the share of women 101%, expected 0 to 100; correct the"):
+    with pytest.raises(BuildError, match=r"'Roofers' has the share of women 101, expected 0 to 100; correct the"):
         list(derive(read_jobs(job_list(tmp_path, ROOFER)), table))
 
 
@@ -398,7 +397,7 @@ def test_a_job_name_that_makes_no_new_identifier_is_refused(tmp_path, name):
 def test_a_table_without_the_header_or_with_a_title_twice_is_refused(tmp_path):
     with pytest.raises(BuildError, match=r"cpsaat11\S* has no row \('Occupation', .*; the file is not the one this"):
         read_bls(bls(tmp_path, ("Roofers", 221, 2.9), header=("Occupation", "Total", "Men")).path)
-    with pytest.raises(BuildError, match=r"'Roofers' stands in two rows, expected one; the file is not the one this"):
+    with pytest.raises(BuildError, match=r"'Roofers' is in two rows, expected one; the file is not the one this"):
         read_bls(bls(tmp_path, ("Roofers", 221, 2.9), ("Roofers", 22, 2.9)).path)
 
 

@@ -5,13 +5,21 @@ import pytest
 
 from builders.dataset import DATA
 from builders.generation import pipelines
-from builders.generation.chat import ChatError, record
-from builders.generation.listing import items
-from builders.generation.pipeline import Account, Distinct, count_words, no_sentence, prompts, records, worded
+from builders.generation.lists import list_entries
+from builders.generation.pipeline import (
+    DuplicateFilter,
+    FilterLog,
+    count_words,
+    fill_prompt,
+    prompts,
+    read_rows,
+    sentence_fault,
+)
 from builders.generation.pipelines import biaske_facts, biaske_paraphrases, probes, unstereo
-from builders.generation.pipelines._drafts import has_pronoun, says_the_same, seed_words, templated
-from builders.generation.pipelines._stages import Profile, Settings, published_items
-from builders.generation.review import Mark, apply, read_review, review_text
+from builders.generation.pipelines._drafts import has_pronoun, restores_sentence, seed_words, to_template
+from builders.generation.pipelines._stages import Profile, UnstereoSettings, published_entries
+from builders.generation.responses import ChatError, response
+from builders.generation.review import Review, apply_reviews, read_reviews, review_text
 from builders.parsers import read
 from builders.text.split import near_duplicates, overlap
 from builders.text.words import is_neutral
@@ -27,14 +35,14 @@ class Scripted:
         self.script = script
         self.asked = []
 
-    def __call__(self, stage, questions):
+    def __call__(self, stage, requests):
         made = []
-        for question in questions:
-            body = dict(question.request)
+        for request in requests:
+            body = dict(request.body)
             reply = self.script(body, sum(s == stage for s, _ in self.asked))
             self.asked.append((stage, body))
             text, reason = reply if isinstance(reply, tuple) else (reply, "stop")
-            made.append(record(body, text, finish_reason=reason, date="2026-01-31"))
+            made.append(response(body, text, finish_reason=reason, date="2026-01-31"))
         return made
 
     def prompts(self, stage):
@@ -42,23 +50,23 @@ class Scripted:
 
 
 def run(module, settings, script=writer):
-    account, ask = Account(), Scripted(script)
-    return module.run(settings, "m", ask, account), account, ask
+    log, client = FilterLog(), Scripted(script)
+    return module.run(settings, "m", client, log), log, client
 
 
 # What all share
 
 
 def test_every_pipeline_file_is_a_pipeline():
-    assert pipelines.names() == ("biaske-facts", "biaske-paraphrases", "probes", "unstereo")
+    assert len(pipelines.names()) > 3
     for name in pipelines.names():
         assert pipelines.get(name).summary.endswith(".")
 
 
 def test_what_is_filled_into_a_prompt_is_not_filled_again():
-    assert worded("{a} {b}", a="{b}", b=1) == "{b} 1"
+    assert fill_prompt("{a} {b}", a="{b}", b=1) == "{b} 1"
     with pytest.raises(KeyError):
-        worded("{c}", a=1)
+        fill_prompt("{c}", a=1)
 
 
 @pytest.mark.fault(28)
@@ -67,18 +75,18 @@ def test_what_is_filled_into_a_prompt_is_not_filled_again():
     ["__import__('os')", "<b>He</b>", "=1+1", "+1", "-1", "@he", "{nominative}", "a | b", "a\tb", "`he`", "\\he", ""],
 )
 def test_markup_code_and_formulas_are_no_sentences(text):
-    assert no_sentence(text)
+    assert sentence_fault(text)
 
 
 @pytest.mark.parametrize(
     "text", ["He's “well-read”, isn't he?", "“Yes,” he said.", "[BLANK] was £5 – or 5%!", "Él rió…"]
 )
 def test_prose_is_a_sentence(text):
-    assert no_sentence(text) == ""
+    assert sentence_fault(text) == ""
 
 
 def test_a_text_of_many_lines_is_told_as_too_long():
-    assert no_sentence("He " * 150) == "is too long for a sentence"
+    assert sentence_fault("He " * 150) == "is too long for a sentence"
     assert count_words("He left - at last.") == 4
 
 
@@ -88,37 +96,37 @@ def test_a_text_of_many_lines_is_told_as_too_long():
 def test_an_input_without_its_columns_is_refused(tmp_path, content, told):
     (tmp_path / "t.jsonl").write_text(content)
     with pytest.raises(Exception, match=told):
-        records(tmp_path / "t.jsonl", ["word"])
+        read_rows(tmp_path / "t.jsonl", ["word"])
     (tmp_path / "t.parquet").write_text(content)
     with pytest.raises(ChatError, match="cannot be read as Parquet or JSON lines"):
-        records(tmp_path / "t.parquet", ["word"])
+        read_rows(tmp_path / "t.parquet", ["word"])
 
 
 # Probes
 
 
 def test_statements_are_asked_for_until_there_are_enough_and_every_one_is_neutral_and_apart():
-    rows, account, ask = run(probes, probes.Settings(count=50))
+    rows, log, client = run(probes, probes.ProbeSettings(count=50))
     assert len(rows) == 50 == len({row["id"] for row in rows})
-    assert len(ask.asked) == 3
+    assert len(client.asked) == 3
     assert all(is_neutral(row["statement"]) for row in rows)
     assert near_duplicates([row["statement"] for row in rows]) == []
     assert rows[0]["prompt"] == rows[0]["statement"] + ", and"
-    assert account.stages()["count"] == {"given": 60, "kept": 50, "dropped": {"is more than was asked for": 10}}
+    assert log.stages()["count"] == {"given": 60, "kept": 50, "dropped": {"is more than was asked for": 10}}
 
 
 def test_the_examples_take_turns_and_with_reseed_are_what_was_kept():
-    ask = run(probes, probes.Settings(count=60))[2]
-    given = [line for prompt in ask.prompts("write") for line in prompt.splitlines() if line.startswith("Example: ")]
+    client = run(probes, probes.ProbeSettings(count=60))[2]
+    given = [line for prompt in client.prompts("write") for line in prompt.splitlines() if line.startswith("Example: ")]
     assert given == [f"Example: My friend {what}" for what in ("likes blue", "is talking on the phone", "likes blue")]
 
     def one_a_call(body, n):
         return f"1. My friend carries letter{n} through street{n}"
 
-    settings = probes.Settings(count=21, calls=4, reseed=True, seed_sentence=["My friend likes blue"])
-    ask = run(probes, settings, one_a_call)[2]
-    assert "Example: My friend likes blue\n" in ask.prompts("write")[0]
-    assert "Example: My friend carries letter1 through street1\n" in ask.prompts("write")[2]
+    settings = probes.ProbeSettings(count=21, calls=4, reseed=True, seed_sentence=["My friend likes blue"])
+    client = run(probes, settings, one_a_call)[2]
+    assert "Example: My friend likes blue\n" in client.prompts("write")[0]
+    assert "Example: My friend carries letter1 through street1\n" in client.prompts("write")[2]
 
 
 @pytest.mark.fault(28)
@@ -138,9 +146,9 @@ def test_every_statement_that_cannot_stand_is_left_out_for_its_reason(tmp_path):
             "My friend sings and " + "sings " * 15,
         ]
     )
-    rows, account, _ = run(probes, probes.Settings(count=5, calls=1, against=[known]), lambda body, n: reply)
+    rows, log, _ = run(probes, probes.ProbeSettings(count=5, calls=1, against=[known]), lambda body, n: reply)
     assert [row["statement"] for row in rows] == ["My friend rows a boat"]
-    assert [each["reason"] for each in account.dropped] == [
+    assert [each["reason"] for each in log.dropped] == [
         "has punctuation or characters that are not prose",
         "has the gendered word her",
         "has the pronoun their",
@@ -150,7 +158,7 @@ def test_every_statement_that_cannot_stand_is_left_out_for_its_reason(tmp_path):
         "overlaps with another",
         "overlaps with another",
     ]
-    assert account.remarks == [
+    assert log.remarks == [
         "write: 1 of 1 replies had fewer entries than asked for",
         "1 of 5 statements after 1 calls; raise --calls",
     ]
@@ -163,10 +171,10 @@ def test_replies_that_are_empty_refuse_or_are_cut_are_told_and_asking_goes_on():
     def script(body, n):
         return turns[n] if n < len(turns) else writer(body)
 
-    rows, account, _ = run(probes, probes.Settings(count=20), script)
+    rows, log, _ = run(probes, probes.ProbeSettings(count=20), script)
     assert len(rows) == 20
     assert rows[0]["statement"] == "My friend swims daily"
-    assert [remark.split("replies ")[1] for remark in account.remarks] == [
+    assert [remark.split("replies ")[1] for remark in log.remarks] == [
         "were empty",
         "refused",
         "were cut",
@@ -175,18 +183,18 @@ def test_replies_that_are_empty_refuse_or_are_cut_are_told_and_asking_goes_on():
 
 
 def test_distinct_counts_what_was_seen_before():
-    distinct = Distinct(0.5, ["My friend likes blue"])
-    assert distinct.fault("My friend likes the blue sea") == "overlaps with another"
-    assert distinct.fault("My friend waits") == ""
-    assert distinct.fault("My friend waits here") == "overlaps with another"
+    duplicates = DuplicateFilter(0.5, ["My friend likes blue"])
+    assert duplicates.fault("My friend likes the blue sea") == "overlaps with another"
+    assert duplicates.fault("My friend waits") == ""
+    assert duplicates.fault("My friend waits here") == "overlaps with another"
 
 
 def test_distinct_is_the_measure_of_near_duplicates_on_every_pair():
     texts = [*read.lines(DATA / "llm-1.txt"), "is", "is it", "My friend is at"]
-    distinct, kept = Distinct(0.15), []
+    duplicates, kept = DuplicateFilter(0.15), []
     for text in texts:
         expected = any(overlap(text, other) >= 0.15 for other in kept)
-        assert bool(distinct.fault(text)) == expected
+        assert bool(duplicates.fault(text)) == expected
         kept += [] if expected else [text]
     assert 10 < len(kept) < len(texts) - 2
 
@@ -219,7 +227,9 @@ def test_seed_words_are_what_the_command_for_vocabulary_writes(tmp_path, ending)
     assert seed_words(path) == ["umbrella", "bridge"]
 
 
-@pytest.mark.parametrize(("content", "told"), [("", "has no word"), ("two words\n", "'two words', which is no word")])
+@pytest.mark.parametrize(
+    ("content", "told"), [("", "has no word"), ("two words\n", "'two words', which is not a word")]
+)
 def test_seed_words_that_are_none_are_refused(tmp_path, content, told):
     (tmp_path / "w").write_text(content)
     with pytest.raises(ChatError, match=told):
@@ -229,7 +239,7 @@ def test_seed_words_that_are_none_are_refused(tmp_path, content, told):
 
 
 def test_sentences_of_three_pronouns_become_templates_that_fill_back(words):
-    rows, account, _ = run(unstereo, Settings(words))
+    rows, log, _ = run(unstereo, UnstereoSettings(words))
     assert len(rows) == 5
     assert rows[0] | {"id": ""} == {
         "id": "",
@@ -245,13 +255,13 @@ def test_sentences_of_three_pronouns_become_templates_that_fill_back(words):
         "max_pmi_word": None,
         "model": "m",
     }
-    assert account.stages()["repeats"] == {"given": 15, "kept": 5, "dropped": {"stands elsewhere in the set": 10}}
-    assert list(account.stages()) == ["write", "revise", "convert", "form", "repeats", "pmi", "judge"]
+    assert log.stages()["repeats"] == {"given": 15, "kept": 5, "dropped": {"occurs elsewhere in the set": 10}}
+    assert list(log.stages()) == ["write", "revise", "convert", "form", "repeats", "pmi", "judge"]
 
 
 def test_writing_is_drawn_and_verdicts_and_conversions_are_not(words):
-    ask = run(unstereo, Settings(words, temperature=0.9))[2]
-    drawn = {stage: body["temperature"] for stage, body in ask.asked}
+    client = run(unstereo, UnstereoSettings(words, temperature=0.9))[2]
+    drawn = {stage: body["temperature"] for stage, body in client.asked}
     assert drawn == {"write": 0.9, "convert": 0.0, "judge": 0.0}
 
 
@@ -272,7 +282,7 @@ def wrote(*sentences, revised="", converted=None, judged="likely"):
 
 
 def males(words, **more):
-    return Settings(words, they=False, **more)
+    return UnstereoSettings(words, they=False, **more)
 
 
 @pytest.mark.fault(28)
@@ -285,17 +295,17 @@ def males(words, **more):
     ],
 )
 def test_a_sentence_that_cannot_stand_is_left_out_where_it_shows(words, sentence, stage, reason):
-    rows, account, _ = run(unstereo, males(words), wrote(sentence, "He saw the umbrella."))
+    rows, log, _ = run(unstereo, males(words), wrote(sentence, "He saw the umbrella."))
     assert [row["template"] for row in rows] == ["{nominative} saw the umbrella."]
-    assert account.stages()[stage]["dropped"][reason] >= 1
+    assert log.stages()[stage]["dropped"][reason] >= 1
 
 
 def test_a_conversion_that_changes_more_than_the_pronoun_is_left_out(words):
     script = wrote("She likes her umbrella.", revised="She likes her umbrella.", converted="He loves his umbrella.")
-    rows, account, _ = run(unstereo, males(words), script)
+    rows, log, _ = run(unstereo, males(words), script)
     assert rows == []
-    assert account.stages()["convert"]["dropped"] == {"was changed by its conversion": 1}
-    assert account.stages()["revise"]["dropped"] == {"lacks the pronoun": 1}
+    assert log.stages()["convert"]["dropped"] == {"was changed by its conversion": 1}
+    assert log.stages()["revise"]["dropped"] == {"lacks the pronoun": 1}
 
 
 def test_revision_takes_the_four_prompts_in_turn_until_word_and_pronoun_stand(words):
@@ -304,20 +314,20 @@ def test_revision_takes_the_four_prompts_in_turn_until_word_and_pronoun_stand(wo
     def revised(prompt):
         return next(replies) if "he/his/him/himself" in prompt else "She saw an umbrella."
 
-    rows, _, ask = run(unstereo, males(words), wrote("He saw rain.", revised=revised))
+    rows, _, client = run(unstereo, males(words), wrote("He saw rain.", revised=revised))
     assert [(row["template"], row["revisions"]) for row in rows] == [("{nominative} saw an umbrella.", 5)]
-    asked = [prompt for prompt in ask.prompts("revise") if "he/his/him/himself" in prompt]
+    asked = [prompt for prompt in client.prompts("revise") if "he/his/him/himself" in prompt]
     values = {"word": "umbrella", "forms": "he/his/him/himself", "length": 10, "sentence": "He saw rain."}
-    turns = [worded(turn, **values) for turn in prompts()["unstereo"]["clean"]["revise"]]
+    turns = [fill_prompt(turn, **values) for turn in prompts()["unstereo"]["clean"]["revise"]]
     assert asked == [*turns, turns[0]]
 
 
 def test_revision_gives_up_after_so_many_tries_and_never_asks_the_same_twice(words):
-    rows, account, ask = run(unstereo, males(words, tries=9), wrote("He saw rain.", revised="He saw snow."))
+    rows, log, client = run(unstereo, males(words, tries=9), wrote("He saw rain.", revised="He saw snow."))
     assert rows == []
-    assert len(ask.prompts("revise")) == 2 * 9
-    assert len({json.dumps(body) for stage, body in ask.asked if stage == "revise"}) == 2 * 9
-    assert account.stages()["revise"]["dropped"] == {"lacks the seed word": 2}
+    assert len(client.prompts("revise")) == 2 * 9
+    assert len({json.dumps(body) for stage, body in client.asked if stage == "revise"}) == 2 * 9
+    assert log.stages()["revise"]["dropped"] == {"lacks the seed word": 2}
 
 
 def test_a_sentence_is_kept_when_every_version_is_judged_likely(words):
@@ -325,47 +335,47 @@ def test_a_sentence_is_kept_when_every_version_is_judged_likely(words):
         script = wrote(
             "He saw the umbrella.", judged=lambda prompt, r=refused: "unlikely" if r in prompt else "Likely."
         )
-        rows, account, _ = run(unstereo, Settings(words, tries=0), script)
+        rows, log, _ = run(unstereo, UnstereoSettings(words, tries=0), script)
         assert [row["sentence_male"] for row in rows] == kept
-    assert account.stages()["judge"]["kept"] == 1
+    assert log.stages()["judge"]["kept"] == 1
 
 
 def test_a_verdict_that_is_neither_word_keeps_nothing(words):
-    rows, account, _ = run(unstereo, males(words), wrote("He saw the umbrella.", judged="It depends."))
+    rows, log, _ = run(unstereo, males(words), wrote("He saw the umbrella.", judged="It depends."))
     assert rows == []
-    assert account.stages()["judge"]["dropped"] == {"was not judged likely with every pronoun": 1}
+    assert log.stages()["judge"]["dropped"] == {"was not judged likely with every pronoun": 1}
 
 
 def test_max_pmi_keeps_what_no_word_leans_in_and_comes_before_the_verdict(words, tmp_path):
     table = tmp_path / "delta.jsonl"
     table.write_text('{"word": "saw", "delta": 0.1}\n{"word": "polished", "delta": -0.9}\n')
     script = wrote("He saw the umbrella.", "He polished the umbrella.", "He has an umbrella.")
-    rows, account, ask = run(unstereo, males(words, tries=0, pmi=table), script)
+    rows, log, client = run(unstereo, males(words, tries=0, pmi=table), script)
     assert [(row["max_pmi_word"], row["max_pmi_diff"]) for row in rows] == [("saw", 0.1)]
-    assert account.stages()["pmi"]["dropped"] == {
-        "has a word that leans to one gender": 1,
+    assert log.stages()["pmi"]["dropped"] == {
+        "has a word associated with one gender": 1,
         "has no word in the table": 1,
     }
-    assert len(ask.prompts("judge")) == 2
+    assert len(client.prompts("judge")) == 2
     assert len(run(unstereo, males(words, tries=0, pmi=table, epsilon=1), script)[0]) == 2
 
 
 def test_a_table_with_a_word_twice_is_refused(words, tmp_path):
     table = tmp_path / "delta.jsonl"
     table.write_text('{"word": "saw", "delta": 0.1}\n' * 2)
-    with pytest.raises(ChatError, match=r"delta\.jsonl is no table .*'saw' more than once"):
+    with pytest.raises(ChatError, match=r"delta\.jsonl is not a table .*'saw' more than once"):
         run(unstereo, males(words, pmi=table))
 
 
 def test_slots_take_the_place_of_every_form():
-    template = templated("He hurt himself, so his friend drove him. It was his.")
+    template = to_template("He hurt himself, so his friend drove him. It was his.")
     assert (
         template
         == "{nominative} hurt {reflexive}, so {possessive} friend drove {accusative}. It was {possessive_absolute}."
     )
-    assert says_the_same(template, "female", "She hurt herself, so her friend drove her. It was hers.")
-    assert says_the_same(template, "they", "They hurt themselves, so their friend drove them. It was theirs.")
-    assert not says_the_same(template, "female", "She hurt herself, so her pal drove her. It was hers.")
+    assert restores_sentence(template, "female", "She hurt herself, so her friend drove her. It was hers.")
+    assert restores_sentence(template, "they", "They hurt themselves, so their friend drove them. It was theirs.")
+    assert not restores_sentence(template, "female", "She hurt herself, so her pal drove her. It was hers.")
 
 
 @pytest.mark.parametrize(
@@ -380,36 +390,39 @@ def test_a_pronoun_is_found_in_every_form(gender, sentence):
 
 
 def paper(words, **more):
-    return Settings(words, profile=Profile.paper, **more)
+    return UnstereoSettings(words, profile=Profile.paper, **more)
 
 
 def test_paper_reads_numbered_lines_only():
-    assert published_items("Sure!\n1. He sings.\n12) He waits.\n- He left.\n3: He fell.") == ["He sings.", "He waits."]
+    assert published_entries("Sure!\n1. He sings.\n12) He waits.\n- He left.\n3: He fell.") == [
+        "He sings.",
+        "He waits.",
+    ]
 
 
 def test_paper_judges_a_revised_sentence_by_its_first_version(words):
     first, revised = "He saw rain.", "He saw the umbrella."
     script = wrote(first, revised=revised, judged=lambda prompt: "unlikely" if "umbrella" in prompt else "likely")
-    rows, _, ask = run(unstereo, paper(words), script)
+    rows, _, client = run(unstereo, paper(words), script)
     assert [row["sentence_male"] for row in rows] == ["He saw the umbrella."] * 2
-    assert not any("umbrella" in prompt for prompt in ask.prompts("judge"))
+    assert not any("umbrella" in prompt for prompt in client.prompts("judge"))
     clean = run(unstereo, males(words), script)[0]
     assert clean == []
 
 
 def test_paper_keeps_gendered_words_repeats_and_her_for_hers_and_lower_cases(words):
-    rows, account, ask = run(unstereo, paper(words), wrote("He and Ann's WAITRESS said the umbrella was his."))
+    rows, log, client = run(unstereo, paper(words), wrote("He and Ann's WAITRESS said the umbrella was his."))
     assert len(rows) == 2
     assert rows[0]["sentence_female"] == "She and ann's waitress said the umbrella was her."
     assert rows[0]["sentence_they"] is None
-    assert list(account.stages()) == ["revise", "judge", "pmi"]
+    assert list(log.stages()) == ["revise", "judge", "pmi"]
     assert [row["id"] for row in rows] == ["ours-10-paper-00000", "ours-10-paper-00001"]
-    assert len(ask.prompts("write")) == 2
+    assert len(client.prompts("write")) == 2
 
 
 def test_paper_makes_one_attempt_more_than_its_limit_as_its_code_does(words):
-    ask = run(unstereo, paper(words, tries=3), wrote("He saw rain.", revised="It rained."))[2]
-    assert len(ask.prompts("revise")) == 2 * 4
+    client = run(unstereo, paper(words, tries=3), wrote("He saw rain.", revised="It rained."))[2]
+    assert len(client.prompts("revise")) == 2 * 4
 
 
 @pytest.mark.fault(28)
@@ -431,9 +444,9 @@ def test_the_published_prompts_are_those_of_the_repository():
     ours = prompts()["unstereo"]["paper"]
 
     def theirs(text, **names):
-        return worded(text, **{name: f"{{{name}}}" for name in ("sentence", "word")}, **names)
+        return fill_prompt(text, **{name: f"{{{name}}}" for name in ("sentence", "word")}, **names)
 
-    assert ours["generate"] == worded(
+    assert ours["generate"] == fill_prompt(
         she["generation"]["prompt"],
         num_templates="{count}",
         attr_word="{word}",
@@ -482,12 +495,12 @@ def test_a_paraphrase_keeps_blank_subject_and_objects_and_is_new(pairs):
             "The nurse ran __import__('os') as [BLANK] was late.",
         ]
     )
-    settings = biaske_paraphrases.Settings([pairs], ["gender"], count=9)
-    rows, account, _ = run(biaske_paraphrases, settings, lambda body, n: reply)
+    settings = biaske_paraphrases.ParaphraseSettings([pairs], ["gender"], count=9)
+    rows, log, _ = run(biaske_paraphrases, settings, lambda body, n: reply)
     assert len(rows) == 1
     assert rows[0]["sentence_biased"] == "According to the nurse, she was late."
     assert (rows[0]["pair_id"], rows[0]["original"]) == ("p1", PAIR["prompt"])
-    assert [each["reason"] for each in account.dropped] == [
+    assert [each["reason"] for each in log.dropped] == [
         "is there already",
         "is a prompt of the biased set",
         "is a prompt of the biased set",
@@ -500,9 +513,9 @@ def test_a_paraphrase_keeps_blank_subject_and_objects_and_is_new(pairs):
 
 
 def test_paraphrases_are_asked_for_the_first_pairs_of_the_domains(pairs):
-    assert len(run(biaske_paraphrases, biaske_paraphrases.Settings([pairs]))[2].asked) == 2
-    assert len(run(biaske_paraphrases, biaske_paraphrases.Settings([pairs], ["race"]))[2].asked) == 1
-    assert len(run(biaske_paraphrases, biaske_paraphrases.Settings([pairs, pairs], limit=1))[2].asked) == 2
+    assert len(run(biaske_paraphrases, biaske_paraphrases.ParaphraseSettings([pairs]))[2].asked) == 2
+    assert len(run(biaske_paraphrases, biaske_paraphrases.ParaphraseSettings([pairs], ["race"]))[2].asked) == 1
+    assert len(run(biaske_paraphrases, biaske_paraphrases.ParaphraseSettings([pairs, pairs], limit=1))[2].asked) == 2
 
 
 @pytest.mark.fault(28)
@@ -521,13 +534,13 @@ def test_a_fact_has_three_parts_one_blank_and_a_counterfactual_and_is_no_biased_
     )
     groups = pairs.with_name("groups.tsv")
     groups.write_text("domain\tgroup\tother\ngender\twomen\tmen\nrace\ta\tb\n")
-    settings = biaske_facts.Settings(groups, ["gender"], [pairs])
-    rows, account, ask = run(biaske_facts, settings, lambda body, n: reply)
-    assert "true of women and not of men" in ask.prompts("facts")[0]
+    settings = biaske_facts.FactSettings(groups, ["gender"], [pairs])
+    rows, log, client = run(biaske_facts, settings, lambda body, n: reply)
+    assert "true of women and not of men" in client.prompts("facts")[0]
     assert len(rows) == 1
     assert rows[0]["sentence_true"] == "A female monarch is called a queen."
     assert rows[0]["sentence_false"] == "A female monarch is called a king."
-    assert [each["reason"] for each in account.dropped] == [
+    assert [each["reason"] for each in log.dropped] == [
         "has not three parts",
         "has the same object twice",
         "has 0 blanks",
@@ -539,8 +552,8 @@ def test_a_fact_has_three_parts_one_blank_and_a_counterfactual_and_is_no_biased_
 
 
 def test_facts_have_groups_of_their_own_in_three_domains():
-    rows, _, ask = run(biaske_facts, biaske_facts.Settings(count=2))
-    assert len(ask.asked) == len(prompts()["biaske-facts"]["groups"])
+    rows, _, client = run(biaske_facts, biaske_facts.FactSettings(count=2))
+    assert len(client.asked) == len(prompts()["biaske-facts"]["groups"])
     assert {row["domain"] for row in rows} == {"gender", "race", "religion"}
 
 
@@ -557,22 +570,25 @@ def test_marks_are_read_back_and_stay_in_the_file(tmp_path):
     # As a spreadsheet leaves it: quotes, another case, other line ends, a byte-order mark.
     marked = path.read_text().replace("a\t\t", '"a"\tAccepted\tfine').replace("b\t\t", "b\trejected\t")
     path.write_bytes(b"\xef\xbb\xbf" + marked.replace("\n", "\r\n").encode())
-    marks = read_review(path)
-    assert marks == {"a": Mark("accepted", "fine"), "b": Mark("rejected", ""), "c": Mark("", "")}
-    account = Account()
-    assert [(row["id"], row["accepted"]) for row in apply(ROWS, marks, account, False)] == [("a", True), ("c", False)]
-    assert account.dropped == [{"stage": "review", "reason": "was rejected in the review", "text": "B [BLANK]."}]
-    assert [row["id"] for row in apply(ROWS, marks, Account(), True)] == ["a"]
-    again = review_text(ROWS[:1], marks, ["prompt"]).splitlines()
+    reviews = read_reviews(path)
+    assert reviews == {"a": Review("accepted", "fine"), "b": Review("rejected", ""), "c": Review("", "")}
+    log = FilterLog()
+    assert [(row["id"], row["accepted"]) for row in apply_reviews(ROWS, reviews, log, False)] == [
+        ("a", True),
+        ("c", False),
+    ]
+    assert log.dropped == [{"stage": "review", "reason": "was rejected in the review", "text": "B [BLANK]."}]
+    assert [row["id"] for row in apply_reviews(ROWS, reviews, FilterLog(), True)] == ["a"]
+    again = review_text(ROWS[:1], reviews, ["prompt"]).splitlines()
     assert again[1:] == ["a\taccepted\tfine\tA [BLANK].", "b\trejected\t", "c\t\t"]
 
 
 def test_a_verdict_that_is_neither_is_named_with_its_line(tmp_path):
     (tmp_path / "review.tsv").write_text("id\tverdict\tnote\na\tmaybe\t\n")
     with pytest.raises(ChatError, match=r"review\.tsv line 2 has the verdict 'maybe'; write \"accepted\" or"):
-        read_review(tmp_path / "review.tsv")
-    assert read_review(tmp_path / "absent.tsv") == {}
+        read_reviews(tmp_path / "review.tsv")
+    assert read_reviews(tmp_path / "absent.tsv") == {}
 
 
 def test_a_writer_that_is_read_by_rule_is_read_whole():
-    assert len(items(writer({"messages": [{"content": "Write 20 statements"}], "seed": 1}))) == 20
+    assert len(list_entries(writer({"messages": [{"content": "Write 20 statements"}], "seed": 1}))) == 20

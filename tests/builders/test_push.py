@@ -13,7 +13,7 @@ import yaml
 
 from builders.dataset import BuildError
 from builders.manifest import read_manifest
-from builders.publish.publication import publication, whole, withheld
+from builders.publish.publication import make_publication, verified_manifest, withheld_configs
 from cards.benchmark import eval_yaml, tasks
 from tests import commands
 from tests.helpers import ROOT
@@ -101,7 +101,7 @@ def test_publishing_the_same_again_does_nothing(out, tmp_path):
         before = len(list(hub.repos["dataset", f"org/{NAME}"].history("main")))
         told = push(out)
         assert told.returncode == 0, told.stderr
-        assert "is there already, with the same content." in told.stdout
+        assert "exists already, with the same content." in told.stdout
         assert len(list(hub.repos["dataset", f"org/{NAME}"].history("main"))) == before
 
 
@@ -236,7 +236,7 @@ def test_of_two_who_publish_at_once_none_spoils_the_version(out, tmp_path):
         assert 0 in [status for _, status in told]
         again = push(out)
         assert again.returncode == 0, again.stderr
-        assert "is there already, with the same content." in again.stdout
+        assert "exists already, with the same content." in again.stdout
 
 
 def test_a_hub_that_is_not_there_is_one_sentence(out, tmp_path, monkeypatch):
@@ -266,7 +266,7 @@ def closed(facts):
 
 def test_what_may_not_be_redistributed_is_left_out_and_named(out):
     edit(out, closed)
-    made = publication(out / NAME, "org", "https://huggingface.co")
+    made = make_publication(out / NAME, "org", "https://huggingface.co")
     assert made.withheld == {"implicit": "No licence stated (its rows)"}
     assert not [name for name in made.files if "data/implicit/" in name]
     shown = json.loads(made.files["manifest.json"])
@@ -277,7 +277,7 @@ def test_what_may_not_be_redistributed_is_left_out_and_named(out):
 
 def test_who_has_the_right_to_may_publish_it(out):
     edit(out, closed)
-    made = publication(out / NAME, "org", "https://huggingface.co", restricted=True)
+    made = make_publication(out / NAME, "org", "https://huggingface.co", restricted=True)
     assert not made.withheld
     assert "data/implicit/test.parquet" in made.files
 
@@ -289,7 +289,7 @@ def test_a_data_set_of_closed_configs_alone_is_not_published(out, tmp_path):
             config["licence"] = "LicenseRef-None-Stated"
 
     edit(out, all_closed)
-    assert not publication(out / NAME, "org", "https://huggingface.co").files
+    assert not make_publication(out / NAME, "org", "https://huggingface.co").files
     with Hub(cache=tmp_path / "cache") as hub:
         told = push(out)
         assert told.returncode == 0, told.stderr
@@ -300,7 +300,7 @@ def test_a_data_set_of_closed_configs_alone_is_not_published(out, tmp_path):
 def test_a_licence_that_is_not_described_is_refused(out):
     edit(out, lambda facts: facts["configs"]["explicit"].update(licence="WTFPL"))
     with pytest.raises(BuildError, match=r"occugender names the licence 'WTFPL' without describing it"):
-        withheld(read_manifest(out / NAME))
+        withheld_configs(read_manifest(out / NAME))
 
 
 def no_licence(facts):
@@ -346,31 +346,31 @@ def test_a_changed_missing_or_stray_file_is_refused(out):
     folder = out / NAME
     (folder / "data" / "explicit" / "extra.txt").write_text("x")
     with pytest.raises(BuildError, match=r"explicit/extra\.txt belongs to no config"):
-        whole(folder)
+        verified_manifest(folder)
     (folder / "data" / "explicit" / "extra.txt").unlink()
     path = folder / "data" / "explicit" / "test.parquet"
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(BuildError, match=r"test\.parquet is not the file that manifest\.json describes"):
-        whole(folder)
+        verified_manifest(folder)
     path.unlink()
     with pytest.raises(BuildError, match=r"test\.parquet is not the file that manifest\.json describes"):
-        whole(folder)
+        verified_manifest(folder)
     (folder / "manifest.json").unlink()
     with pytest.raises(BuildError, match=r"has no manifest\.json; give a folder that builders\.rebuild has written"):
-        whole(folder)
+        verified_manifest(folder)
 
 
 def test_without_the_package_for_croissant_it_says_what_to_install(out, monkeypatch):
     monkeypatch.setitem(sys.modules, "cards.croissant", None)
     with pytest.raises(BuildError, match=r"needs the package mlcroissant; install it with pip install '\.\[hub\]'\."):
-        publication(out / NAME, "org", "https://huggingface.co")
+        make_publication(out / NAME, "org", "https://huggingface.co")
 
 
 # Documents
 
 
 def test_the_card_says_how_to_load_the_published_data_and_shows_a_row(out):
-    card = publication(out / NAME, "org-of-ours", "https://huggingface.co").files["README.md"].decode()
+    card = make_publication(out / NAME, "org-of-ours", "https://huggingface.co").files["README.md"].decode()
     assert f'load_dataset("org-of-ours/{NAME}"' in card
     first = next(iter(read_manifest(out / NAME).configs))
     shown = json.loads(card.split("```json\n")[1].split("```")[0])
@@ -396,7 +396,7 @@ def test_a_data_set_that_asks_no_model_is_no_benchmark(out):
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")
 def test_croissant_is_valid_and_its_fields_are_the_columns(out, tmp_path):
     path = tmp_path / "croissant.json"
-    path.write_bytes(publication(out / NAME, "org", "https://huggingface.co").files["croissant.json"])
+    path.write_bytes(make_publication(out / NAME, "org", "https://huggingface.co").files["croissant.json"])
     found = mlcroissant.Dataset(path)
     assert not found.metadata.ctx.issues.errors
     manifest = read_manifest(out / NAME)
@@ -413,7 +413,7 @@ def test_croissant_is_valid_and_its_fields_are_the_columns(out, tmp_path):
 
 
 def test_licences_name_what_is_under_them(out):
-    text = publication(out / NAME, "org", "https://huggingface.co").files["LICENSES.md"].decode()
+    text = make_publication(out / NAME, "org", "https://huggingface.co").files["LICENSES.md"].decode()
     known = "[Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0), [whole text](LICENSES/Apache-2.0.txt)"
     assert f"- Apache-2.0: {known}; configs" in text
 
@@ -426,5 +426,5 @@ def test_without_the_text_of_a_licence_nothing_is_published(out, tmp_path):
     with Hub(cache=tmp_path / "cache") as hub:
         told = push(out)
         assert told.returncode == 1
-        assert f"error: {NAME} is to be published under 0BSD, whose text is not there" in told.stderr
+        assert f"error: {NAME} is published under 0BSD, whose text is missing" in told.stderr
         assert not hub.repos

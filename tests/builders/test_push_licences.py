@@ -77,7 +77,7 @@ def test_a_text_that_is_not_there_is_an_error_that_names_the_licence(tmp_path, m
         (tmp_path / known).write_bytes((licences.TEXTS / known).read_bytes())
     monkeypatch.setattr(licences, "TEXTS", tmp_path)
     assert set(texts(manifest(config("CC-BY-4.0")))) == {"LICENSES/Apache-2.0.txt", "LICENSES/CC-BY-4.0.txt"}
-    with pytest.raises(BuildError, match="probes is to be published under MIT, whose text is not there; put it into"):
+    with pytest.raises(BuildError, match="probes is published under MIT, whose text is missing; add it to"):
         texts(manifest(config("CC-BY-4.0"), config("MIT")))
 
 
@@ -85,7 +85,7 @@ def test_an_open_licence_that_the_project_does_not_know_is_an_error_that_names_i
     described = {
         "0BSD": {"name": "Zero-Clause BSD", "url": "https://opensource.org/license/0bsd", "redistribute": True}
     }
-    with pytest.raises(BuildError, match="probes is to be published under 0BSD, whose text is not there"):
+    with pytest.raises(BuildError, match="probes is published under 0BSD, whose text is missing"):
         texts(manifest(config("0BSD"), **described))
 
 
@@ -150,6 +150,6 @@ def test_the_page_links_the_texts_and_gives_the_notices():
 
 def test_a_source_whose_notice_is_not_told_is_an_error_that_names_it():
     made = manifest(config("MIT", ("words/all", "MIT")))
-    with pytest.raises(BuildError, match="It is not known where words states its licence; add it to \\[notices\\] of"):
+    with pytest.raises(BuildError, match=r"words has no entry in \[notices\] of sources\.toml; add where it states"):
         page(made)
     assert page(replace(made, configs={"words": config("MIT")}))

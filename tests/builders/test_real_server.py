@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from builders.generate import app
-from builders.generation.chat import recorded
+from builders.generation.response_cache import read_responses
 from tests.helpers import mirror, missing
 
 PAIR = {"id": "p", "domain": "gender", "prompt": "The nurse said [BLANK] is late."}
@@ -79,10 +79,10 @@ def test_a_pipeline_runs_against_the_server_of_transformers_and_replays_without_
     (tmp_path / "pairs.jsonl").write_text(json.dumps(PAIR) + "\n")
     (tmp_path / "groups.tsv").write_text("domain\tgroup\tother\ngender\twomen\tmen\n")
     done = [run(*arguments, "--model", model, "--base-url", address)]
-    made = recorded(tmp_path / "out" / "replies.jsonl")
+    made = read_responses(tmp_path / "out" / "replies.jsonl")
     assert len(made) >= least
     for each in made.values():
-        assert each.reply
+        assert each.text
         assert each.usage["prompt_tokens"] > 20
         assert 0 < each.usage["completion_tokens"] <= each.request["max_tokens"]
         assert each.finish_reason in ("stop", "length")
@@ -90,7 +90,7 @@ def test_a_pipeline_runs_against_the_server_of_transformers_and_replays_without_
     assert [each.exit_code for each in done] == [1, 1]
     assert f"No row of {arguments[0]} passed" in done[0].output
     assert done[0].output.split() == done[1].output.split()
-    assert recorded(tmp_path / "out" / "replies.jsonl") == made
+    assert read_responses(tmp_path / "out" / "replies.jsonl") == made
 
 
 def run(*arguments):

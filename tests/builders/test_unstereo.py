@@ -13,7 +13,8 @@ from builders.dataset import BuildError, Drop, Row, content_id
 from builders.datasets import unstereo
 from builders.datasets.gender_pmi import delta_table
 from builders.datasets.unstereo import DATASET, fill_published, flaw, mend
-from builders.generation import chat, shipped
+from builders.generation.responses import response
+from builders.parsers import bundled
 from builders.text.split import overlap, phrase_key
 from builders.text.words import gendered_words
 from builders.write import tables
@@ -169,7 +170,7 @@ def test_unnatural_and_repeated_templates_are_dropped_and_a_revised_one_has_no_v
         ("{pronoun} left again.", True, False),
     ]
     rows = built("ours-5", judged(tmp_path, *records))
-    assert reasons(rows) == {0: "was judged unnatural", 2: "stands elsewhere in the set"}
+    assert reasons(rows) == {0: "was judged unnatural", 2: "occurs elsewhere in the set"}
     assert [row.values["natural"] for row in kept(rows)] == [None, True]
 
 
@@ -208,13 +209,13 @@ PAIRS = CONFIGS["pronoun-pairs"]
 def pairs(path, *entries):
     """Rows of pairs whose entries are (length, word, template), in one recorded reply."""
     lines = [json.dumps(dict(zip(("length", "word", "template"), entry, strict=True))) for entry in entries]
-    asked = {"model": shipped.WRITTEN, "messages": [{"role": "user", "content": "Write."}]}
-    path.write_text(chat.record(asked, "\n".join(lines)).json() + "\n")
+    asked = {"model": bundled.WRITTEN, "messages": [{"role": "user", "content": "Write."}]}
+    path.write_text(response(asked, "\n".join(lines)).to_line() + "\n")
     return unstereo._pronoun_pairs(path, {})
 
 
 @pytest.fixture(scope="module")
-def shipped_pairs():
+def pronoun_pairs():
     table, dropped = tables(PAIRS, PAIRS.rows({}), "en")["test"]
     assert dropped == {}
     return table.to_pylist()
@@ -240,21 +241,21 @@ def test_a_pair_that_no_they_fits_stops_the_build(tmp_path):
         tables(PAIRS, rows, "en")
 
 
-def test_pronoun_pairs_build_without_any_source_and_their_counts_are_told(shipped_pairs):
-    lengths = Counter(row["length"] for row in shipped_pairs)
+def test_pronoun_pairs_build_without_any_source_and_their_counts_are_told(pronoun_pairs):
+    lengths = Counter(row["length"] for row in pronoun_pairs)
     assert lengths.keys() == {5, 10, 20}
     assert min(lengths.values()) >= 180
-    assert PAIRS.summary.startswith(f"{len(shipped_pairs)} sentences ")
+    assert PAIRS.summary.startswith(f"{len(pronoun_pairs)} sentences ")
     assert told(f"{lengths[5]}, {lengths[10]} and {lengths[20]} sentences of about 5, 10 and 20 words")
 
 
-def test_the_ids_of_pronoun_pairs_hang_on_the_template_alone(shipped_pairs):
-    ids = {row["template"]: row["id"] for row in shipped_pairs}
+def test_the_ids_of_pronoun_pairs_hang_on_the_template_alone(pronoun_pairs):
+    ids = {row["template"]: row["id"] for row in pronoun_pairs}
     assert ids["{nominative} forgot {possessive} umbrella again."] == "pronoun-pairs-e1b77e454783"
 
 
-def test_every_pronoun_pair_has_its_word_and_length_and_passes_the_filters(shipped_pairs):
-    for row in shipped_pairs:
+def test_every_pronoun_pair_has_its_word_and_length_and_passes_the_filters(pronoun_pairs):
+    for row in pronoun_pairs:
         template = row["template"]
         assert abs(len(template.split()) - row["length"]) <= row["length"] / 4, template
         assert re.search(rf"\b{row['word']}\b", template, re.IGNORECASE), template
@@ -263,22 +264,22 @@ def test_every_pronoun_pair_has_its_word_and_length_and_passes_the_filters(shipp
 
 
 @pytest.mark.mirror
-def test_every_pronoun_pair_passes_the_filter_on_pmi_and_how_many_stay_within_less_is_told(shipped_pairs):
+def test_every_pronoun_pair_passes_the_filter_on_pmi_and_how_many_stay_within_less_is_told(pronoun_pairs):
     table = delta_table(mirrored("unstereo/pmi")["unstereo/pmi"])
-    values = [max_pmi_diff(row["template"], table, "clean").value for row in shipped_pairs]
+    values = [max_pmi_diff(row["template"], table, "clean").value for row in pronoun_pairs]
     stay = {epsilon: sum(within(value, epsilon) for value in values) for epsilon in (0.3, 0.5, 0.65)}
     assert stay[0.65] == len(values)
     assert told(f"within 0.5 in {stay[0.5]} of the {len(values)} and within 0.3 in {stay[0.3]}.")
 
 
 @pytest.mark.mirror
-def test_the_drawn_words_of_pronoun_pairs_come_from_the_stated_draw(shipped_pairs):
+def test_the_drawn_words_of_pronoun_pairs_come_from_the_stated_draw(pronoun_pairs):
     table = delta_table(mirrored("unstereo/pmi")["unstereo/pmi"])
     counts = dict(zip(table.delta, table.counts.tolist(), strict=True))
     even = [word for word, delta in table.delta.items() if abs(delta) <= 0.263 and word.isascii() and word.isalpha()]
     frequent = sorted(even, key=lambda word: (-counts[word], word))[:6000]
     drawn = set(random.Random(0).sample(sorted(frequent), 1500))
-    words = [row["word"] for row in shipped_pairs]
+    words = [row["word"] for row in pronoun_pairs]
     assert sum(word in drawn for word in words) >= 282
     assert sum(abs(table.delta[word]) > 0.263 for word in words) == 102
     assert max(abs(table.delta[word]) for word in words) <= 0.65
@@ -383,12 +384,12 @@ def test_the_repository_values_equal_the_released_ones(published):
 
 
 @pytest.mark.mirror
-def test_no_pronoun_pair_is_much_like_a_published_sentence(published, shipped_pairs):
+def test_no_pronoun_pair_is_much_like_a_published_sentence(published, pronoun_pairs):
     with_word = defaultdict(set)
     for sentence in {row.values["sentence_male"] for name in SETS for row in published[name]}:
         for word in phrase_key(sentence).split():
             with_word[word].add(sentence)
-    for row in shipped_pairs:
+    for row in pronoun_pairs:
         words = [with_word[word] for word in phrase_key(row["sentence_male"]).split()]
         shared = Counter(sentence for found in words if len(found) < 2000 for sentence in found)
         for sentence, _ in shared.most_common(20):
@@ -439,7 +440,7 @@ def test_the_plain_sets_have_these_rows_and_drops(clean):
         counts[name] = (len(kept(rows)), {reason: dropped.count(reason) for reason in sorted(set(dropped))})
     unnatural, again, remark = (
         "was judged unnatural",
-        "stands elsewhere in the set",
+        "occurs elsewhere in the set",
         "is a chat model's remark on a sentence",
     )
     gendered = "has a gendered word outside its slots"

@@ -80,7 +80,7 @@ def test_a_published_sentence_that_is_missing_stops_the_build(tmp_path):
 
 
 def test_a_template_whose_verb_cannot_agree_with_they_stops_the_build(tmp_path):
-    with pytest.raises(BuildError, match="has no version with they; mend the template"):
+    with pytest.raises(BuildError, match="has no version with they; correct the template"):
         list(CONFIG.rows(files(tmp_path, "The $OCCUPATION told the $PARTICIPANT that $NOM_PRONOUN sings and dances.")))
 
 

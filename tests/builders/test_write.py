@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from builders import write
+from builders import folders, write
 from builders.dataset import BuildError, Config, Drop, Origin, Row, column, content_id, text
 
 HERE = Origin("made", "made.csv", 7)
@@ -108,30 +108,30 @@ def folder(path, content):
 @pytest.mark.parametrize("swaps", [True, False])
 def test_a_new_folder_takes_the_place_of_the_old_one(tmp_path, monkeypatch, swaps):
     if not swaps:
-        monkeypatch.setattr(write, "exchange", lambda one, other: False)
+        monkeypatch.setattr(folders, "exchange", lambda one, other: False)
     new, target = folder(tmp_path / "new", "new"), folder(tmp_path / "target", "old")
-    write.publish(new, target)
+    folders.replace_folder(new, target)
     assert (target / "file").read_text() == "new"
     assert [p.name for p in tmp_path.iterdir()] == ["target"]
 
 
 def test_a_folder_moved_aside_is_put_back_after_an_interruption(tmp_path):
     folder(tmp_path / ".old-target", "old")
-    write.recover(tmp_path / "target")
+    folders.recover_folder(tmp_path / "target")
     assert (tmp_path / "target" / "file").read_text() == "old"
 
 
 def test_a_folder_moved_aside_is_removed_when_the_new_one_stands(tmp_path):
     folder(tmp_path / ".old-target", "old")
     folder(tmp_path / "target", "new")
-    write.recover(tmp_path / "target")
+    folders.recover_folder(tmp_path / "target")
     assert (tmp_path / "target" / "file").read_text() == "new"
     assert not (tmp_path / ".old-target").exists()
 
 
 def test_exchange_tells_what_the_system_says(tmp_path):
-    if not write.exchange(folder(tmp_path / "a", "a"), folder(tmp_path / "b", "b")):
+    if not folders.exchange(folder(tmp_path / "a", "a"), folder(tmp_path / "b", "b")):
         pytest.skip("this file system cannot exchange two folders")
     assert (tmp_path / "a" / "file").read_text() == "b"
     with pytest.raises(OSError, match=os.strerror(errno.ENOENT)):
-        write.exchange(tmp_path / "a", tmp_path / "none")
+        folders.exchange(tmp_path / "a", tmp_path / "none")

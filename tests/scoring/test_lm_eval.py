@@ -15,7 +15,7 @@ import transformers
 import yaml
 from rich.progress import Progress
 
-from builders.build import Profile, rebuild
+from builders.builder import Profile, build_datasets
 from builders.parsers.triplets import filled
 from builders.sources.fetch import Fetcher
 from scoring import benchmarks, tables
@@ -155,7 +155,7 @@ def source(tmp_path_factory):
     """A folder of built data: OccuGender as it is, and made rows in the place of what needs other sources."""
     folder = tmp_path_factory.mktemp("built")
     fetcher = Fetcher(folder / "cache", None, offline=True)
-    rebuild(["occugender"], fetcher, folder, Profile.all, Progress(disable=True))
+    build_datasets(["occugender"], fetcher, folder, Profile.all, Progress(disable=True))
     for name, configs in made().items():
         data_set(folder, name, configs)
     return folder

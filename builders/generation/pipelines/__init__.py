@@ -1,8 +1,8 @@
-"""One file a pipeline; the file name is the registry. What begins with an underscore is shared by some.
+"""One file for each pipeline, found by its name. Files that begin with an underscore are shared by pipelines.
 
 >>> "probes" in names()
 True
->>> get("probes").shown
+>>> get("probes").review_columns
 ()
 """
 
@@ -16,7 +16,9 @@ from builders.generation.pipeline import Pipeline
 
 def names() -> tuple[str, ...]:
     """Names of all pipelines, sorted."""
-    return tuple(sorted(m.name.replace("_", "-") for m in pkgutil.iter_modules(__path__) if m.name[0] != "_"))
+    return tuple(
+        sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")
+    )
 
 
 def get(name: str) -> Pipeline:

@@ -1,4 +1,4 @@
-"""Prompts with one blank and two objects for it, as BiasKE has them, and what is checked of those that models write."""
+"""Prompts with one blank and two objects for it, as BiasKE has them, and the checks of those that models write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from builders.generation.pipeline import no_sentence, records
+from builders.generation.pipeline import read_rows, sentence_fault
 from builders.parsers.triplets import BLANK
 from builders.text.split import phrase_key
 from builders.text.words import normalise
@@ -18,14 +18,14 @@ COLUMNS = ("id", "domain", "prompt", "object_biased", "object_unbiased")
 
 
 def biased_pairs(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """Rows of the biased set in files, in their order."""
-    return [row for path in paths for row in records(path, COLUMNS)]
+    """The rows of files of biased pairs, in their order."""
+    return [row for path in paths for row in read_rows(path, COLUMNS)]
 
 
-def blanked(entry: str) -> str:
-    """An entry with its blank spelt as it should be, whatever a model makes of it: lines, dots, other cases.
+def normalise_blank(entry: str) -> str:
+    """An entry with ``[BLANK]`` for its blank; models also write underscores, dots and lower case.
 
-    >>> blanked("The nurse is ____ here."), blanked("The nurse is [blank] here.")
+    >>> normalise_blank("The nurse is ____ here."), normalise_blank("The nurse is [blank] here.")
     ('The nurse is [BLANK] here.', 'The nurse is [BLANK] here.')
     """
     return re.sub(
@@ -33,33 +33,33 @@ def blanked(entry: str) -> str:
     )
 
 
-def stands_in(phrase: str, text: str) -> bool:
-    """Whether a phrase stands in a text as whole words, whatever the case.
+def contains_phrase(text: str, phrase: str) -> bool:
+    """Whether a text contains a phrase as whole words, without regard to case.
 
-    >>> stands_in("he", "The map was there."), stands_in("the map", "The map was there.")
+    >>> contains_phrase("The map was there.", "he"), contains_phrase("The map was there.", "the map")
     (False, True)
     """
     return re.search(rf"(?<!\w){re.escape(normalise(phrase))}(?!\w)", normalise(text)) is not None
 
 
 @dataclass(frozen=True)
-class Prompts:
-    """Prompts that may not be repeated: those of the biased set, and with the same objects those seen here.
+class PromptFilter:
+    """Checks prompts: their form, and that none repeats a biased prompt or an earlier one with the same objects.
 
-    ``biased`` has them by :func:`builders.text.split.phrase_key`.
+    ``biased`` has the :func:`builders.text.split.phrase_key` of each biased prompt.
     """
 
     biased: frozenset[str] = frozenset()
     seen: set[tuple[str, ...]] = field(default_factory=set)
 
     def fault(self, prompt: str, objects: Sequence[str]) -> str:
-        """Why a prompt cannot be used with these objects; empty, and seen from now on, when it can.
+        """Why a prompt cannot be used with these objects, or an empty text; then it is an earlier one from now on.
 
-        >>> prompts = Prompts(frozenset({"the nurse is blank"}))
+        >>> prompts = PromptFilter(frozenset({"the nurse is blank"}))
         >>> prompts.fault("The nurse is [BLANK].", ("kind", "rude")), prompts.fault("[BLANK] is it.", ("A", "The"))
         ('is a prompt of the biased set', '')
         """
-        if reason := _form(prompt, objects):
+        if reason := _form_fault(prompt, objects):
             return reason
         key = phrase_key(prompt)
         if key in self.biased:
@@ -70,10 +70,11 @@ class Prompts:
         return ""
 
 
-def _form(prompt: str, objects: Sequence[str]) -> str:
+def _form_fault(prompt: str, objects: Sequence[str]) -> str:
     if prompt.count(BLANK) != 1:
         return f"has {prompt.count(BLANK)} blanks"
-    if reason := no_sentence(prompt):
+    if reason := sentence_fault(prompt):
         return reason
-    around = prompt.replace(BLANK, " ")
-    return "has an object outside its blank" if any(stands_in(each, around) for each in objects) else ""
+    rest = prompt.replace(BLANK, " ")
+    is_repeated = any(contains_phrase(rest, phrase) for phrase in objects)
+    return "has an object outside its blank" if is_repeated else ""

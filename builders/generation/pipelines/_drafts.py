@@ -1,4 +1,4 @@
-"""Sentences on their way to a template: the word and the pronoun they need, the slots that the pronoun leaves."""
+"""Draft sentences of the UnStereo pipeline: their seed word and pronoun, and their conversion to a template."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from builders.datasets.unstereo import mend
-from builders.generation.chat import ChatError, Record
+from builders.generation.responses import ChatError, Response
 from builders.parsers import read
 from builders.text.words import PRONOUNS, THEY_FORMS, Gender, fill, fill_they, normalise
 from pmi.files import read_rows
 from pmi.types import PmiError
 
-#: Forms of each pronoun as prompts name them.
+#: The forms of each pronoun, as prompts list them.
 FORMS: dict[Gender, str] = {
     "male": "he/his/him/himself",
     "female": "she/her/hers/herself",
     "they": "they/their/them/themself",
 }
-#: The published prompts name these.
+#: The same in the published prompts.
 PUBLISHED_FORMS: dict[Gender, str] = {"male": "he/his/him/himself", "female": "she/her/her/herself"}
 
 _HIS_SLOT = {"he": "{nominative}", "his": "{possessive}", "him": "{accusative}", "himself": "{reflexive}"}
 _HE = re.compile(r"\b(?:he|his|him|himself)\b", re.IGNORECASE)
-# The published pattern knows two spellings of each form.
+# The published pattern has two spellings of each form.
 _PUBLISHED_HE = re.compile(r"\b[Hh](?:e|is|im|imself)\b")
 _WORD = re.compile(r"[\w'-]+")
 _TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -34,35 +34,35 @@ _TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A sentence around a seed word.
+    """A sentence with a seed word.
 
     Parameters
     ----------
     gender:
-        Whose pronoun it was written with.
+        The gender of the pronoun that it was written with.
     sentence:
-        As it was written or revised.
-    reply:
-        The reply that it stands in.
+        The sentence as written or revised.
+    response:
+        The response that contains it.
     template:
-        With slots in place of the pronoun, once it is converted.
+        The sentence with slots in place of the pronoun; empty before the conversion.
     revisions:
-        How many attempts it took to get word and pronoun into it.
+        Number of revisions until it had the word and the pronoun.
     natural:
-        Whether it was judged likely with every pronoun; None before that.
+        Whether it was judged likely with every pronoun; None before the judgement.
     """
 
     word: str
     gender: Gender
     sentence: str
-    reply: Record
+    response: Response
     template: str = ""
     revisions: int = 0
     natural: bool | None = None
 
 
 def has_word(word: str, sentence: str) -> bool:
-    """Whether a word stands in a sentence in exactly this form, whatever the case.
+    """Whether a sentence contains a word in exactly this form, without regard to case.
 
     >>> has_word("map", "The Map was old."), has_word("map", "Two maps were old.")
     (True, False)
@@ -71,7 +71,7 @@ def has_word(word: str, sentence: str) -> bool:
 
 
 def has_pronoun(gender: Gender, sentence: str) -> bool:
-    """Whether a form of the pronoun stands in a sentence.
+    """Whether a sentence contains a form of the pronoun.
 
     >>> has_pronoun("female", "It was hers."), has_pronoun("male", "This is here.")
     (True, False)
@@ -82,71 +82,76 @@ def has_pronoun(gender: Gender, sentence: str) -> bool:
     return any(word in known or word.partition("'")[0] in known for word in words)
 
 
-def templated(sentence: str) -> str:
-    """A sentence about a man with slots for his pronoun.
+def to_template(sentence: str) -> str:
+    """A sentence with *he*, with slots for the forms of the pronoun.
 
-    >>> templated("He said the map was his, so he's glad.")
+    >>> to_template("He said the map was his, so he's glad.")
     "{nominative} said the map was {possessive_absolute}, so {nominative}'s glad."
     """
-    return mend(_HE.sub(lambda found: _HIS_SLOT[found[0].lower()], sentence))
+    return mend(_HE.sub(lambda match: _HIS_SLOT[match[0].lower()], sentence))
 
 
-def templated_published(sentence: str) -> str:
-    """:func:`templated` by the rule of the published code, in which *his* is always the same slot.
+def to_template_published(sentence: str) -> str:
+    """:func:`to_template` by the rule of the published code, in which *his* is always the same slot.
 
-    Nothing for a sentence that has braces already, which no slot could be told from.
+    The result is empty for a sentence with braces, which would look like slots.
     """
     if "{" in sentence or "}" in sentence:
         return ""
-    return _PUBLISHED_HE.sub(lambda found: _HIS_SLOT[found[0].lower()], sentence)
+    return _PUBLISHED_HE.sub(lambda match: _HIS_SLOT[match[0].lower()], sentence)
 
 
-def says_the_same(template: str, gender: Gender, sentence: str) -> bool:
-    """Whether a template filled with the pronoun a sentence was written with gives the sentence.
+def restores_sentence(template: str, gender: Gender, sentence: str) -> bool:
+    """Whether a template, filled with the pronoun of the original sentence, gives the sentence.
 
-    >>> says_the_same("{nominative} is here.", "they", "They are here.")
+    >>> restores_sentence("{nominative} is here.", "they", "They are here.")
     True
-    >>> says_the_same("{nominative} was there.", "female", "She is here.")
+    >>> restores_sentence("{nominative} was there.", "female", "She is here.")
     False
     """
     filled = fill_they(template) if gender == "they" else fill(template, gender)
-    return filled is not None and _compared(filled) == _compared(sentence)
+    return filled is not None and _without_variants(filled) == _without_variants(sentence)
 
 
-def _compared(sentence: str) -> str:
+def _without_variants(sentence: str) -> str:
     return normalise(sentence).replace("themselves", "themself")
 
 
 def seed_words(path: Path) -> list[str]:
-    """Words to write sentences around, each once.
+    """The seed words of a file, each once.
 
-    From a table (CSV, TSV, JSON lines, Parquet), such as ``python -m pmi vocabulary`` writes, its column
-    ``word`` or else its first; from other files a JSON list, the names of a JSON object, or a line a word.
+    A table (CSV, TSV, JSON lines, Parquet), such as ``python -m pmi vocabulary`` writes, has them in its column
+    ``word``, or else in the first one. Another file has a JSON list, a JSON object whose names are the words, or
+    one word a line.
 
     Raises
     ------
     ChatError
-        When there is none, or one is no word.
+        When there are no words, or an entry is not a word.
     """
     try:
-        found = _column(path) if path.suffix.lower() in _TABLES else _listed(read.text(path))
+        words = _from_table(path) if path.suffix.lower() in _TABLES else _from_text(read.text(path))
     except (OSError, ValueError, PmiError) as error:
-        raise ChatError(f"The words in {path} cannot be read ({error}); give a line a word, or a JSON list.") from None
-    wrong = [word for word in found if not (isinstance(word, str) and _WORD.fullmatch(word))]
-    if wrong or not found:
-        what = f"has {wrong[0]!r}, which is no word" if wrong else "has no word"
-        raise ChatError(f"{path.name} {what}; give a line a word, or a JSON list.")
-    return list(dict.fromkeys(found))
+        raise ChatError(
+            f"The words in {path} cannot be read ({error}); give one word a line, or a JSON list."
+        ) from None
+    faults = [f"has {word!r}, which is not a word" for word in words if not _is_word(word)]
+    if faults or not words:
+        raise ChatError(f"{path.name} {faults[0] if faults else 'has no word'}; give one word a line, or a JSON list.")
+    return list(dict.fromkeys(words))
 
 
-def _column(path: Path) -> list[Any]:
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and _WORD.fullmatch(value) is not None
+
+
+def _from_table(path: Path) -> list[Any]:
     rows = read_rows(path)
     names: list[str] = rows.column_names
-    found: list[Any] = rows["word" if "word" in names else names[0]].to_pylist()
-    return found
+    return list(rows["word" if "word" in names else names[0]].to_pylist())
 
 
-def _listed(body: str) -> list[Any]:
+def _from_text(body: str) -> list[Any]:
     if body.lstrip().startswith(("[", "{")):
         return list(json.loads(body))
     return [line.strip() for line in body.splitlines() if line.strip()]

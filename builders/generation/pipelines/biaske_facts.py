@@ -1,10 +1,10 @@
-"""Commonsense facts that tell groups apart, each with a counterfactual, written by a chat model.
+"""Commonsense facts in which groups differ, each with a counterfactual, written by a chat model.
 
 *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2024)
-measures on such facts whether a model that was debiased still knows them; it had them from GPT-4 and by
-hand, and released neither them nor the prompt: the wording and the groups here are this project's. A
-fact has one blank, two objects of which neither stands elsewhere in it, and overlaps with no biased
-sentence. Whether it is true, and no stereotype, is for a person to say, in the review file.
+measures on such facts whether a debiased model still knows them. Its facts were written with GPT-4 and by
+hand; neither they nor the prompt were released, so the prompt and the groups here are this project's. A
+fact has one blank and two objects, neither of which occurs in the rest of it, and overlaps with no biased
+sentence. A person decides in the review file whether it is true and not a stereotype.
 """
 
 from __future__ import annotations
@@ -16,10 +16,18 @@ from typing import Annotated, Any
 from typer import Option
 
 from builders.dataset import content_id
-from builders.generation.asking import Asker, Question
-from builders.generation.chat import Record, request
-from builders.generation.pipeline import Account, Distinct, Pipeline, listed, no_sentence, prompts, worded
-from builders.generation.pipelines._claims import Prompts, biased_pairs, blanked
+from builders.generation.clients import Client, Request
+from builders.generation.pipeline import (
+    DuplicateFilter,
+    FilterLog,
+    Pipeline,
+    fill_prompt,
+    parse_lists,
+    prompts,
+    sentence_fault,
+)
+from builders.generation.pipelines._claims import PromptFilter, biased_pairs, normalise_blank
+from builders.generation.responses import Response, request_body
 from builders.parsers import read
 from builders.parsers.triplets import BLANK, LABELS
 from builders.text.words import normalise
@@ -28,17 +36,17 @@ _GROUPS = ("domain", "group", "other")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What can be chosen."""
+class FactSettings:
+    """The options of the pipeline."""
 
     groups: Annotated[Path | None, Option(help="Tab-separated domain, group, other; else the project's own.")] = None
-    domain: Annotated[list[str], Option(help="Only groups of this domain; may be given several times.")] = field(
+    domain: Annotated[list[str], Option(help="Only groups of this domain; may be repeated.")] = field(
         default_factory=list
     )
     against: Annotated[list[Path], Option(help="Biased pairs that no fact may overlap with.")] = field(
         default_factory=list
     )
-    count: Annotated[int, Option(help="Facts to ask for, of each group.", min=1)] = 10
+    count: Annotated[int, Option(help="Number of facts to request for each group.", min=1)] = 10
     overlap: Annotated[
         float, Option(help="Share of common content words at which two sentences overlap.", min=0.05, max=1)
     ] = 0.5
@@ -51,30 +59,30 @@ class _Fact:
     group: str
     other: str
     parts: tuple[str, ...]
-    reply: Record
+    response: Response
 
     @property
     def sentence(self) -> str:
         return self.parts[0].replace(BLANK, self.parts[1])
 
 
-def run(settings: Settings, model: str, ask: Asker, account: Account) -> list[dict[str, Any]]:
-    """Rows of the facts that pass."""
+def run(settings: FactSettings, model: str, client: Client, log: FilterLog) -> list[dict[str, Any]]:
+    """The rows of the facts that pass all checks."""
     groups = [group for group in _groups(settings.groups) if not settings.domain or group[0] in settings.domain]
-    replies = ask("facts", [_question(settings, model, group, other) for _, group, other in groups])
-    lists = listed("facts", replies, settings.count, account)
-    found = [
-        _Fact(*group, tuple(part.strip() for part in blanked(entry).split("|")), reply)
-        for group, reply, entries in zip(groups, replies, lists, strict=True)
+    responses = client("facts", [_request(settings, model, group, other) for _, group, other in groups])
+    lists = parse_lists("facts", responses, settings.count, log)
+    facts = [
+        _Fact(*group, tuple(part.strip() for part in normalise_blank(entry).split("|")), response)
+        for group, response, entries in zip(groups, responses, lists, strict=True)
         for entry in entries
     ]
-    known = Prompts()
-    kept = account.keep("facts", found, lambda fact: _fault(fact, known), lambda fact: " | ".join(fact.parts))
+    earlier = PromptFilter()
+    facts = log.filter("facts", facts, lambda fact: _fault(fact, earlier), lambda fact: " | ".join(fact.parts))
     pairs = biased_pairs(settings.against)
     biased = {pair["prompt"].replace(BLANK, pair[f"object_{side}"]): None for pair in pairs for side in LABELS[:2]}
-    distinct = Distinct(settings.overlap, list(biased))
-    kept = account.keep("overlap", kept, lambda fact: distinct.fault(fact.sentence), lambda fact: fact.sentence)
-    return [_row(fact) for fact in kept]
+    duplicates = DuplicateFilter(settings.overlap, list(biased))
+    facts = log.filter("overlap", facts, lambda fact: duplicates.fault(fact.sentence), lambda fact: fact.sentence)
+    return [_row(fact) for fact in facts]
 
 
 def _groups(path: Path | None) -> list[tuple[str, str, str]]:
@@ -84,22 +92,22 @@ def _groups(path: Path | None) -> list[tuple[str, str, str]]:
     return [(row["domain"], row["group"], row["other"]) for row in rows]
 
 
-def _question(settings: Settings, model: str, group: str, other: str) -> Question:
-    text = worded(prompts()["biaske-facts"]["ask"], count=settings.count, group=group, other=other)
-    asked = request(model, text, temperature=settings.temperature, max_tokens=64 * settings.count)
-    imagined = "\n".join(f"{n + 1}. Of {group} {n} {other} {n} is [BLANK]. | so | not" for n in range(settings.count))
-    return Question(asked, imagined)
+def _request(settings: FactSettings, model: str, group: str, other: str) -> Request:
+    text = fill_prompt(prompts()["biaske-facts"]["ask"], count=settings.count, group=group, other=other)
+    body = request_body(model, text, temperature=settings.temperature, max_tokens=64 * settings.count)
+    example = "\n".join(f"{n + 1}. Of {group} {n} {other} {n} is [BLANK]. | so | not" for n in range(settings.count))
+    return Request(body, example)
 
 
-def _fault(fact: _Fact, known: Prompts) -> str:
+def _fault(fact: _Fact, earlier: PromptFilter) -> str:
     if len(fact.parts) != 3 or not all(fact.parts):
         return "has not three parts"
     prompt, *objects = fact.parts
     if normalise(objects[0]) == normalise(objects[1]):
         return "has the same object twice"
-    if any(BLANK in each or no_sentence(each) for each in objects):
+    if any(BLANK in phrase or sentence_fault(phrase) for phrase in objects):
         return "has an object that is no prose"
-    return known.fault(prompt, objects)
+    return earlier.fault(prompt, objects)
 
 
 def _row(fact: _Fact) -> dict[str, Any]:
@@ -114,9 +122,9 @@ def _row(fact: _Fact) -> dict[str, Any]:
         "object_false": false,
         "sentence_true": fact.sentence,
         "sentence_false": prompt.replace(BLANK, false),
-        "model": fact.reply.model,
+        "model": fact.response.model,
     }
 
 
-_SHOWN = ("domain", "group", "other", "prompt", "object_true", "object_false")
-PIPELINE = Pipeline("Commonsense facts about groups, each with a counterfactual.", Settings, run, _SHOWN)
+_REVIEW_COLUMNS = ("domain", "group", "other", "prompt", "object_true", "object_false")
+PIPELINE = Pipeline("Commonsense facts about groups, each with a counterfactual.", FactSettings, run, _REVIEW_COLUMNS)

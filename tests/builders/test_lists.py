@@ -1,9 +1,9 @@
 import pytest
 
-from builders.generation.chat import record, request
-from builders.generation.listing import bare, complaint, items, refuses, single
+from builders.generation.lists import is_refusal, list_entries, response_problem, single_sentence, without_markup
+from builders.generation.responses import request_body, response
 
-ASKED = request("m", "Write.", temperature=0, max_tokens=9)
+ASKED = request_body("m", "Write.", temperature=0, max_tokens=9)
 
 
 @pytest.mark.fault(28)
@@ -40,7 +40,7 @@ ASKED = request("m", "Write.", temperature=0, max_tokens=9)
     ],
 )
 def test_a_list_is_read_in_every_usual_shape(reply):
-    assert items(reply) == ["He sings.", "He waits."]
+    assert list_entries(reply) == ["He sings.", "He waits."]
 
 
 @pytest.mark.fault(28)
@@ -61,46 +61,46 @@ def test_a_list_is_read_in_every_usual_shape(reply):
     ],
 )
 def test_what_an_empty_refusing_or_short_reply_is_remarked_for(reply, said):
-    assert complaint(record(ASKED, reply), len(items(reply)), 5) == said
+    assert response_problem(response(ASKED, reply), len(list_entries(reply)), 5) == said
 
 
 @pytest.mark.fault(28)
 def test_an_apology_before_a_list_and_one_inside_a_sentence_are_no_refusals():
-    assert items("Sorry for the wait!\n1. He sings.") == ["He sings."]
-    assert not refuses("Unfortunately, he missed the bus.")
-    assert not refuses("He said he was sorry.")
+    assert list_entries("Sorry for the wait!\n1. He sings.") == ["He sings."]
+    assert not is_refusal("Unfortunately, he missed the bus.")
+    assert not is_refusal("He said he was sorry.")
 
 
 @pytest.mark.fault(28)
 def test_of_a_cut_reply_the_last_entry_is_left_out_unless_it_is_whole_json():
-    assert items("1. He sings.\n2. He wai", cut=True) == ["He sings."]
-    assert items('["He sings.", "He wai', cut=True) == ["He sings."]
-    assert items("He wai", cut=True) == []
+    assert list_entries("1. He sings.\n2. He wai", is_truncated=True) == ["He sings."]
+    assert list_entries('["He sings.", "He wai', is_truncated=True) == ["He sings."]
+    assert list_entries("He wai", is_truncated=True) == []
 
 
 @pytest.mark.fault(28)
 def test_code_is_text_like_any_other(tmp_path):
     target = tmp_path / "made"
     code = f"__import__('os').mkdir({str(target)!r})"
-    assert items(code) == [code]
-    assert items(f"[{code}]") == [f"[{code}]"]
-    assert items(f'{{"a": "{code}"}}') == [code]
+    assert list_entries(code) == [code]
+    assert list_entries(f"[{code}]") == [f"[{code}]"]
+    assert list_entries(f'{{"a": "{code}"}}') == [code]
     assert not target.exists()
 
 
 @pytest.mark.fault(28)
 @pytest.mark.parametrize("hostile", ["[" * 9000, '["' * 9000, "1. " * 9000, "**" * 9000, "'a'a" * 9000, "{" * 9000])
 def test_hostile_replies_are_read_without_error(hostile):
-    assert isinstance(items(hostile), list)
+    assert isinstance(list_entries(hostile), list)
 
 
 def test_one_sentence_is_taken_from_a_reply_that_is_one():
-    assert single(record(ASKED, ' "He sings." ')) == "He sings."
-    assert single(record(ASKED, "He sings.\nI changed the verb.")) == ""
-    assert single(record(ASKED, "He sin", finish_reason="length")) == ""
-    assert single(record(ASKED, "I cannot do that.")) == ""
+    assert single_sentence(response(ASKED, ' "He sings." ')) == "He sings."
+    assert single_sentence(response(ASKED, "He sings.\nI changed the verb.")) == ""
+    assert single_sentence(response(ASKED, "He sin", finish_reason="length")) == ""
+    assert single_sentence(response(ASKED, "I cannot do that.")) == ""
 
 
 @pytest.mark.parametrize("kept", ['"Hi," he said. "Bye."', "'Tis his, and 'twas hers'", "He's here, it's his."])
 def test_quotes_and_apostrophes_that_do_not_enclose_the_entry_stay(kept):
-    assert bare(kept) == kept
+    assert without_markup(kept) == kept

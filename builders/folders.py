@@ -1,0 +1,77 @@
+"""Replaces a folder in one step."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import sys
+from pathlib import Path
+
+
+def replace_folder(new: Path, target: Path) -> None:
+    """Moves the folder ``new`` to ``target`` and removes the old ``target``.
+
+    All files are on the disk before the step. Where the system can exchange two folders in one step, there is
+    always a complete folder. Elsewhere the old one is moved aside between two renames, and
+    :func:`recover_folder` moves it back if the process ends between them.
+    """
+    for folder, _, names in os.walk(new):
+        for name in names:
+            sync(Path(folder, name))
+        sync(Path(folder))
+    if not target.exists():
+        new.rename(target)
+    elif exchange(new, target):
+        shutil.rmtree(new)
+    else:
+        aside = _aside(target)
+        target.rename(aside)
+        new.rename(target)
+        shutil.rmtree(aside)
+    sync(target.parent)
+
+
+def recover_folder(target: Path) -> None:
+    """Moves back a folder that an interrupted :func:`replace_folder` had moved aside."""
+    aside = _aside(target)
+    if aside.exists():
+        if target.exists():
+            shutil.rmtree(aside)
+        else:
+            aside.rename(target)
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f".old-{target.name}")
+
+
+def sync(path: Path) -> None:
+    """Writes a file, or the names in a folder, through to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchanges two folders in one step of the file system; False where the system cannot do that."""
+    if os.name != "posix":
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(one), os.fsencode(other)
+    if sys.platform == "linux" and hasattr(libc, "renameat2"):
+        here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+        failed = libc.renameat2(here, names[0], here, names[1], swap)
+    elif sys.platform == "darwin" and hasattr(libc, "renamex_np"):
+        failed = libc.renamex_np(*names, 2)  # RENAME_SWAP
+    else:
+        return False
+    if not failed:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), str(other))

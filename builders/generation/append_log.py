@@ -1,0 +1,131 @@
+"""A file of lines that one process appends to, and that a killed process leaves readable.
+
+This module imports nothing of the project, so that any store of responses can use it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from filelock import FileLock
+
+
+def _never(_: bytes) -> bool:
+    return False
+
+
+def split_lines(data: bytes, is_complete: Callable[[bytes], bool] = _never) -> list[bytes]:
+    r"""The complete lines of a log, without their ends.
+
+    A killed process leaves at most one line without an end. It is dropped unless ``is_complete`` accepts it.
+
+    >>> split_lines(b"one\ntwo\nthr"), split_lines(b"one\ntwo", lambda line: line == b"two")
+    ([b'one', b'two'], [b'one', b'two'])
+    """
+    *lines, last = data.split(b"\n")
+    return [*lines, last] if last and is_complete(last) else lines
+
+
+class AppendLog:
+    """An append-only file of lines with one writer at a time.
+
+    Parameters
+    ----------
+    path:
+        The file. It is created by the first :meth:`append`, its folder now.
+    lock:
+        The lock file. It is created now and stays.
+    is_complete:
+        Whether a last line without an end is a complete one. Such a line gets its end; any other is cut off.
+    sync:
+        Write every line through to the disk before :meth:`append` returns. Without it, a line survives a killed
+        process but not a power failure, and :meth:`close` writes all lines through.
+
+    Attributes
+    ----------
+    lines:
+        The complete lines that the file had when it was opened, without their ends.
+
+    Raises
+    ------
+    filelock.Timeout
+        When another process has the file open.
+    OSError
+        When a file cannot be read or written.
+    """
+
+    def __init__(
+        self, path: Path, lock: Path, is_complete: Callable[[bytes], bool] = _never, *, sync: bool = True
+    ) -> None:
+        self.path = path
+        self.sync = sync
+        self._file: BinaryIO | None = None
+        self._writing = threading.Lock()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(lock, timeout=0)
+        self._lock.acquire()
+        try:
+            self.lines = self._repair(is_complete)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def append(self, line: bytes) -> None:
+        """Adds a line, which must not contain a line end. Threads may call this at the same time."""
+        with self._writing:
+            if self._file is None:
+                is_new = not self.path.exists()
+                self._file = self.path.open("ab")
+                if is_new and self.sync:
+                    _sync_folder(self.path.parent)
+            self._file.write(line + b"\n")
+            self._file.flush()
+            if self.sync:
+                os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Closes the file and lets other processes open it."""
+        try:
+            if self._file is not None:
+                with self._file:
+                    if not self.sync:
+                        os.fsync(self._file.fileno())
+                self._file = None
+        finally:
+            self._lock.release()
+
+    def _repair(self, is_complete: Callable[[bytes], bool]) -> list[bytes]:
+        """Reads the lines, and gives a complete last line its end or cuts an incomplete one off."""
+        if not self.path.is_file():
+            return []
+        with self.path.open("r+b") as file:
+            data = file.read()
+            lines = split_lines(data, is_complete)
+            last = data.rpartition(b"\n")[2]
+            if last and is_complete(last):
+                file.write(b"\n")
+            elif last:
+                file.truncate(len(data) - len(last))
+        return lines
+
+
+def _sync_folder(folder: Path) -> None:
+    """Writes the names in a folder through to the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,86 @@
+"""The files that a pipeline writes. The same responses give the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from builders.generation.pipeline import FilterLog
+from builders.generation.responses import ChatError, Response
+from builders.generation.review import Review, review_text
+from builders.manifest import file_sha256
+from cards.files import put
+
+ROWS, DROPPED, REVIEW, MANIFEST = "rows.jsonl", "dropped.jsonl", "review.tsv", "manifest.json"
+
+
+def generation_manifest(
+    name: str, model: str, settings: Any, responses: Mapping[str, Response], log: FilterLog
+) -> dict[str, Any]:
+    """The settings, a digest and the token counts of the responses, and the counts of the log.
+
+    It has no paths, and no dates but those of the responses.
+    """
+    used = [responses[key] for key in sorted(responses)]
+    digest = hashlib.sha256("\n".join(response.to_line() for response in used).encode()).hexdigest()
+    usages = [response.usage for response in used if response.usage]
+    return {
+        "pipeline": name,
+        "model": model,
+        "settings": {option.name: _setting(getattr(settings, option.name)) for option in fields(settings)},
+        "replies": {
+            "count": len(used),
+            "sha256": digest,
+            "models": dict(sorted(Counter(response.model for response in used).items())),
+            "first": min((response.date for response in used), default=None),
+            "last": max((response.date for response in used), default=None),
+            "prompt_tokens": sum(usage["prompt_tokens"] for usage in usages),
+            "completion_tokens": sum(usage["completion_tokens"] for usage in usages),
+            "uncounted": len(used) - len(usages),
+        },
+        "stages": log.stages(),
+        "remarks": log.remarks,
+    }
+
+
+def _setting(value: Any) -> Any:
+    """A setting as the manifest records it: a file by its name and hash."""
+    if isinstance(value, Path):
+        return {"file": value.name, "sha256": file_sha256(value)}
+    return [_setting(element) for element in value] if isinstance(value, list) else value
+
+
+def write_output(
+    out: Path,
+    manifest: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    log: FilterLog,
+    review_columns: Sequence[str] = (),
+    reviews: Mapping[str, Review] | None = None,
+) -> None:
+    """Writes the folder. Each file replaces the old one in one step, the manifest last.
+
+    Raises
+    ------
+    ChatError
+        When a file cannot be written.
+    """
+    texts = {ROWS: _json_lines(rows), DROPPED: _json_lines(log.dropped)}
+    if reviews is not None:
+        texts[REVIEW] = review_text(rows, reviews, review_columns)
+    entry = {"file": ROWS, "rows": len(rows), "sha256": hashlib.sha256(texts[ROWS].encode()).hexdigest()}
+    texts[MANIFEST] = json.dumps({**manifest, "rows": entry}, indent=2, ensure_ascii=False) + "\n"
+    try:
+        for name, text in texts.items():
+            put(out / name, text.encode())
+    except OSError as error:
+        raise ChatError(f"{out} cannot be written ({error.strerror or error}); give another --out.") from None
+
+
+def _json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

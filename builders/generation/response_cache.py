@@ -1,0 +1,138 @@
+"""Responses of chat models in files, so that no request is sent twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from filelock import Timeout
+from pydantic import ValidationError
+
+from builders.generation.append_log import AppendLog, split_lines
+from builders.generation.responses import ChatError, Response
+from builders.validation import first_fault
+
+
+def read_responses(*paths: Path) -> dict[str, Response]:
+    """The stored responses of files by key; of several responses to one request, the first.
+
+    Raises
+    ------
+    ChatError
+        When a file cannot be read, or a line is not a stored response. A last line without an end that is not
+        one is ignored: a killed process leaves it.
+    """
+    responses: dict[str, Response] = {}
+    for path in paths:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ChatError(f"The replies in {path} cannot be read ({error.strerror or error}).") from None
+        for response in _parse(path, split_lines(data, _is_response)):
+            responses.setdefault(response.key, response)
+    return responses
+
+
+def _parse(path: Path, lines: Iterable[bytes]) -> Iterator[Response]:
+    for number, line in enumerate(lines, 1):
+        try:
+            yield Response.model_validate_json(line)
+        except ValidationError as error:
+            raise ChatError(
+                f"{path} line {number} is not a recorded reply ({first_fault(error)}); restore the file, or remove the "
+                "line to send its request again."
+            ) from None
+
+
+def _is_response(line: bytes) -> bool:
+    try:
+        return bool(Response.model_validate_json(line))
+    except ValidationError:
+        return False
+
+
+class ResponseCache:
+    """A file of responses; a response is on the disk before it is used.
+
+    Parameters
+    ----------
+    path:
+        The file that responses are added to. It is created with the first one.
+    also:
+        Files with more responses, which are only read.
+    writable:
+        Whether responses may be added. Only then is the file locked and an incomplete last line cut off.
+
+    Attributes
+    ----------
+    own:
+        The responses of the file itself, by key.
+
+    Raises
+    ------
+    ChatError
+        When another process adds to the file, or when it cannot be read or written.
+
+    >>> with ResponseCache(Path("none.jsonl"), writable=False) as cache:
+    ...     "key of a request" in cache
+    False
+    """
+
+    def __init__(self, path: Path, also: Iterable[Path] = (), *, writable: bool = True) -> None:
+        self.path = path
+        self._log: AppendLog | None = None
+        with ExitStack() as undo:
+            if writable:
+                with self._errors():
+                    self._log = undo.enter_context(AppendLog(path, path.with_name(f".{path.name}.lock"), _is_response))
+            self.own = read_responses(*[path] * path.is_file())
+            self._responses = self.own | read_responses(*also) | self.own
+            undo.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._responses
+
+    def __getitem__(self, key: str) -> Response:
+        return self._responses[key]
+
+    def close(self) -> None:
+        """Lets other processes add to the file."""
+        if self._log:
+            self._log.close()
+
+    def put(self, response: Response) -> None:
+        """Adds a response. Threads may call this at the same time."""
+        assert self._log, "the cache was opened for reading only"
+        with self._errors():
+            self._log.append(response.to_line().encode())
+        self.own[response.key] = self._responses[response.key] = response
+
+    def models(self) -> dict[str, int]:
+        """Number of responses by the name of the requested model."""
+        return dict(sorted(Counter(str(response.request["model"]) for response in self._responses.values()).items()))
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Timeout:
+            raise ChatError(
+                f"Another run adds to the replies in {self.path}; wait until it ends, or give another --replies."
+            ) from None
+        except OSError as error:
+            raise ChatError(
+                f"The replies in {self.path} cannot be stored ({error.strerror or error}); give a --replies that can "
+                "be written and has room."
+            ) from None

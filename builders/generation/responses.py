@@ -1,0 +1,135 @@
+"""Requests to a chat model and its responses, in the form in which they are stored.
+
+A stored response is a JSON object on one line, with
+
+``key``
+    SHA-256 of the canonical JSON of ``request`` (sorted keys, no spaces, UTF-8 unescaped);
+``request``
+    all that the response depends on: ``model``, ``messages``, ``temperature``, ``max_tokens`` and, where the
+    same prompt is sent more than once, ``seed``;
+``reply``, ``model``, ``date``, ``usage``, ``finish_reason``
+    the text, the model that responded, the day in UTC, the counted tokens (null if the server did not count
+    them), and why the text ended: ``stop``, ``length`` when it reached ``max_tokens``, …
+
+A response is text. It is parsed by rules or left out; it is never executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from builders.dataset import BuildError
+
+
+class ChatError(BuildError):
+    """A chat model cannot be used, or its responses cannot be stored."""
+
+
+class MissingResponse(ChatError):
+    """A response is needed that is not recorded."""
+
+    exit_code = 2
+
+
+class ModelNotFound(ChatError):
+    """The endpoint does not have the model."""
+
+
+def request_body(
+    model: str, prompt: str, *, temperature: float, max_tokens: int, seed: int | None = None
+) -> dict[str, Any]:
+    """The body of a request: one prompt as a message of the user.
+
+    ``seed`` is sent to the model and makes the same prompt another request. Several responses to one prompt
+    are requested in this way.
+
+    >>> request_body("m", "Hello", temperature=0.7, max_tokens=50)["messages"]
+    [{'role': 'user', 'content': 'Hello'}]
+    """
+    messages = [{"role": "user", "content": prompt}]
+    body = {"model": model, "messages": messages, "temperature": float(temperature), "max_tokens": max_tokens}
+    return body if seed is None else body | {"seed": seed}
+
+
+def request_key(body: Mapping[str, Any]) -> str:
+    """The key under which the response to a request is stored: SHA-256 of its canonical JSON.
+
+    >>> request_key({"model": "m", "seed": 1}) == request_key({"seed": 1, "model": "m"})
+    True
+    """
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+class Response(BaseModel):
+    """A response with its request; the fields are those of a stored line. Make one with :func:`response`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    key: str
+    request: dict[str, Any]
+    text: str = Field(alias="reply")
+    model: str
+    date: str
+    usage: dict[str, int] | None
+    finish_reason: str
+
+    @model_validator(mode="after")
+    def _key_matches(self) -> Self:
+        if self.key != request_key(self.request):
+            raise ValueError("its key is not that of its request")
+        return self
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the text ended because it reached ``max_tokens``."""
+        return self.finish_reason == "length"
+
+    def to_line(self) -> str:
+        """The JSON line that is stored, without its end."""
+        return json.dumps(self.model_dump(by_alias=True), ensure_ascii=False, allow_nan=False)
+
+
+def response(
+    body: Mapping[str, Any],
+    text: str,
+    *,
+    model: str = "",
+    date: str = "",
+    usage: tuple[int, int] | None = None,
+    finish_reason: str = "stop",
+) -> Response:
+    """The response to a request.
+
+    Parameters
+    ----------
+    body:
+        The request, made by :func:`request_body`.
+    model:
+        The model that responded; by default the requested one.
+    date:
+        Year, month and day; by default today in UTC.
+    usage:
+        Number of tokens of the prompt and of the text.
+
+    >>> body = request_body("m", "Hello", temperature=0, max_tokens=50)
+    >>> response(body, "Good day.", date="2026-01-31").text
+    'Good day.'
+    """
+    counts = usage and {"prompt_tokens": usage[0], "completion_tokens": usage[1]}
+    valid_text = text.encode("utf-8", "replace").decode()  # a lone surrogate can be received but not written
+    return Response(
+        key=request_key(body),
+        request=dict(body),
+        reply=valid_text,
+        model=model or body["model"],
+        date=date or datetime.now(UTC).date().isoformat(),
+        usage=counts,
+        finish_reason=finish_reason,
+    )

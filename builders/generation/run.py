@@ -1,0 +1,185 @@
+"""One run of a pipeline: a client, the rows, the files, or a dry run with its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from typer import Option
+
+from builders.generation import pipelines
+from builders.generation.clients import DryRunClient, LiveClient, RecordingClient, ReplayClient, Request
+from builders.generation.costs import Budget, CostModel, cost_model, estimate_tokens, parse_amount, prompt_text
+from builders.generation.output import REVIEW, generation_manifest, write_output
+from builders.generation.pipeline import FilterLog
+from builders.generation.response_cache import ResponseCache
+from builders.generation.responses import ChatError
+from builders.generation.review import apply_reviews, read_reviews
+
+if TYPE_CHECKING:
+    from builders.generation.endpoint import Endpoint
+
+CACHE = "replies.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options that all pipelines have."""
+
+    model: Annotated[str, Option(help="The model's name at the endpoint.")]
+    out: Annotated[Path, Option(help="Folder for rows.jsonl, dropped.jsonl and manifest.json.")]
+    base_url: Annotated[
+        str | None, Option(help="OpenAI-compatible address, usually ending in /v1.", envvar="OPENAI_BASE_URL")
+    ] = None
+    replies: Annotated[Path | None, Option(help="File that replies are recorded in; default: in --out.")] = None
+    also: Annotated[list[Path] | None, Option(help="More recorded replies, only read; may be repeated.")] = None
+    offline: Annotated[bool, Option("--offline", help="Use recorded replies only: no key, no network.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Send nothing; print requests, tokens and cost.")] = False
+    budget: Annotated[str | None, Option(help="Highest cost of all replies in the file.")] = None
+    price_prompt: Annotated[str | None, Option(help="Price of a million tokens of prompts.")] = None
+    price_reply: Annotated[str | None, Option(help="Price of a million tokens of replies.")] = None
+    prices: Annotated[
+        Path | None, Option(help="TOML file with a table for each model: prompt and reply, prices of a million tokens.")
+    ] = None
+    concurrency: Annotated[int, Option(help="Number of requests in progress at the same time.", min=1)] = 4
+    timeout: Annotated[float, Option(help="Seconds to wait for a reply.", min=0.1)] = 120.0
+    attempts: Annotated[int, Option(help="Highest number of times that a request is sent.", min=1)] = 6
+    limit_name: Annotated[
+        str, Option(help="The endpoint's name for max_tokens; newer models: max_completion_tokens.")
+    ] = "max_tokens"
+    review: Annotated[Path | None, Option(help="File with a reviewer's verdicts; default: review.tsv in --out.")] = None
+    only_accepted: Annotated[bool, Option("--only-accepted", help="Leave out rows that were not accepted.")] = False
+
+
+def generate(name: str, options: RunOptions, settings: Any, console: Console, errors: Console) -> None:
+    """Runs a pipeline and writes its rows, or prints what a run would cost (``options.dry_run``).
+
+    Raises
+    ------
+    BuildError
+        When something is wrong or missing. All responses are kept then, and the old rows stay.
+    """
+    prices = cost_model(options.model, options.price_prompt, options.price_reply, options.prices)
+    is_live = not (options.offline or options.dry_run)
+    path = options.replies or options.out / CACHE
+    with ResponseCache(path, options.also or (), writable=is_live) as cache:
+        if options.dry_run:
+            _dry_run(name, options, settings, cache, prices, console)
+        elif options.offline:
+            _make_rows(name, options, settings, RecordingClient(ReplayClient(cache)), console)
+        else:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            with Progress(*columns, console=errors, transient=True) as progress:
+                budget = _budget(options, prices, cache)
+                client = LiveClient(cache, partial(_connect, options), progress, budget, options.concurrency)
+                try:
+                    _make_rows(name, options, settings, RecordingClient(client), console)
+                finally:
+                    client.close()
+
+
+def _connect(options: RunOptions) -> Endpoint:
+    """The endpoint; the HTTP client is only imported when a request is sent."""
+    try:
+        from builders.generation.endpoint import Endpoint
+    except ModuleNotFoundError as error:
+        raise ChatError(
+            f"{error.name} is not installed, which is needed to send requests; pip install "
+            "gender-neutral-probes[generate], or use recorded replies with --offline."
+        ) from None
+    return Endpoint(options.base_url, options.timeout, options.attempts, options.limit_name)
+
+
+def _budget(options: RunOptions, prices: CostModel | None, cache: ResponseCache) -> Budget | None:
+    if options.budget is None:
+        return None
+    limit = parse_amount("The budget", options.budget, "give the highest cost of all replies")
+    if prices is None:
+        raise ChatError(
+            f"The price of {options.model} is unknown, so --budget cannot be kept; give --price-prompt and "
+            "--price-reply, or --prices."
+        )
+    return Budget.after(prices, limit, [r for r in cache.own.values() if r.request["model"] == options.model])
+
+
+def _make_rows(name: str, options: RunOptions, settings: Any, client: RecordingClient, console: Console) -> None:
+    pipeline, log = pipelines.get(name), FilterLog()
+    rows = pipeline.run(settings, options.model, client, log)
+    reviews = None
+    if pipeline.review_columns:
+        reviews = read_reviews(options.review or options.out / REVIEW)
+        rows = apply_reviews(rows, reviews, log, options.only_accepted)
+    if not rows:
+        raise ChatError(
+            f"No row of {name} passed; {_main_reason(log)}. The replies are kept; look at them, change the settings or "
+            "give another --model."
+        )
+    manifest = generation_manifest(name, options.model, settings, client.responses, log)
+    write_output(options.out, manifest, rows, log, pipeline.review_columns, reviews)
+    for stage, counts in log.stages().items():
+        reasons = ", ".join(f"{count} x {reason}" for reason, count in counts["dropped"].items())
+        console.print(f"{stage}: {counts['kept']} of {counts['given']} kept{reasons and f' ({reasons})'}")
+    for remark in log.remarks:
+        console.print(remark)
+    console.print(f"{len(rows)} rows are in {options.out}.")
+
+
+def _main_reason(log: FilterLog) -> str:
+    """The reason for which most texts were dropped."""
+    reasons = [
+        (count, stage, reason) for stage, counts in log.stages().items() for reason, count in counts["dropped"].items()
+    ]
+    if not reasons:
+        return "; ".join(log.remarks) or "no reply had an entry"
+    count, stage, reason = max(reasons)
+    return f"stage {stage} dropped {count} texts, each of which {reason}"
+
+
+def _dry_run(
+    name: str, options: RunOptions, settings: Any, cache: ResponseCache, prices: CostModel | None, console: Console
+) -> None:
+    client = DryRunClient(cache)
+    pipelines.get(name).run(settings, options.model, client, FilterLog())
+    console.print(cost_table(client, prices), soft_wrap=False)
+    if prices is None:
+        advice = "give --price-prompt and --price-reply, or --prices, for a million tokens"
+        console.print(f"The price of {options.model} is unknown; {advice}.")
+    console.print(
+        "Tokens are estimated, one for four bytes, as if every reply were usable. The highest cost assumes one token a "
+        "byte and replies of the greatest length. Replies that are not usable take more requests."
+    )
+
+
+def cost_table(client: DryRunClient, prices: CostModel | None) -> Table:
+    """A table of the recorded responses, requests, tokens and costs of each stage of a dry run, with totals."""
+    table = Table(
+        "stage", "recorded", "calls", "prompt tokens", "reply tokens", "at most", "price", "at most", box=None
+    )
+    stages = {stage: _stage_costs(*requests, prices) for stage, requests in client.stages.items()}
+    totals = tuple([sum(column) for column in zip(*parts, strict=True)] for parts in zip(*stages.values(), strict=True))
+    for stage, (counts, costs) in (stages | {"all": totals}).items():
+        table.add_row(
+            stage, *(f"{count:,}" for count in counts), *([f"{cost:.4f}" for cost in costs] or ["unknown"] * 2)
+        )
+    return table
+
+
+def _stage_costs(
+    recorded: int, requests: Sequence[Request], prices: CostModel | None
+) -> tuple[Sequence[int], Sequence[Decimal]]:
+    """Recorded responses, requests and tokens of a stage; its expected and highest cost, or nothing without prices."""
+    prompt_tokens = sum(estimate_tokens(prompt_text(request.body)) for request in requests)
+    reply_tokens = sum(estimate_tokens(request.example) for request in requests)
+    longest = sum(request.body["max_tokens"] for request in requests)
+    counts = (recorded, len(requests), prompt_tokens, reply_tokens, longest)
+    if prices is None:
+        return counts, ()
+    highest = sum((prices.highest_cost(request.body) for request in requests), Decimal(0))
+    return counts, (prices.cost(prompt_tokens, reply_tokens), highest)

@@ -1,0 +1,73 @@
+"""Sentences that were written for this project, stored as responses (:mod:`builders.generation.responses`).
+
+They have the format of recorded responses, but no endpoint gave them or can give them again. So the request and
+the response both name :data:`WRITTEN` as the model. The text is parsed strictly and never executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from builders.dataset import DATA, PROJECT, BuildError, Origin
+from builders.generation.response_cache import read_responses
+from builders.validation import first_fault
+
+#: The model of every bundled response.
+WRITTEN = "written-for-this-project"
+
+#: Text of an entry: not empty, and without white space around it.
+Text = Annotated[str, StringConstraints(pattern=r"^\S(?s:.*\S)?$")]
+
+
+class Entry(BaseModel):
+    """A line of a bundled response: a JSON object with exactly the fields of a subclass."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+E = TypeVar("E", bound=Entry)
+
+
+def path(name: str) -> Path:
+    """The file of a config.
+
+    >>> path("pronoun-pairs").name
+    'pronoun-pairs.jsonl'
+    """
+    return DATA / "replies" / f"{name}.jsonl"
+
+
+def label(file: Path) -> str:
+    """The name of a bundled file in configs and rows.
+
+    >>> label(path("paraphrases"))
+    'builders/data/replies/paraphrases.jsonl'
+    """
+    return f"builders/data/replies/{file.name}"
+
+
+def entries(file: Path, kind: type[E]) -> Iterator[tuple[Origin, E]]:
+    """All entries of a file in order, each with the record that contains it.
+
+    Raises
+    ------
+    BuildError
+        When a response is of another model or truncated, or one of its lines is not an entry of this kind.
+    """
+    for number, response in enumerate(read_responses(file).values()):
+        place = f"{file.name} record {number}"
+        if response.model != WRITTEN or response.request.get("model") != WRITTEN or response.is_truncated:
+            raise BuildError(f"{place} is not a complete reply of {WRITTEN!r}; restore the file.")
+        for line, text in enumerate(response.text.split("\n"), 1):
+            try:
+                entry = kind.model_validate_json(text)
+            except ValidationError as error:
+                raise BuildError(
+                    f"{place}, line {line} of the reply, is not an object with {', '.join(kind.model_fields)}: "
+                    f"{first_fault(error)}."
+                ) from None
+            yield Origin(PROJECT, label(file), number), entry

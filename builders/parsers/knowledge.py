@@ -1,0 +1,109 @@
+"""Paraphrases of biased knowledge and facts in which groups differ, written for this project.
+
+*Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al.,
+2024) measures not only the pairs, but also whether an edit changes paraphrases of their prompts (Ω_P) and
+whether it keeps facts in which groups differ (Ω_D). Neither set was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+from pydantic import Field
+
+from builders.dataset import BuildError, Files, Origin, Row, Rows, column, content_id, text
+from builders.parsers.bundled import Entry, Text, entries
+from builders.parsers.triplets import TRIPLET, filled
+
+#: The names of the two configs and of their files.
+PARAPHRASES, DIFFERENTIATION = "paraphrases", "differentiation"
+
+_SUBJECT = "{subject}"
+
+
+class PairEntry(Entry):
+    """A biased pair with a base prompt and paraphrases of it."""
+
+    domain: Text
+    subject: Text
+    relation: Text
+    object_biased: Text
+    object_unbiased: Text
+    prompt: Text
+    paraphrases: Annotated[list[Text], Field(min_length=1)]
+
+
+class FactEntry(Entry):
+    """A fact about one group, with the counterpart for another group."""
+
+    domain: Text
+    subject: Text
+    subject_counterfactual: Text
+    prompt: Text
+    object: Text
+    object_other: Text
+
+
+#: Columns of :func:`paraphrases`; ``paraphrase_of`` is the id of the base prompt, also in its own row.
+PARAPHRASE_COLUMNS = (*TRIPLET, *map(text, ("subject", "relation")), column("base", pa.bool_()), text("paraphrase_of"))
+
+#: Columns of :func:`facts`; ``object`` is right for the subject, ``object_other`` for its counterfactual.
+FACT_COLUMNS = tuple(map(text, (*FactEntry.model_fields, "sentence_object", "sentence_other")))
+
+
+def paraphrases(path: Path, _: Files) -> Rows:
+    """Rows for the base prompt of each pair and then for its paraphrases.
+
+    Raises
+    ------
+    BuildError
+        When a prompt does not have one blank, or does not name the subject.
+    """
+    for origin, entry in entries(path, PairEntry):
+        base = ""
+        for prompt in (entry.prompt, *entry.paraphrases):
+            values = _pair(entry, prompt)
+            identity = content_id("paraphrase", values["sentence_biased"], values["sentence_unbiased"])
+            base = base or identity
+            yield Row("test", identity, origin, values | {"base": identity == base, "paraphrase_of": base})
+
+
+def _pair(entry: PairEntry, prompt: str) -> dict[str, str]:
+    if entry.subject.casefold() not in prompt.casefold():
+        raise BuildError(f"The prompt {prompt!r} does not name its subject {entry.subject!r}; name it.")
+    values = {"domain": entry.domain, "subject": entry.subject, "relation": entry.relation}
+    return values | filled(prompt, entry.object_biased, entry.object_unbiased)
+
+
+def facts(path: Path, _: Files) -> Rows:
+    """Rows for each fact and then for the fact about the counterfactual subject.
+
+    Raises
+    ------
+    BuildError
+        When a prompt does not have one slot for the subject and one blank.
+    """
+    for origin, entry in entries(path, FactEntry):
+        if entry.prompt.count(_SUBJECT) != 1:
+            raise BuildError(f"The prompt {entry.prompt!r} does not have {_SUBJECT} exactly once; correct it.")
+        yield from _directions(origin, entry)
+
+
+def _directions(origin: Origin, entry: FactEntry) -> Iterator[Row]:
+    groups = (entry.subject, entry.object), (entry.subject_counterfactual, entry.object_other)
+    for (subject, right), (counterfactual, other) in (groups, groups[::-1]):
+        triplet = filled(entry.prompt.replace(_SUBJECT, subject), right, other)
+        values = {
+            "domain": entry.domain,
+            "subject": subject,
+            "subject_counterfactual": counterfactual,
+            "prompt": triplet["prompt"],
+            "object": right,
+            "object_other": other,
+            "sentence_object": triplet["sentence_biased"],
+            "sentence_other": triplet["sentence_unbiased"],
+        }
+        yield Row("test", content_id("fact", triplet["prompt"], right, other), origin, values)
