@@ -1,4 +1,4 @@
-"""Croissant metadata of a data set, with the fields of responsible AI, from the data set's manifest."""
+"""Renders Croissant metadata of a data set, with the fields of responsible AI, from its manifest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def croissant(manifest: str, url: str) -> str:
     manifest:
         The text of ``manifest.json``.
     url:
-        The page of the published data set; files are named by it and the version's tag.
+        The page of the published data set; the addresses of files are made of it and the version's tag.
     """
     facts: dict[str, Any] = json.loads(manifest)
     configs: dict[str, Any] = facts["configs"]
@@ -53,7 +53,9 @@ def croissant(manifest: str, url: str) -> str:
         "manifest.json has each source with its hash.",
         data_preprocessing_protocol=list(facts["differences"]),
         data_limitations=[facts["validity"]],
-        data_biases=["Sentences were chosen or written for what they say, or do not say, of gender, race or religion."],
+        data_biases=[
+            "Sentences were chosen or written for what they say, or do not say, about gender, race or religion."
+        ],
         data_use_cases=list(USES),
         personal_sensitive_information=[
             "No row is about a living person; rows name gender and, in some configs, race or religion of people in "
@@ -64,11 +66,15 @@ def croissant(manifest: str, url: str) -> str:
 
 
 def _licences(configs: dict[str, Any]) -> set[str]:
-    return {key for each in configs.values() for key in (each["licence"], *(s["licence"] for s in each["sources"]))}
+    return {
+        key for config in configs.values() for key in (config["licence"], *(s["licence"] for s in config["sources"]))
+    }
 
 
 def _cited(configs: dict[str, Any]) -> set[str]:
-    return {key for each in configs.values() for key in (*each["cite"], *(s["citation"] for s in each["sources"]))}
+    return {
+        key for config in configs.values() for key in (*config["cite"], *(s["citation"] for s in config["sources"]))
+    }
 
 
 def _file(name: str, split: str, entry: dict[str, Any], url: str, version: str) -> Any:
@@ -83,19 +89,22 @@ def _file(name: str, split: str, entry: dict[str, Any], url: str, version: str) 
 
 
 def _records(name: str, split: str, config: dict[str, Any]) -> Any:
-    own = f"{name}-{split}"
+    record_set = f"{name}-{split}"
     return mlcroissant.RecordSet(
-        id=own, name=own, description=config["summary"], fields=list(_fields(own, config["columns"]))
+        id=record_set,
+        name=record_set,
+        description=config["summary"],
+        fields=list(_fields(record_set, config["columns"])),
     )
 
 
-def _fields(own: str, columns: dict[str, str]) -> Iterator[Any]:
-    for column, kind in columns.items():
-        inner = kind.removeprefix("list<").removesuffix(">").rpartition(": ")[2]
+def _fields(record_set: str, columns: dict[str, str]) -> Iterator[Any]:
+    for column, column_type in columns.items():
+        element_type = column_type.removeprefix("list<").removesuffix(">").rpartition(": ")[2]
         yield mlcroissant.Field(
-            id=f"{own}/{column}",
+            id=f"{record_set}/{column}",
             name=column,
-            data_types=[_TYPES.get(inner, mlcroissant.DataType.TEXT)],
-            **({"is_array": True, "array_shape": "-1"} if kind.startswith("list<") else {}),
-            source=mlcroissant.Source(file_object=f"{own}-file", extract=mlcroissant.Extract(column=column)),
+            data_types=[_TYPES.get(element_type, mlcroissant.DataType.TEXT)],
+            **({"is_array": True, "array_shape": "-1"} if column_type.startswith("list<") else {}),
+            source=mlcroissant.Source(file_object=f"{record_set}-file", extract=mlcroissant.Extract(column=column)),
         )

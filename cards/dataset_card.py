@@ -1,4 +1,4 @@
-"""The card of a data-set folder, rendered from its manifest."""
+"""Renders the card of a data set from its manifest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from cards.text import CardError, template
 
-#: SPDX identifiers as the Hub spells them; everything else is "other" there.
+#: The Hub's identifier by SPDX identifier; any other licence is "other" on the Hub.
 HUB_LICENCES = {
     "Apache-2.0": "apache-2.0",
     "MIT": "mit",
@@ -23,18 +23,18 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
     Parameters
     ----------
     organisation:
-        Whose data set it is on the Hub.
+        The organisation that publishes the data set on the Hub.
     row:
-        A row to show.
+        An example row.
 
     Raises
     ------
     CardError
-        When a config or source has no licence, or a citation is missing; the config or source is named.
+        When a config or source has no licence, or a citation is missing; the message names it.
     """
     facts: dict[str, Any] = json.loads(manifest)
     for name, config in facts["configs"].items():
-        _demand(facts, name, config)
+        _check_licence_and_citations(facts, name, config)
     used = {key for config in facts["configs"].values() for key in _citations(config)}
     licences = {key for config in facts["configs"].values() for key in _licences(config)}
     return template("dataset_card.md.j2").render(
@@ -49,19 +49,21 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
     )
 
 
-def _demand(facts: dict[str, Any], name: str, config: dict[str, Any]) -> None:
-    named = [(f"config {name}", config), *((f"source {source['name']}", source) for source in config["sources"])]
-    for what, entry in named:
+def _check_licence_and_citations(facts: dict[str, Any], name: str, config: dict[str, Any]) -> None:
+    entries = [(f"config {name}", config), *((f"source {source['name']}", source) for source in config["sources"])]
+    for label, entry in entries:
         licence, cited = entry.get("licence"), entry["cite"] if "cite" in entry else [entry.get("citation")]
         if not licence:
-            raise CardError(f"{facts['name']}: {what} has no licence; nothing is published without one.")
+            raise CardError(f"{facts['name']}: {label} has no licence; add one, which publishing requires.")
         if licence not in facts["licences"]:
-            raise CardError(f"{facts['name']}: {what} needs the licence {licence!r}, which is not described.")
+            raise CardError(
+                f"{facts['name']}: {label} has the licence {licence!r}, which is not described; describe it."
+            )
         for key in cited:
             if not key:
-                raise CardError(f"{facts['name']}: {what} has no citation; nothing is published without one.")
+                raise CardError(f"{facts['name']}: {label} has no citation; add one, which publishing requires.")
             if not facts["citations"].get(key):
-                raise CardError(f"{facts['name']}: {what} cites {key!r}, for which there is no citation.")
+                raise CardError(f"{facts['name']}: {label} cites {key!r}, but there is no such citation; add it.")
 
 
 def _licences(config: dict[str, Any]) -> list[str]:
@@ -74,11 +76,11 @@ def _citations(config: dict[str, Any]) -> list[str]:
 
 def _sources(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Each source once, in order of name, with the configs that use it."""
-    found: dict[str, dict[str, Any]] = {}
+    by_name: dict[str, dict[str, Any]] = {}
     for name, config in facts["configs"].items():
         for source in config["sources"]:
-            found.setdefault(source["name"], {**source, "configs": []})["configs"].append(name)
-    return [found[name] for name in sorted(found)]
+            by_name.setdefault(source["name"], {**source, "configs": []})["configs"].append(name)
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _size_category(rows: int) -> str:
@@ -87,5 +89,5 @@ def _size_category(rows: int) -> str:
     >>> _size_category(900), _size_category(65912)
     ('n<1K', '10K<n<100K')
     """
-    steps = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-    return next((name for limit, name in steps if rows < limit), "1M<n<10M")
+    categories = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+    return next((name for limit, name in categories if rows < limit), "1M<n<10M")

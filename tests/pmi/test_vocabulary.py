@@ -86,7 +86,7 @@ def test_no_words_give_an_empty_pool_without_a_warning():
         ({"quantile": 1.1}, "The quantile is 1.1 and the largest .δ. 0.263; give a quantile from 0 to 1"),
         (
             {"max_delta": -1},
-            "The quantile is 0.2 and the largest .δ. -1; give a quantile from 0 to 1",
+            "0.2 and the largest .δ. -1; give a quantile from 0 to 1 and a .δ. of at least 0",
         ),
         ({"max_delta": float("nan")}, "and the largest .δ. nan; give"),
     ],
