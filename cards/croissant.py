@@ -8,6 +8,8 @@ from typing import Any
 
 import mlcroissant
 
+from cards.dataset_card import citation_keys, licence_keys
+
 NAME = "croissant.json"
 CONFORMS = ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"]
 _TYPES = {
@@ -43,8 +45,8 @@ def croissant(manifest: str, url: str) -> str:
         version=facts["version"],
         url=url,
         conforms_to=CONFORMS,
-        license=[facts["licences"][key]["url"] for key in sorted(_licences(configs))],
-        cite_as="\n\n".join(facts["citations"][key].strip() for key in sorted(_cited(configs))),
+        license=[facts["licences"][key]["url"] for key in licence_keys(facts)],
+        cite_as="\n\n".join(facts["citations"][key].strip() for key in citation_keys(facts)),
         keywords=facts["tags"],
         in_language=[facts["language"]],
         distribution=[_file(name, split, entry, url, facts["version"]) for name, split, entry in files],
@@ -63,18 +65,6 @@ def croissant(manifest: str, url: str) -> str:
         ],
     )
     return json.dumps(metadata.to_json(), indent=2, ensure_ascii=False, default=str) + "\n"
-
-
-def _licences(configs: dict[str, Any]) -> set[str]:
-    return {
-        key for config in configs.values() for key in (config["licence"], *(s["licence"] for s in config["sources"]))
-    }
-
-
-def _cited(configs: dict[str, Any]) -> set[str]:
-    return {
-        key for config in configs.values() for key in (*config["cite"], *(s["citation"] for s in config["sources"]))
-    }
 
 
 def _file(name: str, split: str, entry: dict[str, Any], url: str, version: str) -> Any:

@@ -35,15 +35,14 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
     facts: dict[str, Any] = json.loads(manifest)
     for name, config in facts["configs"].items():
         _check_licence_and_citations(facts, name, config)
-    used = {key for config in facts["configs"].values() for key in _citations(config)}
-    licences = {key for config in facts["configs"].values() for key in _licences(config)}
+    licences = licence_keys(facts)
     return template("dataset_card.md.j2").render(
         facts,
         organisation=organisation,
         row=row,
         hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),
-        shown_licences={key: facts["licences"][key] for key in sorted(licences)},
-        shown_citations=[facts["citations"][key] for key in sorted(used)],
+        shown_licences={key: facts["licences"][key] for key in licences},
+        shown_citations=[facts["citations"][key] for key in citation_keys(facts)],
         size=_size_category(sum(s["rows"] for c in facts["configs"].values() for s in c["splits"].values())),
         sources=_sources(facts),
     )
@@ -66,12 +65,19 @@ def _check_licence_and_citations(facts: dict[str, Any], name: str, config: dict[
                 raise CardError(f"{facts['name']}: {label} cites {key!r}, but there is no such citation; add it.")
 
 
-def _licences(config: dict[str, Any]) -> list[str]:
-    return [config["licence"], *(source["licence"] for source in config["sources"])]
+def licence_keys(facts: dict[str, Any]) -> list[str]:
+    """The licences of all configs and sources of a manifest, sorted."""
+    configs = facts["configs"].values()
+    return sorted({entry["licence"] for config in configs for entry in (config, *config["sources"])})
 
 
-def _citations(config: dict[str, Any]) -> list[str]:
-    return [*config["cite"], *(source["citation"] for source in config["sources"])]
+def citation_keys(facts: dict[str, Any]) -> list[str]:
+    """The citations of all configs and sources of a manifest, sorted."""
+    configs = facts["configs"].values()
+    return sorted(
+        {key for config in configs for key in config["cite"]}
+        | {source["citation"] for config in configs for source in config["sources"]}
+    )
 
 
 def _sources(facts: dict[str, Any]) -> list[dict[str, Any]]:

@@ -159,28 +159,18 @@ def delta(counts: Counts | str | Path, pairs: GenderedPair | Sequence[GenderedPa
 
 
 def merge(parts: Sequence[Counts | str | Path]) -> Counts:
-    """The sum of tables with one rule; each part is a table or a file.
-
-    The order of the parts does not matter. Files are read column by column, so that besides the
-    result little more than one column is in memory.
+    """The sum of tables with one rule; each part is a table or a file, and their order does not matter.
 
     Raises
     ------
     TableError
         When there is no part, a file does not hold counts, or two rules differ.
     """
-    tables = _tables_of_one_rule(parts)
-    rule = tables[0].rule
-    words = _union([table.words() for table in tables])
-    names = tuple(words.to_pylist())
-    word_counts = np.zeros(len(names), np.int64)
-    pair_counts = np.zeros((len(names), len(rule.gendered)), np.int64, order="F")
-    for table in tables:
-        rows = pc.index_in(table.words(), value_set=words).to_numpy()
-        word_counts[rows] += table.column("count")
-        for column, word in enumerate(rule.gendered):
-            pair_counts[rows, column] += table.column(_COLUMN_PREFIX + word)
-    return Counts(names, word_counts, pair_counts, rule, CorpusTotals.sum(table.totals for table in tables))
+    words, word_counts, pair_rows, rule, totals = _sum(parts)
+    pair_counts = np.empty((len(words), len(rule.gendered)), np.int64, order="F")
+    for start in range(0, len(words), _ROWS_PER_BATCH):
+        pair_counts[start : start + _ROWS_PER_BATCH] = pair_rows(start, start + _ROWS_PER_BATCH)
+    return Counts(tuple(words.to_pylist()), word_counts, pair_counts, rule, totals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,15 +190,23 @@ def merge_files(parts: Sequence[Counts | str | Path], path: str | Path) -> Count
     TableError
         As :func:`merge`.
     """
+    words, word_counts, pair_rows, rule, totals = _sum(parts)
+    write_counts(path, words, word_counts, pair_rows, rule, totals)
+    present = set(words.filter(pc.is_in(words, value_set=pa.array(rule.gendered, pa.string()))).to_pylist())
+    return CountsSummary(len(words), totals, tuple(word for word in rule.gendered if word not in present))
+
+
+def _sum(parts: Sequence[Counts | str | Path]) -> tuple[pa.Array, IntArray, PairRows, CountRule, CorpusTotals]:
+    """The sum of tables as :func:`write_counts` takes it; pair counts must be asked for in ascending order of rows."""
     tables = _tables_of_one_rule(parts)
-    rule, totals = tables[0].rule, CorpusTotals.sum(table.totals for table in tables)
     words = _union([table.words() for table in tables])
     # By table: the row of the sum for each of its rows. Words are sorted in both, so the rows ascend.
     rows_by_table = [pc.index_in(table.words(), value_set=words).to_numpy() for table in tables]
     word_counts = np.zeros(len(words), np.int64)
     for table, rows in zip(tables, rows_by_table, strict=True):
-        word_counts[rows] += table.column("count")
+        word_counts[rows] += table.word_counts()
     readers = [table.row_reader() for table in tables]
+    rule, totals = tables[0].rule, CorpusTotals.sum(table.totals for table in tables)
 
     def pair_rows(start: int, stop: int) -> IntArray:
         total = np.zeros((min(stop, len(words)) - start, len(rule.gendered)), np.int64)
@@ -217,9 +215,7 @@ def merge_files(parts: Sequence[Counts | str | Path], path: str | Path) -> Count
             total[rows[first:last] - start] += read(int(last - first))
         return total
 
-    write_counts(path, words, word_counts, pair_rows, rule, totals)
-    present = set(words.filter(pc.is_in(words, value_set=pa.array(rule.gendered, pa.string()))).to_pylist())
-    return CountsSummary(len(words), totals, tuple(word for word in rule.gendered if word not in present))
+    return words, word_counts, pair_rows, rule, totals
 
 
 def _tables_of_one_rule(parts: Sequence[Counts | str | Path]) -> list[_Table]:
@@ -263,7 +259,7 @@ def write_counts(
 
 
 class _Table:
-    """A table to add up, in memory or in a file; a file is read column by column."""
+    """A table to add up, in memory or in a file; pair counts are read in batches of rows."""
 
     def __init__(self, part: Counts | str | Path) -> None:
         self.counts = part if isinstance(part, Counts) else None
@@ -298,12 +294,9 @@ class _Table:
     def words(self) -> pa.Array:
         return pa.array(self.counts.words, pa.string()) if self.counts else self._read("word")
 
-    def column(self, name: str) -> IntArray:
-        if self.counts:
-            counts = self.counts
-            return counts.word_counts if name == "count" else counts.pair_counts_of(name.removeprefix(_COLUMN_PREFIX))
-        values: IntArray = self._read(name).to_numpy()
-        return values
+    def word_counts(self) -> IntArray:
+        counts: IntArray = self.counts.word_counts if self.counts else self._read("count").to_numpy()
+        return counts
 
     def row_reader(self) -> Callable[[int], IntArray]:
         """A function that gives the next n rows of pair counts."""
