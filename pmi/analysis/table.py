@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pmi.analysis.pairs import PUBLISHED_PAIRS, words_of
 from pmi.counting.counts import Counts
+from pmi.pairs import PUBLISHED_PAIRS, words_of
 from pmi.types import SHE_HE, FloatArray, GenderedPair, IntArray, TableError, as_pairs
 
 #: Key of the schema metadata that has the rule, the totals and the pairs of a table.

@@ -14,8 +14,8 @@ from rich.table import Table
 from pmi.analysis.comparison import Comparison
 from pmi.analysis.comparison import compare as compare_tables
 from pmi.analysis.lookup import delta_table
-from pmi.analysis.pairs import parse_pairs
 from pmi.files import write_rows
+from pmi.pairs import parse_pairs
 from pmi.terminal import PAIRS_METAVAR, TABLE_HELP, WRITABLE, console, number_table, show
 
 

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import track
 
 from pmi.analysis.lookup import delta_table
-from pmi.analysis.pairs import parse_pairs
 from pmi.analysis.sentence import Score, max_pmi_diff, within
 from pmi.files import FileError, read_rows, text_column, write_rows
+from pmi.pairs import parse_pairs
 from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, show
 
 #: The columns that are added.

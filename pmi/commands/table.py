@@ -18,11 +18,11 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
-from pmi.analysis.pairs import parse_pairs
 from pmi.analysis.table import Agreement, ColumnStatistics, agreement, column_statistics, counted_pairs
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts
 from pmi.files import write_rows
+from pmi.pairs import parse_pairs
 from pmi.terminal import PAIRS_METAVAR, WRITABLE, console, number_table, show
 
 

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from pmi import wordnet
 from pmi.analysis.lookup import delta_table, read_counts
-from pmi.analysis.pairs import parse_pairs
 from pmi.analysis.table import delta
 from pmi.files import write_rows
+from pmi.pairs import parse_pairs
 from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, console, number_table, show
 from pmi.types import SHE_HE, FloatArray, IntArray
 from pmi.vocabulary import (

@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from pmi.analysis.pairs import THEY_FORMS, words_of
 from pmi.counting.corpus import CorpusError, Format, Shard, shards
 from pmi.counting.counts import Counts, is_readable, merge, write_counts
 from pmi.counting.reading import read, records
 from pmi.counting.scanner import Scanner
+from pmi.pairs import THEY_FORMS, words_of
 from pmi.types import Boundary, CountRule, TableError
 from pmi.words import TOKENIZER, stop_words
 

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 import pmi
 from pmi.__main__ import app
-from pmi.analysis.pairs import PUBLISHED_PAIRS, THEY_FORMS
 from pmi.counting import local as counting
 from pmi.counting.corpus import CorpusError
 from pmi.counting.counts import Counts
 from pmi.counting.local import GENDERED_WORDS, count
+from pmi.pairs import PUBLISHED_PAIRS, THEY_FORMS
 from pmi.types import TableError
 from pmi.words import stop_words
 from tests.helpers import mirror, missing

@@ -9,11 +9,11 @@ from builders.datasets.gender_pmi import delta_table as published
 from builders.datasets.unstereo import DATASET
 from pmi.__main__ import app
 from pmi.analysis.lookup import delta_table
-from pmi.analysis.pairs import parse_pairs
 from pmi.analysis.sentence import max_pmi_diff
 from pmi.analysis.table import table
 from pmi.counting.counts import delta
 from pmi.files import read_rows, write_rows
+from pmi.pairs import parse_pairs
 from pmi.types import GenderedPair, TableError
 from tests.helpers import mirrored
 from tests.pmi.made import SMALL, counts

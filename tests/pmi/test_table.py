@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pmi as package
-from pmi.analysis.pairs import PUBLISHED_PAIRS, THEY_FORMS, parse_pairs, words_of
 from pmi.analysis.table import METADATA_KEY, agreement, column_statistics, counted_pairs, delta, kendall, pmi, table
+from pmi.pairs import PUBLISHED_PAIRS, THEY_FORMS, parse_pairs, words_of
 from pmi.types import CorpusTotals, GenderedPair, TableError
 from tests.pmi.made import SMALL, counts
 

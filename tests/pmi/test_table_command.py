@@ -3,11 +3,11 @@ import pytest
 from typer.testing import CliRunner
 
 from pmi.__main__ import app
-from pmi.analysis.pairs import parse_pairs
 from pmi.analysis.plots import write
 from pmi.analysis.table import agreement, counted_pairs, table
 from pmi.counting.counts import Counts
 from pmi.files import read_rows
+from pmi.pairs import parse_pairs
 from pmi.types import GenderedPair
 from tests.pmi.made import SMALL, counts
 
