@@ -53,16 +53,16 @@ def _check_licence_and_citations(facts: dict[str, Any], name: str, config: dict[
     for label, entry in entries:
         licence, cited = entry.get("licence"), entry["cite"] if "cite" in entry else [entry.get("citation")]
         if not licence:
-            raise CardError(f"{facts['name']}: {label} has no licence; add one, which publishing requires.")
+            raise CardError(f"{facts['name']}: {label} has no licence; nothing is published without one.")
         if licence not in facts["licences"]:
             raise CardError(
                 f"{facts['name']}: {label} has the licence {licence!r}, which is not described; describe it."
             )
         for key in cited:
             if not key:
-                raise CardError(f"{facts['name']}: {label} has no citation; add one, which publishing requires.")
+                raise CardError(f"{facts['name']}: {label} has no citation; nothing is published without one.")
             if not facts["citations"].get(key):
-                raise CardError(f"{facts['name']}: {label} cites {key!r}, but there is no such citation; add it.")
+                raise CardError(f"{facts['name']}: {label} cites {key!r}, for which there is no citation.")
 
 
 def licence_keys(facts: dict[str, Any]) -> list[str]:

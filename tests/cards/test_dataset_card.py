@@ -89,20 +89,20 @@ def test_a_licence_or_citation_that_is_not_described_is_refused_by_the_name_of_w
         card(licences={"CC-BY-SA-4.0": {}})
     with pytest.raises(CardError, match=r"source stsb/test has the licence 'CC-BY-SA-4\.0', which is not"):
         card(licences={"MIT": {}})
-    with pytest.raises(CardError, match="probes: source stsb/test cites 'cer', but there is no such citation"):
+    with pytest.raises(CardError, match="probes: source stsb/test cites 'cer', for which there is no citation"):
         card(citations={"dong": "@article{dong}"})
-    with pytest.raises(CardError, match="probes: config stsb cites 'dong', but there is no such citation"):
+    with pytest.raises(CardError, match="probes: config stsb cites 'dong', for which there is no citation"):
         card(citations={"dong": "", "cer": "@inproceedings{cer}"})
 
 
 @pytest.mark.fault(58)
 @pytest.mark.parametrize("none", ["", None])
 def test_what_has_no_licence_or_citation_is_refused_by_its_name(none):
-    with pytest.raises(CardError, match="probes: config stsb has no licence; add one, which publishing requires"):
+    with pytest.raises(CardError, match="probes: config stsb has no licence; nothing is published without one"):
         without(lambda config: config.update(licence=none))
-    with pytest.raises(CardError, match="probes: source stsb/test has no licence; add one, which publishing requires"):
+    with pytest.raises(CardError, match="probes: source stsb/test has no licence; nothing is published without one"):
         without(lambda config: config["sources"][0].update(licence=none))
-    with pytest.raises(CardError, match="probes: source stsb/test has no citation; add one, which publishing requires"):
+    with pytest.raises(CardError, match="probes: source stsb/test has no citation; nothing is published without one"):
         without(lambda config: config["sources"][0].update(citation=none))
     with pytest.raises(CardError, match="probes: config stsb has no licence"):
         without(lambda config: config.pop("licence"))
