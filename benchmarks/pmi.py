@@ -29,8 +29,8 @@ import zstandard
 from benchmarks.machine import describe, measure
 from benchmarks.pmi_peers import NEEDS, PEERS, WINDOW, compiled
 from pmi.counting.corpus import Shard, shards
-from pmi.counting.local import GENDERED
-from pmi.counting.reading import END, read
+from pmi.counting.local import GENDERED_WORDS
+from pmi.counting.reading import RECORD_END, read
 from pmi.counting.scanner import Scanner
 from pmi.words import stop_words
 
@@ -38,7 +38,7 @@ RESULT = Path(__file__).with_name("pmi.json")
 RUNS = 3
 #: Megabytes of text per second of one core; how many times as fast two processes are; megabytes of memory.
 GOALS = {"plain": 150, "json": 100, "two_processes": 1.8, "memory": 1000}
-STOP = stop_words("clean") - set(GENDERED)
+STOP = stop_words("clean") - set(GENDERED_WORDS)
 
 
 def blocks(shard: Shard) -> Iterator[bytes]:
@@ -48,11 +48,11 @@ def blocks(shard: Shard) -> Iterator[bytes]:
 
 def counted(pieces: Iterator[bytes] | Sequence[bytes]) -> int:
     """Our scan, in this process; gives how many pairs with gendered words it counted."""
-    scanner = Scanner(GENDERED, STOP, WINDOW, "record")
+    scanner = Scanner(GENDERED_WORDS, STOP, WINDOW, "record")
     for piece in pieces:
         scanner.feed(piece)
     scanner.feed(b"", final=True)
-    return int(scanner.near.sum())
+    return int(scanner.pair_counts.sum())
 
 
 def in_turn(sides: Mapping[str, Callable[[], int]], runs: int) -> dict[str, dict[str, Any]]:
@@ -91,26 +91,26 @@ def _short(value: float) -> float:
 def compared(corpus: Sequence[Path], repeat: int, part: int, runs: int, folder: Path) -> dict[str, Any]:
     """All sides on one core: ours from memory, from plain text and from JSON lines, and the others."""
     texts = [text.decode("utf-8", "replace") for shard in shards(corpus) for text in _records(shard)] * repeat
-    memory = b"".join(text.encode() + END for text in texts)
+    memory = b"".join(text.encode() + RECORD_END for text in texts)
     plain, lines = folder / "plain.txt", folder / "lines.jsonl.zst"
-    plain.write_bytes(memory.replace(END, b"\n"))
+    plain.write_bytes(memory.replace(RECORD_END, b"\n"))
     _write_lines(lines, texts)
     some = list(islice(_until(texts, part), len(texts)))
     scan = compiled(folder)
-    zeroed = memory.replace(END, b"\0")
+    zeroed = memory.replace(RECORD_END, b"\0")
     files = {path: shards([path])[0] for path in (plain, lines)}
     pieces = [memory[at : at + (1 << 20)] for at in range(0, len(memory), 1 << 20)]
     fast: dict[str, Callable[[], int]] = {
-        "c_scan": lambda: scan(zeroed, GENDERED, STOP),
+        "c_scan": lambda: scan(zeroed, GENDERED_WORDS, STOP),
         "ours_memory": lambda: counted(pieces),
         "ours_plain": lambda: counted(blocks(files[plain])),
         "ours_json_zstd": lambda: counted(blocks(files[lines])),
     }
     slow: dict[str, Callable[[], int]] = {
-        name: partial(peer, some, GENDERED, STOP) for name, peer in PEERS.items() if find_spec(NEEDS[name])
+        name: partial(peer, some, GENDERED_WORDS, STOP) for name, peer in PEERS.items() if find_spec(NEEDS[name])
     }
     small = sum(len(text.encode()) for text in some)
-    slow["ours_part"] = lambda: counted([b"".join(text.encode() + END for text in some)])
+    slow["ours_part"] = lambda: counted([b"".join(text.encode() + RECORD_END for text in some)])
     counted(pieces[:1])  # Compiled before the clock starts.
     sides = rated(in_turn(fast, runs), dict.fromkeys(fast, len(memory))) | rated(
         in_turn(slow, 1), dict.fromkeys(slow, small)
@@ -131,7 +131,7 @@ def compared(corpus: Sequence[Path], repeat: int, part: int, runs: int, folder: 
 def _records(shard: Shard) -> Iterator[bytes]:
     rest = b""
     for block in blocks(shard):
-        *whole, rest = (rest + block).split(END)
+        *whole, rest = (rest + block).split(RECORD_END)
         yield from whole
 
 
@@ -184,7 +184,7 @@ def large_vocabulary(folder: Path, words: int = 1_000_000) -> dict[str, Any]:
     with open(path, "w", encoding="ascii") as file:
         for start in range(0, words, 10):
             some = " ".join(f"{chance.choice('bcdfghjk')}w{n:x}" for n in range(start, min(start + 10, words)))
-            file.write(f"{some} {chance.choice(GENDERED)}\n")
+            file.write(f"{some} {chance.choice(GENDERED_WORDS)}\n")
     run = measure([sys.executable, "-m", "pmi", "count", str(path), "--out", str(folder / "v.parquet"), "--jobs", "1"])
     return {"words": words, **run, "memory": _judged(run["peak_mb"], GOALS["memory"], most=True)}
 
@@ -209,7 +209,7 @@ def main(
             "runs": runs,
             "repeat": repeat,
             "window": WINDOW,
-            "gendered_words": len(GENDERED),
+            "gendered_words": len(GENDERED_WORDS),
             "one_core": compared(corpus, repeat, part, runs, folder),
             "command": scaled(folder, copies) if copies else "left out",
             "large_vocabulary": vocabulary,

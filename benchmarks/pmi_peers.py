@@ -1,4 +1,4 @@
-"""Other ways to count how words keep company with gendered words, as one would write them."""
+"""Other implementations of counting co-occurrence with gendered words, written in the usual way."""
 
 from __future__ import annotations
 

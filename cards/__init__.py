@@ -1,1 +1,1 @@
-"""Facts become documents: cards are rendered from manifests and write no fact of their own."""
+"""Renders cards, leaderboards and Hub metadata from manifests and results; every fact comes from these files."""

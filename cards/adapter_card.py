@@ -1,4 +1,4 @@
-"""The card of an adapter or a prompt that makes a model less biased, rendered from its ``mitigation.json``."""
+"""Renders the card of an adapter or a prompt that reduces bias, from its ``mitigation.json``."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cards.results import shown
+from cards.results import four_digits
 from cards.text import CardError, template
 
-#: What a model is loaded with and how the Hub calls its task, by PEFT's name of the task.
+#: By PEFT's name of a task: the class that loads the model, and the Hub's name of the task.
 TASKS = {
     "CAUSAL_LM": ("AutoModelForCausalLM", "text-generation"),
     "MASKED_LM": ("AutoModelForMaskedLM", "fill-mask"),
 }
-#: How many groups of a benchmark and metrics of a group stand in the table; the others are folded away.
+#: How many groups per benchmark and metrics per group the main table has; the others are in a collapsed table.
 GROUPS, METRICS = 3, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
-    """A data set that a recipe learnt from: its version, licence and citations (keys and BibTeX entries)."""
+class TrainingData:
+    """A data set that a recipe trained on: its version, licence and citations (keys and BibTeX entries)."""
 
     name: str
     version: str
@@ -31,8 +31,8 @@ class Learnt:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """What made an adapter, in a line, with its source in words and its citations."""
+class RecipeFacts:
+    """The recipe that made an adapter: a summary in one line, its source in words, and its citations."""
 
     name: str
     summary: str
@@ -44,8 +44,8 @@ def adapter_card(
     facts: Mapping[str, Any],
     repository: str,
     licence: str,
-    recipe: Recipe,
-    learnt: list[Learnt],
+    recipe: RecipeFacts,
+    training_data: list[TrainingData],
     *,
     config: Mapping[str, Any] | None,
     prompt: Mapping[str, Any] | None,
@@ -55,64 +55,65 @@ def adapter_card(
     Parameters
     ----------
     facts:
-        What ``mitigation.json`` holds.
+        The content of ``mitigation.json``.
     licence:
-        As the Hub calls it.
+        The Hub's identifier of the licence.
     config, prompt:
-        What ``adapter_config.json`` or ``prompt.json`` holds, or None.
+        The content of ``adapter_config.json`` and of ``prompt.json``, or None.
 
     Raises
     ------
     CardError
-        When the adapter, or a data set it learnt from, has no licence, or there is no citation.
+        When the adapter, or a data set that it was trained on, has no licence or no citation.
     """
     if not licence:
         raise CardError(f"{repository} has no licence; say with --licence under which one it is published.")
     if not recipe.citations:
         raise CardError(f"{repository}: there is no citation for the recipe {recipe.name}.")
-    for each in learnt:
-        if not each.licence:
-            raise CardError(f"{repository} learnt from {each.name}, which has no licence.")
-        if not each.citations or not all(each.citations.values()):
-            raise CardError(f"{repository} learnt from {each.name}, for which there is no citation.")
+    for dataset in training_data:
+        if not dataset.licence:
+            raise CardError(f"{repository} was trained on {dataset.name}, which has no licence.")
+        if not dataset.citations or not all(dataset.citations.values()):
+            raise CardError(f"{repository} was trained on {dataset.name}, for which there is no citation.")
     loader, task = TASKS.get((config or {}).get("task_type") or "CAUSAL_LM", ("AutoModel", "text-generation"))
     changes = list(facts["changes"])
-    cited = [recipe.citations, *(each.citations for each in learnt)]
-    citations = {key: text for each in cited for key, text in each.items()}
+    citations = dict(recipe.citations)
+    for dataset in training_data:
+        citations |= dataset.citations
     return template("adapter_card.md.j2").render(
         facts=facts,
         repository=repository,
         licence=licence,
         recipe=recipe,
-        learnt=learnt,
+        training_data=training_data,
         config=config,
         prompt=prompt and json.dumps(prompt, ensure_ascii=False, indent=1).replace("`", "\\u0060"),
         loader=loader,
         task=task,
         stamp=(config or {}).get("peft_type") == "FAST",
-        first=list(_first(changes)),
+        first=list(_first_changes(changes)),
         changes=changes,
         citations=[citations[key] for key in sorted(citations)],
         number=_number,
     )
 
 
-def _first(changes: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _first_changes(changes: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The first metrics of the first groups of each benchmark."""
-    for each in changes:
-        own = [c for c in changes if c["benchmark"] == each["benchmark"]]
-        groups, metrics = (list(dict.fromkeys(c[key] for c in own)) for key in ("group", "metric"))
-        if each["group"] in groups[:GROUPS] and each["metric"] in metrics[:METRICS]:
-            yield each
+    for change in changes:
+        same_benchmark = [other for other in changes if other["benchmark"] == change["benchmark"]]
+        groups, metrics = (list(dict.fromkeys(other[key] for other in same_benchmark)) for key in ("group", "metric"))
+        if change["group"] in groups[:GROUPS] and change["metric"] in metrics[:METRICS]:
+            yield change
 
 
 def _number(numbers: list[float | None]) -> str:
-    """A value with its interval; nothing where there is none.
+    """A value with its interval; empty when it is undefined.
 
     >>> _number([0.5, 0.25, 0.75]), _number([0.5, None, None]), _number([None, None, None])
     ('0.5 [0.25, 0.75]', '0.5', '')
     """
-    value, low, high = (math.nan if each is None else float(each) for each in numbers)
+    value, low, high = (math.nan if number is None else float(number) for number in numbers)
     if math.isnan(value):
         return ""
-    return f"{shown(value)} [{shown(low)}, {shown(high)}]" if low <= high else shown(value)
+    return f"{four_digits(value)} [{four_digits(low)}, {four_digits(high)}]" if low <= high else four_digits(value)

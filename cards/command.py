@@ -1,4 +1,4 @@
-"""How a command is started: an access token that was typed into it goes no further."""
+"""Starts a command, and refuses access tokens among its arguments."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import typer
 
 from cards.text import secrets
 
-#: What stands between a token and what it was typed with: ``--token=…``, ``https://user:…@host``.
-_BETWEEN = re.compile("[=:@]")
+#: Separators around a token inside an argument: ``--token=…``, ``https://user:…@host``.
+_SEPARATORS = re.compile("[=:@]")
 _REFUSAL = (
     "error: An argument looks like an access token; give tokens in the environment (HF_TOKEN) or by `hf auth login`, "
-    "and take this one out of the history of the shell."
+    "and delete this one from the history of the shell."
 )
 
 
 def start(app: typer.Typer, name: str) -> None:
     """Runs a command by its name, unless an argument is an access token.
 
-    A wrong argument is told of, and told whole, by whoever finds it wrong; so a token is refused before
-    anybody reads it, in a sentence without it, with exit status 2.
+    An error message about a wrong argument would print the argument. So a token is refused before any
+    argument is parsed, in a sentence without it, with exit status 2.
     """
     if holds_token(sys.argv[1:], os.environ):
         print(_REFUSAL, file=sys.stderr)
@@ -38,4 +38,4 @@ def holds_token(arguments: Sequence[str], environment: Mapping[str, str]) -> boo
     (True, False)
     """
     pattern = secrets(environment)
-    return any(pattern.fullmatch(part) for each in arguments for part in (each, *_BETWEEN.split(each)))
+    return any(pattern.fullmatch(part) for argument in arguments for part in (argument, *_SEPARATORS.split(argument)))

@@ -1,4 +1,4 @@
-"""Croissant metadata of a data set, with the fields of responsible AI, from the data set's manifest."""
+"""Renders Croissant metadata of a data set, with the fields of responsible AI, from its manifest."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import mlcroissant
+
+from cards.dataset_card import citation_keys, licence_keys
 
 NAME = "croissant.json"
 CONFORMS = ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"]
@@ -32,7 +34,7 @@ def croissant(manifest: str, url: str) -> str:
     manifest:
         The text of ``manifest.json``.
     url:
-        The page of the published data set; files are named by it and the version's tag.
+        The page of the published data set; the addresses of files are made of it and the version's tag.
     """
     facts: dict[str, Any] = json.loads(manifest)
     configs: dict[str, Any] = facts["configs"]
@@ -43,8 +45,8 @@ def croissant(manifest: str, url: str) -> str:
         version=facts["version"],
         url=url,
         conforms_to=CONFORMS,
-        license=[facts["licences"][key]["url"] for key in sorted(_licences(configs))],
-        cite_as="\n\n".join(facts["citations"][key].strip() for key in sorted(_cited(configs))),
+        license=[facts["licences"][key]["url"] for key in licence_keys(facts)],
+        cite_as="\n\n".join(facts["citations"][key].strip() for key in citation_keys(facts)),
         keywords=facts["tags"],
         in_language=[facts["language"]],
         distribution=[_file(name, split, entry, url, facts["version"]) for name, split, entry in files],
@@ -53,7 +55,9 @@ def croissant(manifest: str, url: str) -> str:
         "manifest.json has each source with its hash.",
         data_preprocessing_protocol=list(facts["differences"]),
         data_limitations=[facts["validity"]],
-        data_biases=["Sentences were chosen or written for what they say, or do not say, of gender, race or religion."],
+        data_biases=[
+            "Sentences were chosen or written for what they say, or do not say, about gender, race or religion."
+        ],
         data_use_cases=list(USES),
         personal_sensitive_information=[
             "No row is about a living person; rows name gender and, in some configs, race or religion of people in "
@@ -61,14 +65,6 @@ def croissant(manifest: str, url: str) -> str:
         ],
     )
     return json.dumps(metadata.to_json(), indent=2, ensure_ascii=False, default=str) + "\n"
-
-
-def _licences(configs: dict[str, Any]) -> set[str]:
-    return {key for each in configs.values() for key in (each["licence"], *(s["licence"] for s in each["sources"]))}
-
-
-def _cited(configs: dict[str, Any]) -> set[str]:
-    return {key for each in configs.values() for key in (*each["cite"], *(s["citation"] for s in each["sources"]))}
 
 
 def _file(name: str, split: str, entry: dict[str, Any], url: str, version: str) -> Any:
@@ -83,19 +79,22 @@ def _file(name: str, split: str, entry: dict[str, Any], url: str, version: str) 
 
 
 def _records(name: str, split: str, config: dict[str, Any]) -> Any:
-    own = f"{name}-{split}"
+    record_set = f"{name}-{split}"
     return mlcroissant.RecordSet(
-        id=own, name=own, description=config["summary"], fields=list(_fields(own, config["columns"]))
+        id=record_set,
+        name=record_set,
+        description=config["summary"],
+        fields=list(_fields(record_set, config["columns"])),
     )
 
 
-def _fields(own: str, columns: dict[str, str]) -> Iterator[Any]:
-    for column, kind in columns.items():
-        inner = kind.removeprefix("list<").removesuffix(">").rpartition(": ")[2]
+def _fields(record_set: str, columns: dict[str, str]) -> Iterator[Any]:
+    for column, column_type in columns.items():
+        element_type = column_type.removeprefix("list<").removesuffix(">").rpartition(": ")[2]
         yield mlcroissant.Field(
-            id=f"{own}/{column}",
+            id=f"{record_set}/{column}",
             name=column,
-            data_types=[_TYPES.get(inner, mlcroissant.DataType.TEXT)],
-            **({"is_array": True, "array_shape": "-1"} if kind.startswith("list<") else {}),
-            source=mlcroissant.Source(file_object=f"{own}-file", extract=mlcroissant.Extract(column=column)),
+            data_types=[_TYPES.get(element_type, mlcroissant.DataType.TEXT)],
+            **({"is_array": True, "array_shape": "-1"} if column_type.startswith("list<") else {}),
+            source=mlcroissant.Source(file_object=f"{record_set}-file", extract=mlcroissant.Extract(column=column)),
         )

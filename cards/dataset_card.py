@@ -1,4 +1,4 @@
-"""The card of a data-set folder, rendered from its manifest."""
+"""Renders the card of a data set from its manifest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from cards.text import CardError, template
 
-#: SPDX identifiers as the Hub spells them; everything else is "other" there.
+#: The Hub's identifier by SPDX identifier; any other licence is "other" on the Hub.
 HUB_LICENCES = {
     "Apache-2.0": "apache-2.0",
     "MIT": "mit",
@@ -23,62 +23,70 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
     Parameters
     ----------
     organisation:
-        Whose data set it is on the Hub.
+        The organisation that publishes the data set on the Hub.
     row:
-        A row to show.
+        An example row.
 
     Raises
     ------
     CardError
-        When a config or source has no licence, or a citation is missing; the config or source is named.
+        When a config or source has no licence, or a citation is missing; the message names it.
     """
     facts: dict[str, Any] = json.loads(manifest)
     for name, config in facts["configs"].items():
-        _demand(facts, name, config)
-    used = {key for config in facts["configs"].values() for key in _citations(config)}
-    licences = {key for config in facts["configs"].values() for key in _licences(config)}
+        _check_licence_and_citations(facts, name, config)
+    licences = licence_keys(facts)
     return template("dataset_card.md.j2").render(
         facts,
         organisation=organisation,
         row=row,
         hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),
-        shown_licences={key: facts["licences"][key] for key in sorted(licences)},
-        shown_citations=[facts["citations"][key] for key in sorted(used)],
+        shown_licences={key: facts["licences"][key] for key in licences},
+        shown_citations=[facts["citations"][key] for key in citation_keys(facts)],
         size=_size_category(sum(s["rows"] for c in facts["configs"].values() for s in c["splits"].values())),
         sources=_sources(facts),
     )
 
 
-def _demand(facts: dict[str, Any], name: str, config: dict[str, Any]) -> None:
-    named = [(f"config {name}", config), *((f"source {source['name']}", source) for source in config["sources"])]
-    for what, entry in named:
+def _check_licence_and_citations(facts: dict[str, Any], name: str, config: dict[str, Any]) -> None:
+    entries = [(f"config {name}", config), *((f"source {source['name']}", source) for source in config["sources"])]
+    for label, entry in entries:
         licence, cited = entry.get("licence"), entry["cite"] if "cite" in entry else [entry.get("citation")]
         if not licence:
-            raise CardError(f"{facts['name']}: {what} has no licence; nothing is published without one.")
+            raise CardError(f"{facts['name']}: {label} has no licence; nothing is published without one.")
         if licence not in facts["licences"]:
-            raise CardError(f"{facts['name']}: {what} needs the licence {licence!r}, which is not described.")
+            raise CardError(
+                f"{facts['name']}: {label} has the licence {licence!r}, which is not described; describe it."
+            )
         for key in cited:
             if not key:
-                raise CardError(f"{facts['name']}: {what} has no citation; nothing is published without one.")
+                raise CardError(f"{facts['name']}: {label} has no citation; nothing is published without one.")
             if not facts["citations"].get(key):
-                raise CardError(f"{facts['name']}: {what} cites {key!r}, for which there is no citation.")
+                raise CardError(f"{facts['name']}: {label} cites {key!r}, for which there is no citation.")
 
 
-def _licences(config: dict[str, Any]) -> list[str]:
-    return [config["licence"], *(source["licence"] for source in config["sources"])]
+def licence_keys(facts: dict[str, Any]) -> list[str]:
+    """The licences of all configs and sources of a manifest, sorted."""
+    configs = facts["configs"].values()
+    return sorted({entry["licence"] for config in configs for entry in (config, *config["sources"])})
 
 
-def _citations(config: dict[str, Any]) -> list[str]:
-    return [*config["cite"], *(source["citation"] for source in config["sources"])]
+def citation_keys(facts: dict[str, Any]) -> list[str]:
+    """The citations of all configs and sources of a manifest, sorted."""
+    configs = facts["configs"].values()
+    return sorted(
+        {key for config in configs for key in config["cite"]}
+        | {source["citation"] for config in configs for source in config["sources"]}
+    )
 
 
 def _sources(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Each source once, in order of name, with the configs that use it."""
-    found: dict[str, dict[str, Any]] = {}
+    by_name: dict[str, dict[str, Any]] = {}
     for name, config in facts["configs"].items():
         for source in config["sources"]:
-            found.setdefault(source["name"], {**source, "configs": []})["configs"].append(name)
-    return [found[name] for name in sorted(found)]
+            by_name.setdefault(source["name"], {**source, "configs": []})["configs"].append(name)
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _size_category(rows: int) -> str:
@@ -87,5 +95,5 @@ def _size_category(rows: int) -> str:
     >>> _size_category(900), _size_category(65912)
     ('n<1K', '10K<n<100K')
     """
-    steps = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-    return next((name for limit, name in steps if rows < limit), "1M<n<10M")
+    categories = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+    return next((name for limit, name in categories if rows < limit), "1M<n<10M")

@@ -1,4 +1,4 @@
-"""The results of a model in the two forms of the Hub: files of ``.eval_results``, and ``model-index`` of the card."""
+"""Converts results to the two formats of the Hub: ``.eval_results`` files, and ``model-index`` of the card."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml, parse_eval_result_entries
 
-from cards.evaluation import ALONE, Result
+from cards.evaluation import MODEL_ALONE, Result
 from cards.text import CardError, slug
 
-#: Where the Hub looks for results in the repository of a model.
+#: The folder in the repository of a model that has its results.
 FOLDER = ".eval_results"
 _NOTES = re.compile(
     r"(?P<metric>\S+) of (?P<group>.+?) \([^()]*\)(?:, 95 % interval (?P<low>\S+) to (?P<high>\S+))?, n (?P<n>\d+)"
@@ -23,7 +23,7 @@ _NOTES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """When the numbers were found, and where they come from: a page, its name, and the user who answers for them."""
+    """Where numbers come from: the date, the address and name of a page, and the Hub user who is responsible."""
 
     date: str
     url: str | None = None
@@ -31,42 +31,42 @@ class Source:
     user: str | None = None
 
 
-def eval_files(found: list[Result], source: Source, there: Callable[[str], str | None]) -> dict[str, bytes]:
-    """The files of ``.eval_results``, one a benchmark, by their path; results of other tasks in them stay.
+def eval_files(results: list[Result], source: Source, current_text: Callable[[str], str | None]) -> dict[str, bytes]:
+    """The files of ``.eval_results`` by path, one per benchmark; results of other tasks in them are kept.
 
     Parameters
     ----------
-    there:
-        The text of a file that the repository has, or None.
+    current_text:
+        ``current_text(path)`` gives the text of a file of the repository, or None.
 
     Raises
     ------
     CardError
-        When a file of this name has results of another data set, or the Hub's own client reads something
-        else back than was written.
+        When such a file has results of another data set, or the Hub's own client does not read back what
+        was written.
     """
     files = {}
-    for benchmark in dict.fromkeys(each.score.benchmark for each in found):
-        own = [each for each in found if each.score.benchmark == benchmark]
-        path = f"{FOLDER}/{'-'.join(slug(part) for part in (benchmark, own[0].setting) if part)}.yaml"
-        entries = [*_kept(there(path), path, own), *(_entry(each, source) for each in own)]
+    for benchmark in dict.fromkeys(result.score.benchmark for result in results):
+        new = [result for result in results if result.score.benchmark == benchmark]
+        path = f"{FOLDER}/{'-'.join(slug(part) for part in (benchmark, new[0].setting) if part)}.yaml"
+        entries = [*_kept_entries(current_text(path), path, new), *(_entry(result, source) for result in new)]
         text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True, width=1000)
-        if parsed(text, path) != entries:
-            raise CardError(f"{path} does not come back as it was written; score the model again with this version.")
+        if parse_entries(text, path) != entries:
+            raise CardError(f"{path} is not read back as it was written; score the model again with this version.")
         files[path] = text.encode()
     return files
 
 
-def _kept(there: str | None, path: str, own: list[Result]) -> list[EvalResultEntry]:
-    """The results of a file that are of other tasks of the same data set."""
-    entries = parsed(there, path) if there else []
+def _kept_entries(current: str | None, path: str, new: list[Result]) -> list[EvalResultEntry]:
+    """The results in a file for other tasks of the same data set."""
+    entries = parse_entries(current, path) if current else []
     for entry in entries:
-        if entry.dataset_id != own[0].repository:
+        if entry.dataset_id != new[0].repository:
             raise CardError(
-                f"{path} is there with results of {entry.dataset_id}, and is not written over with those of "
-                f"{own[0].repository}; rename it in the repository of the model first."
+                f"{path} exists with results of {entry.dataset_id}, and is not replaced by those of "
+                f"{new[0].repository}; rename it in the repository of the model first."
             )
-    return [each for each in entries if each.task_id not in {result.config for result in own}]
+    return [entry for entry in entries if entry.task_id not in {result.config for result in new}]
 
 
 def _entry(result: Result, source: Source) -> EvalResultEntry:
@@ -83,26 +83,27 @@ def _entry(result: Result, source: Source) -> EvalResultEntry:
     )
 
 
-def parsed(text: str, where: str) -> list[EvalResultEntry]:
-    """The entries of a file of ``.eval_results``, by the safe loader and the Hub client's own parser.
+def parse_entries(text: str, path: str) -> list[EvalResultEntry]:
+    """The entries of a file of ``.eval_results``, by the safe YAML loader and the Hub client's own parser.
 
     Raises
     ------
     CardError
-        When it is no list of results.
+        When the text is not a list of results.
     """
     try:
-        found = yaml.safe_load(text)
-        if not isinstance(found, list):
-            raise TypeError("no list")
-        return parse_eval_result_entries(found)
+        entries = yaml.safe_load(text)
+        if not isinstance(entries, list):
+            raise TypeError("not a list")
+        return parse_eval_result_entries(entries)
     except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise CardError(f"{where} holds no results in the form of the Hub ({type(error).__name__}); mend it.") from None
+        reason = type(error).__name__
+        raise CardError(f"{path} does not have results in the format of the Hub ({reason}); correct it.") from None
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """What notes of ours tell of a value; NaN where they tell no interval."""
+class Notes:
+    """The facts in the notes of a result that this package wrote; NaN for a missing interval."""
 
     metric: str
     low: float
@@ -112,42 +113,43 @@ class Noted:
     setting: str
 
 
-def noted(notes: str | None) -> Noted | None:
-    """What notes tell, where they are ours.
+def parse_notes(notes: str | None) -> Notes | None:
+    """The facts in the notes of a result; None when another program wrote them.
 
-    >>> noted("gas of stsb (test), 95 % interval 0.1 to 0.25, n 364, ideal 0; profile clean; the model alone")
-    Noted(metric='gas', low=0.1, high=0.25, n=364, ideal=0.0, setting='')
-    >>> noted("with tools")
+    >>> parse_notes("gas of stsb (test), 95 % interval 0.1 to 0.25, n 364, ideal 0; profile clean; the model alone")
+    Notes(metric='gas', low=0.1, high=0.25, n=364, ideal=0.0, setting='')
+    >>> parse_notes("with tools")
     """
-    found = _NOTES.fullmatch(notes or "")
+    match = _NOTES.fullmatch(notes or "")
     try:
-        return found and Noted(
-            metric=found["metric"],
-            low=float(found["low"] or "nan"),
-            high=float(found["high"] or "nan"),
-            n=int(found["n"]),
-            ideal=float(found["ideal"]) if found["ideal"] else None,
-            setting="" if found["setting"] == ALONE else found["setting"],
+        return match and Notes(
+            metric=match["metric"],
+            low=float(match["low"] or "nan"),
+            high=float(match["high"] or "nan"),
+            n=int(match["n"]),
+            ideal=float(match["ideal"]) if match["ideal"] else None,
+            setting="" if match["setting"] == MODEL_ALONE else match["setting"],
         )
     except ValueError:
         return None
 
 
-def index(found: list[Result], task: str) -> list[EvalResult]:
-    """The results as the Hub's older form, ``model-index``, has them; ``task`` is the model's on the Hub."""
+def model_index(results: list[Result], task: str) -> list[EvalResult]:
+    """The results for the Hub's older format, ``model-index``; ``task`` is the task of the model on the Hub."""
     return [
         EvalResult(
             task_type=task,
             task_name="Gender bias",
-            dataset_type=each.repository,
-            dataset_name=f"{each.title} ({each.config})",
-            dataset_config=each.config,
-            dataset_split=each.splits[0] if len(each.splits) == 1 else None,
-            dataset_revision=each.revision,
-            metric_type=each.score.metric,
-            metric_name=f"{each.score.metric} of {each.score.group}" + f" ({each.setting})" * bool(each.setting),
-            metric_value=each.value,
-            metric_args={"setting": each.setting, "notes": each.notes},
+            dataset_type=result.repository,
+            dataset_name=f"{result.title} ({result.config})",
+            dataset_config=result.config,
+            dataset_split=result.splits[0] if len(result.splits) == 1 else None,
+            dataset_revision=result.revision,
+            metric_type=result.score.metric,
+            metric_name=f"{result.score.metric} of {result.score.group}"
+            + f" ({result.setting})" * bool(result.setting),
+            metric_value=result.value,
+            metric_args={"setting": result.setting, "notes": result.notes},
         )
-        for each in found
+        for result in results
     ]

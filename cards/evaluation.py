@@ -1,8 +1,8 @@
-"""What of a run is published as the results of a model: one number a task of the published data sets.
+"""Selects what is published of a run: one number for each task of the published data sets.
 
-The Hub knows a task by a data set and an id (:mod:`cards.benchmark`) and wants one value of it, in
-``.eval_results/*.yaml`` and in the ``model-index`` of the card. Which metric of which group that is, is
-said here, once for all runs; everything else of a run stands in the card.
+The Hub identifies a task by a data set and an id (:mod:`cards.benchmark`) and takes one value for it, in
+``.eval_results/*.yaml`` and in the ``model-index`` of the card. This module defines which metric of which
+group that is; the other scores of a run are in the card.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any
 from cards.benchmark import tasks
 from cards.results import Run, Score
 
-#: What notes say of a model that was scored with nothing besides itself.
-ALONE = "the model alone"
+#: The setting in notes for a model that was scored without adapter and with the default settings.
+MODEL_ALONE = "the model alone"
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The one number of a benchmark: the metric, the data set, and the group of a config where it has another name."""
+    """The published number of a benchmark: the data set, the metric, and the group by config where names differ."""
 
     dataset: str
     metric: str
     groups: Mapping[str, str] = field(default_factory=dict)
 
     def group(self, config: str) -> str:
-        """The group that a config is scored as.
+        """The group of scores for a config.
 
         >>> Headline("gender-neutral-probes", "gas").group("stsb-paper")
         'stsb'
@@ -38,11 +38,11 @@ class Headline:
         return self.groups.get(name, name)
 
 
-#: By benchmark. A published definition of CrowS-Pairs is enough: the modified one has the same task.
+#: By benchmark. crows_pairs_modified is not here, because it has the same task as crows_pairs.
 HEADLINES: Mapping[str, Headline] = {
     "neutral": Headline("gender-neutral-probes", "gas"),
     "unstereo": Headline("unstereo", "us_score"),
-    # The shares of probability have no ideal; this has one.
+    # The probabilities have no ideal value; this metric has one.
     "occugender": Headline("occugender", "labour_correlation"),
     "stereoset": Headline(
         "biaske",
@@ -56,7 +56,7 @@ HEADLINES: Mapping[str, Headline] = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The score of a task, with the repository and version tag of its data set."""
+    """The published score of a task, with the repository and version tag of its data set."""
 
     repository: str
     title: str
@@ -69,78 +69,84 @@ class Result:
 
     @property
     def value(self) -> float:
-        """The value with the digits that tell."""
+        """The value with six significant digits."""
         return float(f"{self.score.value:.6g}")
 
     @property
     def notes(self) -> str:
-        """What the number is and how it came about."""
+        """What the number is and how it was measured; :func:`cards.eval_results.parse_notes` reads it."""
         score = self.score
-        interval = f", 95 % interval {score.low:.6g} to {score.high:.6g}" if score.bounded else ""
+        interval = f", 95 % interval {score.low:.6g} to {score.high:.6g}" if score.has_interval else ""
         ideal = "" if score.ideal is None else f", ideal {score.ideal:g}"
         about = f"{score.metric} of {score.group} ({' and '.join(self.splits)}){interval}, n {score.n}{ideal}"
-        return f"{about}; profile {self.profile}; {self.setting or ALONE}"
+        return f"{about}; profile {self.profile}; {self.setting or MODEL_ALONE}"
 
 
-def results(run: Run, organisation: str, manifest: Callable[[str, str], str]) -> tuple[list[Result], list[str]]:
+def published_results(
+    run: Run, organisation: str, manifest: Callable[[str, str], str]
+) -> tuple[list[Result], list[str]]:
     """The results of a run that may be published, and a remark for each one that may not.
 
     Parameters
     ----------
     organisation:
-        Who has published the data sets.
+        The organisation on the Hub that has the data sets.
     manifest:
-        ``manifest(data set, version)`` gives the text of its ``manifest.json`` as it was published.
+        ``manifest(data set, version)`` gives the text of ``manifest.json`` of the published data set.
     """
-    found: list[Result] = []
+    results: list[Result] = []
     remarks: list[str] = []
-    for benchmark in dict.fromkeys(score.benchmark for score in run.scores):
+    for benchmark in dict.fromkeys(score.benchmark for score in run.estimates):
         if benchmark not in HEADLINES:
-            remarks.append(f"{benchmark}: no task of a published data set has its score; it is in the card alone.")
+            remarks.append(f"{benchmark}: no published data set has a task for it; its scores are only in the card.")
             continue
         headline = HEADLINES[benchmark]
-        own = list(headlines(run, benchmark))
-        if not own:
-            remarks.append(f"{benchmark}: profile {run.profile} has no {headline.metric}; it is in the card alone.")
-        for config, version, score in own:
+        scores = list(headline_scores(run, benchmark))
+        if not scores:
+            remarks.append(f"{benchmark}: profile {run.profile} has no {headline.metric}; scores are only in the card.")
+        for config, version, score in scores:
             facts = json.loads(manifest(headline.dataset, version))
             try:
-                found.append(_result(run, organisation, facts, headline, config, score))
-            except _LeftOut as reason:
+                results.append(_result(run, organisation, facts, headline, config, score))
+            except _NotPublished as reason:
                 remarks.append(f"{benchmark}, {score.group}: {reason}")
-    return found, remarks
+    return results, remarks
 
 
-class _LeftOut(Exception):
+class _NotPublished(Exception):
     """A score is not published; the message says why."""
 
 
-def headlines(run: Run, benchmark: str) -> Iterator[tuple[str, str, Score]]:
-    """Each config that a benchmark has read, with the version of its data, and its one number."""
+def headline_scores(run: Run, benchmark: str) -> Iterator[tuple[str, str, Score]]:
+    """For each config of a benchmark: its name, the version of its data, and its published score."""
     headline = HEADLINES[benchmark]
-    scores = {s.group: s for s in run.scores if (s.benchmark, s.metric) == (benchmark, headline.metric)}
+    scores = {s.group: s for s in run.estimates if (s.benchmark, s.metric) == (benchmark, headline.metric)}
     seen = set()
-    for name, told in run.data.items():
-        which, config, _ = [*name.split("/"), "", ""][:3]
+    for name, version in run.data.items():
+        dataset, config, _ = [*name.split("/"), "", ""][:3]
         group = headline.group(config)
-        if which == headline.dataset and group in scores and config not in seen:
+        if dataset == headline.dataset and group in scores and config not in seen:
             seen.add(config)
-            yield config, told.split()[0], scores[group]
+            yield config, version.split()[0], scores[group]
 
 
 def _result(
     run: Run, organisation: str, facts: dict[str, Any], headline: Headline, config: str, score: Score
 ) -> Result:
     published = f"{facts['name']} {facts['version']}"
-    task = next((each for each in tasks(json.dumps(facts)) if each["id"] == config), None)
+    task = next((task for task in tasks(json.dumps(facts)) if task["id"] == config), None)
     if task is None:
-        raise _LeftOut(f"{published} has no task {config}; it is in the card alone.")
-    own = {name.split("/")[2]: told for name, told in run.data.items() if name.startswith(f"{facts['name']}/{config}/")}
-    splits = [task["split"]] if config in headline.groups and task["split"] in own else sorted(own)
+        raise _NotPublished(f"{published} has no task {config}; the score is only in the card.")
+    prefix = f"{facts['name']}/{config}/"
+    rows_by_split = {name.split("/")[2]: rows for name, rows in run.data.items() if name.startswith(prefix)}
+    only_task = config in headline.groups and task["split"] in rows_by_split
+    splits = [task["split"]] if only_task else sorted(rows_by_split)
     for split in splits:
-        _check_rows(own[split], facts["configs"][config]["splits"].get(split, {}), f"{config}/{split} of {published}")
+        _check_rows(
+            rows_by_split[split], facts["configs"][config]["splits"].get(split, {}), f"{config}/{split} of {published}"
+        )
     if not math.isfinite(score.value):
-        raise _LeftOut(f"{score.metric} is not defined ({score.why or score.value}); it is left out.")
+        raise _NotPublished(f"{score.metric} is not defined ({score.why or score.value}); it is left out.")
     return Result(
         repository=f"{organisation}/{facts['name']}",
         title=facts["title"],
@@ -153,10 +159,13 @@ def _result(
     )
 
 
-def _check_rows(told: str, published: dict[str, Any], where: str) -> None:
-    """Lets nothing pass but the score of all rows of a published split; ``told`` is what the run says of its data."""
-    _, _, digest = told.partition("sha256:")
+def _check_rows(rows: str, published: dict[str, Any], where: str) -> None:
+    """Checks that all rows of a published split were scored; ``rows`` is the entry of ``data`` in the run.
+
+    For example ``1.2.0 sha256:ab12…, 30 of 40 rows``: version, digest, and the part that was scored.
+    """
+    _, _, digest = rows.partition("sha256:")
     if digest.partition(",")[0] != published.get("content"):
-        raise _LeftOut(f"the rows scored are not those of {where}; it is left out.")
-    if more := digest.partition(", ")[2]:
-        raise _LeftOut(f"only {more} of {where} were scored; it is left out.")
+        raise _NotPublished(f"the rows scored are not those of {where}; it is left out.")
+    if part := digest.partition(", ")[2]:
+        raise _NotPublished(f"only {part} of {where} were scored; it is left out.")

@@ -1,4 +1,4 @@
-"""How a file is put in place."""
+"""Writes files atomically: a reader sees the old file or the whole new one."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, which stands under its name in one step when all went well: whole, and on the disk."""
+    """A file to write that replaces ``path`` in one step when the block ends without an error.
+
+    Its content is on the disk before it replaces the old file. Folders are made when missing.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    beside = Path(name)
+    temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        beside.chmod(0o644)  # a temporary file is its owner's alone
-        beside.replace(path)
+        temporary.chmod(0o644)  # mkstemp allows only the owner to read
+        temporary.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 def put(path: Path, content: bytes) -> None:
-    """Puts a file in place in one step."""
+    """Writes a file atomically."""
     with replacing(path) as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""The repository of a model, on the Hub or in a folder, as far as cards need it: to read, and to propose changes."""
+"""Access to the Hub: read the repository of a model or data set, open pull requests, and explain errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cards.text import CardError
 
 
 class Model:
-    """The files of a model: of a repository of the Hub, as they were when it was first asked, or of a folder."""
+    """The files of a model: a folder, or a repository of the Hub at the commit that was its head at the start."""
 
     def __init__(self, name: str, api: Any) -> None:
         self.name = name
@@ -27,22 +27,28 @@ class Model:
             return str(self.api.model_info(self.name).sha)
         except (RepositoryNotFoundError, HFValidationError):
             raise CardError(
-                f"{self.name} is no folder, and no model of the Hub that you may see; make the repository first, or "
-                "log in with `hf auth login`."
+                f"{self.name} is neither a folder nor a model of the Hub that you may read; create the repository "
+                "first, or log in with `hf auth login`."
             ) from None
 
     @property
     def title(self) -> str:
-        """Its name without the organisation, or the folders above."""
+        """The name without the organisation or the parent folders."""
         return self.folder.resolve().name if self.folder else self.name.rpartition("/")[2]
 
     @property
     def page(self) -> str | None:
-        """Its address on the Hub; a folder has none."""
+        """The address on the Hub; None for a folder."""
         return None if self.folder else f"{self.api.endpoint}/{self.name}"
 
     def text(self, path: str) -> str | None:
-        """The text of a file; None where there is none."""
+        """The text of a file; None when it does not exist.
+
+        Raises
+        ------
+        CardError
+            When the file is not UTF-8 text.
+        """
         from huggingface_hub.errors import EntryNotFoundError
 
         try:
@@ -51,14 +57,14 @@ class Model:
         except (EntryNotFoundError, FileNotFoundError):
             return None
         except UnicodeDecodeError:
-            raise CardError(f"{path} of {self.name} is not UTF-8 text; mend it first.") from None
+            raise CardError(f"{path} of {self.name} is not UTF-8 text; correct it first.") from None
 
     def propose(self, files: Mapping[str, bytes], title: str, description: str) -> str:
-        """Opens a pull request that adds or changes files, and changes nothing itself; its address."""
+        """Opens a pull request that adds or changes files; returns its address. The main branch is not changed."""
         from huggingface_hub import CommitOperationAdd
 
         with sending():
-            made = self.api.create_commit(
+            commit = self.api.create_commit(
                 self.name,
                 operations=[CommitOperationAdd(path, content) for path, content in files.items()],
                 commit_message=title,
@@ -66,25 +72,25 @@ class Model:
                 create_pr=True,
                 parent_commit=self.head,
             )
-        return str(made.pr_url)
+        return str(commit.pr_url)
 
 
 def _folder(name: str) -> Path | None:
-    """The folder of this name; None for a name that no folder has or can have."""
+    """The folder with this name; None when there is none, or the name is not a valid path."""
     try:
         return Path(name) if Path(name).is_dir() else None
     except (OSError, ValueError):
         return None
 
 
-def difference(path: str, there: str | None, content: bytes) -> Iterator[str]:
-    r"""What would change in a file, line by line.
+def difference(path: str, current: str | None, content: bytes) -> Iterator[str]:
+    r"""The unified diff of a file and its new content; ``current`` is None for a new file.
 
     >>> list(difference("a", "1\n", b"2\n"))
     ['--- a', '+++ a', '@@ -1 +1 @@', '-1', '+2']
     """
-    old, new = (there or "").splitlines(), content.decode("utf-8").splitlines()
-    return difflib.unified_diff(old, new, path if there is not None else "nothing", path, lineterm="")
+    old, new = (current or "").splitlines(), content.decode("utf-8").splitlines()
+    return difflib.unified_diff(old, new, path if current is not None else "nothing", path, lineterm="")
 
 
 def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Path | None = None) -> str:
@@ -98,20 +104,26 @@ def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Pa
     Raises
     ------
     CardError
-        When there is none.
+        When there is no such data set or version.
     """
-    from huggingface_hub.errors import EntryNotFoundError, HFValidationError, RepositoryNotFoundError
-    from huggingface_hub.errors import RevisionNotFoundError as NoRevision
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        HFValidationError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
 
     name, revision = f"{organisation}/{dataset}", f"v{version}" if version[:1].isdigit() else version
     try:
         if folder:
             return (folder / dataset / "manifest.json").read_text(encoding="utf-8")
-        found = api.hf_hub_download(name, "manifest.json", repo_type="dataset", revision=revision)
-        return Path(found).read_text(encoding="utf-8")
+        path = api.hf_hub_download(name, "manifest.json", repo_type="dataset", revision=revision)
+        return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise CardError(f"{folder} has no data set {dataset}; give the folder that the run has read.") from None
-    except (RepositoryNotFoundError, NoRevision, EntryNotFoundError, HFValidationError):
+        raise CardError(
+            f"{folder} has no data set {dataset}; give the folder of the data sets that the run used."
+        ) from None
+    except (RepositoryNotFoundError, RevisionNotFoundError, EntryNotFoundError, HFValidationError):
         raise CardError(
             f"The Hub has no data set {name} at {revision}; publish it with python -m builders.push, or name another "
             "organisation with --org."
@@ -119,10 +131,10 @@ def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Pa
 
 
 def failures() -> tuple[type[BaseException], ...]:
-    """What the Hub's client raises when the Hub refuses or cannot be reached, or a connection breaks.
+    """The errors of the Hub's client when the Hub refuses, cannot be reached, or a connection breaks.
 
-    The client gives its own errors the base of its HTTP library, which is another one from release to
-    release, and raises that library's errors where a connection breaks.
+    They are derived from errors of the client's HTTP library, which differs between releases of the client.
+    When a connection breaks, the client raises errors of that library itself.
     """
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -131,7 +143,7 @@ def failures() -> tuple[type[BaseException], ...]:
 
 @contextmanager
 def sending() -> Iterator[None]:
-    """Raises what breaks while a large file is sent as the failure it is, which the client hides in another error."""
+    """Raises the original error of a failed upload, which the client wraps in a RuntimeError."""
     try:
         yield
     except RuntimeError as error:
@@ -141,12 +153,11 @@ def sending() -> Iterator[None]:
 
 
 def refusal(error: BaseException) -> str:
-    """What the Hub said, in one sentence, without what was sent to it."""
+    """The refusal of the Hub in one sentence, without anything that was sent to it."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status in (401, 403):
         return (
-            f"The Hub refuses this ({status}); log in with `hf auth login` or set HF_TOKEN to a token that may write "
-            "there."
+            f"The Hub refuses this ({status}); log in with `hf auth login` or set HF_TOKEN to a token that may write."
         )
     if status:
         return f"The Hub answers {status} ({type(error).__name__}); try again later."

@@ -1,6 +1,6 @@
-"""A page that compares models: ``python -m cards.leaderboard RUN… --out leaderboard.html``.
+"""Renders a page that compares models: ``python -m cards.leaderboard RUN… --out leaderboard.html``.
 
-It is made from runs of scoring and from ``.eval_results``, and needs nothing outside itself.
+The input is runs of scoring and ``.eval_results``. The page loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -16,141 +16,145 @@ from rich.console import Console
 
 from cards import results
 from cards.command import start
-from cards.eval_results import FOLDER, Noted, noted, parsed
-from cards.evaluation import HEADLINES, headlines
+from cards.eval_results import FOLDER, Notes, parse_entries, parse_notes
+from cards.evaluation import HEADLINES, headline_scores
 from cards.files import put
 from cards.text import CardError, refuse_secrets, template
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Entry:
     """The score of a model on a task.
 
-    ``told`` has its metric, interval and setting, ``remark`` what to know of it, and ``reading`` how to read
-    the metric, where a run says so.
+    ``notes`` has its metric, interval and setting, ``remark`` a restriction such as a part of the rows, and
+    ``reading`` how to read the metric, which only a run says.
     """
 
     model: str
     dataset: str
     task: str
     value: float
-    told: Noted
+    notes: Notes
     remark: str = ""
     reading: str = ""
 
     @property
     def interval(self) -> str:
-        """The interval for people; nothing where there is none."""
-        return f"{results.shown(self.told.low)} to {results.shown(self.told.high)}" if self.bounded else ""
+        """The interval as text; empty when there is none."""
+        low, high = map(results.four_digits, (self.notes.low, self.notes.high))
+        return f"{low} to {high}" if self.has_interval else ""
 
     @property
-    def bounded(self) -> bool:
-        """Whether it has an interval."""
-        return math.isfinite(self.told.low) and math.isfinite(self.told.high)
+    def has_interval(self) -> bool:
+        """Whether both ends of the interval are known."""
+        return math.isfinite(self.notes.low) and math.isfinite(self.notes.high)
 
     @property
     def distance(self) -> float:
-        """How far it is from the ideal; the value itself where there is no ideal."""
-        return self.value if self.told.ideal is None else abs(self.value - self.told.ideal)
+        """The distance from the ideal; the value itself when there is no ideal."""
+        return self.value if self.notes.ideal is None else abs(self.value - self.notes.ideal)
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
-    """The scores of one metric of one task, best first, and the range that they are shown on."""
+class TaskTable:
+    """The scores of all models by one metric of one task, best first, and the range of the plot."""
 
     dataset: str
     task: str
     metric: str
     ideal: float | None
-    lines: list[Line]
+    entries: list[Entry]
     low: float
     high: float
 
     @property
     def reading(self) -> str:
-        """How to read the metric, as the first run that says so puts it."""
-        return next((each.reading for each in self.lines if each.reading), "")
+        """How to read the metric; empty when no run says it."""
+        return next((entry.reading for entry in self.entries if entry.reading), "")
 
-    def place(self, value: float) -> float:
-        """Where a value stands, in percent of the range."""
+    def percent(self, value: float) -> float:
+        """The position of a value on the plot, in percent of the range."""
         width = self.high - self.low
         return round(100 * (value - self.low) / width, 2) if width else 50.0
 
 
-def lines(place: Path) -> Iterator[Line]:
-    """The scores in the folder of a run, or of a model with ``.eval_results``, or in that folder itself.
+def entries_of(path: Path) -> Iterator[Entry]:
+    """The scores of a run, or of a model with ``.eval_results``; the path may also be that folder itself.
 
     Raises
     ------
     CardError
-        When there are none, or a file is not what it should be.
+        When there are no scores, or a file cannot be read.
     """
-    folder = place if place.name == FOLDER else place / FOLDER
-    yield from _published(folder) if folder.is_dir() else _scored(results.read(place))
+    folder = path if path.name == FOLDER else path / FOLDER
+    yield from _published_entries(folder) if folder.is_dir() else _run_entries(results.read(path))
 
 
-def _scored(run: results.Run) -> Iterator[Line]:
-    partial = {name.rpartition("/")[0] for name, told in run.data.items() if ", " in told}
-    for benchmark in dict.fromkeys(score.benchmark for score in run.scores if score.benchmark in HEADLINES):
+def _run_entries(run: results.Run) -> Iterator[Entry]:
+    partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
+    for benchmark in dict.fromkeys(score.benchmark for score in run.estimates if score.benchmark in HEADLINES):
         dataset = HEADLINES[benchmark].dataset
-        for config, _, score in headlines(run, benchmark):
+        for config, _, score in headline_scores(run, benchmark):
             if math.isfinite(score.value):
-                told = Noted(score.metric, score.low, score.high, score.n, score.ideal, run.setting)
+                notes = Notes(score.metric, score.low, score.high, score.n, score.ideal, run.setting)
                 remark = "only a part of the rows" if f"{dataset}/{config}" in partial else ""
-                yield Line(run.name, dataset, config, score.value, told, remark, score.reading)
+                yield Entry(run.name, dataset, config, score.value, notes, remark, score.reading)
 
 
-def _published(folder: Path) -> Iterator[Line]:
+def _published_entries(folder: Path) -> Iterator[Entry]:
     files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
     if not files:
         raise CardError(f"{folder} has no results; give the folder of a run, or of a model with {FOLDER}.")
     for file in files:
         try:
-            entries = parsed(file.read_text(encoding="utf-8"), str(file))
+            entries = parse_entries(file.read_text(encoding="utf-8"), str(file))
         except UnicodeDecodeError:
-            raise CardError(f"{file} is not UTF-8 text; mend it first.") from None
+            raise CardError(f"{file} is not UTF-8 text; correct it first.") from None
         for entry in entries:
             if isinstance(entry.value, bool) or not isinstance(entry.value, (int, float)):
                 raise CardError(f"{file} has the value {entry.value!r:.40} for {entry.task_id}; give a number.")
-            told = noted(entry.notes) or Noted("value", math.nan, math.nan, 0, None, entry.notes or "")
+            notes = parse_notes(entry.notes) or Notes("value", math.nan, math.nan, 0, None, entry.notes or "")
             dataset = str(entry.dataset_id).rpartition("/")[2]
-            yield Line(folder.resolve().parent.name, dataset, str(entry.task_id), float(entry.value), told)
+            yield Entry(folder.resolve().parent.name, dataset, str(entry.task_id), float(entry.value), notes)
 
 
-def boards(found: Iterable[Line]) -> list[Board]:
-    """The lines by data set, task and metric, nearest to the ideal first."""
-    groups: dict[tuple[str, str, str], list[Line]] = {}
-    for line in found:
-        groups.setdefault((line.dataset, line.task, line.told.metric), []).append(line)
-    return [_board(key, groups[key]) for key in sorted(groups)]
+def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
+    """The entries by data set, task and metric, nearest to the ideal first."""
+    groups: dict[tuple[str, str, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.dataset, entry.task, entry.notes.metric), []).append(entry)
+    return [_task_table(key, groups[key]) for key in sorted(groups)]
 
 
-def _board(key: tuple[str, str, str], own: list[Line]) -> Board:
-    ideal = own[0].told.ideal
-    numbers = [n for each in own for n in (each.value, each.told.low, each.told.high, ideal) if n is not None]
+def _task_table(key: tuple[str, str, str], entries: list[Entry]) -> TaskTable:
+    ideal = entries[0].notes.ideal
+    numbers = [n for entry in entries for n in (entry.value, entry.notes.low, entry.notes.high, ideal) if n is not None]
     finite = [number for number in numbers if math.isfinite(number)]
-    return Board(*key, ideal, sorted(own, key=lambda each: (each.distance, each.model)), min(finite), max(finite))
+    ordered = sorted(entries, key=lambda entry: (entry.distance, entry.model))
+    return TaskTable(*key, ideal, ordered, min(finite), max(finite))
 
 
-def page(found: list[Board]) -> str:
-    """The text of the page."""
-    models = {line.model for board in found for line in board.lines}
-    return template("leaderboard.html.j2", html=True).render(boards=found, models=len(models), shown=results.shown)
+def page(tables: list[TaskTable]) -> str:
+    """The HTML of the page."""
+    models = {entry.model for table in tables for entry in table.entries}
+    return template("leaderboard.html.j2", html=True).render(
+        tables=tables, models=len(models), four_digits=results.four_digits
+    )
 
 
 def main(
-    places: Annotated[
+    paths: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, or of models with .eval_results.")
     ],
-    out: Annotated[Path, typer.Option(help="The page.")] = Path("leaderboard.html"),
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("leaderboard.html"),
 ) -> None:
     """Make a page that compares models, from any number of runs and published results."""
     console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
     try:
-        found = boards(line for place in places for line in lines(place))
-        if not found:
+        tables = task_tables(entry for path in paths for entry in entries_of(path))
+        if not tables:
             raise CardError("None of these has a score of a published task; score models with python -m scoring.")
-        content = page(found).encode()
+        content = page(tables).encode()
         refuse_secrets({out.name: content})
         put(out, content)
         console.print(f"Written: {out}", markup=False, highlight=False)
@@ -158,8 +162,8 @@ def main(
         errors.print(f"error: {error}", markup=False, highlight=False)
         raise typer.Exit(1) from None
     except OSError as error:
-        told = f"{error.filename or out} cannot be used ({error.strerror or type(error).__name__})"
-        errors.print(f"error: {told}; name a file that can be written.", markup=False, highlight=False)
+        problem = f"{error.filename or out} cannot be used ({error.strerror or type(error).__name__})"
+        errors.print(f"error: {problem}; name a file that can be written.", markup=False, highlight=False)
         raise typer.Exit(1) from None
 
 

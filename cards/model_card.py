@@ -1,4 +1,4 @@
-"""What a run says of a model becomes a part of its card: a section of its own, and the metadata of its results."""
+"""Adds a run to the card of a model: a section of text, and the results in the metadata."""
 
 from __future__ import annotations
 
@@ -12,64 +12,66 @@ from typing import Any
 
 from huggingface_hub import ModelCard
 
-from cards.eval_results import index
+from cards.eval_results import model_index
 from cards.evaluation import HEADLINES, Result
 from cards.results import Run, Score
 from cards.text import CardError, slug, template
 
-#: What the section of a setting stands between.
+#: The comments before and after the section of a setting.
 _BEGIN, _END = "<!-- gender-neutral-probes: {} -->", "<!-- end of gender-neutral-probes: {} -->"
 
 
-def section(run: Run, found: list[Result], remarks: list[str], manifests: Mapping[str, str], figure: str | None) -> str:
+def section(
+    run: Run, results: list[Result], remarks: list[str], manifests: Mapping[str, str], figure: str | None
+) -> str:
     """The section of a model card in Markdown.
 
     Parameters
     ----------
-    found, remarks:
-        What is published as results, and what is not and why.
+    results, remarks:
+        The published results, and what is not published and why.
     manifests:
-        Facts of the data sets that were read, by name.
+        The text of ``manifest.json`` of each data set, by name.
     figure:
-        The path of the plot in the repository.
+        The path of the plot in the repository, if there is one.
 
     Raises
     ------
     CardError
-        When a data set does not say what its scores mean.
+        When a manifest does not say what the scores of its data set mean.
     """
     facts = {name: json.loads(text) for name, text in manifests.items()}
-    for name, each in facts.items():
-        if not each.get("validity"):
+    for name, manifest in facts.items():
+        if not manifest.get("validity"):
             raise CardError(f"{name} does not say what its scores mean; rebuild it with this version.")
-    shown = list(_shown(run))
+    scores = list(_whole_config_scores(run))
     return template("model_section.md.j2").render(
         run=run,
-        results=found,
+        results=results,
         remarks=remarks,
-        scores=shown,
-        more=len(run.scores) - len(shown),
-        readings=_readings(shown, {(each.score.metric, each.score.reading) for each in found}),
+        scores=scores,
+        more=len(run.estimates) - len(scores),
+        readings=_readings(scores, {(result.score.metric, result.score.reading) for result in results}),
         datasets=facts,
-        benchmarks=list(dict.fromkeys(score.benchmark for score in run.scores)),
+        benchmarks=list(dict.fromkeys(score.benchmark for score in run.estimates)),
         environment={name: json.dumps(v) if isinstance(v, (dict, list)) else v for name, v in run.environment.items()},
         figure=figure,
     )
 
 
-def _shown(run: Run) -> Iterator[Score]:
-    """The scores of each whole config; those of its parts stay in the report."""
-    for benchmark in dict.fromkeys(score.benchmark for score in run.scores):
-        own = [score for score in run.scores if score.benchmark == benchmark]
+def _whole_config_scores(run: Run) -> Iterator[Score]:
+    """The scores of whole configs; those of parts of configs are only in the report."""
+    for benchmark in dict.fromkeys(score.benchmark for score in run.estimates):
+        scores = [score for score in run.estimates if score.benchmark == benchmark]
         configs = {name.split("/")[1] for name in run.data if "/" in name}
         whole = {HEADLINES[benchmark].group(c) for c in configs} if benchmark in HEADLINES else set()
-        groups = {score.group for score in own} & whole or {own[0].group}
-        yield from (score for score in own if score.group in groups)
+        groups = {score.group for score in scores} & whole or {scores[0].group}
+        yield from (score for score in scores if score.group in groups)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How to read a metric, by its name; ``main`` for one that is published as a result."""
+    """The explanation of a metric; ``main`` when the metric is published as a result."""
 
     name: str
     text: str
@@ -77,24 +79,28 @@ class Reading:
 
 
 def _readings(scores: list[Score], published: Set[tuple[str, str]]) -> list[Reading]:
-    """How to read each metric; one that benchmarks read in several ways is named with its benchmarks."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """The explanation of each metric; when benchmarks explain it differently, its name includes the benchmarks."""
+    benchmarks_by_reading: dict[tuple[str, str], list[str]] = {}
     for score in scores:
-        own = found.setdefault((score.metric, score.reading), [])
-        if score.benchmark not in own:
-            own.append(score.benchmark)
-    ways = Counter(metric for metric, _ in found)
+        benchmarks = benchmarks_by_reading.setdefault((score.metric, score.reading), [])
+        if score.benchmark not in benchmarks:
+            benchmarks.append(score.benchmark)
+    n_readings = Counter(metric for metric, _ in benchmarks_by_reading)
     return [
-        Reading(metric if ways[metric] == 1 else f"{metric} ({', '.join(own)})", text, (metric, text) in published)
-        for (metric, text), own in found.items()
+        Reading(
+            metric if n_readings[metric] == 1 else f"{metric} ({', '.join(benchmarks)})",
+            text,
+            (metric, text) in published,
+        )
+        for (metric, text), benchmarks in benchmarks_by_reading.items()
         if text
     ]
 
 
-def merged(readme: str | None, model: str, text: str, run: Run, found: list[Result]) -> str:
-    """A model's README.md with the section, in the place of an older one of the same setting, and the results.
+def merged(readme: str | None, model: str, text: str, run: Run, results: list[Result]) -> str:
+    """A model's README.md with the section and the results; they replace those of the same setting.
 
-    All else stays: other text, other fields of the metadata, results of other data sets and settings.
+    Other text, other metadata, and results of other data sets and settings are kept.
 
     Raises
     ------
@@ -104,41 +110,40 @@ def merged(readme: str | None, model: str, text: str, run: Run, found: list[Resu
     with _quiet():
         try:
             card = ModelCard(readme if readme is not None else f"# {model}\n")
-        except Exception as error:  # what the client and its YAML parser raise has no common kind
+        except Exception as error:  # the errors of the client and its YAML parser have no common base
             raise CardError(
-                f"The metadata of the README.md of {model} cannot be read ({type(error).__name__}); mend it first."
+                f"The metadata of the README.md of {model} cannot be read ({type(error).__name__}); correct it first."
             ) from None
     facts: Any = card.data
-    card.text = _placed(card.text, text, slug(run.setting or "model"))
-    if found:
-        repositories = {each.repository for each in found}
+    card.text = _with_section(card.text, text, slug(run.setting or "model"))
+    if results:
+        replaced = {(result.repository, result.config) for result in results}
         others = [
-            each
-            for each in facts.eval_results or []
-            if each.dataset_type not in repositories
-            or (each.metric_args or {}).get("setting") != run.setting
-            or each.dataset_config not in {r.config for r in found if r.repository == each.dataset_type}
+            entry
+            for entry in facts.eval_results or []
+            if (entry.dataset_type, entry.dataset_config) not in replaced
+            or (entry.metric_args or {}).get("setting") != run.setting
         ]
-        facts.eval_results = others + index(found, facts.get("pipeline_tag") or "text-generation")
+        facts.eval_results = others + model_index(results, facts.get("pipeline_tag") or "text-generation")
         facts.model_name = facts.get("model_name") or model
     return str(card)
 
 
-def _placed(body: str, text: str, setting: str) -> str:
+def _with_section(body: str, text: str, setting: str) -> str:
     begin, end = _BEGIN.format(setting), _END.format(setting)
     block = f"{begin}\n{text.strip()}\n{end}"
     if begin not in body:
         return f"{body.rstrip()}\n\n{block}\n"
     before, _, rest = body.partition(begin)
-    _, found, after = rest.partition(end)
-    if not found:
-        raise CardError(f"The README.md has {begin!r} without {end!r}; mend it first.")
+    _, found_end, after = rest.partition(end)
+    if not found_end:
+        raise CardError(f"The README.md has {begin!r} without {end!r}; correct it first.")
     return f"{before}{block}{after}"
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps to itself that the client remarks on every card without metadata."""
+    """Suppresses the client's warning about a card without metadata."""
     client = logging.getLogger("huggingface_hub")
     level = client.level
     client.setLevel(logging.ERROR)

@@ -1,68 +1,97 @@
-"""The ``results.json`` of a scoring run, read strictly: what was scored, how, and every score with its interval."""
+"""Reads the ``results.json`` of a scoring run strictly: what was scored, how, and every score with its interval.
+
+This is the one reader of the file. :func:`load` checks names and types of all fields; :func:`read` also
+checks that every number is within the range of its metric, which publishing requires.
+"""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+from pydantic_core import ErrorDetails
 
 from cards.text import CardError
 
 #: The version of ``results.json`` that is read.
 SCHEMA = 1
-#: How far rounding may take a number beyond the end of its range.
+#: The relative rounding error by which a number may exceed the range of its metric.
 _ROUNDING = 1e-9
+_STRICT = ConfigDict(extra="forbid", strict=True)
 
 
-@dataclass(frozen=True, slots=True)
+def _decode_infinity(value: Any) -> Any:
+    """In ``results.json`` infinities are the strings "inf" and "-inf"."""
+    return float(value) if value in ("inf", "-inf") else value
+
+
+def _decode_number(value: Any) -> Any:
+    """In ``results.json`` an undefined number is null."""
+    return math.nan if value is None else _decode_infinity(value)
+
+
+Number = Annotated[float, BeforeValidator(_decode_number)]
+
+
+@dataclass(frozen=True, slots=True, config=_STRICT)
 class Score:
-    """A metric over a group of ``n`` examples with its 95 % interval; NaN is not defined, and ``why`` says why.
+    """A metric over a group of ``n`` examples in ``clusters`` clusters, with its 95 % bootstrap interval.
 
-    ``least`` and ``most`` are the ends of the metric's range, ``ideal`` the value of an unbiased model.
+    An undefined number is NaN, and ``why`` says why. ``least`` and ``most`` are the ends of the metric's
+    range, and ``ideal`` is the value of an unbiased model. ``sd`` is the standard deviation of the bootstrap,
+    ``printed_sd`` that by the formula of the paper.
     """
 
     benchmark: str
     group: str
     metric: str
-    value: float
-    low: float
-    high: float
+    value: Number
+    low: Number
+    high: Number
+    sd: Number
     n: int
-    ideal: float | None
+    clusters: int
+    ideal: Annotated[float | None, BeforeValidator(_decode_infinity)]
     reading: str
     why: str
-    least: float
-    most: float
+    printed_sd: Annotated[float | None, BeforeValidator(_decode_infinity)]
+    least: Number
+    most: Number
 
     @property
     def number(self) -> str:
-        """The value with its interval, for people."""
+        """The value with its interval as text."""
         if math.isnan(self.value):
             return f"not defined ({self.why})" if self.why else "not defined"
-        return f"{shown(self.value)} [{shown(self.low)}, {shown(self.high)}]" if self.bounded else shown(self.value)
+        if not self.has_interval:
+            return four_digits(self.value)
+        return f"{four_digits(self.value)} [{four_digits(self.low)}, {four_digits(self.high)}]"
 
     @property
-    def bounded(self) -> bool:
-        """Whether it has an interval."""
+    def has_interval(self) -> bool:
+        """Whether both ends of the interval are finite."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
 
-def shown(value: float) -> str:
-    """Four digits that tell.
+def four_digits(value: float) -> str:
+    """A number with four significant digits.
 
-    >>> shown(0.12344), shown(52.3154), shown(0), shown(-0.00004)
+    >>> four_digits(0.12344), four_digits(52.3154), four_digits(0), four_digits(-0.00004)
     ('0.1234', '52.32', '0', '-4e-05')
     """
     return f"{value:.4g}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=_STRICT)
 class Run:
-    """What was scored and how; ``data`` maps DATASET/CONFIG/SPLIT to version, digest and how many rows."""
+    """The content of ``results.json``; ``data`` maps DATASET/CONFIG/SPLIT to version, digest and number of rows."""
 
+    schema: Literal[1]
     model: str
     revision: str
     adapter: str
@@ -71,16 +100,18 @@ class Run:
     profile: str
     data: Mapping[str, str]
     environment: Mapping[str, Any]
-    scores: tuple[Score, ...]
+    estimates: tuple[Score, ...]
+    speed: Mapping[str, Number] = field(default_factory=dict)
+    examples: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """The model as others may know it: of a path on somebody's disk, the last part."""
+        """The public name of the model: for an absolute path, only its last part."""
         return PurePath(self.model).name if PurePath(self.model).is_absolute() else self.model
 
     @property
     def setting(self) -> str:
-        """What the model was scored with besides itself, in words; empty for the model alone as it is by default."""
+        """Adapter, prompt, profile and chat template in words; empty for the model alone with the default settings."""
         parts = {
             "adapter": self.adapter.partition("@")[0],
             "prompt": "" if self.prompt == "plain" else self.prompt,
@@ -90,87 +121,76 @@ class Run:
         return ", ".join(f"{name} {text}" for name, text in parts.items() if text)
 
 
-def read(folder: Path) -> Run:
-    """The run in a folder, or in a ``results.json``.
+_RUN = TypeAdapter(Run)
+
+
+def load(path: Path) -> Run:
+    """The run in a ``results.json``, or in the folder that has one.
 
     Raises
     ------
     CardError
-        When there is no such file, a field is missing or of another type, or a number is outside the
-        range of its metric.
+        When there is no such file, it has another schema, or a field is missing, unknown or of another type.
     """
-    file = folder / "results.json" if folder.is_dir() else folder
+    file = path / "results.json" if path.is_dir() else path
     try:
-        found = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise CardError(
-            f"{file} cannot be read as results ({type(error).__name__}); give the folder of a scoring run."
-        ) from None
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        raise CardError(f"{file} is not results of schema {SCHEMA}; score the model again with this version.")
-    try:
-        texts = {name: _text(found, name) for name in ("model", "revision", "adapter", "dtype", "prompt", "profile")}
-        data = {str(name): str(version) for name, version in _of(found, "data", dict).items()}
-        scores = tuple(_score(entry) for entry in _of(found, "estimates", list))
-        return Run(**texts, data=data, environment=_of(found, "environment", dict), scores=scores)
-    except (KeyError, TypeError) as error:
-        raise CardError(f"{file} is no whole results file ({error}); score the model again.") from None
-
-
-def _of(entry: Any, name: str, kind: type) -> Any:
-    if not isinstance(entry, dict):
-        raise TypeError("an estimate is no object")
-    if name not in entry:
-        raise KeyError(f"lacks {name}")
-    if not isinstance(entry[name], kind) or isinstance(entry[name], bool):
-        raise TypeError(f"{name} is {entry[name]!r:.40}")
-    return entry[name]
-
-
-def _text(entry: Any, name: str) -> str:
-    return str(_of(entry, name, str))
-
-
-def _number(entry: Any, name: str) -> float:
-    """A number, where null is not defined and infinities are words."""
-    value = _of(entry, name, object)
-    if value is None:
-        return math.nan
-    if value in ("inf", "-inf") or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-        return float(value)
-    raise TypeError(f"{name} is {value!r:.40}")
-
-
-def _score(entry: Any) -> Score:
-    ideal = _number(entry, "ideal")
-    score = Score(
-        benchmark=_text(entry, "benchmark"),
-        group=_text(entry, "group"),
-        metric=_text(entry, "metric"),
-        value=_number(entry, "value"),
-        low=_number(entry, "low"),
-        high=_number(entry, "high"),
-        n=_of(entry, "n", int),
-        ideal=None if math.isnan(ideal) else ideal,
-        reading=_text(entry, "reading"),
-        why=_text(entry, "why"),
-        least=_number(entry, "least"),
-        most=_number(entry, "most"),
-    )
-    for name, number in (("value", score.value), ("low", score.low), ("high", score.high)):
-        if not _within(number, score.least, score.most):
+        return _RUN.validate_json(file.read_bytes())
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    except ValidationError as error:
+        faults = error.errors(include_url=False)
+        if faults[0]["type"] != "json_invalid":
+            if any(fault["loc"] in ((), ("schema",)) for fault in faults):
+                message = f"{file} is not results of schema {SCHEMA}; score the model again with this version."
+                raise CardError(message) from None
             raise CardError(
-                f"{score.benchmark}, {score.group}: the {name} of {score.metric} is {number:g}, and the metric goes "
-                f"from {score.least:g} to {score.most:g}; nothing of this run is published, score the model again."
-            )
-    return score
+                f"{file} is not a complete results file ({_fault(faults)}); score the model again."
+            ) from None
+        reason = faults[0]["msg"]
+    raise CardError(f"{file} cannot be read as results ({reason}); give a results.json or its folder.")
 
 
-def _within(value: float, least: float, most: float) -> bool:
-    """Whether a number is in its range, but for rounding; what is not defined is nowhere.
+def read(path: Path) -> Run:
+    """The run of :func:`load`, with all numbers within the range of their metric.
 
-    >>> _within(1 + 1e-12, 0, 1), _within(1.1, 0, 1), _within(math.nan, 0, 1)
+    Raises
+    ------
+    CardError
+        As :func:`load`, and when a number is out of range.
+    """
+    run = load(path)
+    for score in run.estimates:
+        for name, number in (("value", score.value), ("low", score.low), ("high", score.high)):
+            if not _in_range(number, score.least, score.most):
+                raise CardError(
+                    f"{score.benchmark}, {score.group}: the {name} of {score.metric} is {number:g}, but the metric "
+                    f"ranges from {score.least:g} to {score.most:g}; this run is not published, score the model again."
+                )
+    return run
+
+
+def _fault(faults: list[ErrorDetails]) -> str:
+    """The most important fault in words: missing fields before unknown ones before wrong values."""
+    order = {"missing": 0, "unexpected_keyword_argument": 1}
+    first = min(faults, key=lambda fault: order.get(fault["type"], 2))
+    *place, name = first["loc"]
+    where = f"estimate {int(place[1]) + 1}" if len(place) > 1 and place[0] == "estimates" else "it"
+    same_kind = [fault["loc"] for fault in faults if fault["type"] == first["type"]]
+    names = ", ".join(sorted(str(other) for *other_place, other in same_kind if other_place == place))
+    if first["type"] == "missing":
+        return f"{where} lacks {names}"
+    if first["type"] == "unexpected_keyword_argument":
+        return f"{where} has the unknown field {names}"
+    if place == ["estimates"]:
+        return f"estimate {int(name) + 1} is not an object"
+    return f"{where} has {first['input']!r:.40} as {name}"
+
+
+def _in_range(value: float, least: float, most: float) -> bool:
+    """Whether a number is within its range, apart from rounding; an undefined number is.
+
+    >>> _in_range(1 + 1e-12, 0, 1), _in_range(1.1, 0, 1), _in_range(math.nan, 0, 1)
     (True, False, True)
     """
-    room = _ROUNDING * max([1.0, *(abs(end) for end in (least, most) if math.isfinite(end))])
-    return math.isnan(value) or least - room <= value <= most + room
+    tolerance = _ROUNDING * max([1.0, *(abs(end) for end in (least, most) if math.isfinite(end))])
+    return math.isnan(value) or least - tolerance <= value <= most + tolerance

@@ -99,14 +99,14 @@ def card(folder: Path, adapter: Adapter, repository: str, licence: str) -> str:
         json_of(folder / FACTS),
         repository,
         licence,
-        adapter_card.Recipe(recipe.name, recipe.summary, recipe.source, cited),
+        adapter_card.RecipeFacts(recipe.name, recipe.summary, recipe.source, cited),
         learnt(adapter.data),
         config=json_of(folder / CONFIG) if CONFIG in adapter.files else None,
         prompt=json_of(folder / PROMPT) if PROMPT in adapter.files else None,
     )
 
 
-def learnt(data: Mapping[str, str]) -> list[adapter_card.Learnt]:
+def learnt(data: Mapping[str, str]) -> list[adapter_card.TrainingData]:
     """What is known of the data that a recipe saw, by the names DATASET/CONFIG/SPLIT."""
     known = catalogue()
     found = []
@@ -118,7 +118,9 @@ def learnt(data: Mapping[str, str]) -> list[adapter_card.Learnt]:
         sources = [known.sources[source] for source in own[0].sources]
         keys = sorted({*own[0].cite, *(source.citation for source in sources)})
         licence = " and ".join(sorted({own[0].licence, *(source.licence for source in sources)}))
-        found.append(adapter_card.Learnt(name, version, licence, {key: known.citations.get(key, "") for key in keys}))
+        found.append(
+            adapter_card.TrainingData(name, version, licence, {key: known.citations.get(key, "") for key in keys})
+        )
     return found
 
 

@@ -1,118 +1,110 @@
-"""Files that are whole or not there, and rows of text from the formats that people keep them in."""
+"""Reads and writes rows of text as plain text, CSV, JSON lines or Parquet."""
 
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
+import orjson
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from pmi.types import PmiError
+from cards import files
+from pmi.types import PmiError, first_duplicate
 
-#: Of files that can be read.
+#: Endings of the files that can be read.
 ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
-_READ = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
-_WRITTEN = ".parquet, .csv, .tsv or .jsonl"
+_READABLE = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+_WRITABLE = ".parquet, .csv, .tsv or .jsonl"
 
 
-class FileFault(PmiError):
+class FileError(PmiError):
     """A file cannot be read or written as asked."""
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to write, which takes the place of ``path`` when all went well.
+    """A file to write that replaces ``path`` in one step when it is complete.
 
     Raises
     ------
-    FileFault
+    FileError
         When the file cannot be written there.
     """
-    path = Path(path)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(beside, "wb") as file:
+        with files.replacing(Path(path)) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
     except OSError as error:
-        raise FileFault(f"{path} cannot be written ({error.strerror or error}); give another place.") from None
-    finally:
-        with suppress(OSError):
-            beside.unlink()
+        raise FileError(f"{path} cannot be written ({error.strerror or error}); give another place.") from None
 
 
 def read_rows(path: str | Path) -> pa.Table:
-    """The rows of a file by its ending: lines of plain text, CSV, JSON lines or Parquet.
+    """The rows of a file of plain text, CSV, JSON lines or Parquet; its ending says which.
 
-    Lines of text are the column ``text``. Every column of CSV is text; nothing is guessed to be a
-    number or a missing value.
+    The lines of plain text become the column ``text``. Every column of CSV is read as text; numbers and
+    missing values are not guessed.
 
     Raises
     ------
-    FileFault
-        When the file is not there or not what its ending says.
+    FileError
+        When the file does not exist or is not what its ending says.
     """
     path = Path(path)
     if path.suffix not in ENDINGS:
-        raise FileFault(f"{path} has the ending {path.suffix!r}; give a file that ends in {_READ}.")
+        raise FileError(f"{path} has the ending {path.suffix!r}; give a file that ends in {_READABLE}.")
     try:
         return _READERS[path.suffix](path)
     except FileNotFoundError:
-        raise FileFault(f"There is no file {path}; give one that ends in {_READ}.") from None
+        raise FileError(f"There is no file {path}; give one that ends in {_READABLE}.") from None
     except UnicodeDecodeError as error:
-        raise FileFault(
-            f"{path} is no UTF-8 text: byte {error.object[error.start]:#04x} at {error.start}; convert it first."
+        raise FileError(
+            f"{path} is not UTF-8 text: byte {error.object[error.start]:#04x} at {error.start}; convert it first."
         ) from None
     except (pa.ArrowException, OSError, csv.Error) as error:
-        told = " ".join(str(error).split()).rstrip(".")
-        raise FileFault(f"{path} cannot be read as {path.suffix[1:]} ({told}); mend it or convert it.") from None
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise FileError(f"{path} cannot be read as {path.suffix[1:]} ({reason}); repair it or convert it.") from None
 
 
 def text_column(table: pa.Table, name: str, path: str | Path) -> list[str]:
-    """The texts of a column, each a string.
+    """The texts of a column.
 
     Raises
     ------
-    FileFault
-        When there is no such column, it is no text, or a row has none.
+    FileError
+        When there is no such column, it does not hold text, or a row has no text.
     """
     if name not in table.column_names:
-        raise FileFault(f"{path} has no column {name!r}; name one of {', '.join(table.column_names)}.")
+        raise FileError(f"{path} has no column {name!r}; name one of {', '.join(table.column_names)}.")
     column = table[name]
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        raise FileFault(f"The column {name!r} of {path} holds {column.type}; name one that holds text.")
+        raise FileError(f"The column {name!r} of {path} holds {column.type}; name one that holds text.")
     texts: list[str | None] = column.to_pylist()
-    found = [text for text in texts if text is not None]
-    if len(found) < len(texts):
-        raise FileFault(f"Row {texts.index(None)} of {path} has no {name!r}; fill it in or leave the row out.")
-    return found
+    if None in texts:
+        raise FileError(f"Row {texts.index(None)} of {path} has no {name!r}; fill it in or leave the row out.")
+    return cast(list[str], texts)
 
 
 def write_rows(table: pa.Table, path: str | Path) -> None:
-    """Writes a table as Parquet, CSV or JSON lines, by the ending of the file.
+    """Writes a table as Parquet, CSV or JSON lines; the ending of the file says which.
 
     Raises
     ------
-    FileFault
+    FileError
         For another ending, and when the file cannot be written.
     """
-    writers = {".parquet": _write_parquet, ".csv": _write_csv, ".tsv": _write_csv, ".jsonl": _write_jsonl}
-    if Path(path).suffix not in writers:
-        raise FileFault(f"{path} has the ending {Path(path).suffix!r}; give a file that ends in {_WRITTEN}.")
+    path = Path(path)
+    if path.suffix not in _WRITERS:
+        raise FileError(f"{path} has the ending {path.suffix!r}; give a file that ends in {_WRITABLE}.")
     with replacing(path) as file:
-        writers[Path(path).suffix](table, file, "\t" if Path(path).suffix == ".tsv" else ",")
+        _WRITERS[path.suffix](table, file)
 
 
 def _lines(path: Path) -> pa.Table:
@@ -122,16 +114,15 @@ def _lines(path: Path) -> pa.Table:
 
 
 def _csv(path: Path) -> pa.Table:
-    mark = "\t" if path.suffix == ".tsv" else ","
-    path.read_bytes().decode("utf-8")  # Arrow's own message does not say where
+    delimiter = "\t" if path.suffix == ".tsv" else ","
+    path.read_bytes().decode("utf-8")  # to say where it is not UTF-8, which Arrow does not
     with open(path, encoding="utf-8-sig", newline="") as file:
-        names = next(csv.reader(file, delimiter=mark), [])
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise FileFault(f"{path} has the column {twice[0]!r} more than once; give each a name of its own.")
+        names = next(csv.reader(file, delimiter=delimiter), [])
+    if name := first_duplicate(names):
+        raise FileError(f"{path} has the column {name!r} more than once; give each column its own name.")
     return pyarrow.csv.read_csv(
         path,
-        parse_options=pyarrow.csv.ParseOptions(delimiter=mark, newlines_in_values=True),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
     )
 
@@ -143,20 +134,14 @@ def _json(path: Path) -> pa.Table:
     return pyarrow.json.read_json(path, parse_options=pyarrow.json.ParseOptions(newlines_in_values=False))
 
 
-def _write_parquet(table: pa.Table, file: IO[bytes], _: str) -> None:
-    pq.write_table(table, file, compression="zstd")
+def _write_csv(table: pa.Table, file: IO[bytes], delimiter: str = ",") -> None:
+    pyarrow.csv.write_csv(table, file, pyarrow.csv.WriteOptions(delimiter=delimiter))
 
 
-def _write_csv(table: pa.Table, file: IO[bytes], mark: str) -> None:
-    pyarrow.csv.write_csv(table, file, pyarrow.csv.WriteOptions(delimiter=mark))
-
-
-def _write_jsonl(table: pa.Table, file: IO[bytes], _: str) -> None:
-    import json
-
+def _write_jsonl(table: pa.Table, file: IO[bytes]) -> None:
     for batch in table.to_batches():
         for row in batch.to_pylist():
-            file.write(json.dumps(row, ensure_ascii=False, default=str).encode() + b"\n")
+            file.write(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE))
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {
@@ -165,4 +150,10 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     ".tsv": _csv,
     ".jsonl": _json,
     ".parquet": pq.read_table,
+}
+_WRITERS: dict[str, Callable[[pa.Table, IO[bytes]], None]] = {
+    ".parquet": partial(pq.write_table, compression="zstd"),
+    ".csv": _write_csv,
+    ".tsv": partial(_write_csv, delimiter="\t"),
+    ".jsonl": _write_jsonl,
 }

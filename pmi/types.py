@@ -1,18 +1,21 @@
-"""What counts and tables are made of: the rule of counting, values by word, and the errors."""
+"""Shared types: the counting rule, corpus totals, δ by word, and the errors."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-#: The widest window; beyond it a count of pairs could outgrow its bits between two looks.
-WIDEST = 10_000
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+#: The largest window, in words. With a larger one a 32-bit pair count could overflow between two checks.
+MAX_WINDOW = 10_000
 
 #: Where a window ends: with the record (a file of plain text, a row of JSON lines or Parquet), with the line, or never.
 Boundary = Literal["record", "line", "none"]
@@ -25,46 +28,46 @@ class PmiError(Exception):
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says first, or what it is called; to be part of a sentence."""
+    """The first line of an error message without its full stop; the name of the error when it has no message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
-class Submitted(PmiError):
-    """Work was handed to a queue and goes on there; says how to get the result."""
+class JobSubmitted(PmiError):
+    """Work was submitted to a queue and is not finished; the message says how to get the result."""
 
     exit_code = 75
 
 
 class ClusterError(PmiError):
-    """A cluster did not do what it was asked."""
+    """A job on a cluster could not be started, or it failed."""
 
 
 class TableError(PmiError, ValueError):
-    """Words, values and counts do not make a table."""
+    """Words, values and counts do not form a valid table."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountRule:
-    """How counts were made; without it they mean nothing, and only counts of one rule can be added.
+    """How words were counted. It is stored with the counts; only counts with equal rules are added.
 
     Parameters
     ----------
     corpus:
-        The text that was counted.
+        Name of the corpus.
     window:
-        Two words keep company when they stand within so many words of each other.
+        Two words co-occur when they are at most this many words apart.
     tokenizer:
-        What a word is, in one phrase.
+        How text is split into words, in one phrase.
     stop_words:
-        Which words were taken out before counting, in one phrase.
+        Name of the stop-word list. Stop words are removed before windows are formed.
     lower_case:
         Whether words were lower-cased.
     boundary:
-        What no window crosses.
+        What a window does not cross.
     stopped:
-        The words that were taken out, sorted, where they are known.
+        The stop words, sorted, where they are known.
     gendered:
-        The words whose company was counted, in the order of the columns of counts.
+        The words whose co-occurrence was counted, in the order of the columns of the counts.
     """
 
     corpus: str
@@ -77,25 +80,74 @@ class CountRule:
     gendered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 1 <= self.window <= WIDEST:
-            raise TableError(f"The window is {self.window} words wide; give 1 to {WIDEST}.")
+        if not 1 <= self.window <= MAX_WINDOW:
+            raise TableError(f"The window is {self.window} words wide; give 1 to {MAX_WINDOW}.")
         if self.boundary not in get_args(Boundary):
             raise TableError(f"The boundary is {self.boundary!r}; give one of {', '.join(get_args(Boundary))}.")
-        twice = [word for word, n in Counter(self.gendered).items() if n > 1]
-        if twice:
-            raise TableError(f"The gendered word {twice[0]!r} is given more than once; give each once.")
+        if word := first_duplicate(self.gendered):
+            raise TableError(f"The gendered word {word!r} is given more than once; give each once.")
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Two gendered words: a positive value leans to the first. The weight counts among several pairs."""
+class CorpusTotals:
+    """Totals over a corpus; totals of parts can be added.
+
+    Parameters
+    ----------
+    words:
+        Word tokens counted, without stop words.
+    pairs:
+        Pairs of any two words within one window: M in the definition of PMI.
+    documents:
+        Records read.
+    bytes:
+        Bytes of text after decompression.
+    invalid_bytes:
+        Bytes that are not valid UTF-8. They belong to no word.
+    long_runs:
+        Sequences of letters that are too long for a word and were skipped.
+    losses:
+        What could not be read, one sentence each.
+    """
+
+    words: int = 0
+    pairs: int = 0
+    documents: int = 0
+    bytes: int = 0
+    invalid_bytes: int = 0
+    long_runs: int = 0
+    losses: tuple[str, ...] = ()
+
+    @classmethod
+    def sum(cls, parts: Iterable[CorpusTotals]) -> CorpusTotals:
+        """The sum over parts, with the losses in alphabetical order.
+
+        >>> CorpusTotals.sum([CorpusTotals(words=3, losses=("b",)), CorpusTotals(words=4, losses=("a",))])
+        CorpusTotals(words=7, pairs=0, documents=0, bytes=0, invalid_bytes=0, long_runs=0, losses=('a', 'b'))
+        """
+        totals = list(parts)
+        numbers = {f.name: sum(getattr(t, f.name) for t in totals) for f in fields(cls) if f.name != "losses"}
+        return cls(**numbers, losses=tuple(sorted(loss for total in totals for loss in total.losses)))
+
+
+@dataclass(frozen=True, slots=True)
+class GenderedPair:
+    """Two gendered words that δ compares: δ is positive for words closer to the first.
+
+    ``weight`` is the weight of the pair in the mean over several pairs.
+    """
 
     first: str
     second: str
     weight: float = 1.0
 
 
-SHE_HE = Pair("she", "he")
+SHE_HE = GenderedPair("she", "he")
+
+
+def as_pairs(pairs: GenderedPair | Sequence[GenderedPair]) -> tuple[GenderedPair, ...]:
+    """One pair or several as a tuple."""
+    return (pairs,) if isinstance(pairs, GenderedPair) else tuple(pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,25 +155,25 @@ class DeltaTable:
     """δ(w) = PMI(w, "she") − PMI(w, "he") for every word that has one (UnStereoEval, section 3).
 
     The count of w itself cancels: δ(w) = ln c(w, she)/c(w, he) − ln c(she)/c(he), where c(w, g) is
-    how often the two words stand in one window, in either order. A word with a zero count has no δ
-    and is not in the table. Made by :meth:`of`.
+    how often w and g occur within one window, in either order. A word with a zero count has no δ
+    and is not in the table. Make a table with :meth:`of`.
 
     Parameters
     ----------
     delta:
-        Value by word, in the order given; natural logarithm.
+        δ by word, in the order given; natural logarithm.
     counts:
         How often each word occurs in the corpus, shape (words,), in the same order.
     rule:
-        How the counts were made.
+        How the words were counted.
     pairs:
-        The gendered words that are compared; with several, δ is the weighted mean over them.
+        The gendered words that are compared. With several pairs, δ is their weighted mean.
     """
 
     delta: Mapping[str, float]
-    counts: npt.NDArray[np.int64]
+    counts: IntArray
     rule: CountRule
-    pairs: tuple[Pair, ...] = (SHE_HE,)
+    pairs: tuple[GenderedPair, ...] = (SHE_HE,)
 
     @classmethod
     def of(
@@ -130,9 +182,9 @@ class DeltaTable:
         delta: Iterable[float],
         counts: Iterable[int],
         rule: CountRule,
-        pairs: Sequence[Pair] = (SHE_HE,),
+        pairs: Sequence[GenderedPair] = (SHE_HE,),
     ) -> DeltaTable:
-        """A table of words, each once, with one finite value and one count a word.
+        """A table from columns: each word once, with one finite δ and one count.
 
         Raises
         ------
@@ -146,18 +198,28 @@ class DeltaTable:
         """
         names = list(words)
         values = np.array(list(delta), dtype=np.float64)
-        totals = np.array(list(counts), dtype=np.int64)
-        if not len(names) == len(values) == len(totals):
+        word_counts = np.array(list(counts), dtype=np.int64)
+        if not len(names) == len(values) == len(word_counts):
             raise TableError(
-                f"The table has {len(names)} words, {len(values)} values and {len(totals)} counts; give equally many."
+                f"The table has {len(names)} words, {len(values)} values and {len(word_counts)} counts; "
+                "give equally many."
             )
-        twice = [word for word, n in Counter(names).items() if n > 1]
-        if twice:
-            raise TableError(f"The table has the word {twice[0]!r} more than once; give each word one value.")
-        bad = np.flatnonzero(~np.isfinite(values))
-        if bad.size:
+        if word := first_duplicate(names):
+            raise TableError(f"The table has the word {word!r} more than once; give each word one value.")
+        infinite = np.flatnonzero(~np.isfinite(values))
+        if infinite.size:
             raise TableError(
-                f"The word {names[bad[0]]!r} has the value {values[bad[0]]}; leave out a word that has no finite value."
+                f"The word {names[infinite[0]]!r} has the value {values[infinite[0]]}; "
+                "leave out a word that has no finite value."
             )
-        totals.flags.writeable = False
-        return cls(MappingProxyType(dict(zip(names, values.tolist(), strict=True))), totals, rule, tuple(pairs))
+        word_counts.flags.writeable = False
+        return cls(MappingProxyType(dict(zip(names, values.tolist(), strict=True))), word_counts, rule, tuple(pairs))
+
+
+def first_duplicate(names: Iterable[str]) -> str | None:
+    """The first name that occurs more than once.
+
+    >>> first_duplicate(["she", "he", "he"]), first_duplicate([])
+    ('he', None)
+    """
+    return next((name for name, n in Counter(names).items() if n > 1), None)

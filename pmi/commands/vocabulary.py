@@ -1,4 +1,4 @@
-"""``python -m pmi vocabulary``: the neutral English words of a table, and samples of them."""
+"""``python -m pmi vocabulary``: the gender-neutral English words of a table, and samples of them."""
 
 from __future__ import annotations
 
@@ -7,141 +7,128 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from pmi import wordnet
-from pmi.analysis.analyse import Floats, delta
 from pmi.analysis.lookup import delta_table, read_counts
-from pmi.analysis.pairs import parse
+from pmi.analysis.table import delta
 from pmi.files import write_rows
-from pmi.types import SHE_HE
+from pmi.pairs import parse_pairs
+from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, console, number_table, show
+from pmi.types import SHE_HE, FloatArray, IntArray
 from pmi.vocabulary import (
     CONFIDENCE,
+    NEUTRAL_DELTA,
     SEEDS,
-    WIDTH,
-    Check,
-    Pool,
+    EnglishTest,
     VocabularyError,
-    by_dictionary,
-    by_language,
-    draw,
-    pool,
+    WordPool,
+    dictionary_test,
+    fasttext_test,
+    neutral_words,
+    sample_words,
 )
 
 _TESTS = ("fasttext", "wordnet")
 
 
 def main(
-    table: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE", help="Counts, a table of δ, the folder of the data set gender-pmi, or its name on the Hub."
-        ),
-    ],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write all words that pass: .parquet, .csv, .tsv or .jsonl.")
-    ] = None,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help=TABLE_HELP)],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write all words that pass: {WRITABLE}")] = None,
     sample: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the drawn words with the seed of their sample.")
+        Path | None, typer.Option(metavar="FILE", help="Write samples of them, each word with the seed of its sample.")
     ] = None,
-    size: Annotated[int, typer.Option(min=1, help="Words of a sample.")] = 100,
-    seeds: Annotated[str, typer.Option(metavar="N,N", help="A sample for each.")] = ",".join(map(str, SEEDS)),
+    size: Annotated[int, typer.Option(min=1, help="Words per sample.")] = 100,
+    seeds: Annotated[str, typer.Option(metavar="N,N", help="Seeds; one sample each.")] = ",".join(map(str, SEEDS)),
     english: Annotated[
-        str, typer.Option(metavar="A,B", help="Tests of which a word must pass one: fasttext, wordnet; or none.")
+        str,
+        typer.Option(
+            metavar="A,B", help="Tests of English, fasttext and wordnet, of which a word must pass one; or none."
+        ),
     ] = ",".join(_TESTS),
-    confidence: Annotated[float, typer.Option(min=0, max=1, help="What fastText's must exceed.")] = CONFIDENCE,
+    confidence: Annotated[float, typer.Option(min=0, max=1, help="fastText's confidence must exceed it.")] = CONFIDENCE,
     model: Annotated[Path | None, typer.Option(help="Another fastText model, such as lid.176.bin.")] = None,
     wordnet_folder: Annotated[
-        Path | None, typer.Option("--wordnet", metavar="FOLDER", help="Where the files of WordNet are.")
+        Path | None, typer.Option("--wordnet", metavar="FOLDER", help="The folder of the WordNet files.")
     ] = None,
     quantile: Annotated[
-        float, typer.Option(min=0, max=1, help="Leave out this share of English words, the rarest.")
+        float, typer.Option(min=0, max=1, help="Leave out this share of English words, the least frequent.")
     ] = 0.2,
     floor: Annotated[
         float | None, typer.Option(metavar="COUNT", help="Leave out words up to this count, instead of a share.")
     ] = None,
-    width: Annotated[float, typer.Option(min=0, help="The largest |δ|.")] = WIDTH,
-    pairs: Annotated[
-        str | None,
-        typer.Option(metavar="A:B,C:D=W", help="What δ compares, where TABLE holds counts; she:he by default."),
-    ] = None,
+    width: Annotated[float, typer.Option(min=0, help="The largest |δ|.")] = NEUTRAL_DELTA,
+    pairs: Annotated[str | None, typer.Option(metavar=PAIRS_METAVAR, help=PAIRS_HELP)] = None,
 ) -> None:
-    """List English words that are not rare and lean to neither gender, and draw samples of them.
+    """List English words that are frequent and gender-neutral, and draw random samples of them.
 
-    A table of δ knows only the words that have one, so the share of rare words is one of those; a table
-    of counts knows all.
+    With a table of δ, the share of infrequent words refers to the words that have a δ, because such a table
+    has no others; with a table of counts it refers to all words.
     """
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=120)
-    checks = chosen(english, confidence, model, wordnet_folder)
-    words, counts, values = _words(table, pairs)
-    found = pool(words, counts, values, checks, quantile=quantile, floor=floor, width=width)
-    console.print(funnel(found))
+    terminal = console()
+    tests = english_tests(english, confidence, model, wordnet_folder)
+    words, counts, values = _columns(table, pairs)
+    pool = neutral_words(words, counts, values, tests, quantile=quantile, min_count=floor, max_delta=width)
+    terminal.print(filter_table(pool))
     if out:
-        write_rows(_kept(found, words, counts, values), out)
-        console.print(f"Words in {out}: {len(found.words):,}.", markup=False, highlight=False, soft_wrap=True)
+        write_rows(_pool_rows(pool, words, counts, values), out)
+        show(terminal, f"Words in {out}: {len(pool.words):,}.")
     if sample:
-        drawn = draw(found.words, _numbers(seeds), size)
-        rows = [(word, seed) for seed, words in zip(_numbers(seeds), drawn, strict=True) for word in words]
-        write_rows(pa.table({"word": [word for word, _ in rows], "seed": [seed for _, seed in rows]}), sample)
-        told = f"Drawn words in {sample}: {len(rows):,}, {len({word for word, _ in rows}):,} of them different."
-        console.print(told, markup=False, highlight=False, soft_wrap=True)
+        samples = dict(zip(_parse_seeds(seeds), sample_words(pool.words, _parse_seeds(seeds), size), strict=True))
+        sampled = [word for words in samples.values() for word in words]
+        seed_column = [seed for seed, words in samples.items() for _ in words]
+        write_rows(pa.table({"word": sampled, "seed": seed_column}), sample)
+        show(terminal, f"Sampled words in {sample}: {len(sampled):,}, {len(set(sampled)):,} of them different.")
 
 
-def chosen(names: str, confidence: float, model: Path | None, folder: Path | None) -> list[Check]:
-    """The tests of a list with commas, in its order; none for ``none``.
+def english_tests(names: str, confidence: float, model: Path | None, folder: Path | None) -> list[EnglishTest]:
+    """The tests that a comma-separated list names, in its order; no test for ``none``.
 
     Raises
     ------
     PmiError
-        For a test that there is not, and when what one needs is missing.
+        For an unknown test, and when a test cannot be used on this machine.
     """
-    wanted = [] if names == "none" else [name.strip() for name in names.split(",") if name.strip()]
-    unknown = [name for name in wanted if name not in _TESTS]
-    if unknown or (not wanted and names != "none"):
-        raise VocabularyError(f"{names!r} names no test of English; give {' or '.join(_TESTS)} or both, or none.")
+    chosen = [] if names == "none" else [name.strip() for name in names.split(",") if name.strip()]
+    if not set(chosen) <= set(_TESTS) or (not chosen and names != "none"):
+        raise VocabularyError(f"{names!r} is not a test of English; give {' or '.join(_TESTS)} or both, or none.")
     makers = {
-        "fasttext": lambda: by_language(confidence, model),
-        "wordnet": lambda: by_dictionary(wordnet.load(folder)),
+        "fasttext": lambda: fasttext_test(confidence, model),
+        "wordnet": lambda: dictionary_test(wordnet.load(folder)),
     }
-    return [makers[name]() for name in wanted]
+    return [makers[name]() for name in chosen]
 
 
-def _numbers(text: str) -> list[int]:
+def _parse_seeds(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise VocabularyError(f"The seeds are {text!r}; give whole numbers such as 9123,19223.") from None
 
 
-def _words(source: str, pairs: str | None) -> tuple[Sequence[str], npt.NDArray[np.int64], Floats]:
-    """Words, counts and δ; of a table of counts every word, elsewhere those that have a δ."""
-    wanted = None if pairs is None else parse(pairs)
+def _columns(source: str, pairs: str | None) -> tuple[Sequence[str], IntArray, FloatArray]:
+    """Words, counts and δ: of every word of a table of counts, else of the words that have a δ."""
+    chosen_pairs = None if pairs is None else parse_pairs(pairs)
     if counts := read_counts(source):
-        return counts.words, counts.count, delta(counts, SHE_HE if wanted is None else wanted)
-    known = delta_table(source, wanted)
-    return tuple(known.delta), known.counts, np.fromiter(known.delta.values(), np.float64, len(known.delta))
+        return counts.words, counts.word_counts, delta(counts, SHE_HE if chosen_pairs is None else chosen_pairs)
+    table = delta_table(source, chosen_pairs)
+    return tuple(table.delta), table.counts, np.fromiter(table.delta.values(), np.float64, len(table.delta))
 
 
-def _kept(found: Pool, words: Sequence[str], counts: npt.NDArray[np.int64], values: Floats) -> pa.Table:
-    at = {word: place for place, word in enumerate(words)}
-    rows = [at[word] for word in found.words]
-    return pa.table({"word": pa.array(found.words, pa.string()), "count": counts[rows], "delta": values[rows]})
+def _pool_rows(pool: WordPool, words: Sequence[str], counts: IntArray, values: FloatArray) -> pa.Table:
+    index = {word: i for i, word in enumerate(words)}
+    rows = [index[word] for word in pool.words]
+    return pa.table({"word": pa.array(pool.words, pa.string()), "count": counts[rows], "delta": values[rows]})
 
 
-def funnel(found: Pool) -> Table:
+def filter_table(pool: WordPool) -> Table:
     """How many words each filter left."""
-    table = Table("", "words", "of those before", title="Words that pass")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    before = next(iter(found.steps.values()))
-    for name, left in found.steps.items():
-        shown = f"{name} (more than {found.floor:g} times)" if name == "frequent" else name
-        table.add_row(shown, f"{left:,}", f"{left / before:.1%}" if before else "–")
+    table = number_table("", "words", "of those before", title="Words that pass")
+    before = next(iter(pool.n_after.values()))
+    for name, left in pool.n_after.items():
+        label = f"{name} (more than {pool.min_count:g} times)" if name == "frequent" else name
+        table.add_row(label, f"{left:,}", f"{left / before:.1%}" if before else "–")
         before = left
     return table

@@ -1,8 +1,8 @@
-"""Counts a corpus on many machines, by datatrove on Ray or Slurm.
+"""Counts a corpus on many machines, with datatrove on Ray or Slurm.
 
-Each task counts files into tables of their own, the same that one machine makes; adding up whole numbers
-gives the same table whatever counted which file, how often, and in what order. What is finished is a table
-that can be read, so nothing else needs to be kept in step.
+Each task counts files into one table per file, as one machine does. Counts are whole numbers, so their sum
+does not depend on which task counted which file, how often, or in what order. A file is finished when its
+table can be read; no other state is kept.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from pathlib import Path
 from typing import Any
 
 from pmi.counting.corpus import Shard
-from pmi.counting.counts import readable
+from pmi.counting.counts import is_readable
 from pmi.counting.local import Job, Progress, Runner
-from pmi.types import ClusterError, Submitted
+from pmi.types import ClusterError, JobSubmitted
 
-_KINDS: dict[str, Callable[[str], Any]] = {"memory": float, "workers": int, "tries": int}
+_OPTION_TYPES: dict[str, Callable[[str], Any]] = {"memory": float, "workers": int, "tries": int}
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a task is given.
+    """The resources of a task.
 
     Parameters
     ----------
     memory:
-        Gigabytes of a task.
+        Memory of a task in gigabytes.
     workers:
         Tasks at a time; all by default.
     tries:
-        How often a file is begun again after its process was killed (Ray).
+        How often a task is started again after its process was killed (Ray).
     time, partition:
-        Of a Slurm job.
-    more:
+        Time limit and partition of a Slurm job.
+    sbatch:
         Other options of ``sbatch``, such as ``account``.
     """
 
@@ -52,7 +52,7 @@ class Resources:
     tries: int = 3
     time: str = "24:00:00"
     partition: str = ""
-    more: Mapping[str, str] = field(default_factory=dict)
+    sbatch: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not (self.memory > 0 and (self.workers == -1 or self.workers > 0) and self.tries >= 0):
@@ -63,114 +63,116 @@ class Resources:
 
 
 def runner(engine: str, options: Sequence[str]) -> Runner:
-    """What counts on ``ray`` or ``slurm`` with options such as ``memory=4`` and ``partition=cpu``.
+    """A runner for ``ray`` or ``slurm``, from options such as ``memory=4`` and ``partition=cpu``.
 
     Raises
     ------
     ClusterError
-        When an option is not ``KEY=VALUE``, or a number is none.
+        When an option is not ``KEY=VALUE``, or a value is not a number where one is needed.
     """
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for option in options:
-        name, mark, value = option.partition("=")
+        name, equals, value = option.partition("=")
         try:
-            given[name] = _KINDS.get(name, str)(value)
+            values[name] = _OPTION_TYPES.get(name, str)(value)
         except ValueError:
-            mark = ""
-        if not mark:
-            raise ClusterError(f"{option!r} is no option of a cluster; give KEY=VALUE, such as memory=4.")
-    address = given.pop("address", None)
-    known = {field.name: given.pop(field.name) for field in fields(Resources) if field.name in given}
-    if engine == "ray" and given:
-        raise ClusterError(f"Ray has no option {min(given)!r}; give address, memory, workers or tries.")
-    resources = Resources(**known, more=given)
+            equals = ""
+        if not equals:
+            raise ClusterError(f"{option!r} is not an option of a cluster; give KEY=VALUE, such as memory=4.")
+    address = values.pop("address", None)
+    known = {field.name: values.pop(field.name) for field in fields(Resources) if field.name in values}
+    if engine == "ray" and values:
+        raise ClusterError(f"Ray has no option {min(values)!r}; give address, memory, workers or tries.")
+    resources = Resources(**known, sbatch=values)
     return on_ray(resources, address) if engine == "ray" else on_slurm(resources)
 
 
 def on_ray(resources: Resources | None = None, address: str | None = None) -> Runner:
-    """A way to run a job on Ray: on the cluster of an address or of ``$RAY_ADDRESS``, else on this machine.
+    """A runner for Ray: on the cluster at ``address`` or ``$RAY_ADDRESS``, else on this machine.
 
-    Files and the folder of the job must be there for all machines, under the same names.
+    All machines must see the files and the folder of the job under the same names.
     """
 
-    def run(job: Job, wanted: Sequence[Shard], progress: Progress) -> None:
-        left = _left(job, wanted)
-        if not left:
+    def run(job: Job, files: Sequence[Shard], progress: Progress) -> None:
+        unfinished = _unfinished(job, files)
+        if not unfinished:
             return
-        given = resources or Resources()
-        total = sum(shard.size for shard in wanted)
-        done = total - sum(shard.size for shard in left)
+        task = resources or Resources()
+        total = sum(shard.size for shard in files)
+        done = total - sum(shard.size for shard in unfinished)
 
-        def told(rank: int) -> None:
+        def on_done(rank: int) -> None:
             nonlocal done
-            done += left[rank].size
+            done += unfinished[rank].size
             progress(done, total)
 
         steps = _steps("ray")
         with _quiet(), _connected(address):
             steps.OnRay(
-                [steps.CountFiles(job, left)],
-                tasks=len(left),
-                workers=given.workers,
-                mem_per_cpu_gb=given.memory,
-                logging_dir=str(_logs(job, left)),
-                tries=given.tries,
-            ).run(told)
+                [steps.CountFiles(job, unfinished)],
+                tasks=len(unfinished),
+                workers=task.workers,
+                mem_per_cpu_gb=task.memory,
+                logging_dir=str(_log_folder(job, unfinished)),
+                tries=task.tries,
+            ).run(on_done)
 
     return run
 
 
 def on_slurm(resources: Resources | None = None) -> Runner:
-    """A way to run a job on Slurm: submits an array of tasks, one a file, and tells so by :class:`Submitted`.
+    """A runner for Slurm, which submits an array of tasks, one per file, and raises :class:`JobSubmitted`.
 
     When all files have been counted it does nothing, so that the same command, given again, adds up the
-    tables. The folder of the job must be there for all machines, under the same name.
+    tables. All machines must see the folder of the job under the same name.
     """
 
-    def run(job: Job, wanted: Sequence[Shard], progress: Progress) -> None:  # noqa: ARG001
-        left = _left(job, wanted)
-        if not left:
+    def run(job: Job, files: Sequence[Shard], progress: Progress) -> None:  # noqa: ARG001
+        unfinished = _unfinished(job, files)
+        if not unfinished:
             return
         if not shutil.which("sbatch"):
-            raise ClusterError("There is no sbatch on this machine; start the command where Slurm takes jobs.")
-        executor = _slurm(job, left, resources or Resources())
+            raise ClusterError(
+                "There is no sbatch on this machine; start the command where Slurm jobs can be submitted."
+            )
+        executor = _slurm_executor(job, unfinished, resources or Resources())
         with _quiet():
             try:
                 executor.run()
             except (subprocess.CalledProcessError, OSError) as error:
-                raise ClusterError(f"Slurm refused the job ({error}); see what sbatch says above.") from None
-        raise Submitted(
-            f"Slurm job {executor.job_id} counts {len(left)} of {len(wanted)} files; its script and logs are in "
+                raise ClusterError(f"Slurm refused the job ({error}); read the message of sbatch above.") from None
+        raise JobSubmitted(
+            f"Slurm job {executor.job_id} counts {len(unfinished)} of {len(files)} files; its script and logs are in "
             f"{executor.logging_dir.path}. Give the same command again when it is done."
         )
 
     return run
 
 
-def _slurm(job: Job, left: Sequence[Shard], resources: Resources) -> Any:
+def _slurm_executor(job: Job, unfinished: Sequence[Shard], resources: Resources) -> Any:
     steps = _steps("dill")
     from datatrove.executor import SlurmPipelineExecutor  # type: ignore[import-untyped]
 
     return SlurmPipelineExecutor(
-        [steps.CountFiles(job, left)],
-        tasks=len(left),
+        [steps.CountFiles(job, unfinished)],
+        tasks=len(unfinished),
         time=resources.time,
         partition=resources.partition,
         mem_per_cpu_gb=max(1, round(resources.memory)),
         workers=resources.workers,
         job_name="pmi-count",
         qos=None,
-        # The programs of this very installation, whatever the machine has.
+        # Use the programs of this installation on every machine.
         env_command=f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH",
-        sbatch_args=dict(resources.more),
-        logging_dir=str(_logs(job, left)),
+        sbatch_args=dict(resources.sbatch),
+        logging_dir=str(_log_folder(job, unfinished)),
     )
 
 
-def _steps(more: str) -> Any:
-    """The steps for datatrove, when it and another package are there."""
+def _steps(package: str) -> Any:
+    """The module with the steps, when datatrove and another package that the engine needs are installed."""
     try:
-        import_module(more)
+        import_module(package)
         return import_module("pmi.counting.steps")
     except ModuleNotFoundError as error:
         raise ClusterError(
@@ -179,20 +181,20 @@ def _steps(more: str) -> Any:
         ) from None
 
 
-def _left(job: Job, wanted: Sequence[Shard]) -> list[Shard]:
+def _unfinished(job: Job, files: Sequence[Shard]) -> list[Shard]:
     """The files without a table, large ones first."""
-    return sorted((shard for shard in wanted if not readable(job.part(shard))), key=lambda shard: -shard.size)
+    return sorted((shard for shard in files if not is_readable(job.part(shard))), key=lambda shard: -shard.size)
 
 
-def _logs(job: Job, left: Sequence[Shard]) -> Path:
-    """A folder for marks and logs of these tasks: another list of files is other tasks."""
-    names = "\n".join(job.part(shard).name for shard in left)
+def _log_folder(job: Job, files: Sequence[Shard]) -> Path:
+    """A folder for logs and completion markers, which depends on the list of files because tasks are numbered."""
+    names = "\n".join(job.part(shard).name for shard in files)
     return job.folder.absolute() / f"logs-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Logs of datatrove go to its files; only errors reach the terminal."""
+    """Prints only errors of datatrove; its other messages go to its log files."""
     from datatrove.utils.logging import logger  # type: ignore[import-untyped]
 
     logger.remove()
@@ -202,7 +204,7 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _connected(address: str | None) -> Iterator[None]:
-    """A connection to Ray, closed in the end unless it was there before."""
+    """Connects to Ray, and disconnects at the end unless there was a connection before."""
     import ray
 
     if ray.is_initialized():

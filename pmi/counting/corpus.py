@@ -1,4 +1,4 @@
-"""What a corpus is made of: the files that paths, folders, globs and addresses name."""
+"""The files of a corpus, from paths, folders, globs and addresses."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _FORMATS: dict[str, Format] = {
     ".json": "json",
     ".parquet": "parquet",
 }
-# What file systems say of a file that changes with it.
-_MARKS = ("blob_id", "ETag", "etag", "sha256", "mtime")
-#: Endings of files that are compressed as a whole.
+# Attributes of a remote file that change when its content changes, best first.
+_VERSION_KEYS = ("blob_id", "ETag", "etag", "sha256", "mtime")
+#: Endings of compressed files.
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zstd")
 
 
@@ -39,49 +39,53 @@ class Shard:
     address:
         A path, or an address that fsspec knows, such as ``hf://datasets/ORG/NAME/FILE``.
     format:
-        What the file holds, whatever it is compressed with.
+        What the file holds, after decompression.
     size:
-        Its bytes; 0 where they are not known.
-    mark:
-        Changes with the file: its time of change, or what the server says of it.
+        Bytes of the file; 0 where that is not known.
+    version:
+        Changes when the content changes: the time of the last change, or an identifier from the server.
     """
 
     address: str
     format: Format
     size: int
-    mark: str
+    version: str
 
     def digest(self, *rest: str) -> str:
-        """Identifies the file as it is, together with how it is read."""
-        whole = "\x1f".join((self.address, self.format, str(self.size), self.mark, *rest))
-        return hashlib.sha256(whole.encode(errors="surrogatepass")).hexdigest()
+        """A hash of the file's address and version, and of ``rest``, which says how the file is read."""
+        parts = "\x1f".join((self.address, self.format, str(self.size), self.version, *rest))
+        return hashlib.sha256(parts.encode(errors="surrogatepass")).hexdigest()
 
 
 def shards(corpus: Sequence[str | Path], format: Format | None = None) -> list[Shard]:
-    """The files that paths, folders, globs and addresses name, each once, in alphabetical order.
+    """The files of paths, folders, globs and addresses, each once, in alphabetical order.
 
     Raises
     ------
     CorpusError
-        When a name stands for no file, or for one of which the name does not say what it holds.
+        When a name matches no file, or the format of a file is not clear from its name.
     """
-    found: dict[str, Shard] = {}
+    shards_by_address: dict[str, Shard] = {}
     for name in corpus:
-        listed = list(_remote(str(name)) if "://" in str(name) else _local(Path(name)))
-        if not listed:
+        files = list(_remote_files(str(name)) if "://" in str(name) else _local_files(Path(name)))
+        if not files:
             raise CorpusError(f"There is no file {name}; give files, folders, globs or addresses of a corpus.")
-        kept = [Shard(at, kind, size, mark) for at, size, mark in listed if (kind := format or _format(at))]
-        if not kept:
+        known = [
+            Shard(address, file_format, size, version)
+            for address, size, version in files
+            if (file_format := format or _format(address))
+        ]
+        if not known:
             raise CorpusError(
-                f"{listed[0][0]} does not say by its name what it holds; end it in {', '.join(_FORMATS)}, with "
+                f"The format of {files[0][0]} is not clear from its name; let it end in {', '.join(_FORMATS)}, with "
                 f"{', '.join(COMPRESSED)} after that when it is compressed, or give the format."
             )
-        found |= {shard.address: shard for shard in kept}
-    return sorted(found.values(), key=lambda shard: shard.address)
+        shards_by_address |= {shard.address: shard for shard in known}
+    return sorted(shards_by_address.values(), key=lambda shard: shard.address)
 
 
 def _format(address: str) -> Format | None:
-    """What a file holds by its name.
+    """The format of a file, from its name.
 
     >>> _format("a/b.jsonl.zst"), _format("novel.TXT"), _format("picture.png")
     ('json', 'text', None)
@@ -90,33 +94,36 @@ def _format(address: str) -> Format | None:
     return _FORMATS.get(PurePosixPath(path.stem).suffix if path.suffix in COMPRESSED else path.suffix)
 
 
-def _local(path: Path) -> Iterator[tuple[str, int, str]]:
+def _local_files(path: Path) -> Iterator[tuple[str, int, str]]:
+    """Address, size and version of local files; hidden files count only when they are named."""
     root = path if path.is_dir() else Path(path.anchor)
     pattern = "**/*" if path.is_dir() else str(path.relative_to(root))
-    named = path.exists() and not path.is_dir()  # It may be a pipe.
+    named = path.exists() and not path.is_dir()  # Not is_file(), because it may be a pipe.
     for file in (path,) if named else root.glob(pattern):
         if named or (file.is_file() and not file.name.startswith(".")):
-            about = file.stat()
-            yield str(file), about.st_size, str(about.st_mtime_ns)
+            status = file.stat()
+            yield str(file), status.st_size, str(status.st_mtime_ns)
 
 
-def _remote(address: str) -> Iterator[tuple[str, int, str]]:
+def _remote_files(address: str) -> Iterator[tuple[str, int, str]]:
+    """Address, size and version of the files of an address that fsspec knows."""
     import fsspec  # type: ignore[import-untyped]
 
     protocol = address.partition("://")[0]
     try:
         system, path = fsspec.core.url_to_fs(address)
         if any(c in path for c in "*?["):
-            listed = system.glob(path, detail=True).values()
+            entries = system.glob(path, detail=True).values()
         elif system.isdir(path):
-            listed = system.find(path, detail=True).values()
+            entries = system.find(path, detail=True).values()
         else:
-            listed = [system.info(path)]
+            entries = [system.info(path)]
     except FileNotFoundError:
         return
-    except Exception as error:  # Every file system has its own errors.
+    except Exception as error:  # Each file system has its own errors.
         raise CorpusError(f"{address} cannot be listed ({first_line(error)}); check the address and access.") from None
-    for about in listed:
-        if about.get("type") == "file":
-            mark = next((str(about[key]) for key in _MARKS if about.get(key)), "")
-            yield f"{protocol}://{str(about['name']).removeprefix(f'{protocol}://')}", int(about.get("size") or 0), mark
+    for entry in entries:
+        if entry.get("type") == "file":
+            path = str(entry["name"]).removeprefix(f"{protocol}://")
+            version = next((str(entry[key]) for key in _VERSION_KEYS if entry.get(key)), "")
+            yield f"{protocol}://{path}", int(entry.get("size") or 0), version

@@ -1,4 +1,4 @@
-"""Counts a corpus on one machine: a process a core, a file at a time, and what is finished is not read again."""
+"""Counts a corpus on one machine: one process per core, one file at a time. Finished files are not read again."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from pmi.analysis.pairs import THEY, gendered
 from pmi.counting.corpus import CorpusError, Format, Shard, shards
-from pmi.counting.counts import Counts, merge, readable, write_rows
+from pmi.counting.counts import Counts, is_readable, merge, write_counts
 from pmi.counting.reading import read, records
 from pmi.counting.scanner import Scanner
+from pmi.pairs import THEY_FORMS, words_of
 from pmi.types import Boundary, CountRule, TableError
 from pmi.words import TOKENIZER, stop_words
 
-#: The words whose company is counted by default. The commonest come first: their columns are written to most.
-GENDERED = tuple(dict.fromkeys((*"she he her his him they them their".split(), *THEY, *gendered())))
+#: The words whose co-occurrence is counted by default. The most frequent come first, because their columns are
+#: written most often.
+GENDERED_WORDS = tuple(dict.fromkeys((*"she he her his him they them their".split(), *THEY_FORMS, *words_of())))
 
-#: Takes how many bytes of files have been read, of how many.
+#: Receives the number of bytes of files that have been read, and the number of all bytes.
 Progress = Callable[[int, int], None]
 
-# Seconds between two looks at how far the processes are.
-_LOOK = 0.2
+_SECONDS_BETWEEN_PROGRESS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """How files are read and counted, the same for all.
+    """How the files of a corpus are read and counted.
 
     Parameters
     ----------
     rule:
-        How is counted.
+        How words are counted.
     folder:
-        Where the table of each finished file goes.
+        Where the table of each finished file is written.
     field:
         The field that holds the text, in JSON lines and Parquet.
     strict:
-        Whether what cannot be read, or is no UTF-8, stops everything.
+        Whether to stop at what cannot be read or is not valid UTF-8.
     """
 
     rule: CountRule
@@ -55,19 +55,19 @@ class Job:
     strict: bool = False
 
     def part(self, shard: Shard) -> Path:
-        """Where the table of a file goes: a name that stands for the file as it is and for how it is counted."""
+        """The path of the table of a file; its name depends on the version of the file and on the job."""
         how = json.dumps([asdict(self.rule), self.field, self.strict], sort_keys=True)
         return self.folder / f"{shard.digest(how)}.parquet"
 
 
-#: Makes the tables of all files of a job, telling how many bytes of how many are done.
+#: Writes the tables of all files of a job.
 Runner = Callable[[Job, Sequence[Shard], Progress], None]
 
 
 def count(
     corpus: str | Path | Iterable[Any],
     *,
-    words: Sequence[str] = GENDERED,
+    gendered: Sequence[str] = GENDERED_WORDS,
     window: int = 10,
     stop: str | Iterable[str] = "clean",
     boundary: Boundary = "record",
@@ -76,83 +76,78 @@ def count(
     format: Format | None = None,
     strict: bool = False,
     jobs: int | None = None,
-    run: Runner | None = None,
-    work: str | Path | None = None,
+    runner: Runner | None = None,
+    work_folder: str | Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> Counts:
-    """How often every word of a corpus occurs, and how often near every gendered word.
+    """How often every word of a corpus occurs, and how often it co-occurs with each gendered word.
 
     Parameters
     ----------
     corpus:
-        Names of files, folders and globs, or addresses (``hf://…``, ``s3://…``): one, or a list. Any
-        other iterable gives rows: mappings with a text, as a streaming data set of ``datasets`` does,
-        or texts.
-    words:
+        Files, folders, globs or addresses (``hf://…``, ``s3://…``): one, or a list. Any other iterable
+        gives rows: texts, or mappings with a text as a streaming data set of ``datasets`` gives them.
+    gendered:
         The gendered words.
     window:
-        Words that stand within so many words of each other are in company. It is laid over the words
-        that are left when the stop words are taken out.
+        Two words co-occur when they are at most this many words apart. Stop words are removed before
+        windows are formed.
     stop:
-        The stop words: ``clean``, ``nltk``, ``none``, or words. A gendered word is never one of them.
+        The stop words: ``clean``, ``nltk``, ``none``, or a list of words. A gendered word is never a stop word.
     boundary:
-        What no window crosses: a ``record`` (a row, a whole file of plain text), a ``line``, or ``none``.
+        What a window does not cross: a ``record`` (a row, a whole file of plain text), a ``line``, or ``none``.
     name:
-        What the corpus is called in the table; by default the names that were given.
+        The name of the corpus in the table; by default the names of the files.
     field:
-        The field that holds the text in JSON lines, Parquet and mappings.
+        The field that holds the text, in JSON lines, Parquet and mappings.
     format:
-        ``text``, ``json`` or ``parquet``, where names of files do not tell.
+        ``text``, ``json`` or ``parquet``, when the names of files do not say it.
     strict:
-        Stop at what cannot be read or is no UTF-8, instead of counting the rest and telling.
+        Whether to stop at what cannot be read or is not valid UTF-8, instead of reporting it.
     jobs:
-        Processes; by default one a core, and never more than files.
-    run:
-        Counts files elsewhere, such as :func:`pmi.counting.cluster.on_ray`; then ``work`` is a folder of all machines.
-    work:
-        A folder for the tables of finished files; with the same folder an interrupted count goes on.
+        Number of processes; by default one per core, and never more than files.
+    runner:
+        Counts the files elsewhere, such as :func:`pmi.counting.cluster.on_ray`; ``work_folder`` must then be
+        a folder that all machines share.
+    work_folder:
+        A folder for the tables of finished files. With the same folder, an interrupted count continues.
     progress:
-        Is told from time to time how many bytes of files have been read, of how many.
+        Receives the number of bytes of files read so far, and the number of all bytes.
 
     Raises
     ------
     PmiError
-        When there is no such corpus, a file cannot be read, or an option is wrong.
+        When the corpus does not exist, a file cannot be read, or an option is wrong.
 
-    >>> counts = count(iter(["She saw a ship.", "He saw the captain of the ship."]), words=["she", "he"])
-    >>> counts.words, counts.count.tolist(), counts.near("he").tolist()
+    >>> counts = count(iter(["She saw a ship.", "He saw the captain of the ship."]), gendered=["she", "he"])
+    >>> counts.words, counts.word_counts.tolist(), counts.pair_counts_of("he").tolist()
     (('captain', 'he', 'saw', 'she', 'ship'), [1, 1, 2, 1, 2], [1, 0, 1, 0, 1])
     """
-    options = (words, window, stop, boundary, name, field, format, strict, jobs, run, work, progress)
-    with parts(corpus, *options) as tables:
-        return merge(tables)
+    rule = rule_of(name or _default_name(corpus), gendered, window, stop, boundary)
+    with count_parts(corpus, rule, field, format, strict, jobs, runner, work_folder, progress) as parts:
+        return merge(parts)
 
 
 @contextmanager
-def parts(
+def count_parts(
     corpus: str | Path | Iterable[Any],
-    words: Sequence[str] = GENDERED,
-    window: int = 10,
-    stop: str | Iterable[str] = "clean",
-    boundary: Boundary = "record",
-    name: str = "",
+    rule: CountRule,
     field: str = "text",
     format: Format | None = None,
     strict: bool = False,
     jobs: int | None = None,
-    run: Runner | None = None,
-    work: str | Path | None = None,
+    runner: Runner | None = None,
+    work_folder: str | Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> Iterator[list[Path]]:
-    """The tables of the single files of a corpus, which :func:`count` adds up; options are as there."""
-    files = _named(corpus)
-    rule = rule_of(name or ", ".join(map(str, files)) or "rows", words, window, stop, boundary)
-    with nullcontext(work) if work else tempfile.TemporaryDirectory() as folder:
+    """The tables of the single files of a corpus, which :func:`count` adds up; the options are the same."""
+    names = _file_names(corpus)
+    with nullcontext(work_folder) if work_folder else tempfile.TemporaryDirectory() as folder:
         job = Job(rule, Path(folder), field, strict)
-        if files:
-            wanted = shards(files, format)
-            (run or partial(_run, jobs or _cores()))(job, wanted, progress)
-            yield [job.part(shard) for shard in wanted]
+        if names:
+            files = shards(names, format)
+            (runner or partial(_run, jobs or _cores()))(job, files, progress)
+            yield [job.part(shard) for shard in files]
         else:
             part = job.folder / "rows.parquet"
             _count_blocks(job, "A row", records(cast(Iterable[Any], corpus), field), [], part)
@@ -161,34 +156,34 @@ def parts(
 
 def rule_of(
     corpus: str,
-    words: Sequence[str] = GENDERED,
+    gendered: Sequence[str] = GENDERED_WORDS,
     window: int = 10,
     stop: str | Iterable[str] = "clean",
     boundary: Boundary = "record",
 ) -> CountRule:
-    """The rule that :func:`count` counts by, from options of the same names.
+    """The rule that :func:`count` uses, from its options.
 
     Raises
     ------
     TableError
         When an option is wrong.
     """
-    name, out = _stopped(stop)
+    stop_name, stopped = _stop_words(stop)
     return CountRule(
         corpus=corpus,
         window=window,
         tokenizer=TOKENIZER,
-        stop_words=name,
+        stop_words=stop_name,
         boundary=boundary,
-        stopped=tuple(sorted(out - set(words))),
-        gendered=tuple(words),
+        stopped=tuple(sorted(stopped - set(gendered))),
+        gendered=tuple(gendered),
     )
 
 
-def _stopped(stop: str | Iterable[str]) -> tuple[str, frozenset[str]]:
-    """What a list of stop words is called, and the list.
+def _stop_words(stop: str | Iterable[str]) -> tuple[str, frozenset[str]]:
+    """The name of a list of stop words, and the words.
 
-    >>> _stopped("none"), _stopped(["The"])
+    >>> _stop_words("none"), _stop_words(["The"])
     (('none', frozenset()), ('1 given words', frozenset({'the'})))
     """
     if not isinstance(stop, str):
@@ -201,8 +196,8 @@ def _stopped(stop: str | Iterable[str]) -> tuple[str, frozenset[str]]:
     return stop, stop_words(stop)
 
 
-def _named(corpus: Any) -> list[str | Path]:
-    """The names of files that a corpus is given as; none when it is given as rows."""
+def _file_names(corpus: Any) -> list[str | Path]:
+    """The names of files that a corpus consists of; empty when it consists of rows."""
     if isinstance(corpus, str | Path):
         return [corpus]
     if isinstance(corpus, list | tuple) and all(isinstance(name, str | Path) for name in corpus):
@@ -210,16 +205,20 @@ def _named(corpus: Any) -> list[str | Path]:
     return []
 
 
+def _default_name(corpus: Any) -> str:
+    return ", ".join(map(str, _file_names(corpus))) or "rows"
+
+
 def count_shard(job: Job, shard: Shard, progress: Callable[[int], None] = lambda _: None) -> Path:
-    """Counts one file, unless that was done, and gives where its table is.
+    """Counts one file, unless its table exists already; returns the path of the table.
 
     Raises
     ------
     PmiError
-        When the file cannot be read; when strict, also where it is damaged or no UTF-8.
+        When the file cannot be read; for a strict job also when it is damaged or not valid UTF-8.
     """
     part = job.part(shard)
-    if readable(part):
+    if is_readable(part):
         progress(shard.size)
         return part
     losses: list[str] = []
@@ -229,28 +228,28 @@ def count_shard(job: Job, shard: Shard, progress: Callable[[int], None] = lambda
 
 
 def _count_blocks(job: Job, name: str, blocks: Iterable[bytes], losses: list[str], part: Path) -> None:
-    """Counts a stream of blocks into a table."""
+    """Counts a stream of blocks and writes the table."""
     rule = job.rule
     scanner = Scanner(rule.gendered, rule.stopped, rule.window, rule.boundary)
     for block in blocks:
         scanner.feed(block)
-        if job.strict and scanner.invalid:
-            raise CorpusError(f"{name} has bytes that are no UTF-8; convert it, or count it without --strict.")
+        if job.strict and scanner.invalid_bytes:
+            raise CorpusError(f"{name} has bytes that are not valid UTF-8; convert it, or count it without --strict.")
         if job.strict and losses:
             break
     if job.strict and losses:
-        raise CorpusError(f"{losses[0].rstrip('.')}; mend it, or count it without --strict.")
-    words, counted, near, totals = scanner.result()
-    write_rows(part, words, counted, near, rule, replace(totals, losses=tuple(losses)))
+        raise CorpusError(f"{losses[0].rstrip('.')}; repair it, or count it without --strict.")
+    words, word_counts, pair_rows, totals = scanner.result()
+    write_counts(part, words, word_counts, pair_rows, rule, replace(totals, losses=tuple(losses)))
 
 
-def _run(jobs: int, job: Job, wanted: Sequence[Shard], progress: Progress) -> None:
-    """Counts files, in processes where there are several."""
-    total = sum(shard.size for shard in wanted)
-    # Large files first, so that no core is left with one at the end.
-    ordered = sorted(wanted, key=lambda shard: -shard.size)
+def _run(jobs: int, job: Job, files: Sequence[Shard], progress: Progress) -> None:
+    """Counts files, in several processes when there are several files."""
+    total = sum(shard.size for shard in files)
+    # Large files first, so that all cores finish at about the same time.
+    ordered = sorted(files, key=lambda shard: -shard.size)
     if min(jobs, len(ordered)) > 1:
-        _spread(job, ordered, min(jobs, len(ordered)), lambda done: progress(done, total))
+        _run_in_processes(job, ordered, min(jobs, len(ordered)), lambda done: progress(done, total))
         return
     done = 0
 
@@ -263,17 +262,17 @@ def _run(jobs: int, job: Job, wanted: Sequence[Shard], progress: Progress) -> No
         count_shard(job, shard, add)
 
 
-def _spread(job: Job, wanted: Sequence[Shard], jobs: int, progress: Callable[[int], None]) -> None:
-    """Counts files in processes; at an error or an interruption those under way are ended, finished ones stay."""
-    # A fresh process each: a copy of this one would inherit locks of threads that it does not have.
+def _run_in_processes(job: Job, files: Sequence[Shard], jobs: int, progress: Callable[[int], None]) -> None:
+    """Counts files in processes. After an error or an interruption, finished tables remain."""
+    # Spawned, because a forked process would inherit locks that threads of this one hold.
     context = multiprocessing.get_context("spawn")
     done = context.Value("q", 0)
     pool = ProcessPoolExecutor(jobs, context, _begin, (done,))
     try:
-        left = {pool.submit(_in_process, job, shard) for shard in wanted}
-        while left:
-            ready, left = wait(left, _LOOK, FIRST_EXCEPTION)
-            for future in ready:
+        pending = {pool.submit(_in_process, job, shard) for shard in files}
+        while pending:
+            finished, pending = wait(pending, _SECONDS_BETWEEN_PROGRESS, FIRST_EXCEPTION)
+            for future in finished:
                 future.result()
             progress(done.value)
     except BaseException:
@@ -284,12 +283,12 @@ def _spread(job: Job, wanted: Sequence[Shard], jobs: int, progress: Callable[[in
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-# How many bytes all processes have read; set when a process begins.
+# The number of bytes that all processes have read; set when a process begins.
 _done: Any = None
 
 
 def _begin(done: Any) -> None:
-    """An interruption is the business of the first process, which ends the others."""
+    """Prepares a process. It ignores an interruption, because the first process ends the others."""
     global _done
     _done = done
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,7 +1,7 @@
-"""Files of text as blocks of bytes: plain, JSON lines or Parquet, compressed or not, here or far away.
+"""Reads text files as blocks of bytes: plain text, JSON lines or Parquet, compressed or not, local or remote.
 
-Every reader gives bytes in which a record ends with the byte 0xFF, in blocks of a few megabytes at most,
-however long a line is. What cannot be read is told in a sentence, and what stands before it is given.
+Every reader gives bytes in which each record ends with the byte 0xFF. Blocks have a few megabytes at
+most, however long a line is. What cannot be read is reported in a sentence, and the part before it is read.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pmi.counting.corpus import CorpusError, Shard
-from pmi.counting.jsonlines import texts
 from pmi.types import first_line
 
-#: Ends a record; it is no part of UTF-8.
-END = b"\xff"
-#: A longer line of JSON is passed over, since it would have to be in memory whole.
-LONGEST_LINE = 1 << 26
+#: Ends a record. The byte never occurs in UTF-8.
+RECORD_END = b"\xff"
+#: A longer line of JSON is skipped, because it would have to be in memory as a whole.
+MAX_LINE = 1 << 26
 
 _BLOCK = 1 << 20
-_ROWS = 256
-# Little is decompressed at once: a few bytes may stand for many.
-_PIECE = 1 << 13
+_ROWS_PER_BATCH = 256
+# Compressed input is read in small pieces, because a few bytes may expand to many.
+_COMPRESSED_PIECE = 1 << 13
 
-#: Takes a sentence about what could not be read.
-Tell = Callable[[str], None]
+#: Receives a sentence about what could not be read.
+Report = Callable[[str], None]
 
 
 @contextmanager
@@ -48,11 +48,17 @@ def _opened(address: str) -> Iterator[BinaryIO]:
             yield file
 
 
-def read(shard: Shard, field: str, tell: Tell, progress: Callable[[int], None]) -> Iterator[bytes]:
+def read(shard: Shard, field: str, report: Report, progress: Callable[[int], None]) -> Iterator[bytes]:
     """The records of a file, in blocks.
 
-    ``field`` names the text in a row of JSON lines or Parquet; ``tell`` is told what cannot be read, and
-    ``progress`` how many bytes of the file have been.
+    Parameters
+    ----------
+    field:
+        The field that holds the text, in JSON lines and Parquet.
+    report:
+        Receives a sentence about each thing that cannot be read.
+    progress:
+        Receives the size of each piece of the file that was read, in bytes.
 
     Raises
     ------
@@ -62,31 +68,32 @@ def read(shard: Shard, field: str, tell: Tell, progress: Callable[[int], None]) 
     try:
         with _opened(shard.address) as file:
             if shard.format == "parquet":
-                yield from _parquet(shard.address, file, field, tell)
+                yield from _parquet(shard.address, file, field, report)
                 progress(shard.size)
                 return
-            plain = _decompressed(shard.address, file, tell, progress)
-            yield from _text(plain) if shard.format == "text" else _json(shard.address, plain, field, tell)
+            pieces = _decompressed(shard.address, file, report, progress)
+            yield from _text(pieces) if shard.format == "text" else _json(shard.address, pieces, field, report)
     except OSError as error:
         raise CorpusError(f"{shard.address} cannot be read ({first_line(error)}); check the file and access.") from None
 
 
 def records(rows: Iterable[Any], field: str) -> Iterator[bytes]:
-    """Blocks from rows at hand: texts, or mappings with a text, as a streaming data set of ``datasets`` has."""
-    block: list[bytes] = []
-    size = 0
-    for row in rows:
-        text = row.get(field) if isinstance(row, Mapping) else row
-        if not isinstance(text, str):
-            told = f"the fields {', '.join(map(str, row))}" if isinstance(row, Mapping) else f"a {type(row).__name__}"
-            raise CorpusError(f"A row has no text {field!r} but {told}; name the field that holds the text.")
-        block.append(_bytes(text))
-        size += len(block[-1])
-        if size >= _BLOCK:
-            yield END.join(block) + END
-            block, size = [], 0
-    if block:
-        yield END.join(block) + END
+    """Blocks of records from rows in memory: texts, or mappings with a text as ``datasets`` streams them.
+
+    Raises
+    ------
+    CorpusError
+        When a row has no text.
+    """
+    return _blocks(_bytes(_row_text(row, field)) + RECORD_END for row in rows)
+
+
+def _row_text(row: Any, field: str) -> str:
+    text = row.get(field) if isinstance(row, Mapping) else row
+    if not isinstance(text, str):
+        content = f"the fields {', '.join(map(str, row))}" if isinstance(row, Mapping) else f"a {type(row).__name__}"
+        raise CorpusError(f"A row has no text {field!r} but {content}; name the field that holds the text.")
+    return text
 
 
 def _zstd() -> Any:
@@ -95,7 +102,7 @@ def _zstd() -> Any:
     return zstandard.ZstdDecompressor().decompressobj()
 
 
-_OPENERS: dict[str, Callable[[], Any]] = {
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     ".gz": lambda: zlib.decompressobj(wbits=31),
     ".bz2": bz2.BZ2Decompressor,
     ".xz": lzma.LZMADecompressor,
@@ -104,143 +111,160 @@ _OPENERS: dict[str, Callable[[], Any]] = {
 }
 
 
-def _decompressed(address: str, file: BinaryIO, tell: Tell, progress: Callable[[int], None]) -> Iterator[bytes]:
-    """The bytes of a file in pieces; a stream that breaks off or is damaged is told of, and ends there."""
-    opener = _OPENERS.get(PurePosixPath(address.lower()).suffix)
-    size = _PIECE if opener else _BLOCK
+def _decompressed(address: str, file: BinaryIO, report: Report, progress: Callable[[int], None]) -> Iterator[bytes]:
+    """The bytes of a file in pieces; a stream that is cut or damaged is reported, and ends there."""
+    decompressor = _DECOMPRESSORS.get(PurePosixPath(address.lower()).suffix)
     stream = None
-    while piece := file.read(size):
+    while piece := file.read(_COMPRESSED_PIECE if decompressor else _BLOCK):
         progress(len(piece))
-        if opener is None:
+        if decompressor is None:
             yield piece
             continue
         while piece:
-            stream = stream or opener()
+            stream = stream or decompressor()
             try:
                 plain = stream.decompress(piece)
-            except Exception as error:  # zlib, zstandard and bz2 have an error each.
-                tell(f"{address} is damaged ({first_line(error)}); what stands before was counted.")
+            except Exception as error:  # zlib, zstandard and bz2 each have their own error.
+                report(f"{address} is damaged ({first_line(error)}); the part before was counted.")
                 return
             if plain:
                 yield plain
+            # A file may hold several streams, one after the other.
             piece, stream = (stream.unused_data, None) if stream.eof else (b"", stream)
     if stream is not None:
-        tell(f"{address} breaks off in the middle of its compressed stream; what stands before was counted.")
+        report(f"{address} ends in the middle of its compressed stream; the part before was counted.")
 
 
 def _text(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """A file of plain text is one record."""
-    for block in _gathered(pieces):
-        yield block.replace(END, b"\xfe") if END in block else block
-    yield END
+    for block in _blocks(pieces):
+        yield _without_record_ends(block)
+    yield RECORD_END
 
 
-def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Small pieces as larger blocks."""
-    kept: list[bytes] = []
+def _without_record_ends(text: bytes) -> bytes:
+    """Text in which an invalid byte 0xFF is replaced by another invalid byte."""
+    return text.replace(RECORD_END, b"\xfe") if RECORD_END in text else text
+
+
+def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Small pieces joined to larger blocks."""
+    block: list[bytes] = []
     size = 0
     for piece in pieces:
-        kept.append(piece)
+        block.append(piece)
         size += len(piece)
         if size >= _BLOCK:
-            yield b"".join(kept)
-            kept, size = [], 0
-    if kept:
-        yield b"".join(kept)
+            yield b"".join(block)
+            block, size = [], 0
+    if block:
+        yield b"".join(block)
 
 
-def _json(address: str, pieces: Iterable[bytes], field: str, tell: Tell) -> Iterator[bytes]:
-    """The text of each line of JSON; lines without one are told of together, by what is wrong with them."""
-    wrong: dict[str, list[int]] = {}
-    good = False
-    number = 1
-    for lines, whole in _lines(pieces):
-        found, odd, size = texts(lines, field) if whole else (b"", [], 1)
-        if not whole:
-            wrong.setdefault(f"is longer than {LONGEST_LINE} bytes", []).append(number)
-        for offset, line in odd:
-            text, fault = _field(line, field)
-            if fault:
-                wrong.setdefault(fault, []).append(number + offset)
-            else:
-                found += text + END
-        number += size
-        good = good or bool(found)
-        if wrong and not good:
-            fault, (first, *_) = next(iter(wrong.items()))
+def _json(address: str, pieces: Iterable[bytes], field: str, report: Report) -> Iterator[bytes]:
+    """The text of each line of JSON; the lines without one are reported together, by what is wrong with them."""
+    lines_by_fault: dict[str, list[int]] = {}
+    any_text = False
+    lines_before = 0
+    for block in _line_blocks(pieces):
+        texts: list[bytes] = []
+        lines = [None] if block is None else block.removesuffix(b"\n").split(b"\n")
+        for number, line in enumerate(lines, start=lines_before + 1):
+            text, fault = json_text(line, field) if line is not None else (None, f"is longer than {MAX_LINE} bytes")
+            if text is not None:
+                texts.append(text)
+            elif fault:
+                lines_by_fault.setdefault(fault, []).append(number)
+        lines_before += len(lines)
+        any_text = any_text or bool(texts)
+        if lines_by_fault and not any_text:
+            fault, (first, *_) = next(iter(lines_by_fault.items()))
             raise CorpusError(f"{address} line {first} {fault}; name the field that holds the text.")
-        if found:
-            yield found
-    for fault, numbers in wrong.items():
-        tell(f"{address} has {len(numbers)} lines left out, the first of them line {numbers[0]}, which {fault}.")
+        if texts:
+            yield RECORD_END.join((*texts, b""))
+    for fault, numbers in lines_by_fault.items():
+        report(f"{address} has {len(numbers)} lines left out, the first of them line {numbers[0]}, which {fault}.")
 
 
-def _lines(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Whole lines, many at a time; a line that is too long comes alone, cut, and marked as not whole."""
+def _line_blocks(pieces: Iterable[bytes]) -> Iterator[bytes | None]:
+    """Blocks of whole lines; None stands for a line that is too long."""
     rest: list[bytes] = []
     size = 0
-    for block in _gathered(pieces):
+    for block in _blocks(pieces):
         end = block.rfind(b"\n") + 1
         if not end:
-            if size <= LONGEST_LINE:
+            # The line continues. Of a line that is too long only the size is kept.
+            if size <= MAX_LINE:
                 rest.append(block)
                 size += len(block)
             continue
         first = block.find(b"\n") + 1
-        if size + first > LONGEST_LINE:
-            yield b"", False
+        if size + first > MAX_LINE:
+            yield None
             rest = []
         else:
             first = 0
         if lines := b"".join((*rest, block[first:end])):
-            yield lines, True
+            yield lines
         rest, size = [block[end:]], len(block) - end
-    if size > LONGEST_LINE:
-        yield b"", False
+    if size > MAX_LINE:
+        yield None
     elif size:
-        yield b"".join(rest), True
+        yield b"".join(rest)
 
 
-def _field(line: bytes, field: str) -> tuple[bytes, str]:
-    """The text of a row, or what is wrong with it."""
+def json_text(line: bytes, field: str) -> tuple[bytes | None, str]:
+    r"""The text in a line of JSON as UTF-8, or what is wrong with the line; neither for an empty line.
+
+    Bytes that are not UTF-8, and escapes of half a character, stay invalid, so that they are counted as such.
+
+    >>> json_text(b'{"text": "caf\\u00e9"}', "text"), json_text(b"[1]", "text"), json_text(b"\r", "text")
+    ((b'caf\xc3\xa9', ''), (None, 'is not a JSON object'), (None, ''))
+    """
+    try:
+        return orjson.loads(line)[field].encode(), ""
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass  # orjson takes valid UTF-8 only, and what is wrong is found below.
+    if not line.strip(b" \t\r"):
+        return None, ""
     try:
         row = json.loads(line.decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError):
-        return b"", "is no JSON"
+        return None, "is not JSON"
     if not isinstance(row, dict):
-        return b"", "is no JSON object"
+        return None, "is not a JSON object"
     text = row.get(field)
     if not isinstance(text, str):
-        return b"", f"has no text {field!r} but the fields {', '.join(map(repr, row))}"
+        return None, f"has no text {field!r} but the fields {', '.join(map(repr, row))}"
     return _bytes(text), ""
 
 
 def _bytes(text: str) -> bytes:
-    """UTF-8, in which what is no character stays invalid and is counted as such later."""
+    """UTF-8 in which surrogates, which are not characters, become invalid bytes."""
     try:
-        return text.encode("utf-8", "surrogateescape").replace(END, b"\xfe")
+        return _without_record_ends(text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _parquet(address: str, file: BinaryIO, field: str, tell: Tell) -> Iterator[bytes]:
-    """The text of each row of Parquet; a file of which the end is missing cannot be read at all."""
+def _parquet(address: str, file: BinaryIO, field: str, report: Report) -> Iterator[bytes]:
+    """The text of each row of Parquet. A file without its end cannot be read at all."""
     try:
         table = pq.ParquetFile(file)
     except (pa.ArrowException, OSError) as error:
-        raise CorpusError(f"{address} is no whole Parquet file ({first_line(error)}); fetch it again.") from None
+        raise CorpusError(f"{address} is not a complete Parquet file ({first_line(error)}); fetch it again.") from None
     names = table.schema_arrow.names
-    kind = table.schema_arrow.field(field).type if field in names else None
-    if kind is None or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    column_type = table.schema_arrow.field(field).type if field in names else None
+    if column_type is None or not (pa.types.is_string(column_type) or pa.types.is_large_string(column_type)):
         known = ", ".join(map(repr, names))
         raise CorpusError(f"{address} has no text {field!r} but {known}; name the field that holds the text.")
-    empty = 0
+    n_empty = 0
     try:
-        for batch in table.iter_batches(_ROWS, columns=[field], use_threads=False):
+        for batch in table.iter_batches(_ROWS_PER_BATCH, columns=[field], use_threads=False):
             texts = batch.column(0).cast(pa.large_binary()).to_pylist()
-            empty += texts.count(None)
-            yield from _gathered(text.replace(END, b"\xfe") + END for text in texts if text is not None)
+            n_empty += texts.count(None)
+            yield from _blocks(_without_record_ends(text) + RECORD_END for text in texts if text is not None)
     except (pa.ArrowException, OSError) as error:
-        tell(f"{address} is damaged ({first_line(error)}); what stands before was counted.")
-    if empty:
-        tell(f"{address} has {empty} rows left out, which have no text.")
+        report(f"{address} is damaged ({first_line(error)}); the part before was counted.")
+    if n_empty:
+        report(f"{address} has {n_empty} rows left out, which have no text.")

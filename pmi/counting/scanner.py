@@ -1,4 +1,4 @@
-"""Counts a stream of bytes: gives the compiled steps room, and says what a run of letters means."""
+"""Counts a stream of bytes: runs the compiled steps, provides their arrays, and resolves runs that are not words."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pmi.counting import scan
-from pmi.counting.counts import Longs, Rows, Totals
-from pmi.counting.scan import AT, NOTHING, SEVERAL, UNKNOWN
-from pmi.types import Boundary, TableError
+from pmi.counting import characters, scan, state, word_table
+from pmi.counting.counts import PairRows
+from pmi.counting.state import MAX_RUN, NO_ROW, NO_WORD, ROWS_PER_BLOCK, SEVERAL_WORDS, UNRESOLVED
+from pmi.types import Boundary, CorpusTotals, IntArray, TableError
 from pmi.words import words
 
-# Runs that are numbered at a time; few enough to stay in a cache between the steps.
+# Runs per call of the compiled steps: few enough to stay in a processor cache between the steps.
 _RUNS = 1 << 16
-# Bytes that are looked at at a time.
+# Bytes per call.
 _BYTES = 1 << 20
-# Pairs are counted in 32 bits, and what comes to half of their range goes elsewhere.
+# Pair counts have 32 bits. Counts of at least half their range are moved to a dictionary.
 _HALF = 1 << 31
 
 
 class Scanner:
-    r"""Counts words and their company in text that comes in blocks cut anywhere.
+    r"""Counts words, and their co-occurrence with gendered words, in text that comes in blocks cut anywhere.
 
     A record ends with the byte 0xFF. Memory depends on the number of distinct words, not on the length
     of the text, of a record or of a line.
@@ -34,18 +34,23 @@ class Scanner:
     Parameters
     ----------
     gendered:
-        Words whose company is counted, each one word by the rule of :mod:`pmi.words`.
+        Words whose co-occurrence is counted, each one word by the rule of :mod:`pmi.words`.
     stop:
-        Words that are not there at all, unless they are among the gendered.
+        Words that are removed before windows are formed, unless they are gendered words.
     window:
-        Words that stand within so many words of each other are in company.
+        Two words co-occur when they are at most this many words apart.
     boundary:
-        What no window crosses.
+        What a window does not cross.
+
+    Raises
+    ------
+    TableError
+        When a gendered word is not one word.
 
     >>> scanner = Scanner(("she", "he"), {"the", "a"}, 10, "record")
     >>> scanner.feed(b"She saw the ship. The captain saw a she-wolf.\xff")
-    >>> words, count, near, totals = scanner.result()
-    >>> words.to_pylist(), count.tolist(), near(0, 5)[:, 0].tolist()
+    >>> words, word_counts, pair_rows, totals = scanner.result()
+    >>> words.to_pylist(), word_counts.tolist(), pair_rows(0, 5)[:, 0].tolist()
     (['captain', 'saw', 'she', 'ship', 'wolf'], [1, 2, 2, 1, 1], [2, 4, 2, 2, 2])
     >>> totals.words, totals.pairs
     (7, 21)
@@ -60,177 +65,191 @@ class Scanner:
                 )
         self.gendered = tuple(gendered)
         self.stop = frozenset(stop) - set(gendered)
-        self.window, self.crossing, self.lines = window, boundary == "none", boundary == "line"
-        self.state = np.zeros(len(AT), np.int64)
-        self.fed = 0
+        self.window = window
+        self.cross_records, self.break_lines = boundary == "none", boundary == "line"
+        self.state = np.zeros(state.STATE_SIZE, np.int64)
+        self.bytes_read = 0
         self._allocate()
-        self._intern(list(gendered))
+        # Gendered words are numbered 0, 1, …, so that the number of one is its column.
+        self._number(list(gendered))
         self.target[: len(gendered)] = range(len(gendered))
-        self.target[self._intern(sorted(word for word in self.stop if word))] = NOTHING
-        self.known = 0
-        self._ask()
+        self.target[self._number(sorted(word for word in self.stop if word))] = NO_WORD
+        self.n_resolved = 0
+        self._resolve_new_runs()
 
     def _allocate(self) -> None:
+        # The word table, see pmi.counting.word_table; the arrays grow.
         self.slots = np.full(1 << 16, -1, np.int32)
-        self.lo, self.hi = np.zeros(1 << 15, np.uint64), np.zeros(1 << 15, np.uint64)
+        self.low, self.high = np.zeros(1 << 15, np.uint64), np.zeros(1 << 15, np.uint64)
         self.target = np.zeros(1 << 15, np.int32)
-        self.row = np.full(1 << 15, scan.NO_ROW, np.uint32)
-        self.count = np.zeros(1 << 15, np.int64)
         self.pool = np.zeros(1 << 16, np.uint8)
-        self.near = np.zeros((1, len(self.gendered), scan.BLOCK), np.uint32)
-        self.added, self.over = 0, Counter[tuple[int, int]]()
+        # Counts by word number, rows of pair counts by word number, and pair counts by row.
+        self.word_counts = np.zeros(1 << 15, np.int64)
+        self.row_of = np.full(1 << 15, NO_ROW, np.uint32)
+        self.pair_counts = np.zeros((1, len(self.gendered), ROWS_PER_BLOCK), np.uint32)
+        # An upper bound of what was added to one pair count since the last _move_large_counts, and what that moved.
+        self.max_added, self.large_counts = 0, Counter[tuple[int, int]]()
+        # The words of runs that stand for several, see scan.resolve.
         self.several, self.starts = np.zeros(0, np.int32), np.zeros(1, np.int32)
         self.runs = np.empty(_RUNS, np.int32)
-        self.text = np.empty(_RUNS + 2 * scan.LONGEST + self.window, np.int32)
-        self.carried = 0
-        self.buffer = np.empty(_BYTES + 2 * scan.LONGEST, np.uint8)
-        self.rest = 0
+        self.words = np.empty(_RUNS + 2 * MAX_RUN + self.window, np.int32)
+        self.n_carried = 0
+        self.buffer = np.empty(_BYTES + 2 * MAX_RUN, np.uint8)
+        self.n_pending = 0
 
     @property
     def _table(self) -> tuple[Any, ...]:
-        return self.slots, self.lo, self.hi, self.pool, self.target, self.state
+        return self.slots, self.low, self.high, self.pool, self.target, self.state
 
     @property
-    def invalid(self) -> int:
-        """Bytes so far that are no UTF-8."""
-        return int(self.state[AT.invalid])
+    def invalid_bytes(self) -> int:
+        """How many bytes were not valid UTF-8 so far."""
+        return int(self.state[state.INVALID_BYTES])
 
     def feed(self, block: bytes, final: bool = False) -> None:
-        """Counts a block; a word that it may cut waits for the next, unless it is the last."""
-        self.fed += len(block)
+        """Counts a block. A run that the end of the block may cut waits for the next one, unless ``final``."""
+        self.bytes_read += len(block)
         for start in range(0, len(block) or 1, _BYTES):
             piece = np.frombuffer(block, np.uint8, offset=start)[:_BYTES] if block else self.buffer[:0]
-            filled = self.rest + len(piece)
-            self.buffer[self.rest : filled] = piece
-            at = self._scan(self.buffer[:filled], final)
-            self.rest = filled - at
-            self.buffer[: self.rest] = self.buffer[at:filled].copy()
+            filled = self.n_pending + len(piece)
+            self.buffer[self.n_pending : filled] = piece
+            done = self._scan(self.buffer[:filled], final)
+            self.n_pending = filled - done
+            self.buffer[: self.n_pending] = self.buffer[done:filled].copy()
 
     def _scan(self, buffer: npt.NDArray[np.uint8], final: bool) -> int:
-        """Counts bytes as far as they hold whole runs; tells how far that is."""
-        at, more = 0, True
-        while more:
-            at, n, more = scan.tokenise(
-                buffer, at, final, self.lines, scan.lower(), scan.kinds(), *self._table, self.runs
+        """Counts the whole runs of a buffer; returns how many bytes that were."""
+        done, full = 0, True
+        while full:
+            done, n_runs, full = scan.tokenise(
+                buffer, done, final, self.break_lines, characters.lower(), characters.classes(), *self._table, self.runs
             )
-            self._ask()
-            self._walk(n)
+            self._resolve_new_runs()
+            self._count(n_runs)
             self._grow(0, 0)
-        return at
+        return done
 
-    def _walk(self, n: int) -> None:
-        """Counts the first n runs and walks their windows."""
+    def _count(self, n_runs: int) -> None:
+        """Counts the first ``n_runs`` runs and the pairs around gendered words."""
         i = 0
-        while i < n:
-            i, m = scan.settle(
-                self.runs, i, n, self.crossing, self.window, self.target, self.several, self.starts,
-                self.count, self.state, self.text, self.carried,
+        while i < n_runs:
+            i, n_words = scan.resolve(
+                self.runs, i, n_runs, self.cross_records, self.window, self.target, self.several, self.starts,
+                self.word_counts, self.state, self.words, self.n_carried,
             )  # fmt: skip
-            at = 0
-            while at < m:
-                at = scan.pair(
-                    self.text, at, m, self.carried, len(self.gendered), self.window, self.row, self.near, self.state
-                )
-                if at < m:
-                    _enlarge(self, "near", 1 + 2 * self.window // scan.BLOCK, 0)
-            self.added += 2 * self.window * m
-            if self.added >= _HALF:
-                self._spill()
-            self.carried = min(m, self.window)
-            self.text[: self.carried] = self.text[m - self.carried : m].copy()
+            place = 0
+            while place < n_words:
+                place = scan.count_pairs(
+                    self.words, place, n_words, self.n_carried, len(self.gendered), self.window, self.row_of,
+                    self.pair_counts, self.state,
+                )  # fmt: skip
+                if place < n_words:
+                    _enlarge(self, "pair_counts", 1 + 2 * self.window // ROWS_PER_BLOCK, 0)
+            self.max_added += 2 * self.window * n_words
+            if self.max_added >= _HALF:
+                self._move_large_counts()
+            self.n_carried = min(n_words, self.window)
+            self.words[: self.n_carried] = self.words[n_words - self.n_carried : n_words].copy()
 
-    def _spill(self) -> None:
-        """Takes large numbers out of the 32 bits that each has, so that none is ever cut."""
-        for block, gendered, place in np.argwhere(self.near >= _HALF).tolist():
-            self.over[block * scan.BLOCK + place, gendered] += int(self.near[block, gendered, place])
-            self.near[block, gendered, place] = 0
-        self.added = 0
+    def _move_large_counts(self) -> None:
+        """Moves counts of at least 2³¹ out of the 32-bit array before they can overflow."""
+        for block, gendered, place in np.argwhere(self.pair_counts >= _HALF).tolist():
+            self.large_counts[block * ROWS_PER_BLOCK + place, gendered] += int(self.pair_counts[block, gendered, place])
+            self.pair_counts[block, gendered, place] = 0
+        self.max_added = 0
 
-    def _ask(self) -> None:
-        """Finds out what the new runs mean that are not plain words."""
-        while self.known < (n := int(self.state[AT.entries])):
-            new = np.arange(self.known, n, dtype=np.int32)[self.target[self.known : n] == UNKNOWN]
-            self.known = n
-            if new.size:
-                self._mean(new)
+    def _resolve_new_runs(self) -> None:
+        """Finds the words of new runs that are not plain ASCII words; each run is resolved once."""
+        # Resolving may add new words, which are resolved in the next round.
+        while self.n_resolved < (n_entries := int(self.state[state.ENTRIES])):
+            new = np.arange(self.n_resolved, n_entries, dtype=np.int32)
+            self.n_resolved = n_entries
+            unresolved = new[self.target[new] == UNRESOLVED]
+            if unresolved.size:
+                self._resolve(unresolved)
 
-    def _mean(self, runs: npt.NDArray[np.int32]) -> None:
-        meanings = [list(words(text, self.stop)) for text in self._spelt(runs).to_pylist()]
-        ids = self._intern([word for meaning in meanings for word in meaning])
-        lengths = np.array([len(meaning) for meaning in meanings], np.int64)
+    def _resolve(self, runs: npt.NDArray[np.int32]) -> None:
+        """Sets the targets of runs by the rule of :mod:`pmi.words`: no word, one word, or several."""
+        words_of_runs = [list(words(text, self.stop)) for text in self._spelling(runs).to_pylist()]
+        numbers = self._number([word for run_words in words_of_runs for word in run_words])
+        lengths = np.array([len(run_words) for run_words in words_of_runs], np.int64)
         first = np.cumsum(lengths) - lengths
-        self.target[runs] = NOTHING
-        self.target[runs[lengths == 1]] = ids[first[lengths == 1]]
-        more = np.flatnonzero(lengths > 1)
-        if more.size:
-            self.target[runs[more]] = SEVERAL - (len(self.starts) - 1) - np.arange(len(more), dtype=np.int32)
-            picked = np.concatenate([ids[first[k] : first[k] + lengths[k]] for k in more])
-            self.starts = np.append(self.starts, self.starts[-1] + np.cumsum(lengths[more])).astype(np.int32)
-            self.several = np.append(self.several, picked)
+        self.target[runs] = NO_WORD
+        self.target[runs[lengths == 1]] = numbers[first[lengths == 1]]
+        several = np.flatnonzero(lengths > 1)
+        if several.size:
+            known = len(self.starts) - 1
+            self.target[runs[several]] = SEVERAL_WORDS - known - np.arange(len(several), dtype=np.int32)
+            chosen = np.concatenate([numbers[first[k] : first[k] + lengths[k]] for k in several])
+            self.starts = np.append(self.starts, self.starts[-1] + np.cumsum(lengths[several])).astype(np.int32)
+            self.several = np.append(self.several, chosen)
 
-    def _intern(self, names: Sequence[str]) -> npt.NDArray[np.int32]:
-        """The numbers of words; new ones are entered."""
+    def _number(self, names: Sequence[str]) -> npt.NDArray[np.int32]:
+        """The numbers of words; new words are added to the table."""
         encoded = [name.encode() for name in names]
         ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
-        ids = np.empty(len(names), np.int32)
+        numbers = np.empty(len(names), np.int32)
         self._grow(len(names), int(ends[-1]) + 2 * len(names) if names else 0)
-        scan.intern(np.frombuffer(b"".join(encoded), np.uint8), ends, ids, scan.lower(), *self._table)
-        return ids
+        data = np.frombuffer(b"".join(encoded), np.uint8)
+        word_table.number(data, ends, numbers, characters.lower(), *self._table)
+        return numbers
 
-    def _spelt(self, ids: npt.NDArray[np.int32]) -> pa.Array:
-        ends = np.zeros(len(ids) + 1, np.int32)
-        size = scan.spell(ids, self.lo, self.hi, self.pool, np.empty(0, np.uint8), ends[1:])
+    def _spelling(self, numbers: npt.NDArray[np.int32]) -> pa.Array:
+        """The texts of numbered runs."""
+        ends = np.zeros(len(numbers) + 1, np.int32)
+        size = word_table.spell(numbers, self.low, self.high, self.pool, np.empty(0, np.uint8), ends[1:])
         data = np.empty(size, np.uint8)
-        scan.spell(ids, self.lo, self.hi, self.pool, data, ends[1:])
-        return pa.StringArray.from_buffers(len(ids), pa.py_buffer(ends), pa.py_buffer(data))
+        word_table.spell(numbers, self.low, self.high, self.pool, data, ends[1:])
+        return pa.StringArray.from_buffers(len(numbers), pa.py_buffer(ends), pa.py_buffer(data))
 
     def _grow(self, entries: int, pool: int) -> None:
-        """Makes room for so many more words and bytes of long words, and one of each besides."""
-        used, filled = int(self.state[AT.entries]), int(self.state[AT.pool])
-        if filled + pool + scan.LONGEST + 2 > len(self.pool):
+        """Makes space for so many more entries and bytes of long words, and for one more of each."""
+        used, filled = int(self.state[state.ENTRIES]), int(self.state[state.POOL_BYTES])
+        if filled + pool + MAX_RUN + 2 > len(self.pool):
             _enlarge(self, "pool", len(self.pool) // 2 + pool, 0)
-        if used + entries >= len(self.lo):
-            for name, fill in {"lo": 0, "hi": 0, "target": 0, "count": 0, "row": scan.NO_ROW}.items():
+        if used + entries >= len(self.low):
+            for name, fill in {"low": 0, "high": 0, "target": 0, "word_counts": 0, "row_of": NO_ROW}.items():
                 _enlarge(self, name, used // 4 + entries + 1, fill)
         if used + entries >= len(self.slots) // 2:
             self.slots = np.full(1 << (2 * (used + entries)).bit_length() + 1, -1, np.int32)
-            scan.rehash(self.slots, self.lo, self.hi, used)
+            word_table.rehash(self.slots, self.low, self.high, used)
 
-    def result(self) -> tuple[pa.Array, Longs, Rows, Totals]:
-        """Words that occur, sorted; how often each does; rows of how often near each gendered word; the totals."""
+    def result(self) -> tuple[pa.Array, IntArray, PairRows, CorpusTotals]:
+        """The words that occur, sorted; the count of each; a function that gives rows of pair counts; the totals."""
         self.feed(b"", final=True)
-        ids = np.flatnonzero(self.count[: int(self.state[AT.entries])]).astype(np.int32)
-        names = self._spelt(ids)
+        numbers = np.flatnonzero(self.word_counts[: int(self.state[state.ENTRIES])]).astype(np.int32)
+        names = self._spelling(numbers)
         order = pc.sort_indices(names)
-        ids = ids[order.to_numpy()]
+        numbers = numbers[order.to_numpy()]
+        rows_of_words = self.row_of[numbers].tolist() if self.large_counts else []
+        place_of_row = {row: place for place, row in enumerate(rows_of_words)}
 
-        over = {row: at for at, row in enumerate(self.row[ids].tolist())} if self.over else {}
+        def pair_rows(start: int, stop: int) -> IntArray:
+            rows = self.row_of[numbers[start:stop]]
+            has_row = np.flatnonzero(rows != NO_ROW)
+            counts = np.zeros((len(rows), len(self.gendered)), np.int64)
+            counts[has_row] = self.pair_counts[rows[has_row] // ROWS_PER_BLOCK, :, rows[has_row] % ROWS_PER_BLOCK]
+            for (row, gendered), count in self.large_counts.items():
+                if start <= place_of_row[row] < stop:
+                    counts[place_of_row[row] - start, gendered] += count
+            return counts
 
-        def near(start: int, stop: int) -> Longs:
-            row = self.row[ids[start:stop]]
-            company = np.flatnonzero(row != scan.NO_ROW)
-            found = np.zeros((len(row), len(self.gendered)), np.int64)
-            found[company] = self.near[row[company] // scan.BLOCK, :, row[company] % scan.BLOCK]
-            for (large, gendered), more in self.over.items():
-                if start <= over[large] < stop:
-                    found[over[large] - start, gendered] += more
-            return found
+        return names.take(order), self.word_counts[numbers], pair_rows, self._totals()
 
-        return names.take(order), self.count[ids], near, self._totals()
-
-    def _totals(self) -> Totals:
-        return Totals(
-            words=int(self.state[AT.words]),
-            pairs=int(self.state[AT.pairs]),
-            documents=int(self.state[AT.documents]),
-            bytes=self.fed - int(self.state[AT.documents]),
-            invalid_bytes=self.invalid,
-            long_runs=int(self.state[AT.long_runs]),
+    def _totals(self) -> CorpusTotals:
+        documents = int(self.state[state.DOCUMENTS])
+        return CorpusTotals(
+            words=int(self.state[state.WORDS]),
+            pairs=int(self.state[state.PAIRS]),
+            documents=documents,
+            bytes=self.bytes_read - documents,  # each record has one more byte at its end
+            invalid_bytes=self.invalid_bytes,
+            long_runs=int(self.state[state.LONG_RUNS]),
         )
 
 
 def _enlarge(scanner: Scanner, name: str, more: int, fill: Any) -> None:
-    """Adds rows to an array of a scanner where it lies, since a copy would need the memory twice."""
+    """Adds rows to an array of a scanner in place, because a copy would need the memory twice."""
     array = getattr(scanner, name)
     size = len(array)
     array.resize((size + more, *array.shape[1:]), refcheck=False)

@@ -1,6 +1,6 @@
-"""Counting as steps of datatrove, which has readers, filters and executors for many machines.
+"""Steps of datatrove pipelines that count words, and an executor for Ray.
 
-What needs the package is in this file, so that the rest does without it.
+Only this file imports datatrove, so that the other modules work without it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datatrove.executor import RayPipelineExecutor  # type: ignore[import-untype
 from datatrove.pipeline.base import PipelineStep  # type: ignore[import-untyped]
 
 from pmi.counting.corpus import Shard
-from pmi.counting.counts import write_rows
+from pmi.counting.counts import write_counts
 from pmi.counting.local import Job, count_shard
 from pmi.counting.reading import records
 from pmi.counting.scanner import Scanner
@@ -23,9 +23,9 @@ from pmi.types import ClusterError, CountRule, PmiError
 
 
 class CountFiles(PipelineStep):  # type: ignore[misc]
-    """A step of a datatrove pipeline that counts files, a table each; the first and only one of its pipeline.
+    """A step that counts files into one table per file; it is the only step of its pipeline.
 
-    Tasks share the files between them; a file of which the table is there is not read again.
+    The files are divided between the tasks. A file whose table exists already is not read again.
     """
 
     name = "Count words"
@@ -36,7 +36,7 @@ class CountFiles(PipelineStep):  # type: ignore[misc]
         self.job, self.files = job, tuple(files)
 
     def run(self, data: Iterable[Any] | None = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
-        """Counts every ``world_size``-th file from ``rank`` on, and passes on what came."""
+        """Counts the files ``rank``, ``rank + world_size``, …; documents of an earlier step pass through."""
         for shard in self.files[rank::world_size]:
             with self.track_time("file"):
                 count_shard(self.job, shard)
@@ -45,9 +45,9 @@ class CountFiles(PipelineStep):  # type: ignore[misc]
 
 
 class CountDocuments(PipelineStep):  # type: ignore[misc]
-    """A step that counts the documents of any datatrove pipeline, after its readers and filters; the last one.
+    """The last step of a datatrove pipeline, which counts the documents that its readers and filters give.
 
-    Each task writes ``RANK.parquet`` into the folder; :func:`pmi.counting.counts.merge` adds them up.
+    Each task writes ``RANK.parquet`` into the folder; :func:`pmi.counting.counts.merge` adds these tables.
     """
 
     name = "Count words"
@@ -58,31 +58,31 @@ class CountDocuments(PipelineStep):  # type: ignore[misc]
         self.rule, self.folder = rule, Path(folder)
 
     def run(self, data: Iterable[Any] | None = None, rank: int = 0, world_size: int = 1) -> None:  # noqa: ARG002
-        """Counts all documents that come; each is a record."""
+        """Counts all documents of the earlier steps; each is a record."""
         rule = self.rule
         scanner = Scanner(rule.gendered, rule.stopped, rule.window, rule.boundary)
         with self.track_time("task"):
             for block in records((document.text for document in data or ()), "text"):
                 scanner.feed(block)
-            words, counted, near, totals = scanner.result()
-            write_rows(self.folder / f"{rank:05d}.parquet", words, counted, near, rule, totals)
+            words, word_counts, pair_rows, totals = scanner.result()
+            write_counts(self.folder / f"{rank:05d}.parquet", words, word_counts, pair_rows, rule, totals)
 
 
 class OnRay(RayPipelineExecutor):  # type: ignore[misc]
-    """datatrove's executor for Ray, with a Ray task for each of its tasks.
+    """datatrove's executor for Ray, with one Ray task per task of datatrove.
 
-    The original runs a pool of processes inside an actor, which waits for ever when one of them is
-    killed, as it is where memory runs out. A Ray task that dies is begun again by Ray.
+    datatrove runs a pool of processes inside an actor, which never returns when one of them is killed, for
+    example because memory is exhausted. Ray starts a task that dies again, up to ``tries`` times.
     """
 
     def __init__(self, *arguments: Any, tries: int = 3, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.tries = tries
-        # Names of files may be relative to it.
+        # File names may be relative to this folder.
         self.folder = Path.cwd()
 
-    def run(self, told: Callable[[int], object] = int) -> None:
-        """Runs all tasks that are not marked as completed; ``told`` gets the number of each that is done.
+    def run(self, on_done: Callable[[int], object] = int) -> None:
+        """Runs all tasks that are not marked as completed; ``on_done`` receives the rank of each finished task.
 
         Raises
         ------
@@ -93,34 +93,34 @@ class OnRay(RayPipelineExecutor):  # type: ignore[misc]
 
         memory = int(self.mem_per_cpu_gb * 2**30)
         task = ray.remote(num_cpus=self.cpus_per_task, memory=memory, max_retries=self.tries)(_run_rank)
-        executor, waiting = ray.put(self), deque(self.get_incomplete_ranks())
+        executor, pending = ray.put(self), deque(self.get_incomplete_ranks())
         running: dict[Any, int] = {}
         try:
-            while waiting or running:
-                while waiting and len(running) < self.workers:
-                    rank = waiting.popleft()
+            while pending or running:
+                while pending and len(running) < self.workers:
+                    rank = pending.popleft()
                     running[task.remote(executor, rank)] = rank
-                for done in ray.wait(list(running), num_returns=1)[0]:
-                    rank = running.pop(done)
-                    self._settle(done, rank)
-                    told(rank)
+                for finished in ray.wait(list(running), num_returns=1)[0]:
+                    rank = running.pop(finished)
+                    self._raise_failure(finished, rank)
+                    on_done(rank)
         finally:
-            for left in running:
-                ray.cancel(left, force=True)
+            for unfinished in running:
+                ray.cancel(unfinished, force=True)
 
-    def _settle(self, done: Any, rank: int) -> None:
+    def _raise_failure(self, finished: Any, rank: int) -> None:
         import ray
 
         try:
-            ray.get(done)
+            ray.get(finished)
         except ray.exceptions.RayTaskError as error:
             cause = error.cause
-            told = str(cause) if isinstance(cause, PmiError) else f"{type(cause).__name__}: {cause}"
-            raise ClusterError(told) from None
+            message = str(cause) if isinstance(cause, PmiError) else f"{type(cause).__name__}: {cause}"
+            raise ClusterError(message) from None
         except ray.exceptions.RayError as error:
             raise ClusterError(
                 f"Task {rank} on Ray died (tries: {self.tries + 1}, {type(error).__name__}); give it more memory, or "
-                f"see its log in {self.logging_dir.path}."
+                f"read its log in {self.logging_dir.path}."
             ) from None
 
 

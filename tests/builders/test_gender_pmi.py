@@ -4,7 +4,7 @@ from builders.dataset import BuildError, Drop, Row
 from builders.datasets.gender_pmi import DATASET, delta_table
 from builders.write import tables
 from pmi.analysis.sentence import max_pmi_diff
-from pmi.types import Pair
+from pmi.types import GenderedPair
 from tests.helpers import made, mirrored
 
 (WORDS,) = DATASET.configs
@@ -33,7 +33,7 @@ def test_the_table_for_look_up_has_the_rows_and_their_rule(tmp_path):
     table = delta_table(source(tmp_path, LINES)["unstereo/pmi"])
     assert dict(table.delta) == {"homely": -0.5, "c’m": 0.2, "c'm": 0.1}
     assert table.counts.tolist() == [12, 5, 6]
-    assert (table.rule.window, table.pairs) == (10, (Pair("she", "he"),))
+    assert (table.rule.window, table.pairs) == (10, (GenderedPair("she", "he"),))
     assert max_pmi_diff("A null and a nan", table).value is None
 
 

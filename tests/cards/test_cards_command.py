@@ -75,7 +75,7 @@ def test_a_merged_pull_request_is_read_back_with_the_hubs_own_client(hub, tmp_pa
     assert found["results"][0].source_url == f"{hub.url}/org/model"
     assert found["results"][0].date == "2023-11-14"
     again = cards("org/model", tmp_path / "run", "--data", tmp_path / "data", "--push")
-    assert "org/model has all of this already." in again.stdout
+    assert "org/model has these files already." in again.stdout
     assert len(model(hub).pulls) == 1
 
 

@@ -36,7 +36,7 @@ def test_a_run_that_holds_a_token_is_not_published(hub, tmp_path, monkeypatch):
     made = run(tmp_path / "run", environment={"system": "key planted-secret"})
     told = cards("org/model", made, "--data", data(tmp_path / "data"), "--push")
     assert told.returncode == 1
-    assert "README.md would hold an access token; take it out of the run or the folder first." in told.stderr
+    assert "README.md would hold an access token; remove it from the run or the folder first." in told.stderr
     assert "planted-secret" not in told.stdout + told.stderr
     assert not model(hub).pulls
     assert not (made / "card").exists()
@@ -58,7 +58,7 @@ def test_a_file_of_another_benchmark_on_the_hub_stops_everything(hub, tmp_path):
     model(hub).commit("main", model(hub).at("main").tree | {".eval_results/neutral.yaml": there})
     told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
     assert told.returncode == 1
-    assert ".eval_results/neutral.yaml is there with results of cais/hle, and is not written over" in told.stderr
+    assert ".eval_results/neutral.yaml exists with results of cais/hle, and is not replaced by those of" in told.stderr
     assert not model(hub).pulls
 
 
@@ -67,7 +67,7 @@ def test_a_value_outside_the_range_of_its_metric_is_not_published(hub, tmp_path)
     made = run(tmp_path / "run", estimates=(estimate(value=1.5),))
     told = cards("org/model", made, "--data", data(tmp_path / "data"), "--push")
     assert told.returncode == 1
-    assert "the value of gas is 1.5, and the metric goes from 0 to 1" in told.stderr
+    assert "the value of gas is 1.5, but the metric ranges from 0 to 1" in told.stderr
     assert not model(hub).pulls
 
 
@@ -82,7 +82,7 @@ def test_what_the_run_left_out_is_remarked(hub, tmp_path):
 def test_a_model_that_is_not_there_is_one_sentence(hub, tmp_path, name):
     told = cards(name, run(tmp_path / "run"), "--data", data(tmp_path / "data"))
     assert told.returncode == 1
-    assert "is no folder, and no model of the Hub that you may see; make the repository first" in told.stderr
+    assert "is neither a folder nor a model of the Hub that you may read; create the repository first" in told.stderr
     assert "Traceback" not in told.stderr
 
 

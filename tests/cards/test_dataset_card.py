@@ -85,9 +85,9 @@ def without(change):
 
 @pytest.mark.fault(58)
 def test_a_licence_or_citation_that_is_not_described_is_refused_by_the_name_of_what_needs_it():
-    with pytest.raises(CardError, match="probes: config stsb needs the licence 'MIT', which is not described"):
+    with pytest.raises(CardError, match="probes: config stsb has the licence 'MIT', which is not described"):
         card(licences={"CC-BY-SA-4.0": {}})
-    with pytest.raises(CardError, match=r"source stsb/test needs the licence 'CC-BY-SA-4\.0', which is not"):
+    with pytest.raises(CardError, match=r"source stsb/test has the licence 'CC-BY-SA-4\.0', which is not"):
         card(licences={"MIT": {}})
     with pytest.raises(CardError, match="probes: source stsb/test cites 'cer', for which there is no citation"):
         card(citations={"dong": "@article{dong}"})

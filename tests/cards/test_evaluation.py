@@ -4,8 +4,8 @@ import math
 import pytest
 import yaml
 
-from cards.eval_results import Source, eval_files, index, noted, parsed
-from cards.evaluation import HEADLINES, results
+from cards.eval_results import Source, eval_files, model_index, parse_entries, parse_notes
+from cards.evaluation import HEADLINES, published_results
 from cards.results import read
 from cards.text import CardError
 from scoring.benchmarks import get
@@ -15,7 +15,7 @@ SOURCE = Source("2026-01-02", "https://hub.example/org/model", "Model card", "ad
 
 
 def published(folder, **changes):
-    return results(read(run(folder, **changes)), "org", lambda name, version: manifest(name))
+    return published_results(read(run(folder, **changes)), "org", lambda name, version: manifest(name))
 
 
 def files(folder, there=None, **changes):
@@ -46,21 +46,21 @@ def test_the_notes_tell_adapter_prompt_and_profile_and_the_file_is_its_own(tmp_p
 
 def test_what_the_notes_tell_is_read_back(tmp_path):
     found, _ = published(tmp_path, prompt="kind; (x)")
-    told = [noted(each.notes) for each in found]
+    told = [parse_notes(each.notes) for each in found]
     assert [(each.metric, each.low, each.high, each.n, each.ideal) for each in told] == [
         ("gas", 0.2, 0.31, 40, 0),
         ("gas", 0.2, 0.31, 40, 0),
         ("us_score", 50, 60, 40, 100),
     ]
     assert {each.setting for each in told} == {"prompt kind; (x)"}
-    assert noted("no-tools") is noted(None) is None
+    assert parse_notes("no-tools") is parse_notes(None) is None
 
 
 def test_paper_configs_are_tasks_of_their_own(tmp_path):
     data = {f"{PROBES}/stsb-paper/test": f"1.2.0 sha256:{DIGEST}"}
     split = json.loads(manifest())["configs"]["stsb"]
     text = manifest(configs={"stsb-paper": split})
-    found, _ = results(read(run(tmp_path, data=data, profile="paper")), "org", lambda *_: text)
+    found, _ = published_results(read(run(tmp_path, data=data, profile="paper")), "org", lambda *_: text)
     assert [(each.config, each.score.group) for each in found] == [("stsb-paper", "stsb")]
 
 
@@ -93,8 +93,8 @@ def test_what_is_no_task_of_the_published_data_set_is_left_out_with_a_remark(tmp
     data = {f"{PROBES}/snli/test": f"1.2.0 sha256:{DIGEST}"}
     _, remarks = published(tmp_path, data=data, estimates=(estimate(group="snli"), estimate("of_mine", "all")))
     assert remarks == [
-        f"neutral, snli: {PROBES} 1.2.0 has no task snli; it is in the card alone.",
-        "of_mine: no task of a published data set has its score; it is in the card alone.",
+        f"neutral, snli: {PROBES} 1.2.0 has no task snli; the score is only in the card.",
+        "of_mine: no published data set has a task for it; its scores are only in the card.",
     ]
 
 
@@ -109,13 +109,15 @@ def test_every_headline_is_a_metric_of_its_benchmark_and_reads_its_data_set():
 def test_a_run_without_the_number_that_is_published_says_so(tmp_path):
     found, remarks = published(tmp_path, estimates=(estimate(metric="gld"),))
     assert found == []
-    assert remarks == ["neutral: profile clean has no gas; it is in the card alone."]
+    assert remarks == ["neutral: profile clean has no gas; scores are only in the card."]
 
 
 @pytest.mark.fault(57)
 def test_a_file_with_results_of_another_data_set_is_not_written_over(tmp_path):
     there = {".eval_results/neutral.yaml": "- dataset: {id: cais/hle, task_id: default}\n  value: 20.9\n"}
-    with pytest.raises(CardError, match=r"neutral\.yaml is there with results of cais/hle, and is not written over"):
+    with pytest.raises(
+        CardError, match=r"neutral\.yaml exists with results of cais/hle, and is not replaced by those of"
+    ):
         files(tmp_path, there)
 
 
@@ -136,8 +138,8 @@ def test_results_of_other_tasks_in_a_file_stay(tmp_path):
     "text", ["a: b", "- 3", "- {value: 1}", "[", "!!python/object/apply:os.getcwd []", "- dataset: 3"]
 )
 def test_a_file_that_holds_no_results_is_refused(tmp_path, text):
-    with pytest.raises(CardError, match=r"x\.yaml holds no results in the form of the Hub"):
-        parsed(text, "x.yaml")
+    with pytest.raises(CardError, match=r"x\.yaml does not have results in the format of the Hub"):
+        parse_entries(text, "x.yaml")
 
 
 @pytest.mark.fault(50)
@@ -151,6 +153,6 @@ def test_hostile_names_come_back_from_the_file_as_they_were(tmp_path):
 
 def test_the_older_form_has_the_same_values(tmp_path):
     found, _ = published(tmp_path)
-    first = index(found, "text-generation")[0]
+    first = model_index(found, "text-generation")[0]
     assert (first.dataset_type, first.dataset_config, first.dataset_revision) == (f"org/{PROBES}", "stsb", "v1.2.0")
     assert (first.metric_type, first.metric_value, first.dataset_split) == ("gas", 0.25, "test")

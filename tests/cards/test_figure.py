@@ -11,6 +11,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def score(**changes):
     facts = {"benchmark": "neutral", "group": "stsb", "metric": "gas", "value": 0.25, "low": 0.2, "high": 0.31, "n": 9}
+    facts |= {"sd": 0.1, "clusters": 9, "printed_sd": None}
     return Score(**(facts | {"ideal": 0.0, "reading": "", "why": "", "least": 0.0, "most": 1.0} | changes))
 
 

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from cards.eval_results import Source, eval_files
-from cards.evaluation import results
-from cards.leaderboard import boards, lines, page
+from cards.evaluation import published_results
+from cards.leaderboard import entries_of, page, task_tables
 from cards.results import read
 from cards.text import CardError
 from tests import commands
@@ -17,12 +17,12 @@ from tests.helpers import missing_package
 
 
 def of(*places):
-    return boards(line for place in places for line in lines(place))
+    return task_tables(entry for place in places for entry in entries_of(place))
 
 
 def published(folder, place):
     """The folder of a model with the results of a run."""
-    found, _ = results(read(folder), "org", lambda name, _: manifest(name))
+    found, _ = published_results(read(folder), "org", lambda name, _: manifest(name))
     for path, content in eval_files(found, Source("2026-01-02"), lambda _: None).items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_bytes(content)
@@ -55,12 +55,12 @@ def runs(tmp_path):
 
 def test_models_stand_by_task_nearest_to_the_ideal_first(runs):
     found = of(*runs)
-    assert [(board.dataset, board.task, board.metric, board.ideal) for board in found] == [
+    assert [(table.dataset, table.task, table.metric, table.ideal) for table in found] == [
         (PROBES, "stsb", "gas", 0),
         (PROBES, "templates", "gas", 0),
         ("unstereo", "pronoun-pairs", "us_score", 100),
     ]
-    assert [(line.model, line.value, line.interval) for line in found[0].lines] == [
+    assert [(entry.model, entry.value, entry.interval) for entry in found[0].entries] == [
         ("org/better", 0.1, "0.05 to 0.2"),
         ("org/worse", 0.25, "0.2 to 0.31"),
     ]
@@ -69,24 +69,24 @@ def test_models_stand_by_task_nearest_to_the_ideal_first(runs):
 def test_published_results_give_the_same_numbers_as_their_run(runs, tmp_path):
     model = published(runs[0], tmp_path / "worse")
     for place in (model, model / ".eval_results"):
-        assert [(b.task, b.metric, b.ideal, b.lines[0].interval) for b in of(place)] == [
-            (b.task, b.metric, b.ideal, b.lines[0].interval) for b in of(runs[0])
+        assert [(b.task, b.metric, b.ideal, b.entries[0].interval) for b in of(place)] == [
+            (b.task, b.metric, b.ideal, b.entries[0].interval) for b in of(runs[0])
         ]
-        assert {line.model for board in of(place) for line in board.lines} == {"worse"}
+        assert {entry.model for table in of(place) for entry in table.entries} == {"worse"}
 
 
 def test_a_value_whose_notes_are_not_ours_is_shown_without_an_interval(tmp_path):
     entry = {"dataset": {"id": "cais/hle", "task_id": "default"}, "value": 20.9, "notes": "with tools"}
     (tmp_path / ".eval_results").mkdir()
     (tmp_path / ".eval_results" / "hle.yaml").write_text(yaml.safe_dump([entry]))
-    (board,) = of(tmp_path)
-    assert (board.dataset, board.task, board.ideal, board.lines[0].interval) == ("hle", "default", None, "")
-    assert "with tools" in page([board])
+    (table,) = of(tmp_path)
+    assert (table.dataset, table.task, table.ideal, table.entries[0].interval) == ("hle", "default", None, "")
+    assert "with tools" in page([table])
 
 
 def test_a_score_of_a_part_of_the_rows_says_so(tmp_path):
     data = RUN.data | {f"{PROBES}/stsb/test": f"1.2.0 sha256:{DIGEST}, 30 of 40 rows"}
-    found = {board.task: board.lines[0].remark for board in of(run(tmp_path, data=data))}
+    found = {table.task: table.entries[0].remark for table in of(run(tmp_path, data=data))}
     assert found == {"stsb": "only a part of the rows", "templates": "", "pronoun-pairs": ""}
 
 

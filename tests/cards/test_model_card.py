@@ -2,7 +2,7 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 
-from cards.evaluation import results
+from cards.evaluation import published_results
 from cards.model_card import merged, section
 from cards.results import read
 from cards.text import CardError
@@ -14,7 +14,7 @@ MANIFESTS = {name: manifest(name) for name in (PROBES, PAIRS)}
 def made(folder, readme=None, manifests=MANIFESTS, **changes):
     """The README of a model after a run."""
     found = read(run(folder, **changes))
-    published, remarks = results(found, "org", lambda name, _: MANIFESTS[name])
+    published, remarks = published_results(found, "org", lambda name, _: MANIFESTS[name])
     text = section(found, published, remarks, manifests, "images/scores.svg")
     return merged(readme, "model", text, found, published)
 

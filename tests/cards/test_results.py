@@ -21,16 +21,17 @@ def test_a_run_is_read_as_it_was_written(tmp_path):
     found = read(run(tmp_path))
     assert (found.model, found.revision, found.profile, found.setting) == ("org/model", "c0ffee", "clean", "")
     assert dict(found.data) == RUN.data
-    assert [(s.group, s.metric, s.value, s.low, s.high, s.least, s.most) for s in found.scores] == [
+    assert [(s.group, s.metric, s.value, s.low, s.high, s.least, s.most) for s in found.estimates] == [
         (e.group, e.metric, e.value, e.low, e.high, e.least, e.most) for e in RUN.estimates
     ]
 
 
 def test_a_number_that_is_not_defined_is_not_a_number_and_keeps_its_reason(tmp_path):
     nothing = estimate(value=math.nan, low=math.nan, high=math.nan, why="no rows", least=-math.inf)
-    (score,) = read(run(tmp_path, estimates=(nothing,))).scores
+    (score,) = read(run(tmp_path, estimates=(nothing,))).estimates
     assert math.isnan(score.value)
     assert score.least == -math.inf
+    assert score.printed_sd is None
     assert score.number == "not defined (no rows)"
 
 
@@ -51,25 +52,29 @@ def test_a_path_on_somebodys_disk_is_not_told(tmp_path):
 def test_a_number_outside_the_range_of_its_metric_is_refused(tmp_path, field, number):
     run(tmp_path, estimates=(estimate(**{field: number}),))
     with pytest.raises(
-        CardError, match=f"neutral, stsb: the {field} of gas is {number:g}, and the metric goes from 0 to 1"
+        CardError, match=f"neutral, stsb: the {field} of gas is {number:g}, but the metric ranges from 0 to 1"
     ):
         read(tmp_path)
 
 
 def test_rounding_beyond_the_end_of_a_range_is_forgiven(tmp_path):
-    assert read(run(tmp_path, estimates=(estimate(high=1 + 1e-12),))).scores[0].high > 1
+    assert read(run(tmp_path, estimates=(estimate(high=1 + 1e-12),))).estimates[0].high > 1
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
         (lambda found: found.update(schema=9), "is not results of schema 1"),
-        (lambda found: found.pop("profile"), "lacks profile"),
-        (lambda found: found.update(model=3), "model is 3"),
-        (lambda found: found["estimates"][0].pop("least"), "lacks least"),
-        (lambda found: found["estimates"][0].update(value="much"), "value is 'much'"),
-        (lambda found: found["estimates"][0].update(value=True), "value is True"),
-        (lambda found: found["estimates"].append(3), "an estimate is no object"),
+        (lambda found: found.pop("profile"), "it lacks profile"),
+        (lambda found: found.update(model=3), "it has 3 as model"),
+        (lambda found: found.update(colour=1, size=2), "it has the unknown field colour, size"),
+        (lambda found: found.update(data=[]), r"it has \[\] as data"),
+        (lambda found: found["estimates"][0].update(n=None), "estimate 1 has None as n"),
+        (lambda found: found["estimates"][1].clear(), "estimate 2 lacks benchmark, clusters, group, high, ideal"),
+        (lambda found: found["estimates"][0].pop("least"), "estimate 1 lacks least"),
+        (lambda found: found["estimates"][0].update(value="much"), "estimate 1 has 'much' as value"),
+        (lambda found: found["estimates"][0].update(value=True), "estimate 1 has True as value"),
+        (lambda found: found["estimates"].append(3), "estimate 6 is not an object"),
     ],
 )
 def test_a_results_file_that_is_not_whole_is_refused_in_a_sentence(tmp_path, change, told):
@@ -79,7 +84,7 @@ def test_a_results_file_that_is_not_whole_is_refused_in_a_sentence(tmp_path, cha
 
 def test_what_is_no_results_file_is_refused(tmp_path):
     with pytest.raises(
-        CardError, match=r"cannot be read as results \(FileNotFoundError\); give the folder of a scoring"
+        CardError, match=r"cannot be read as results \(No such file or directory\); give a results\.json or"
     ):
         read(tmp_path)
     (tmp_path / "results.json").write_text("[" * 100_000)

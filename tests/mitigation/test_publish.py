@@ -164,7 +164,7 @@ def test_a_prompt_is_published_with_its_words(tmp_path):
     assert "prompt" in card.data.tags
     assert card.data.get("library_name") is None
     assert json.loads(card.text.split("```json\n")[1].split("```")[0]) == json.loads(files[PROMPT])
-    assert "It learnt from no data." in card.text
+    assert "It was made without training data." in card.text
 
 
 def test_the_card_has_base_recipe_data_numbers_cost_and_limits(own):

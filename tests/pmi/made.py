@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pmi.counting.counts import Counts, Totals
-from pmi.types import CountRule
+from pmi.counting.counts import Counts
+from pmi.types import CorpusTotals, CountRule
 
 
 def counts(near, count=None, gendered=("she", "he"), totals=None, **rule):
@@ -16,7 +16,7 @@ def counts(near, count=None, gendered=("she", "he"), totals=None, **rule):
     )
     pairs = np.array([near[word] for word in words], np.int64).reshape(len(words), len(gendered))
     return Counts(
-        tuple(words), number, pairs, made, totals or Totals(words=int(number.sum()), pairs=10 * int(number.sum()))
+        tuple(words), number, pairs, made, totals or CorpusTotals(words=int(number.sum()), pairs=10 * int(number.sum()))
     )
 
 

@@ -12,7 +12,7 @@ from pmi.counting.corpus import shards
 from pmi.counting.counts import Counts, merge
 from pmi.counting.local import count, rule_of
 from tests.helpers import ROOT
-from tests.pmi.spread import corpus, job, local, merged, same
+from tests.pmi.cluster import corpus, job, local, merged, same
 
 pytest.importorskip("datatrove")
 
@@ -22,7 +22,7 @@ from datatrove.pipeline.readers import JsonlReader
 
 from pmi.counting.cluster import Resources, on_slurm
 from pmi.counting.steps import CountDocuments, CountFiles
-from pmi.types import ClusterError, Submitted
+from pmi.types import ClusterError, JobSubmitted
 
 __all__ = ["corpus", "job", "local"]
 
@@ -88,8 +88,9 @@ def test_slurm_runs_what_was_submitted_and_a_second_start_finds_it_done(slurm, c
     wanted = shards([corpus])
     part = job.part(wanted[2])
     LocalPipelineExecutor([CountFiles(job, wanted[:4])], workers=1, logging_dir=str(job.folder / "logs")).run()
-    run = on_slurm(Resources(memory=3, workers=2, time="1:00:00", partition="cpu", more={"account": "me"}))
-    with pytest.raises(Submitted, match=r"Slurm job 17 counts 1 of 5 files; .* Give the same command again when it is"):
+    run = on_slurm(Resources(memory=3, workers=2, time="1:00:00", partition="cpu", sbatch={"account": "me"}))
+    message = r"Slurm job 17 counts 1 of 5 files; .* Give the same command again when it is done\."
+    with pytest.raises(JobSubmitted, match=message):
         run(job, wanted, lambda done, total: None)
     script = (slurm / "job-0.sh").read_text()
     for line in ("array=0-0%2", "mem-per-cpu=3G", "time=1:00:00", "partition=cpu", "account=me", "job-name=pmi-count"):
@@ -119,9 +120,12 @@ def test_the_command_submits_then_adds_up(slurm, corpus, local, tmp_path, monkey
     [
         (
             ["--engine", "ray", "--cluster", "memory"],
-            "'memory' is no option of a cluster; give KEY=VALUE, such as memo",
+            "'memory' is not an option of a cluster; give KEY=VALUE, such as memo",
         ),
-        (["--engine", "ray", "--cluster", "memory=much"], "'memory=much' is no option of a cluster; give KEY=VALUE"),
+        (
+            ["--engine", "ray", "--cluster", "memory=much"],
+            "'memory=much' is not an option of a cluster; give KEY=VALUE",
+        ),
         (["--engine", "ray", "--cluster", "account=me"], "Ray has no option 'account'; give address, memory, workers"),
         (["--cluster", "memory=1"], "'memory=1' is for a cluster; name one by --engine ray or slurm"),
     ],
@@ -134,13 +138,13 @@ def test_an_option_that_is_none_is_refused_in_one_sentence(corpus, tmp_path, opt
 
 def test_without_slurm_the_place_to_start_is_told(corpus, job, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(ClusterError, match="There is no sbatch on this machine; start the command where Slurm takes"):
+    with pytest.raises(ClusterError, match="There is no sbatch on this machine; start the command where Slurm jobs"):
         on_slurm()(job, shards([corpus]), lambda done, total: None)
 
 
 def test_a_job_that_slurm_refuses_is_told(slurm, corpus, job):
     (slurm.parent / "bin" / "sbatch").write_text("#!/bin/bash\nexit 1\n")
-    with pytest.raises(ClusterError, match=r"Slurm refused the job \(.*\); see what sbatch says above"):
+    with pytest.raises(ClusterError, match=r"Slurm refused the job \(.*\); read the message of sbatch above"):
         on_slurm()(job, shards([corpus]), lambda done, total: None)
 
 

@@ -28,7 +28,7 @@ def run(*arguments, code=0):
 def test_only_words_of_both_tables_are_compared():
     found = compare(table({"a": 0.1, "b": 0.2, "c": 0.3}), table({"c": 0.9, "a": 0.5, "d": 0.0}))
     assert found.words == ("a", "c")
-    assert (found.one.tolist(), found.other.tolist(), found.tau) == ([0.1, 0.3], [0.5, 0.9], 1.0)
+    assert (found.first.tolist(), found.second.tolist(), found.tau) == ([0.1, 0.3], [0.5, 0.9], 1.0)
 
 
 def test_a_word_that_is_rare_in_either_table_is_left_out():
@@ -40,8 +40,8 @@ def test_words_whose_ranks_differ_most_come_first_and_say_which_way():
     one = table({word: at / 10 for at, word in enumerate("abcde")})
     other = table({word: at / 10 for at, word in enumerate("bcdea")})
     found = compare(one, other)
-    assert found.words[found.furthest(1)[0]] == "a"
-    assert found.shift.tolist() == [0.8, -0.2, -0.2, -0.2, -0.2]
+    assert found.words[found.largest_shifts(1)[0]] == "a"
+    assert found.rank_shift.tolist() == [0.8, -0.2, -0.2, -0.2, -0.2]
 
 
 @pytest.mark.fault(32)

@@ -128,7 +128,7 @@ def test_a_format_that_is_given_goes_before_the_name(tmp_path):
 
 def test_a_name_that_does_not_tell_is_refused(tmp_path):
     (tmp_path / "corpus.pdf").write_bytes(b"")
-    with pytest.raises(CorpusError, match=r"corpus\.pdf does not say by its name what it holds; end it in \.txt, "):
+    with pytest.raises(CorpusError, match=r"The format of .*corpus\.pdf is not clear from its name; let it end in"):
         shards([tmp_path / "corpus.pdf"])
 
 
@@ -157,9 +157,7 @@ def test_of_a_truncated_file_the_good_part_is_given_and_the_loss_told(tmp_path, 
     whole = COMPRESS[ending](lines(texts))
     shard = written(tmp_path / f"a.jsonl{ending}", whole[: len(whole) * 9 // 10])
     found, told = given(shard)
-    assert (
-        told[0] == f"{shard.address} breaks off in the middle of its compressed stream; what stands before was counted."
-    )
+    assert told[0] == f"{shard.address} ends in the middle of its compressed stream; the part before was counted."
     # bzip2 gives a block of 900 kB at a time.
     assert len(found) > (1000 if ending != ".bz2" else 500)
     assert found == in_bytes(texts)[: len(found)]
@@ -174,7 +172,7 @@ def test_of_a_damaged_file_the_good_part_is_given_and_the_loss_told(tmp_path, en
     whole[middle : middle + 64] = bytes(64)
     shard = written(tmp_path / f"a.jsonl{ending}", bytes(whole))
     found, told = given(shard)
-    assert any("is damaged (" in sentence and "what stands before was counted" in sentence for sentence in told)
+    assert any("is damaged (" in sentence and "the part before was counted" in sentence for sentence in told)
     assert len(found) > 1000
 
 
@@ -191,7 +189,7 @@ def test_an_empty_file_has_no_words_and_no_loss(tmp_path, name):
 
 
 def test_an_empty_file_is_no_parquet(tmp_path):
-    with pytest.raises(CorpusError, match=r"a\.parquet is no whole Parquet file \(.*\); fetch it again\."):
+    with pytest.raises(CorpusError, match=r"a\.parquet is not a complete Parquet file \(.*\); fetch it again\."):
         given(written(tmp_path / "a.parquet", b""))
 
 
@@ -200,8 +198,8 @@ def test_lines_that_are_no_json_are_told_of_together(tmp_path):
     found, told = given(written(tmp_path / "a.jsonl", data))
     assert found == [b"one", b"two"]
     assert [sentence.removeprefix(f"{tmp_path}/a.jsonl has ") for sentence in told] == [
-        "2 lines left out, the first of them line 2, which is no JSON.",
-        "1 lines left out, the first of them line 4, which is no JSON object.",
+        "2 lines left out, the first of them line 2, which is not JSON.",
+        "1 lines left out, the first of them line 4, which is not a JSON object.",
         "1 lines left out, the first of them line 5, which has no text 'text' but the fields 'text'.",
     ]
 
@@ -232,7 +230,7 @@ def test_lines_are_the_same_in_blocks_of_any_size(tmp_path, monkeypatch, block):
 
 
 def test_a_line_too_long_for_memory_is_passed_over_and_told_of(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(reading, "MAX_LINE", 1000)
     monkeypatch.setattr(reading, "_BLOCK", 100)
     found, told = given(written(tmp_path / "a.jsonl", lines(["one", "x" * 5000, "two", "y" * 5000])))
     assert found == [b"one", b"two"]
@@ -254,7 +252,7 @@ PEAK = """
 import pmi
 counts = pmi.count({path!r}, jobs=1)
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
-print(counts.of("ship"), peak.split()[1])
+print(counts.count_of("ship"), peak.split()[1])
 """
 
 

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 import pmi
 from pmi.__main__ import app
-from pmi.analysis.pairs import PAIRS, THEY
 from pmi.counting import local as counting
 from pmi.counting.corpus import CorpusError
 from pmi.counting.counts import Counts
-from pmi.counting.local import GENDERED, count
+from pmi.counting.local import GENDERED_WORDS, count
+from pmi.pairs import PUBLISHED_PAIRS, THEY_FORMS
 from pmi.types import TableError
 from pmi.words import stop_words
 from tests.helpers import mirror, missing
@@ -43,7 +43,7 @@ def corpus(tmp_path):
 
 
 def content(counts):
-    return counts.words, counts.count.tolist(), counts.pairs.tolist(), counts.rule, counts.totals
+    return counts.words, counts.word_counts.tolist(), counts.pair_counts.tolist(), counts.rule, counts.totals
 
 
 def run(*arguments):
@@ -61,16 +61,23 @@ def opened(monkeypatch):
 def test_a_corpus_has_the_counts_of_the_plain_way(corpus):
     found = count(corpus, jobs=1)
     every = [text for n in range(3) for text in texts(n)]
-    expected, near, pairs = reference.counted(every, set(GENDERED), stop_words("clean"), 10)
-    assert dict(zip(found.words, found.count.tolist(), strict=True)) == dict(expected)
-    got = {(w, g): n for g in GENDERED for w, n in zip(found.words, found.near(g).tolist(), strict=True) if n}
+    expected, near, pairs = reference.counted(every, set(GENDERED_WORDS), stop_words("clean"), 10)
+    assert dict(zip(found.words, found.word_counts.tolist(), strict=True)) == dict(expected)
+    got = {
+        (w, g): n
+        for g in GENDERED_WORDS
+        for w, n in zip(found.words, found.pair_counts_of(g).tolist(), strict=True)
+        if n
+    }
     assert got == dict(near)
     assert (found.totals.words, found.totals.pairs, found.totals.documents) == (expected.total(), pairs, 90)
     assert found.totals.bytes == sum(len(text.encode()) for text in every)
 
 
 def test_by_default_the_words_of_all_pairs_and_of_they_are_watched_over():
-    assert set(GENDERED) == {word for pair in PAIRS for word in (pair.first, pair.second)} | set(THEY)
+    assert set(GENDERED_WORDS) == {word for pair in PUBLISHED_PAIRS for word in (pair.first, pair.second)} | set(
+        THEY_FORMS
+    )
 
 
 @pytest.mark.fault(34)
@@ -94,37 +101,37 @@ def test_rows_at_hand_have_the_counts_that_their_file_has(corpus):
 
 def test_a_finished_file_is_not_read_again(corpus, tmp_path, monkeypatch):
     seen = opened(monkeypatch)
-    first = count(corpus, jobs=1, work=tmp_path / "parts")
+    first = count(corpus, jobs=1, work_folder=tmp_path / "parts")
     assert sorted(seen) == [str(corpus / f"{n}.jsonl") for n in range(3)]
     seen.clear()
-    assert content(count(corpus, jobs=1, work=tmp_path / "parts")) == content(first)
+    assert content(count(corpus, jobs=1, work_folder=tmp_path / "parts")) == content(first)
     assert seen == []
 
 
 def test_a_file_that_changed_is_read_again_and_so_is_each_under_another_rule(corpus, tmp_path, monkeypatch):
-    count(corpus, jobs=1, work=tmp_path / "parts")
+    count(corpus, jobs=1, work_folder=tmp_path / "parts")
     seen = opened(monkeypatch)
     (corpus / "1.jsonl").write_text('{"text": "she saw the ship"}\n')
-    assert count(corpus, jobs=1, work=tmp_path / "parts").totals.documents == 61
+    assert count(corpus, jobs=1, work_folder=tmp_path / "parts").totals.documents == 61
     assert seen == [str(corpus / "1.jsonl")]
     seen.clear()
-    count(corpus, jobs=1, window=5, work=tmp_path / "parts")
+    count(corpus, jobs=1, window=5, work_folder=tmp_path / "parts")
     assert len(seen) == 3
 
 
 def test_a_table_of_a_file_that_is_half_written_is_made_again(corpus, tmp_path):
-    whole = count(corpus, jobs=1, work=tmp_path / "parts")
+    whole = count(corpus, jobs=1, work_folder=tmp_path / "parts")
     part = next((tmp_path / "parts").iterdir())
     part.write_bytes(part.read_bytes()[:100])
-    assert content(count(corpus, jobs=1, work=tmp_path / "parts")) == content(whole)
+    assert content(count(corpus, jobs=1, work_folder=tmp_path / "parts")) == content(whole)
 
 
 def test_an_error_in_one_process_ends_the_count_and_keeps_what_is_finished(corpus, tmp_path):
     (corpus / "broken.parquet").write_bytes(b"")
-    with pytest.raises(CorpusError, match=r"broken\.parquet is no whole Parquet file"):
-        count(corpus, jobs=2, work=tmp_path / "parts")
+    with pytest.raises(CorpusError, match=r"broken\.parquet is not a complete Parquet file"):
+        count(corpus, jobs=2, work_folder=tmp_path / "parts")
     (corpus / "broken.parquet").unlink()
-    assert count(corpus, jobs=1, work=tmp_path / "parts").totals.documents == 90
+    assert count(corpus, jobs=1, work_folder=tmp_path / "parts").totals.documents == 90
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
@@ -157,13 +164,13 @@ def test_an_interruption_ends_with_130_and_the_next_start_goes_on(tmp_path, jobs
         told = blocked.communicate(timeout=60)[1].decode()
     os.close(holder)
     assert blocked.returncode == 130
-    assert "Interrupted; what was finished is kept, and the same command goes on from there." in told
+    assert "Interrupted; finished files are kept, and the same command continues from there." in told
     assert "Traceback" not in told
     assert not out.exists()
     before = {path.name: path.stat().st_mtime_ns for path in parts.iterdir()}
     assert len(before) == 2
     assert run(*arguments).exit_code == 0
-    assert Counts.read(out).of("ship") == 100
+    assert Counts.read(out).count_of("ship") == 100
 
 
 def test_the_command_writes_the_table_and_leaves_nothing_else(corpus, tmp_path):
@@ -172,8 +179,8 @@ def test_the_command_writes_the_table_and_leaves_nothing_else(corpus, tmp_path):
     assert result.exit_code == 0
     found = Counts.read(out)
     assert content(found) == content(count(corpus, name="made", jobs=1))
-    assert f"{len(found.words)} words, {found.totals.words:,} times in all, in 90 records of" in result.stdout
-    assert "Never seen: him, them, their" in result.stdout
+    assert f"{len(found.words)} different words, {found.totals.words:,} word tokens, in 90 records of" in result.stdout
+    assert "Gendered words that do not occur: him, them, their" in result.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "counts.parquet"]
 
 
@@ -186,15 +193,15 @@ def test_words_and_stop_words_come_from_files(tmp_path):
     assert run(tmp_path / "a.txt", "--out", out, *given).exit_code == 0
     found = Counts.read(out)
     assert found.words == ("nurse", "queen", "saw")
-    assert found.near("queen").tolist() == [0, 0, 1]
+    assert found.pair_counts_of("queen").tolist() == [0, 0, 1]
     rule = found.rule
     assert (rule.window, rule.stopped, rule.stop_words, rule.gendered) == (1, ("the",), "1 given words", ("queen",))
 
 
 def test_the_boundary_can_be_a_line(tmp_path):
     (tmp_path / "a.txt").write_text("nurse\nshe saw\n")
-    assert count(tmp_path / "a.txt", boundary="line").near("she").tolist() == [0, 1, 0]
-    assert count(tmp_path / "a.txt").near("she").tolist() == [1, 1, 0]
+    assert count(tmp_path / "a.txt", boundary="line").pair_counts_of("she").tolist() == [0, 1, 0]
+    assert count(tmp_path / "a.txt").pair_counts_of("she").tolist() == [1, 1, 0]
 
 
 @pytest.mark.fault(32)
@@ -203,7 +210,7 @@ def test_a_corpus_without_a_gendered_word_has_counts_and_no_delta(tmp_path, text
     (tmp_path / "a.txt").write_text(text)
     found = count(tmp_path / "a.txt", jobs=1)
     assert list(found.words) == sorted(text.split())
-    assert not found.pairs.any()
+    assert not found.pair_counts.any()
     assert len(found.delta().delta) == 0
     assert found.totals.words == len(text.split())
 
@@ -212,8 +219,8 @@ def test_a_gendered_word_that_never_occurs_is_told_of(tmp_path):
     (tmp_path / "a.txt").write_text("she saw")
     (tmp_path / "words.txt").write_text("she he")
     result = run(tmp_path / "a.txt", "--out", tmp_path / "c.parquet", "--words", tmp_path / "words.txt")
-    assert "Never seen: he." in result.stdout
-    assert Counts.read(tmp_path / "c.parquet").near("he").tolist() == [0, 0]
+    assert "Gendered words that do not occur: he." in result.stdout
+    assert Counts.read(tmp_path / "c.parquet").pair_counts_of("he").tolist() == [0, 0]
 
 
 @pytest.mark.fault(33)
@@ -224,14 +231,14 @@ def test_a_loss_is_told_and_kept_in_the_table_or_refused_when_strict(tmp_path):
     (tmp_path / "a.txt.gz").write_bytes(whole[:-20])
     out = tmp_path / "c.parquet"
     result = run(tmp_path / "a.txt.gz", "--out", out)
-    told = f"{tmp_path}/a.txt.gz breaks off in the middle of its compressed stream; what stands before was counted."
+    told = f"{tmp_path}/a.txt.gz ends in the middle of its compressed stream; the part before was counted."
     assert result.exit_code == 0
     assert told in result.stderr
     assert Counts.read(out).totals.losses == (told,)
-    assert Counts.read(out).of("ship") > 0
+    assert Counts.read(out).count_of("ship") > 0
     strict = run(tmp_path / "a.txt.gz", "--out", tmp_path / "strict.parquet", "--strict")
     assert strict.exit_code == 1
-    assert "counted; mend it, or count it without --strict." in strict.stderr
+    assert "counted; repair it, or count it without --strict." in strict.stderr
     assert not (tmp_path / "strict.parquet").exists()
 
 
@@ -240,11 +247,11 @@ def test_bytes_that_are_no_utf8_are_counted_and_told_or_refused_when_strict(tmp_
     (tmp_path / "a.txt").write_bytes("she saw the café".encode("latin-1"))
     out = tmp_path / "c.parquet"
     result = run(tmp_path / "a.txt", "--out", out)
-    assert "1 bytes are no UTF-8." in result.stdout
+    assert "1 bytes are not valid UTF-8." in result.stdout
     assert Counts.read(out).totals.invalid_bytes == 1
     strict = run(tmp_path / "a.txt", "--out", out, "--strict")
     assert strict.exit_code == 1
-    assert "a.txt has bytes that are no UTF-8; convert it, or count it without --strict." in strict.stderr
+    assert "a.txt has bytes that are not valid UTF-8; convert it, or count it without --strict." in strict.stderr
 
 
 @pytest.mark.parametrize(
@@ -267,11 +274,11 @@ def test_what_cannot_be_done_is_one_sentence(corpus, tmp_path, options, told):
 
 def test_the_same_words_count_in_a_sentence_and_in_a_corpus():
     text = "“Don’t,” said the fiancée of ﬁve — she'd 1,000 self-made co\u00adoperatives."
-    found = count(iter([text]), words=("she",))
+    found = count(iter([text]), gendered=("she",))
     from pmi.analysis.sentence import content_words
 
     assert sorted(content_words(text, "clean")) == sorted(
-        word for word, n in zip(found.words, found.count, strict=True) for _ in range(n)
+        word for word, n in zip(found.words, found.word_counts, strict=True) for _ in range(n)
     )
 
 
@@ -301,7 +308,7 @@ def test_real_text_is_counted_as_the_plain_way_counts_it():
     with zstandard.open(path, "rt", encoding="utf-8") as file:
         some = [json.loads(next(file))["text"] for _ in range(500)]
     found = count(iter(some))
-    expected, near, pairs = reference.counted(some, set(GENDERED), stop_words("clean"), 10)
-    assert dict(zip(found.words, found.count.tolist(), strict=True)) == dict(expected)
-    assert int(found.pairs.sum()) == near.total()
+    expected, near, pairs = reference.counted(some, set(GENDERED_WORDS), stop_words("clean"), 10)
+    assert dict(zip(found.words, found.word_counts.tolist(), strict=True)) == dict(expected)
+    assert int(found.pair_counts.sum()) == near.total()
     assert found.totals.pairs == pairs

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmi.counting.counts import Counts, Totals, delta, merge, merge_files
-from pmi.types import CountRule, Pair, TableError
+from pmi.counting.counts import Counts, delta, merge, merge_files
+from pmi.types import CorpusTotals, CountRule, GenderedPair, TableError
 
 RULE = CountRule("made up", 10, "any", "none", gendered=("he", "she", "her", "his"))
 WORDS = ("captain", "he", "her", "his", "nurse", "she", "ship")
 COUNT = np.array([4, 9, 5, 6, 3, 8, 7])
 NEAR = np.array([[6, 1, 2, 3], [2, 1, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0], [1, 4, 5, 1], [1, 2, 1, 1], [3, 0, 1, 2]])
-TOTALS = Totals(words=42, pairs=60, documents=3, bytes=300, invalid_bytes=2, long_runs=1, losses=("lost",))
+TOTALS = CorpusTotals(words=42, pairs=60, documents=3, bytes=300, invalid_bytes=2, long_runs=1, losses=("lost",))
 
 
 def made(rule=RULE, words=WORDS, count=COUNT, near=NEAR, totals=TOTALS):
@@ -27,7 +27,7 @@ def made(rule=RULE, words=WORDS, count=COUNT, near=NEAR, totals=TOTALS):
 
 
 def content(counts):
-    return counts.words, counts.count.tolist(), counts.pairs.tolist(), counts.rule, counts.totals
+    return counts.words, counts.word_counts.tolist(), counts.pair_counts.tolist(), counts.rule, counts.totals
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path):
@@ -37,7 +37,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
 
 
 def test_an_empty_table_is_read_as_it_was_written(tmp_path):
-    empty = made(words=(), count=np.zeros(0, np.int64), near=np.zeros((0, 4), np.int64), totals=Totals())
+    empty = made(words=(), count=np.zeros(0, np.int64), near=np.zeros((0, 4), np.int64), totals=CorpusTotals())
     empty.write(tmp_path / "c.parquet")
     assert content(Counts.read(tmp_path / "c.parquet")) == content(empty)
 
@@ -45,7 +45,7 @@ def test_an_empty_table_is_read_as_it_was_written(tmp_path):
 @pytest.mark.fault(32)
 def test_counts_beyond_32_bits_are_kept(tmp_path):
     made(count=COUNT + 2**40, near=NEAR + 2**40).write(tmp_path / "c.parquet")
-    assert Counts.read(tmp_path / "c.parquet").near("she").tolist() == (NEAR[:, 1] + 2**40).tolist()
+    assert Counts.read(tmp_path / "c.parquet").pair_counts_of("she").tolist() == (NEAR[:, 1] + 2**40).tolist()
 
 
 def test_equal_tables_are_equal_bytes(tmp_path):
@@ -73,21 +73,21 @@ def test_a_sum_of_tables_has_the_sum_of_their_counts_in_any_order(parts):
     ]
     total = sum(map(Counter, parts), Counter())
     found = merge(tables)
-    assert dict(zip(found.words, found.count.tolist(), strict=True)) == dict(total)
-    assert found.near("he").tolist() == [total[word] for word in found.words]
+    assert dict(zip(found.words, found.word_counts.tolist(), strict=True)) == dict(total)
+    assert found.pair_counts_of("he").tolist() == [total[word] for word in found.words]
     assert (found.totals.words, found.totals.losses) == (42 * len(parts), ("lost",) * len(parts))
     assert content(merge(tables[::-1])) == content(found)
 
 
 def test_a_sum_goes_to_a_file_without_being_in_memory_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("pmi.counting.counts._ROWS", 2)
+    monkeypatch.setattr("pmi.counting.counts._ROWS_PER_BATCH", 2)
     made().write(tmp_path / "one")
     made(words=("ship", "zebra"), count=np.array([1, 2]), near=NEAR[:2]).write(tmp_path / "other")
     parts = [tmp_path / "one", tmp_path / "other", made(words=("aunt", "zebra"), count=COUNT[:2], near=NEAR[2:4])]
     found = merge_files(parts, tmp_path / "sum")
     assert content(Counts.read(tmp_path / "sum")) == content(merge(parts))
-    assert (found.words, found.totals, found.never) == (9, merge(parts).totals, ())
-    assert merge_files([parts[1]], tmp_path / "sum").never == RULE.gendered
+    assert (found.words, found.totals, found.absent) == (9, merge(parts).totals, ())
+    assert merge_files([parts[1]], tmp_path / "sum").absent == RULE.gendered
 
 
 def test_files_add_up_like_tables(tmp_path):
@@ -95,7 +95,7 @@ def test_files_add_up_like_tables(tmp_path):
     made(words=("ship", "zebra"), count=np.array([1, 2]), near=NEAR[:2]).write(tmp_path / "other")
     paths = [tmp_path / "one", tmp_path / "other"]
     assert content(merge(paths)) == content(merge([Counts.read(path) for path in paths]))
-    assert merge(paths).of("ship") == 8
+    assert merge(paths).count_of("ship") == 8
 
 
 DIFFERENT = {
@@ -138,12 +138,12 @@ def test_delta_is_the_log_ratio_of_company_less_that_of_the_gendered_words():
     assert table.delta == pytest.approx(expected, abs=1e-15)
     assert "ship" not in table.delta
     assert table.counts.tolist() == [COUNT[WORDS.index(word)] for word in table.delta]
-    assert (table.rule, table.pairs) == (RULE, (Pair("she", "he"),))
+    assert (table.rule, table.pairs) == (RULE, (GenderedPair("she", "he"),))
 
 
 def test_delta_of_several_pairs_is_their_weighted_mean():
-    one, other = made().delta().delta, made().delta(Pair("her", "his")).delta
-    found = made().delta([Pair("she", "he", 3.0), Pair("her", "his", 1.0)]).delta
+    one, other = made().delta().delta, made().delta(GenderedPair("her", "his")).delta
+    found = made().delta([GenderedPair("she", "he", 3.0), GenderedPair("her", "his", 1.0)]).delta
     assert found == pytest.approx({word: (3 * one[word] + other[word]) / 4 for word in one if word in other})
     assert set(found) == set(one) & set(other)
 
@@ -162,14 +162,16 @@ def test_without_a_gendered_word_no_word_has_a_delta():
 
 
 def test_a_gendered_word_that_was_not_counted_is_refused_with_those_that_were():
-    with pytest.raises(TableError, match="The company of 'woman' was not counted; this table has he, she, her, his"):
-        made().delta(Pair("woman", "he"))
+    with pytest.raises(
+        TableError, match="Co-occurrence with 'woman' was not counted; this table has he, she, her, his"
+    ):
+        made().delta(GenderedPair("woman", "he"))
 
 
 @pytest.mark.parametrize("weights", [(), (0.0,), (1.0, -1.0), (float("nan"),), (float("inf"),)])
 def test_weights_that_make_no_mean_are_refused(weights):
     with pytest.raises(TableError, match="give numbers of at least 0 that are not all 0"):
-        made().delta([Pair("she", "he", weight) for weight in weights])
+        made().delta([GenderedPair("she", "he", weight) for weight in weights])
 
 
 def test_counts_of_another_shape_than_the_words_are_refused():
@@ -198,7 +200,7 @@ def test_a_file_that_is_not_there_is_named():
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path):
     (tmp_path / "c.parquet").write_bytes(b"counts")
-    with pytest.raises(TableError, match=r"c\.parquet is no Parquet file .*; give one that pmi count wrote"):
+    with pytest.raises(TableError, match=r"c\.parquet is not a Parquet file .*; give one that pmi count wrote"):
         Counts.read(tmp_path / "c.parquet")
 
 

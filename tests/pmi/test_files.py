@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pmi.files import FileFault, read_rows, replacing, text_column, write_rows
+from pmi.files import FileError, read_rows, replacing, text_column, write_rows
 
 
 def read(tmp_path, name, content):
@@ -47,13 +47,13 @@ def test_an_empty_file_has_no_rows(tmp_path, name):
     ("name", "content", "told"),
     [
         ("a.csv", "", "a.csv cannot be read as csv"),
-        ("a.csv", "text,n\nhi\n", "a.csv cannot be read as csv .*; mend it or convert it"),
-        ("a.csv", "text,text\nhi,ho\n", "a.csv has the column 'text' more than once; give each a name of its own"),
+        ("a.csv", "text,n\nhi\n", "a.csv cannot be read as csv .*; repair it or convert it"),
+        ("a.csv", "text,text\nhi,ho\n", "a.csv has the column 'text' more than once; give each column its own name"),
         ("a.jsonl", '{"text": \n', "a.jsonl cannot be read as jsonl"),
         ("a.parquet", "no Parquet", "a.parquet cannot be read as parquet"),
-        ("a.txt", b"caf\xe9 \n", "a.txt is no UTF-8 text: byte 0xe9 at 3; convert it first"),
-        ("a.csv", b"text\ncaf\xe9\n", "a.csv is no UTF-8 text: byte 0xe9 at 8; convert it first"),
-        ("a.jsonl", b'{"text": "\xe9"}\n', "a.jsonl is no UTF-8 text: byte 0xe9 at 10; convert it first"),
+        ("a.txt", b"caf\xe9 \n", "a.txt is not UTF-8 text: byte 0xe9 at 3; convert it first"),
+        ("a.csv", b"text\ncaf\xe9\n", "a.csv is not UTF-8 text: byte 0xe9 at 8; convert it first"),
+        ("a.jsonl", b'{"text": "\xe9"}\n', "a.jsonl is not UTF-8 text: byte 0xe9 at 10; convert it first"),
         (
             "a.xlsx",
             "x",
@@ -62,13 +62,13 @@ def test_an_empty_file_has_no_rows(tmp_path, name):
     ],
 )
 def test_a_file_that_is_not_what_it_should_be_is_refused_in_a_sentence(tmp_path, name, content, told):
-    with pytest.raises(FileFault, match=told) as caught:
+    with pytest.raises(FileError, match=told) as caught:
         read(tmp_path, name, content)
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
-    with pytest.raises(FileFault, match=r"There is no file .*gone\.csv; give one that ends in"):
+    with pytest.raises(FileError, match=r"There is no file .*gone\.csv; give one that ends in"):
         read_rows(tmp_path / "gone.csv")
 
 
@@ -89,7 +89,7 @@ def test_the_text_of_a_dictionary_column_is_read():
     ],
 )
 def test_a_column_without_texts_is_refused(column, told):
-    with pytest.raises(FileFault, match=told):
+    with pytest.raises(FileError, match=told):
         text_column(pa.table({"text": ["a", None], "n": [1, 2]}), column, "f")
 
 
@@ -109,7 +109,7 @@ def test_an_undefined_value_is_null_in_json_lines_and_empty_in_csv(tmp_path):
 
 
 def test_another_ending_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(FileFault, match=r"has the ending '.xlsx'; give a file that ends in .parquet, .csv, .tsv or"):
+    with pytest.raises(FileError, match=r"has the ending '.xlsx'; give a file that ends in .parquet, .csv, .tsv or"):
         write_rows(pa.table({"a": [1]}), tmp_path / "a.xlsx")
     assert list(tmp_path.iterdir()) == []
 
@@ -126,7 +126,7 @@ def test_the_old_file_stays_when_writing_fails(tmp_path):
 def test_a_place_that_cannot_be_written_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(FileFault, match=r"file/a\.txt cannot be written \(.*\); give another place"),
+        pytest.raises(FileError, match=r"file/a\.txt cannot be written \(.*\); give another place"),
         replacing(tmp_path / "file" / "a.txt") as file,
     ):
         file.write(b"x")

@@ -1,4 +1,4 @@
-"""The compiled reader of JSON lines says what ``json`` says, or leaves the line to it."""
+"""A line of JSON gives the text that ``json`` gives, or the fault that ``json`` finds."""
 
 import json
 
@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmi.counting.jsonlines import texts
+from pmi.counting.corpus import shards
+from pmi.counting.reading import json_text, read
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -23,17 +24,14 @@ def encoded(text):
 
 
 @settings(max_examples=300)
-@given(st.lists(ROWS, max_size=5), st.booleans(), st.sampled_from([None, (",", ":"), (" , ", " :\t")]))
-def test_every_line_that_is_not_left_to_json_gives_the_text_that_json_gives(rows, ascii_only, separators):
-    lines = [encoded(json.dumps(row, ensure_ascii=ascii_only, separators=separators)) for row in rows]
-    found, odd, number = texts(b"".join(line + b"\n" for line in lines), "text")
-    left = dict(odd)
-    assert number == len(rows)
-    assert [lines[n] for n in left] == list(left.values())
-    expected = [encoded(row["text"]) + b"\xff" for n, row in enumerate(rows) if n not in left]
-    assert found == b"".join(expected)
-    # Only what has no plain text may be left over.
-    assert all(not isinstance(rows[n].get("text"), str) or any("\\" in json.dumps(k) for k in rows[n]) for n in left)
+@given(ROWS, st.booleans(), st.sampled_from([None, (",", ":"), (" , ", " :\t")]))
+def test_a_line_gives_the_text_that_json_gives(row, ascii_only, separators):
+    text, fault = json_text(encoded(json.dumps(row, ensure_ascii=ascii_only, separators=separators)), "text")
+    if isinstance(row.get("text"), str):
+        assert (text, fault) == (encoded(row["text"]), "")
+    else:
+        assert text is None
+        assert fault.startswith("has no text 'text' but the fields ")
 
 
 @pytest.mark.parametrize(
@@ -44,28 +42,57 @@ def test_every_line_that_is_not_left_to_json_gives_the_text_that_json_gives(rows
         b'{"text": "a"',
         b'{"text": "a"}}',
         b'{"text": "a", "b": [1}',
+        b'{"text": "a", "b": 1e}',
         b'{"text": "a"} nonsense',
         b'{"text": "a\tb"}',
         b'{"text": "\\x"}',
         b'{"text": "\\u12g4"}',
         b'{"text": "\\u12"}',
-        b'{"text": 1}',
-        b'{"text": null}',
-        b'{"text": {"text": "a"}}',
-        b'{"text": ["a"]}',
-        b'{"a": {"text": "b"}}',
-        b'{"text": "a", "text": "b"}',
-        b'{"te\\u0078t": "a"}',
         b'{"text" "a"}',
-        b'["text", "a"]',
-        b'"text"',
         b"text",
-        b"{}",
         b"[" * 100,
+        b"[" * 100_000,
+        b'\xef\xbb\xbf{"text": "a"}',
     ],
 )
-def test_a_line_out_of_the_ordinary_is_left_to_json(line):
-    assert texts(b'{"text": "one"}\n' + line + b'\n{"text": "two"}', "text") == (b"one\xfftwo\xff", [(1, line)], 3)
+def test_a_line_that_is_not_json_is_said_to_be_none(line):
+    assert json_text(line, "text") == (None, "is not JSON")
+
+
+@pytest.mark.parametrize("line", [b'["text", "a"]', b'"text"', b"3", b"null"])
+def test_a_line_that_is_not_an_object_is_said_to_be_none(line):
+    assert json_text(line, "text") == (None, "is not a JSON object")
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        (b'{"text": 1}', "'text'"),
+        (b'{"text": null}', "'text'"),
+        (b'{"text": {"text": "a"}}', "'text'"),
+        (b'{"text": ["a"]}', "'text'"),
+        (b'{"a": {"text": "b"}, "b": 1}', "'a', 'b'"),
+        (b"{}", ""),
+    ],
+)
+def test_a_line_without_a_text_is_told_with_its_fields(line, fields):
+    assert json_text(line, "text") == (None, f"has no text 'text' but the fields {fields}")
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b'{"text": "a", "text": "b"}', b"b"),
+        (b'{"te\\u0078t": "a"}', b"a"),
+        (b' \t{"text": "a"} \r', b"a"),
+        (b'{"text": "a", "b": NaN}', b"a"),
+        (b'{"text": "caf\xe9", "b": "\xff"}', b"caf\xe9"),
+        (b'{"text": "a\xffb"}', b"a\xfeb"),
+        (b'{"text": ""}', b""),
+    ],
+)
+def test_a_line_out_of_the_ordinary_has_its_text(line, text):
+    assert json_text(line, "text") == (text, "")
 
 
 @pytest.mark.parametrize(("escape", "text"), [
@@ -73,13 +100,18 @@ def test_a_line_out_of_the_ordinary_is_left_to_json(line):
     (r"\ud83d", "\ud83d"), (r"\ude00\ud83d", "\ude00\ud83d"), (r"\ud83d\u0041", "\ud83dA"),
 ])  # fmt: skip
 def test_escapes_are_the_characters_that_they_stand_for(escape, text):
-    assert texts(b'{"text":"' + escape.encode() + b'"}', "text")[0] == encoded(text) + b"\xff"
+    assert json_text(b'{"text":"' + escape.encode() + b'"}', "text") == (encoded(text), "")
 
 
-def test_empty_lines_and_other_ends_of_lines_are_no_matter():
-    assert texts(b'\n \r\n{"text": "a"}\r\n\n', "text") == (b"a\xff", [], 4)
-    assert texts(b"", "text") == (b"", [], 0)
+def test_empty_lines_and_other_ends_of_lines_are_no_matter(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b'\n \r\n{"text": "a"}\r\n\n[]\n{"text": ""}')
+    reports = []
+    found = b"".join(read(shards([tmp_path / "a.jsonl"])[0], "text", reports.append, lambda _: None))
+    assert found == b"a\xff\xff"
+    assert reports == [
+        f"{tmp_path}/a.jsonl has 1 lines left out, the first of them line 5, which is not a JSON object."
+    ]
 
 
 def test_the_field_may_have_any_name():
-    assert texts('{"ünï": "a"}'.encode(), "ünï")[0] == b"a\xff"
+    assert json_text('{"ünï": "a"}'.encode(), "ünï")[0] == b"a"

@@ -24,10 +24,10 @@ def test_tables_are_added_up_in_any_order_to_the_same_bytes(tmp_path):
         told = run(*order, "--out", tmp_path / "sum.parquet")
         made.add((tmp_path / "sum.parquet").read_bytes())
     assert len(made) == 1
-    assert "10 words" in told
+    assert "10 different words" in told
     total = Counts.read(tmp_path / "sum.parquet")
-    assert total.of("nurse") == 3 * 2**40 + 3
-    assert total.near("she")[total.words.index("nurse")] == 24
+    assert total.count_of("nurse") == 3 * 2**40 + 3
+    assert total.pair_counts_of("she")[total.words.index("nurse")] == 24
 
 
 def test_a_table_of_another_rule_is_refused_in_one_sentence_and_nothing_is_written(tmp_path):

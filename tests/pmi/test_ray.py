@@ -9,7 +9,7 @@ from pmi.counting.corpus import shards
 from pmi.counting.counts import Counts
 from pmi.counting.local import Job, count, rule_of
 from tests.helpers import ROOT
-from tests.pmi.spread import corpus, job, local, merged, same, times
+from tests.pmi.cluster import corpus, job, local, merged, same, times
 
 pytest.importorskip("datatrove")
 
@@ -103,7 +103,7 @@ def test_a_second_start_after_a_crash_counts_only_what_is_missing(machines, corp
         logging_dir=str(tmp_path / "logs"),
     )
     with pytest.raises(
-        ClusterError, match=r"Task 1 on Ray died \(tries: 1, .*\); give it more memory, or see its log in"
+        ClusterError, match=r"Task 1 on Ray died \(tries: 1, .*\); give it more memory, or read its log in"
     ):
         crashing.run()
     before = times(job)

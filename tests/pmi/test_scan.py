@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmi.counting import scan
+from pmi.counting import characters
 from pmi.counting.scanner import Scanner
+from pmi.counting.state import MAX_RUN
 from pmi.types import TableError
 from pmi.words import words
 from tests.pmi import reference
@@ -98,7 +99,7 @@ def test_a_gendered_word_is_no_stop_word():
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])
 def test_a_run_too_long_for_a_word_is_passed_over_and_told(size):
-    longest = scan.LONGEST
+    longest = MAX_RUN
     text = " ".join(["a" * longest, "b" * (longest + 1), "é" * longest, "c" * longest + "'", "she", "d" * 5000])
     count, pairs, totals = scanned(cut(in_bytes([text]), size), ("she",), (), 10)
     assert count == {"a" * longest: 1, "c" * longest: 1, "she": 1}
@@ -109,11 +110,13 @@ def test_a_run_too_long_for_a_word_is_passed_over_and_told(size):
 def test_words_of_one_hash_stay_apart():
     """Every word falls into one place of the table, and long ones have one hash too."""
     code = (
-        "from pmi.counting import scan; import numba as nb, numpy as np\n"
-        "scan._slot = nb.njit(lambda lo, hi, mask: np.int64(7 & mask))\n"
-        "scan._long = nb.njit(lambda buf, start, end, lower: np.uint64(42))\n"
-        "for name in ('_enter', 'lookup', 'rehash', 'intern', 'tokenise'):\n"
-        "    setattr(scan, name, nb.njit(getattr(scan, name).py_func))\n"
+        "from pmi.counting import word_table; import numba as nb, numpy as np\n"
+        "word_table.slot_of = nb.njit(lambda low, high, mask: np.int64(7 & mask))\n"
+        "word_table.long_hash = nb.njit(lambda data, start, end, lower: np.uint64(42))\n"
+        "for name in ('enter', 'lookup', 'rehash', 'number'):\n"
+        "    setattr(word_table, name, nb.njit(getattr(word_table, name).py_func))\n"
+        "from pmi.counting import scan\n"
+        "scan.tokenise = nb.njit(scan.tokenise.py_func)\n"
         "from pmi.counting.scanner import Scanner\n"
         "texts = [f'w{n}' for n in range(500)] + [f'long-word-no{n}'.replace('-', '') * 3 for n in range(500)]\n"
         "scanner = Scanner(('she',), (), 2, 'record')\n"
@@ -138,8 +141,8 @@ def test_counts_beyond_32_bits_are_exact():
     scanner = Scanner(("she", "he"), (), 10, "record")
     scanner.feed(b"he she ship ")
     for _ in range(5):
-        scanner.near[:, :, :3] += np.uint32(2**31 - 1)  # a row for each of the three words
-        scanner.added = 2**31
+        scanner.pair_counts[:, :, :3] += np.uint32(2**31 - 1)  # a row for each of the three words
+        scanner.max_added = 2**31
         scanner.feed(b"she ship ")
     scanner.feed(b"\xff")
     found, _, near, _ = scanner.result()
@@ -159,7 +162,7 @@ def test_an_empty_text_and_a_single_word_have_counts_and_no_company(data, count)
 
 def test_characters_between_words_never_become_part_of_one():
     """The compiled steps cut text there, so composing across such a place must not make a letter."""
-    kinds = scan.kinds()
+    kinds = characters.classes()
     for code in range(0x80, len(kinds)):
         parts = unicodedata.decomposition(chr(code)).split()
         if len(parts) == 2 and not parts[0].startswith("<"):
@@ -184,4 +187,4 @@ def test_memory_does_not_grow_with_the_length_of_a_line():
     for _ in range(200):
         scanner.feed(line)
     assert sum(v.nbytes for v in vars(scanner).values() if isinstance(v, np.ndarray)) == before
-    assert scanner.rest < scan.LONGEST
+    assert scanner.n_pending < MAX_RUN

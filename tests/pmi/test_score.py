@@ -8,13 +8,13 @@ from typer.testing import CliRunner
 from builders.datasets.gender_pmi import delta_table as published
 from builders.datasets.unstereo import DATASET
 from pmi.__main__ import app
-from pmi.analysis.analyse import table
 from pmi.analysis.lookup import delta_table
-from pmi.analysis.pairs import parse
 from pmi.analysis.sentence import max_pmi_diff
+from pmi.analysis.table import table
 from pmi.counting.counts import delta
 from pmi.files import read_rows, write_rows
-from pmi.types import Pair, TableError
+from pmi.pairs import parse_pairs
+from pmi.types import GenderedPair, TableError
 from tests.helpers import mirrored
 from tests.pmi.made import SMALL, counts
 
@@ -83,7 +83,7 @@ def test_the_rule_decides_what_words_are(tmp_path, counted, rule):
 def test_scoring_twice_needs_to_be_told_to_replace_the_columns(tmp_path, counted):
     run(text(tmp_path), "--table", counted, "--out", tmp_path / "a.parquet")
     told = run(tmp_path / "a.parquet", "--table", counted, "--out", tmp_path / "b.parquet", code=1)
-    assert "has the column 'max_pmi_diff' already; take it out, or give --replace." in told
+    assert "has the column 'max_pmi_diff' already; remove it, or give --replace." in told
     run(tmp_path / "a.parquet", "--table", counted, "--replace", "--out", tmp_path / "b.parquet")
     assert pq.read_table(tmp_path / "a.parquet").equals(pq.read_table(tmp_path / "b.parquet"))
 
@@ -102,13 +102,13 @@ def test_a_table_of_delta_serves_like_the_counts_it_was_made_from(tmp_path, coun
 
 
 def test_counts_serve_any_pair_and_a_table_of_delta_only_its_own(tmp_path, counted):
-    other = Pair("he", "she")
+    other = GenderedPair("he", "she")
     assert delta_table(counted, other).delta["nurse"] == pytest.approx(-delta_table(counted).delta["nurse"])
     pq.write_table(table(counted, other), tmp_path / "t.parquet")
     assert delta_table(tmp_path / "t.parquet").pairs == (other,)
     assert delta_table(tmp_path / "t.parquet", other).delta["nurse"] < 0
     with pytest.raises(TableError, match=r"The δ of .*t\.parquet is that of he:she; give a table of counts to compare"):
-        delta_table(tmp_path / "t.parquet", parse("she:he"))
+        delta_table(tmp_path / "t.parquet", parse_pairs("she:he"))
 
 
 def test_the_folder_of_the_built_data_set_is_read(tmp_path):
@@ -136,14 +136,14 @@ def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path, monkeypatch):
 
     monkeypatch.setattr("datasets.load_dataset", refuse)
     told = run(text(tmp_path), "--table", "org/gender-pmi", code=1)
-    assert "org/gender-pmi is no file here and was not loaded from the Hub (no route to host); give a file." in told
+    assert "org/gender-pmi is not a file and was not loaded from the Hub (no route to host); give a file." in told
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
         ("word,count\na,1\n", "has no column 'delta'; a table of δ has word, delta, count"),
-        ("word,delta,count\na,much,1\n", "has a value that is no number"),
+        ("word,delta,count\na,much,1\n", "has a value that is not a number"),
         ("word,delta,count\na,inf,1\n", "The word 'a' has the value inf; leave out a word that has no finite value"),
         ("word,delta,count\na,1,1\na,1,1\n", "has the word 'a' more than once; give each word one value"),
     ],
@@ -158,7 +158,7 @@ def test_a_table_that_is_none_is_refused(tmp_path, content, told):
     [
         (["--column", "body"], "has no column 'body'; name one of text."),
         (["--out", "o.doc"], "o.doc has the ending '.doc'; give a file that ends in .parquet, .csv, .tsv or .jsonl."),
-        (["--pairs", "queen:king"], "The company of 'queen' was not counted; this table has she, he."),
+        (["--pairs", "queen:king"], "Co-occurrence with 'queen' was not counted; this table has she, he."),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_status_1(tmp_path, counted, options, told):

@@ -3,12 +3,12 @@ import pytest
 from typer.testing import CliRunner
 
 from pmi.__main__ import app
-from pmi.analysis.analyse import agreement, counted_pairs, table
-from pmi.analysis.pairs import parse
 from pmi.analysis.plots import write
+from pmi.analysis.table import agreement, counted_pairs, table
 from pmi.counting.counts import Counts
 from pmi.files import read_rows
-from pmi.types import Pair
+from pmi.pairs import parse_pairs
+from pmi.types import GenderedPair
 from tests.pmi.made import SMALL, counts
 
 FOUR = ("she", "he", "her", "his")
@@ -29,8 +29,8 @@ def run(*arguments, code=0):
 
 def test_the_rule_the_spread_and_the_ends_are_told(made):
     told = run(made, "--top", 2)
-    assert "eight words: 1,200 words, 12 different ones; 12 are told." in told
-    assert "Company within 10 words" in told
+    assert "eight words: 1,200 word tokens, 12 different words; 12 words are in the table." in told
+    assert "Window of 10 words" in told
     assert "Agreement" not in told
     rows = [line.replace("│", " ").split() for line in told.splitlines()]
     assert ["pmi_she", "12", "100.0%"] in [row[:3] for row in rows]
@@ -46,14 +46,14 @@ def test_every_word_is_written_by_the_ending_of_the_file(made, tmp_path):
 
 def test_a_written_table_is_the_one_of_the_function(made, tmp_path):
     run(made, "--pairs", "she:he,her:his=2", "--out", tmp_path / "t.parquet")
-    assert pq.read_table(tmp_path / "t.parquet").equals(table(made, parse("she:he,her:his=2")))
+    assert pq.read_table(tmp_path / "t.parquet").equals(table(made, parse_pairs("she:he,her:his=2")))
 
 
 def test_the_agreement_of_all_counted_pairs_is_that_of_the_function(made):
     rows = [line.replace("│", " ").split() for line in run(made, "--compare", "all").splitlines()]
     pairs = counted_pairs(Counts.read(made))
     agreed = agreement(Counts.read(made), pairs)
-    assert pairs == parse("she:he,her:his")
+    assert pairs == parse_pairs("she:he,her:his")
     tau = f"{agreed.tau[0, 1]:.2f}"
     assert ["she:he", "12", "1.00", "12", tau] in rows
     assert ["her:his", "12", tau, "12", tau] in rows
@@ -74,9 +74,9 @@ def test_three_pictures_are_drawn(made, tmp_path, form):
 
 def test_pictures_name_their_words_and_are_the_same_twice(tmp_path):
     near = {"a$b": [1, 2], "c_d": [3, 2]} | {word: [2, 3] for word in ("queen", "king")}
-    found = table(counts(near, gendered=("queen", "king")), Pair("queen", "king"))
+    found = table(counts(near, gendered=("queen", "king")), GenderedPair("queen", "king"))
     for folder in ("one", "two"):
-        write(tmp_path / folder, found, Pair("queen", "king"), None)
+        write(tmp_path / folder, found, GenderedPair("queen", "king"), None)
     for name in ("pmi.svg", "delta.svg"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
         assert "PMI(w, king)" in (tmp_path / "one" / name).read_text()
@@ -89,20 +89,20 @@ def test_pictures_name_their_words_and_are_the_same_twice(tmp_path):
 def test_a_table_without_values_or_with_equal_ones_is_told_and_drawn_without_a_warning(tmp_path, near):
     counts(near).write(tmp_path / "counts.parquet")
     told = run(tmp_path / "counts.parquet", "--plots", tmp_path / "p", "--out", tmp_path / "t.csv")
-    assert ("There is nothing to draw: no word has a δ." in told) == (not (tmp_path / "p").exists())
+    assert ("No figure: no word has a δ." in told) == (not (tmp_path / "p").exists())
     assert "inf" not in (tmp_path / "t.csv").read_text()
 
 
 @pytest.mark.fault(32)
 def test_pairs_without_values_have_no_agreement_to_tell(tmp_path):
     counts({"nurse": [0, 0, 0, 0]}, gendered=FOUR).write(tmp_path / "counts.parquet")
-    assert "There is no agreement to tell: no pair has a δ." in run(tmp_path / "counts.parquet", "--compare", "all")
+    assert "The pairs have no agreement: no pair has a δ." in run(tmp_path / "counts.parquet", "--compare", "all")
 
 
 @pytest.mark.fault(32)
 def test_gendered_words_that_never_occur_are_named(tmp_path):
     counts({"nurse": [3, 0]}).write(tmp_path / "counts.parquet")
-    assert "Never met: she, he." in run(tmp_path / "counts.parquet")
+    assert "Gendered words that do not occur: she, he." in run(tmp_path / "counts.parquet")
 
 
 def test_a_hostile_word_does_not_break_the_terminal_table(tmp_path):
@@ -113,9 +113,12 @@ def test_a_hostile_word_does_not_break_the_terminal_table(tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--pairs", "queen:king"], "error: The company of 'queen' was not counted; this table has she, he, her, his."),
-        (["--pairs", "she"], "error: 'she' is no pair of words; give pairs such as she:he,her:his=0.5."),
-        (["--compare", "she:he"], "error: There are 1 pairs to compare; count the company of at least two pairs."),
+        (
+            ["--pairs", "queen:king"],
+            "Co-occurrence with 'queen' was not counted; this table has she, he, her, his.",
+        ),
+        (["--pairs", "she"], "error: 'she' is not a pair of words; give pairs such as she:he,her:his=0.5."),
+        (["--compare", "she:he"], "error: There are 1 pairs to compare; give at least two pairs that were counted."),
         (["--out", "t.xlsx"], "error: t.xlsx has the ending '.xlsx'; give a file that ends in .parquet"),
     ],
 )
@@ -126,6 +129,6 @@ def test_what_cannot_be_done_is_one_sentence_and_status_1(made, options, told):
 def test_a_file_without_counts_is_refused(tmp_path):
     assert "There is no file" in run(tmp_path / "gone.parquet", code=1)
     (tmp_path / "text.parquet").write_text("x")
-    assert "is no Parquet file" in run(tmp_path / "text.parquet", code=1)
+    assert "is not a Parquet file" in run(tmp_path / "text.parquet", code=1)
     pq.write_table(table(counts(SMALL)), tmp_path / "t.parquet")
     assert "holds no counts; give a file that pmi count wrote." in run(tmp_path / "t.parquet", code=1)

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pmi.types import CountRule, DeltaTable, Pair, TableError
+from pmi.types import CountRule, DeltaTable, GenderedPair, TableError
 
 RULE = CountRule("three sentences", 10, "white space", "none")
 
@@ -14,7 +14,7 @@ def test_a_table_gives_the_value_of_a_word_and_nothing_for_an_unknown_one():
     assert table.delta.get("umbrella") is None
     assert list(table.delta) == ["nurse", "bridge"]
     assert table.counts.tolist() == [7, 12]
-    assert table.pairs == (Pair("she", "he"),)
+    assert table.pairs == (GenderedPair("she", "he"),)
 
 
 def test_counts_beyond_32_bits_are_kept():

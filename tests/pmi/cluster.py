@@ -37,8 +37,8 @@ def job(tmp_path):
 
 def same(one, other):
     assert one.words == other.words
-    assert one.count.tolist() == other.count.tolist()
-    assert one.pairs.tolist() == other.pairs.tolist()
+    assert one.word_counts.tolist() == other.word_counts.tolist()
+    assert one.pair_counts.tolist() == other.pair_counts.tolist()
     assert (one.rule, one.totals) == (other.rule, other.totals)
 
 

@@ -1,0 +1,214 @@
+"""PMI with gendered words, δ by pair, their distributions, and the agreement of pairs, from counts.
+
+PMI(w, g) = ln p(w, g) − ln p(w) − ln p(g), where p(w) is the share of w among all words and p(w, g) the
+share of (w, g) among all pairs of words within a window, in either order (UnStereoEval, section 3 and
+appendix). There is no smoothing: PMI is undefined where a count is 0.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pmi.counting.counts import Counts
+from pmi.pairs import PUBLISHED_PAIRS, words_of
+from pmi.types import SHE_HE, FloatArray, GenderedPair, IntArray, TableError, as_pairs
+
+#: Key of the schema metadata that has the rule, the totals and the pairs of a table.
+METADATA_KEY = b"gender-neutral-probes-pmi"
+
+#: The quantiles in :class:`ColumnStatistics`.
+QUANTILES = (0.05, 0.5, 0.95)
+
+
+def pmi(counts: Counts, word: str) -> FloatArray:
+    """PMI of every word with a gendered word, shape (words,); NaN where a count is 0.
+
+    >>> from pmi.types import CorpusTotals, CountRule
+    >>> rule = CountRule("toy", 10, "any", "none", gendered=("she",))
+    >>> pair_counts, totals = np.array([[4], [0], [0]]), CorpusTotals(words=11, pairs=40)
+    >>> counts = Counts(("nurse", "she", "ship"), np.array([5, 4, 2]), pair_counts, rule, totals)
+    >>> pmi(counts, "she").round(4)
+    array([-0.5025,     nan,     nan])
+    """
+    pair_counts, count_of_word = counts.pair_counts_of(word), counts.count_of(word)
+    values = np.full(len(counts.words), np.nan)
+    defined = (pair_counts > 0) & (counts.word_counts > 0)
+    if count_of_word and counts.totals.pairs:
+        constant = 2 * math.log(counts.totals.words) - math.log(counts.totals.pairs) - math.log(count_of_word)
+        values[defined] = np.log(pair_counts[defined]) - np.log(counts.word_counts[defined]) + constant
+    return values
+
+
+def delta(counts: Counts, pairs: GenderedPair | Sequence[GenderedPair] = SHE_HE) -> FloatArray:
+    """δ of every word, shape (words,), NaN where undefined; see :meth:`pmi.counting.counts.Counts.delta`."""
+    table = counts.delta(pairs).delta
+    return np.fromiter((table.get(word, math.nan) for word in counts.words), np.float64, len(counts.words))
+
+
+def table(
+    counts: Counts | str | Path, pairs: GenderedPair | Sequence[GenderedPair] = SHE_HE, min_count: int = 1
+) -> pa.Table:
+    """PMI and δ of every word.
+
+    Parameters
+    ----------
+    counts:
+        A table of counts or its file.
+    pairs:
+        The gendered words that δ compares; with several pairs ``delta`` is their weighted mean.
+    min_count:
+        Words that occur less often are left out.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``word``, ``count``, ``frequency`` (share of all words), ``pmi_WORD`` for each gendered word of the
+        pairs, ``delta_FIRST_SECOND`` for each of several pairs and ``delta``; null where undefined. Words
+        are in the order of the counts. The metadata of the schema has rule, totals and pairs.
+
+    Raises
+    ------
+    TableError
+        For a gendered word that was not counted, and for weights that have no mean.
+    """
+    counts = counts if isinstance(counts, Counts) else Counts.read(counts)
+    pairs = as_pairs(pairs)
+    kept = counts.word_counts >= min_count
+    columns: dict[str, pa.Array] = {
+        "word": pa.array(counts.words, pa.string()).filter(pa.array(kept)),
+        "count": pa.array(counts.word_counts[kept]),
+        "frequency": pa.array(counts.word_counts[kept] / max(counts.totals.words, 1)),
+    }
+    columns |= {f"pmi_{word}": _nullable(pmi(counts, word)[kept]) for word in words_of(pairs)}
+    if len(pairs) > 1:
+        columns |= {f"delta_{pair.first}_{pair.second}": _nullable(delta(counts, pair)[kept]) for pair in pairs}
+    columns["delta"] = _nullable(delta(counts, pairs)[kept])
+    metadata = {"rule": asdict(counts.rule), "totals": asdict(counts.totals), "pairs": list(map(asdict, pairs))}
+    return pa.table(columns).replace_schema_metadata(
+        {METADATA_KEY: json.dumps(metadata, ensure_ascii=False, sort_keys=True)}
+    )
+
+
+def _nullable(values: FloatArray) -> pa.Array:
+    return pa.array(values, pa.float64(), from_pandas=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """The distribution of the values of one column.
+
+    Parameters
+    ----------
+    name:
+        Name of the column.
+    n_defined:
+        Number of words that have a value.
+    share:
+        That number as a share of all words of the table; NaN for a table without words.
+    mean, sd, low, median, high:
+        Mean, standard deviation and the :data:`QUANTILES` of the values; NaN when there is no value.
+    """
+
+    name: str
+    n_defined: int
+    share: float
+    mean: float
+    sd: float
+    low: float
+    median: float
+    high: float
+
+
+def column_statistics(rows: pa.Table) -> list[ColumnStatistics]:
+    """The distribution of every column of PMI and δ of a :func:`table`."""
+    return [_statistics(rows, name) for name in rows.column_names if name.startswith(("pmi_", "delta"))]
+
+
+def _statistics(rows: pa.Table, name: str) -> ColumnStatistics:
+    values = pc.drop_null(rows[name]).to_numpy()
+    share = len(values) / len(rows) if len(rows) else math.nan
+    if not len(values):
+        return ColumnStatistics(name, 0, share, *[math.nan] * 5)
+    low, median, high = (float(q) for q in np.quantile(values, QUANTILES))
+    return ColumnStatistics(name, len(values), share, float(values.mean()), float(values.std()), low, median, high)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agreement:
+    """Rank correlation of δ between pairs of gendered words (UnStereoEval, Figure 6).
+
+    Parameters
+    ----------
+    pairs:
+        The pairs for which at least one word has a δ.
+    tau:
+        Kendall's τ-b of their δ, shape (pairs, pairs); NaN where it is undefined.
+    n_words:
+        Number of words that have a δ for both pairs, shape (pairs, pairs).
+    """
+
+    pairs: tuple[GenderedPair, ...]
+    tau: FloatArray
+    n_words: IntArray
+
+
+def counted_pairs(counts: Counts, pairs: Sequence[GenderedPair] = PUBLISHED_PAIRS) -> tuple[GenderedPair, ...]:
+    """The pairs of which both words were counted."""
+    counted = set(counts.rule.gendered)
+    return tuple(pair for pair in pairs if {pair.first, pair.second} <= counted)
+
+
+def agreement(
+    counts: Counts,
+    pairs: Sequence[GenderedPair],
+    min_count: int = 1,
+    track: Callable[[Sequence[tuple[int, int]]], Iterable[tuple[int, int]]] = iter,
+) -> Agreement:
+    """Kendall's τ-b between the δ of every two pairs, over the words that have both.
+
+    Parameters
+    ----------
+    min_count:
+        Words that occur less often are left out.
+    track:
+        Wraps the list of comparisons, to show progress.
+
+    Raises
+    ------
+    TableError
+        When there are fewer than two pairs, or a word was not counted.
+    """
+    if len(pairs) < 2:
+        raise TableError(f"There are {len(pairs)} pairs to compare; give at least two pairs that were counted.")
+    frequent = counts.word_counts >= min_count
+    values = {pair: delta(counts, pair)[frequent] for pair in pairs}
+    used = tuple(pair for pair in pairs if np.isfinite(values[pair]).any())
+    tau = np.eye(len(used))
+    n_words = np.diag([int(np.isfinite(values[pair]).sum()) for pair in used]).astype(np.int64)
+    for i, j in track(list(combinations(range(len(used)), 2))):
+        both = np.isfinite(values[used[i]]) & np.isfinite(values[used[j]])
+        n_words[i, j] = n_words[j, i] = int(both.sum())
+        tau[i, j] = tau[j, i] = kendall(values[used[i]][both], values[used[j]][both])
+    return Agreement(used, tau, n_words)
+
+
+def kendall(x: FloatArray, y: FloatArray) -> float:
+    """Kendall's τ-b; NaN for fewer than two values and where x or y is constant.
+
+    >>> round(kendall(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.3, 0.2])), 4), kendall(np.ones(3), np.arange(3.0))
+    (0.3333, nan)
+    """
+    from scipy.stats import kendalltau  # type: ignore[import-untyped]
+
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return math.nan
+    return float(kendalltau(x, y).statistic)
