@@ -99,6 +99,13 @@ class Metric:
         Why the value may be NaN although there are examples.
     sd:
         ``sd(value, examples)``, the standard deviation that the paper prints, where it has a formula.
+    events:
+        For a proportion, ``events(table)`` gives an event and a weight for each example, of shape
+        [examples, 2]: the value is ``high`` · Σ events / Σ weights, and an event is at most its weight
+        in size. Events are 0 or more where ``low`` is 0. Intervals of rare events need it
+        (:mod:`scoring.statistics.intervals`).
+    absolute:
+        The value is the size of that proportion, whose events have both signs.
     """
 
     name: str
@@ -110,6 +117,8 @@ class Metric:
     reading: str
     undefined: str = "what it divides by is 0 on these rows"
     sd: Callable[[float, int], float] | None = None
+    events: Callable[[Table], Floats] | None = None
+    absolute: bool = False
 
     def value(self, table: Table, weights: Floats) -> Floats:
         """Values [resamples] of a table whose examples have the weights [resamples, examples]."""
@@ -155,9 +164,10 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A metric over a group of ``n`` examples in so many clusters, with its 95 % bootstrap interval.
+    """A metric over a group of ``n`` examples in so many clusters, with its 95 % interval.
 
-    ``sd`` is that of the bootstrap, ``printed_sd`` by the formula of the paper where it has one.
+    ``method`` names how the interval was computed (:mod:`scoring.statistics.intervals`). ``sd`` is that
+    of the bootstrap, ``printed_sd`` by the formula of the paper where it has one.
     ``why`` explains a NaN. ``ideal`` and ``reading`` are the metric's, and ``least`` and ``most`` the
     ends of its range: a value outside it is none.
     """
@@ -177,6 +187,7 @@ class Estimate:
     printed_sd: float | None = None
     least: float = -math.inf
     most: float = math.inf
+    method: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +195,7 @@ class Difference:
     """A metric of one run minus that of another over the same examples.
 
     ``p`` is two-sided for no difference, ``p_holm`` the same held against all differences of one
-    family. ``why`` explains a NaN. ``ideal`` is the metric's.
+    family. ``why`` explains a NaN. ``ideal`` is the metric's. ``method`` names how the interval was computed.
     """
 
     benchmark: str
@@ -201,6 +212,7 @@ class Difference:
     why: str = ""
     ideal: float | None = None
     reading: str = ""
+    method: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ def ss(
         reading,
         scale=100,
         where=counted,
+        proportion=True,
         undefined=f"there are no {pairs} to count",
     )
 
@@ -91,6 +92,7 @@ def ties(decimals: int | None = None) -> Metric:
         f"Percentage of pairs with equal scores, which the published score counts as not stereotypical ({_PAPER}).",
         scale=100,
         where=_scored,
+        proportion=True,
         undefined="every pair was skipped",
     )
 
@@ -98,7 +100,7 @@ def ties(decimals: int | None = None) -> Metric:
 def skipped() -> Metric:
     """Percentage of pairs without scores."""
     reading = f"Percentage of pairs that could not be scored and are in no other number ({_PAPER} in bias-bench)."
-    return mean("skipped", lambda table: table["skipped"], 0, 0, 100, reading, scale=100)
+    return mean("skipped", lambda table: table["skipped"], 0, 0, 100, reading, scale=100, proportion=True)
 
 
 def published(decimals: int | None = 3) -> tuple[Metric, ...]:

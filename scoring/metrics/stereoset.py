@@ -76,7 +76,7 @@ def ss(pooled: bool = False) -> Metric:
         f"({_PAPER}, ss)."
     )
     columns = _columns(weight, prefers_stereotype)
-    return Metric(f"ss{end}", columns, lambda sums: ratio(sums, 100), 50, 0, 100, reading)
+    return Metric(f"ss{end}", columns, lambda sums: ratio(sums, 100), 50, 0, 100, reading, events=columns)
 
 
 def lms(pooled: bool = False) -> Metric:
@@ -91,7 +91,7 @@ def lms(pooled: bool = False) -> Metric:
         f"model that knows the language ({_PAPER}, lms)."
     )
     columns = _columns(weight, prefers_meaning)
-    return Metric(f"lms{end}", columns, lambda sums: ratio(sums, 100), 100, 0, 100, reading)
+    return Metric(f"lms{end}", columns, lambda sums: ratio(sums, 100), 100, 0, 100, reading, events=columns)
 
 
 def icat(pooled: bool = False) -> Metric:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from scoring.report.files import SCHEMA, document
-from scoring.report.numbers import Scale, around, by_benchmark, by_metric, facts
+from scoring.report.numbers import Scale, around, by_benchmark, by_metric, facts, methods
 from scoring.report.page import UNFOLDED, Scores, scores, template
 from scoring.types import Comparison, Difference, Estimate, Report
 
@@ -82,6 +82,7 @@ def comparison_page(found: Comparison) -> str:
         rows=[(name, run[name], base[name]) for name in _FACTS],
         data=run["data"],
         sections=sections,
+        methods=methods([*found.differences, *found.agreements]),
         unfolded=UNFOLDED,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from scoring.statistics.intervals import METHODS
 from scoring.types import Difference, Estimate, Report
 
 #: What has a benchmark, a group, a metric, a value and an interval.
@@ -96,6 +97,25 @@ def interval(estimate: Estimate | Difference, on: Scale) -> str:
     """The interval of an estimate as text, or nothing when there is none."""
     ends = (estimate.low, estimate.high)
     return f"[{', '.join(map(on.text, ends))}]" if all(map(math.isfinite, ends)) else ""
+
+
+def marked(estimate: Estimate | Difference) -> str:
+    """The method of the interval in brackets, or nothing for the bootstrap, which is the usual one.
+
+    >>> marked(Estimate("b", "g", "gas", 1.0, 0.94, 1.0, 0.0, 60, 60, method="binomial"))
+    '(binomial)'
+    """
+    return f"({estimate.method})" if estimate.method not in ("", "bootstrap") else ""
+
+
+def methods(estimates: Iterable[Estimate | Difference]) -> list[str]:
+    """A sentence for each method by which an interval of these was computed."""
+    used = {e.method for e in estimates}
+    return [
+        f"Intervals {'without a mark' if method == 'bootstrap' else f'marked ({method})'}: {words}."
+        for method, words in METHODS.items()
+        if method in used
+    ]
 
 
 def facts(report: Report) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 
 from scoring.report.examples import Example, decisive
-from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, scale
+from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, marked, methods, scale
 from scoring.types import Estimate, Report, Table
 
 #: How many groups of a metric the page shows before the others have to be unfolded.
@@ -37,6 +37,7 @@ class Section:
     name: str
     validity: list[str]
     scores: list[Scores]
+    methods: list[str]
     figures: list[Any]
     examples: list[Example]
     rows: int
@@ -53,6 +54,7 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
             name,
             [p for p in re.split(r"\n\s*\n", validity.get(name, "")) if p.strip()],
             scores(found.get(name, [])),
+            methods(found.get(name, [])),
             plots.figures(tables.get(name, {}), found.get(name, [])),
             decisive(tables.get(name, {})),
             len(tables[name]["id"]) if name in tables else 0,
@@ -95,7 +97,7 @@ def template(name: str) -> jinja2.Template:
     environment.filters["digits"] = lambda value: f"{value:#.4g}".replace("-", "\N{MINUS SIGN}")
     environment.filters["more"] = lambda count: f"{count} more group{'s' * (count > 1)}"
     environment.tests["nan"] = math.isnan
-    environment.globals["interval"] = interval
+    environment.globals |= {"interval": interval, "marked": marked}
     return environment.get_template(name)
 
 

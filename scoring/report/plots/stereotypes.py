@@ -50,7 +50,7 @@ def scores(estimates: Sequence[Estimate]) -> Figure:
     names = list(dict.fromkeys(e.metric for e in shown))
     return Figure(
         "Scores by domain",
-        "Marks are scores, lines their 95 % bootstrap intervals. A stereotype score of 50 (dotted line) prefers the "
+        "Marks are scores, lines their 95 % intervals. A stereotype score of 50 (dotted line) prefers the "
         "stereotype as often as not; the language-model score, ICAT and the share of facts are best at 100.",
         tuple(SCORES[name] for name in names),
         (_scores([e for e in shown if e.group in groups], groups, names),) if groups else (),
