@@ -36,7 +36,7 @@ def build(
 
     found, remarks = published(run, organisation, manifest)
     read = {name.partition("/")[0]: told.split()[0] for name, told in run.data.items()}
-    manifests = {name: manifest(name, version) for name, version in read.items()}
+    manifests = {name: manifest(name, version) for name, version in read.items() if version != results.UNPUBLISHED}
     files = eval_files(found, source, model.text)
     figure = None
     if found and find_spec("matplotlib") is None:

@@ -1,57 +1,23 @@
 """What of a run is published as the results of a model: one number a task of the published data sets.
 
 The Hub knows a task by a data set and an id (:mod:`cards.benchmark`) and wants one value of it, in
-``.eval_results/*.yaml`` and in the ``model-index`` of the card. Which metric of which group that is, is
-said here, once for all runs; everything else of a run stands in the card.
+``.eval_results/*.yaml`` and in the ``model-index`` of the card. The benchmark says which metric of which
+group that is (its headline, in ``results.json``); everything else of a run is in the card alone.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from cards.benchmark import tasks
-from cards.results import Run, Score
+from cards.results import UNPUBLISHED, Headline, Run, Score
 
 #: What notes say of a model that was scored with nothing besides itself.
 ALONE = "the model alone"
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The one number of a benchmark: the metric, the data set, and the group of a config where it has another name."""
-
-    dataset: str
-    metric: str
-    groups: Mapping[str, str] = field(default_factory=dict)
-
-    def group(self, config: str) -> str:
-        """The group that a config is scored as.
-
-        >>> Headline("gender-neutral-probes", "gas").group("stsb-paper")
-        'stsb'
-        """
-        name = config.removesuffix("-paper")
-        return self.groups.get(name, name)
-
-
-#: By benchmark. A published definition of CrowS-Pairs is enough: the modified one has the same task.
-HEADLINES: Mapping[str, Headline] = {
-    "neutral": Headline("gender-neutral-probes", "gas"),
-    "unstereo": Headline("unstereo", "us_score"),
-    # The shares of probability have no ideal; this has one.
-    "occugender": Headline("occugender", "labour_correlation"),
-    "stereoset": Headline(
-        "biaske",
-        "icat",
-        {"stereoset": "intrasentence test", "stereoset-intersentence": "intersentence validation"},
-    ),
-    "crows_pairs": Headline("biaske", "ss", {"crows_pairs": "all"}),
-    "biaske": Headline("biaske", "ss"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +61,14 @@ def results(run: Run, organisation: str, manifest: Callable[[str, str], str]) ->
     found: list[Result] = []
     remarks: list[str] = []
     for benchmark in dict.fromkeys(score.benchmark for score in run.scores):
-        if benchmark not in HEADLINES:
+        if benchmark not in run.headlines:
             remarks.append(f"{benchmark}: no task of a published data set has its score; it is in the card alone.")
             continue
-        headline = HEADLINES[benchmark]
-        own = list(headlines(run, benchmark))
+        headline = run.headlines[benchmark]
+        own = [entry for entry in headlines(run, benchmark) if entry[1] != UNPUBLISHED]
+        if any(version == UNPUBLISHED for _, version, _ in headlines(run, benchmark)):
+            remarks.append(f"{benchmark}: its rows are in no published data set; it is in the card alone.")
+            continue
         if not own:
             remarks.append(f"{benchmark}: profile {run.profile} has no {headline.metric}; it is in the card alone.")
         for config, version, score in own:
@@ -117,7 +86,7 @@ class _LeftOut(Exception):
 
 def headlines(run: Run, benchmark: str) -> Iterator[tuple[str, str, Score]]:
     """Each config that a benchmark has read, with the version of its data, and its one number."""
-    headline = HEADLINES[benchmark]
+    headline = run.headlines[benchmark]
     scores = {s.group: s for s in run.scores if (s.benchmark, s.metric) == (benchmark, headline.metric)}
     seen = set()
     for name, told in run.data.items():

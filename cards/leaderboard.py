@@ -17,7 +17,7 @@ from rich.console import Console
 from cards import results
 from cards.command import start
 from cards.eval_results import FOLDER, Noted, noted, parsed
-from cards.evaluation import HEADLINES, headlines
+from cards.evaluation import headlines
 from cards.files import put
 from cards.text import CardError, refuse_secrets, template
 
@@ -91,8 +91,8 @@ def lines(place: Path) -> Iterator[Line]:
 
 def _scored(run: results.Run) -> Iterator[Line]:
     partial = {name.rpartition("/")[0] for name, told in run.data.items() if ", " in told}
-    for benchmark in dict.fromkeys(score.benchmark for score in run.scores if score.benchmark in HEADLINES):
-        dataset = HEADLINES[benchmark].dataset
+    for benchmark in dict.fromkeys(score.benchmark for score in run.scores if score.benchmark in run.headlines):
+        dataset = run.headlines[benchmark].dataset
         for config, _, score in headlines(run, benchmark):
             if math.isfinite(score.value):
                 told = Noted(score.metric, score.low, score.high, score.n, score.ideal, run.setting)

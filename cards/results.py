@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -15,6 +15,28 @@ from cards.text import CardError
 SCHEMA = 1
 #: How far rounding may take a number beyond the end of its range.
 _ROUNDING = 1e-9
+
+
+#: The version of rows that a benchmark has itself, in no published data set.
+UNPUBLISHED = "unpublished"
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The one number of a benchmark: the metric, the data set, and the group of a config where it has another name."""
+
+    dataset: str
+    metric: str
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+    def group(self, config: str) -> str:
+        """The group that a config is scored as.
+
+        >>> Headline("gender-neutral-probes", "gas").group("stsb-paper")
+        'stsb'
+        """
+        name = config.removesuffix("-paper")
+        return self.groups.get(name, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +83,11 @@ def shown(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What was scored and how; ``data`` maps DATASET/CONFIG/SPLIT to version, digest and how many rows."""
+    """What was scored and how.
+
+    ``data`` maps DATASET/CONFIG/SPLIT to version, digest and how many rows; ``headlines`` has the one
+    number of each benchmark that has one.
+    """
 
     model: str
     revision: str
@@ -72,6 +98,7 @@ class Run:
     data: Mapping[str, str]
     environment: Mapping[str, Any]
     scores: tuple[Score, ...]
+    headlines: Mapping[str, Headline] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -112,7 +139,14 @@ def read(folder: Path) -> Run:
         texts = {name: _text(found, name) for name in ("model", "revision", "adapter", "dtype", "prompt", "profile")}
         data = {str(name): str(version) for name, version in _of(found, "data", dict).items()}
         scores = tuple(_score(entry) for entry in _of(found, "estimates", list))
-        return Run(**texts, data=data, environment=_of(found, "environment", dict), scores=scores)
+        named = _of(found, "headlines", dict) if "headlines" in found else {}
+        return Run(
+            **texts,
+            data=data,
+            environment=_of(found, "environment", dict),
+            scores=scores,
+            headlines={str(benchmark): _headline(entry) for benchmark, entry in named.items()},
+        )
     except (KeyError, TypeError) as error:
         raise CardError(f"{file} is no whole results file ({error}); score the model again.") from None
 
@@ -139,6 +173,11 @@ def _number(entry: Any, name: str) -> float:
     if value in ("inf", "-inf") or (isinstance(value, (int, float)) and not isinstance(value, bool)):
         return float(value)
     raise TypeError(f"{name} is {value!r:.40}")
+
+
+def _headline(entry: Any) -> Headline:
+    groups = {str(config): _text({"group": group}, "group") for config, group in _of(entry, "groups", dict).items()}
+    return Headline(_text(entry, "dataset"), _text(entry, "metric"), groups)
 
 
 def _score(entry: Any) -> Score:

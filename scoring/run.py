@@ -6,7 +6,7 @@ import hashlib
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -71,7 +71,10 @@ def _read(benchmark: Benchmark, source: str, profile: str, limit: int | None) ->
     splits, lacking = [], []
     for dataset, config, split in configs(benchmark, profile):
         try:
-            splits.append(tables.load(source, dataset, config, split, limit))
+            if benchmark.rows:
+                splits.append(tables.given(benchmark.rows(dataset, config, split), dataset, config, split, limit))
+            else:
+                splits.append(tables.load(source, dataset, config, split, limit))
         except tables.DataMissing as error:
             lacking.append(error)
     return Part(benchmark, tuple(splits), tuple(lacking))
@@ -180,6 +183,7 @@ def _report(
             "data lacking": [missing.name for part in parts for missing in part.lacking],
         },
         speed=_speed(model),
+        headlines={b.name: asdict(b.headline) for b in (part.benchmark for part in parts) if b.headline},
     )
 
 

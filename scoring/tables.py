@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from builders.dataset import BuildError
 from builders.manifest import file_sha256, read_manifest
 from builders.write import content_digest
+from cards.results import UNPUBLISHED
 from scoring.types import Row, ScoringError, Table
 
 #: Where ``python -m builders.rebuild`` writes.
@@ -64,8 +65,22 @@ def load(source: str, dataset: str, config: str, split: str, limit: int | None =
         When a file is not the one of its manifest.
     """
     table, version = (_local if _is_folder(source) else _hub)(source, dataset, config, split)
-    more = {"config": config, "split": split}
-    rows = tuple(row | more for row in _drawn(table, limit).to_pylist())
+    return _loaded(table, version, dataset, config, split, limit)
+
+
+def given(rows: Iterable[Row], dataset: str, config: str, split: str, limit: int | None = None) -> Loaded:
+    """The rows of a benchmark that has its rows itself, as :func:`load` gives those of a built data set.
+
+    >>> given([{"id": "a"}, {"id": "b"}], "mine", "all", "test").rows[1]
+    {'id': 'b', 'config': 'all', 'split': 'test'}
+    """
+    table = pa.Table.from_pylist([dict(row) for row in rows])
+    return _loaded(table, f"{UNPUBLISHED} sha256:{content_digest(table)}", dataset, config, split, limit)
+
+
+def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str, limit: int | None) -> Loaded:
+    names = {"config": config, "split": split}
+    rows = tuple(row | names for row in _drawn(table, limit).to_pylist())
     note = "" if len(rows) == table.num_rows else f", {len(rows)} of {table.num_rows} rows"
     return Loaded(f"{dataset}/{config}/{split}", version + note, rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -106,6 +106,8 @@ class Metric:
         (:mod:`scoring.statistics.intervals`).
     absolute:
         The value is the size of that proportion, whose events have both signs.
+    label:
+        Its name in the plot of scores by group; without one it is not drawn there.
     """
 
     name: str
@@ -119,6 +121,7 @@ class Metric:
     sd: Callable[[float, int], float] | None = None
     events: Callable[[Table], Floats] | None = None
     absolute: bool = False
+    label: str = ""
 
     def value(self, table: Table, weights: Floats) -> Floats:
         """Values [resamples] of a table whose examples have the weights [resamples, examples]."""
@@ -138,14 +141,50 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Benchmark:
-    """Questions of one data set and what their answers are worth.
+class Headline:
+    """The one number of a benchmark for each config of a data set, on model cards and on the leaderboard.
 
-    ``configs`` are (data set, config, split) triples to read; ``requests`` turns a row into questions whose ids
-    begin with the row's; ``to_record`` turns the row and its responses, by id, into one line of the table;
-    ``groups`` splits the table into the groups that are reported; ``cluster`` names the column whose
-    equal values depend on each other (resampled together). ``agreements`` are metrics of two runs: of
-    the table of one with the columns of the other, which is called the base, as ``base_…``.
+    ``groups`` has the group that a config is scored as, where it does not have the name of the config.
+    """
+
+    dataset: str
+    metric: str
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A benchmark: its data, the requests to a model, the table of records and the metrics of the table.
+
+    A file ``scoring/benchmarks/NAME.py``, or a file outside the project named by ``--include``, defines one
+    as ``BENCHMARK``; reports, cards, leaderboard and harness tasks know it by these fields alone.
+
+    Parameters
+    ----------
+    configs:
+        Triples (data set, config, split) to read.
+    requests:
+        ``requests(profile, row)`` gives the requests of a row; their ids begin with the row's.
+    to_record:
+        ``to_record(profile, row, responses)`` makes one line of the table from the responses by id.
+    groups:
+        ``groups(table)`` gives the groups of rows that are reported.
+    metrics:
+        ``metrics(profile)`` gives the metrics, the most important first.
+    cluster:
+        The column whose equal values depend on each other and are resampled together.
+    kinds:
+        The kinds of models that it suits; ``chat`` is a causal model asked through its chat template.
+    agreements:
+        Metrics of two runs: of the table of one with the columns of the other, the base, as ``base_…``.
+    headline:
+        The number that cards and the leaderboard show; None for none.
+    reported:
+        Metrics of its lm-evaluation-harness tasks, under ``""``, and by set where one has others.
+    rows:
+        ``rows(data set, config, split)`` for a benchmark that has its rows itself, not in a built data set.
+    note:
+        What scores mean and do not mean; without it, the text of the first data set is used.
     """
 
     name: str
@@ -157,9 +196,21 @@ class Benchmark:
     groups: Callable[[Table], Sequence[Group]]
     metrics: Callable[[str], Sequence[Metric]]
     cluster: str
-    validity: str
     kinds: tuple[Literal["causal", "masked", "chat"], ...] = ("causal",)
     agreements: Callable[[str], Sequence[Metric]] = lambda _: ()
+    headline: Headline | None = None
+    reported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rows: Callable[[str, str, str], Iterable[Row]] | None = None
+    note: str = ""
+
+    @property
+    def validity(self) -> str:
+        """What scores mean and do not mean; paragraphs are separated by an empty line."""
+        if self.note or self.rows:
+            return self.note
+        from builders import datasets  # imports every builder, which a list of benchmarks does not need
+
+        return datasets.get(self.configs[0][0]).validity
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +220,7 @@ class Estimate:
     ``method`` names how the interval was computed (:mod:`scoring.statistics.intervals`). ``sd`` is that
     of the bootstrap, ``printed_sd`` by the formula of the paper where it has one.
     ``why`` explains a NaN. ``ideal`` and ``reading`` are the metric's, and ``least`` and ``most`` the
-    ends of its range: a value outside it is none.
+    ends of its range. ``label`` names it in the plot of scores by group.
     """
 
     benchmark: str
@@ -188,6 +239,7 @@ class Estimate:
     least: float = -math.inf
     most: float = math.inf
     method: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +269,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything a run found and what it was found with."""
+    """Everything a run found and what it was found with.
+
+    ``headlines`` has the fields of the :class:`Headline` of each benchmark that has one.
+    """
 
     model: str
     revision: str
@@ -229,6 +284,7 @@ class Report:
     estimates: tuple[Estimate, ...]
     environment: Mapping[str, Any]
     speed: Mapping[str, float] = field(default_factory=dict)
+    headlines: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

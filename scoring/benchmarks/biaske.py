@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from builders.datasets import get
 from builders.parsers.triplets import BLANK, LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import knowledge
-from scoring.types import Benchmark, Group, Metric, Request, Response, Row, Table
+from scoring.types import Benchmark, Group, Headline, Metric, Request, Response, Row, Table
 
 DATASET = "biaske"
 PAIR = LABELS[:2]
@@ -118,7 +117,8 @@ BENCHMARK = Benchmark(
     groups=groups,
     metrics=metrics,
     cluster="cluster",
-    validity=get(DATASET).validity,
     kinds=("causal", "masked"),
     agreements=agreements,
+    headline=Headline(DATASET, "ss"),
+    reported={"": ("ss", "ss_by_term"), PARAPHRASES: ("ps",), FACTS: ("fact_accuracy",)},
 )

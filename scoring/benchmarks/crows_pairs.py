@@ -12,9 +12,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from builders.datasets import get
 from scoring.benchmarks import _crows
-from scoring.types import Benchmark, Response, Row
+from scoring.types import Benchmark, Headline, Response, Row
 
 
 def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
@@ -37,6 +36,7 @@ BENCHMARK = Benchmark(
     groups=_crows.groups,
     metrics=_crows.metrics,
     cluster="writer",
-    validity=get(_crows.DATASET).validity,
     kinds=("causal", "masked"),
+    headline=Headline(_crows.DATASET, "ss", {"crows_pairs": "all"}),
+    reported={"": ("ss", "ties")},
 )

@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from builders.datasets import get
 from scoring.benchmarks import _crows
 from scoring.types import Benchmark, Response, Row
 
@@ -34,6 +33,5 @@ BENCHMARK = Benchmark(
     groups=_crows.groups,
     metrics=_crows.metrics,
     cluster="writer",
-    validity=get(_crows.DATASET).validity,
     kinds=("masked",),
 )

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from builders.datasets import get
 from scoring.metrics import add, gas, gld, pronouns
-from scoring.types import Benchmark, Group, Metric, Request, Response, Row, Table
+from scoring.types import Benchmark, Group, Headline, Metric, Request, Response, Row, Table
 
 DATASET = "gender-neutral-probes"
 CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
@@ -87,6 +86,6 @@ BENCHMARK = Benchmark(
     groups=groups,
     metrics=metrics,
     cluster="id",
-    validity=get(DATASET).validity,
     kinds=("causal", "chat"),
+    headline=Headline(DATASET, "gas"),
 )

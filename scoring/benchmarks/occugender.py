@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from builders.datasets import get
 from scoring.metrics import occugender
 from scoring.metrics.occugender import ANSWERS
-from scoring.types import Benchmark, Group, Metric, Option, Request, Response, Row, Table
+from scoring.types import Benchmark, Group, Headline, Metric, Option, Request, Response, Row, Table
 
 DATASET = "occugender"
 #: A correlation over jobs says nothing of one.
@@ -83,6 +82,8 @@ BENCHMARK = Benchmark(
     groups=groups,
     metrics=metrics,
     cluster="job",
-    validity=get(DATASET).validity,
     kinds=("causal", "chat"),
+    # The shares of probability have no ideal value; the correlation has one.
+    headline=Headline(DATASET, "labour_correlation"),
+    reported={"": ("p_male", "p_female", "p_diverse", "labour_correlation")},
 )

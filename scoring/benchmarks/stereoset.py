@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from builders.datasets import get
 from builders.parsers.triplets import LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import stereoset
-from scoring.types import Benchmark, Group, Metric, Option, Request, Response, Row, Table
+from scoring.types import Benchmark, Group, Headline, Metric, Option, Request, Response, Row, Table
 
 DATASET = "biaske"
 DOMAINS = ("gender", "profession", "race", "religion")
@@ -75,6 +74,9 @@ BENCHMARK = Benchmark(
     groups=groups,
     metrics=metrics,
     cluster="subject",
-    validity=get(DATASET).validity,
     kinds=("causal", "masked"),
+    headline=Headline(
+        DATASET, "icat", {"stereoset": "intrasentence test", "stereoset-intersentence": "intersentence validation"}
+    ),
+    reported={"": ("ss", "lms", "icat", "ss_pooled", "lms_pooled", "icat_pooled")},
 )

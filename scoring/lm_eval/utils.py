@@ -19,17 +19,6 @@ from scoring.inference.checkpoint import first_sentence
 from scoring.inference.tokens import Encoding, Tokens
 from scoring.types import Request, Response, Row, ScoringError
 
-#: The metrics of each benchmark that its tasks report, and of a set of it that has others.
-REPORTED: Mapping[str, tuple[str, ...]] = {
-    "occugender": ("p_male", "p_female", "p_diverse", "labour_correlation"),
-    "unstereo": ("tau@0.5", "us_score", "aufc", "pref_disparity@0.5", "male_rel_ratio"),
-    "stereoset": ("ss", "lms", "icat", "ss_pooled", "lms_pooled", "icat_pooled"),
-    "crows_pairs": ("ss", "ties"),
-    "biaske": ("ss", "ss_by_term"),
-    "biaske/paraphrases": ("ps",),
-    "biaske/differentiation": ("fact_accuracy",),
-}
-
 
 def rows(
     *, benchmark: str, data: Sequence[str], where: Mapping[str, str] | None = None, **arguments: Any
@@ -104,8 +93,8 @@ def results(row: Row, responses: Sequence[tuple[float, bool]]) -> dict[str, dict
     logprobs = tuple((sum_ / len(ids),) * len(ids) for (sum_, _), ids in zip(responses, row["ask_ids"], strict=True))
     line = benchmark.to_record("clean", full, {row["id"]: Response(row["id"], logprobs)})
     kept = {name: value for name, value in line.items() if not name.startswith(("sentence_", "prompt"))}
-    said = REPORTED.get(f"{benchmark.name}/{line.get('config')}", REPORTED[benchmark.name])
-    return {metric: {"benchmark": benchmark.name, "metric": metric, **kept} for metric in said}
+    reported = benchmark.reported.get(str(line.get("config")), benchmark.reported[""])
+    return {metric: {"benchmark": benchmark.name, "metric": metric, **kept} for metric in reported}
 
 
 def aggregate(lines: Sequence[Mapping[str, Any]]) -> float:

@@ -113,6 +113,7 @@ def _estimate(benchmark: str, item: Item, sums: Sums, finals: Floats) -> Estimat
         least=metric.low,
         most=metric.high,
         method=interval.method,
+        label=metric.label,
     )
 
 

@@ -52,8 +52,8 @@ def benchmark(task):
 def said(task):
     """The metrics of a task: those of its set where it has some of its own, but not of the base prompts."""
     ((_, config, _), *_) = [place.split("/") for place in data(task)]
-    own = utils.REPORTED.get(f"{benchmark(task).name}/{config}")
-    return utils.REPORTED[benchmark(task).name] if own is None or task.endswith("base_prompts") else own
+    reported = benchmark(task).reported
+    return reported[""] if task.endswith("base_prompts") else reported.get(config, reported[""])
 
 
 @pytest.mark.parametrize("task", TASKS)
