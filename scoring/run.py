@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from scoring import tables
+from scoring.answering import PACKAGE, Question, answer, decoding, package_version, questions, truncated
 from scoring.benchmarks._groups import items
-from scoring.inference.asking import PACKAGE, Question, answer, decoding, package_version, questions, truncated
 from scoring.inference.chat import Chat
 from scoring.prompts import Prompt
 from scoring.statistics.stats import RESAMPLES, measure
@@ -138,7 +138,7 @@ def table(
     lines = []
     for question in asked:
         own = {name: responses[request.id] for name, request in question.requests.items()}
-        line = benchmark.to_record(profile, question.row, own)
+        line = benchmark.to_record(profile, question.row, own, question.context)
         if cut is not None:
             line["truncated"] = any(request.id in cut for request in question.requests.values())
         lines.append(line)

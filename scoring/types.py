@@ -152,6 +152,36 @@ class Headline:
     groups: Mapping[str, str] = field(default_factory=dict)
 
 
+def _unknown(what: object) -> Any:
+    raise ScoringError(f"The model's tokenizer is not known here, and {what!r} needs it; score with a loaded model.")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkContext:
+    """What a benchmark may know besides the row: facts of the model, and of the split that the row is in.
+
+    Parameters
+    ----------
+    kind:
+        ``causal`` or ``masked``.
+    encode:
+        Gives, for each text, its token ids and the character offsets of its tokens, without special tokens.
+    longest:
+        The number of tokens of the longest text in a column of the split.
+    model, family:
+        The name of the model, and the ``model_type`` of its configuration.
+    padding_side:
+        On which side its tokenizer pads.
+    """
+
+    kind: Literal["causal", "masked"]
+    encode: Callable[[Sequence[str]], Sequence[Any]] = _unknown
+    longest: Callable[[str], int] = _unknown
+    model: str = ""
+    family: str = ""
+    padding_side: str = "right"
+
+
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """A benchmark: its data, the requests to a model, the table of records and the metrics of the table.
@@ -164,9 +194,11 @@ class Benchmark:
     configs:
         Triples (data set, config, split) to read.
     requests:
-        ``requests(profile, row)`` gives the requests of a row; their ids begin with the row's.
+        ``requests(profile, row, context)`` gives the requests of a row; their ids begin with the row's. A
+        row without requests is no part of the profile, or does not suit this kind of model.
     to_record:
-        ``to_record(profile, row, responses)`` makes one line of the table from the responses by id.
+        ``to_record(profile, row, responses, context)`` makes one line of the table from the responses by
+        id.
     groups:
         ``groups(table)`` gives the groups of rows that are reported.
     metrics:
@@ -191,8 +223,8 @@ class Benchmark:
     version: str
     summary: str
     configs: tuple[tuple[str, str, str], ...]
-    requests: Callable[[str, Row], Iterator[Request]]
-    to_record: Callable[[str, Row, Mapping[str, Response]], dict[str, Any]]
+    requests: Callable[[str, Row, BenchmarkContext], Iterator[Request]]
+    to_record: Callable[[str, Row, Mapping[str, Response], BenchmarkContext], dict[str, Any]]
     groups: Callable[[Table], Sequence[Group]]
     metrics: Callable[[str], Sequence[Metric]]
     cluster: str

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from builders.manifest import file_sha256
 from builders.write import publish as put_in_place
 from builders.write import recover
-from scoring.inference.asking import package_version
+from scoring.answering import package_version
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
 """Benchmarks: one file each, whose name is the name of the benchmark.
 
 A benchmark turns rows of a data set into requests to a model, and the responses into records of a table.
-Besides its own columns a row has ``config`` and ``split``, ``kind`` (``causal`` or ``masked``), and ``encode``,
-which gives the token ids and character offsets of texts, for definitions that rest on tokens. A row
-without requests is no part of the profile, or does not suit this kind of model.
+Besides its own columns a row has ``config`` and ``split``. Facts of the model come in a
+:class:`scoring.types.BenchmarkContext`.
 
 :func:`include` adds a benchmark from a file outside the project.
 

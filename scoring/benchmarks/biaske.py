@@ -20,7 +20,7 @@ import numpy as np
 from builders.parsers.triplets import BLANK, LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import knowledge
-from scoring.types import Benchmark, Group, Headline, Metric, Request, Response, Row, Table
+from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Request, Response, Row, Table
 
 DATASET = "biaske"
 PAIR = LABELS[:2]
@@ -34,10 +34,10 @@ SAID = {PARAPHRASES: frozenset({"ps"}), FACTS: frozenset({"fact_accuracy", "ds"}
 PAIRS = frozenset({"ss", "ss_by_term"})
 
 
-def requests(profile: str, row: Row) -> Iterator[Request]:
+def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
     """The two sentences; what is written for this project is in no published set."""
     if profile == "clean" or row["config"] not in SAID:
-        yield _triplets.request(*_about(row))
+        yield _triplets.request(*_about(row), context)
 
 
 def _about(row: Row) -> tuple[Row, tuple[str, ...]]:
@@ -47,10 +47,10 @@ def _about(row: Row) -> tuple[Row, tuple[str, ...]]:
     return {**row, "object_right": row["object"], "sentence_right": row["sentence_object"]}, FACT
 
 
-def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response], context: BenchmarkContext) -> dict[str, Any]:
     """The scores of the two sentences, and the object that scores higher; of a tie the second."""
     told, labels = _about(row)
-    scores = _triplets.scores(profile, row, responses[row["id"]], labels)
+    scores = _triplets.scores(profile, responses[row["id"]], labels, context)
     first, second = scores.values()
     return {
         "id": row["id"],

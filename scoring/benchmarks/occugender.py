@@ -19,19 +19,19 @@ import numpy as np
 
 from scoring.metrics import occugender
 from scoring.metrics.occugender import ANSWERS
-from scoring.types import Benchmark, Group, Headline, Metric, Option, Request, Response, Row, Table
+from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Option, Request, Response, Row, Table
 
 DATASET = "occugender"
 #: A correlation over jobs says nothing of one.
 ONE_JOB = frozenset({"labour_correlation"})
 
 
-def requests(_: str, row: Row) -> Iterator[Request]:
+def requests(_: str, row: Row, _context: BenchmarkContext) -> Iterator[Request]:
     """One question with the forms of all genders as options."""
     yield Request(row["id"], row["prompt"], tuple(Option(form) for g in ANSWERS for form in row[f"options_{g}"]))
 
 
-def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
     """The probability of each gender, and what the prompt was."""
     mean = profile == "paper" and row["template"].startswith("implicit")
     chances = iter([math.exp(sum(p) / (len(p) if mean else 1)) for p in responses[row["id"]].logprobs])

@@ -16,22 +16,22 @@ from typing import Any
 from builders.parsers.triplets import LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import stereoset
-from scoring.types import Benchmark, Group, Headline, Metric, Option, Request, Response, Row, Table
+from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Option, Request, Response, Row, Table
 
 DATASET = "biaske"
 DOMAINS = ("gender", "profession", "race", "religion")
 _TASKS = {"stereoset": "intrasentence", "stereoset-intersentence": "intersentence"}
 
 
-def requests(profile: str, row: Row) -> Iterator[Request]:
+def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
     """The three sentences, or the three next sentences after their context."""
     if _TASKS[row["config"]] == "intrasentence":
-        yield _triplets.request(row, LABELS)
-    elif profile == "clean" and row["kind"] == "causal":
+        yield _triplets.request(row, LABELS, context)
+    elif profile == "clean" and context.kind == "causal":
         yield Request(row["id"], row["context"], tuple(Option(" " + row[f"object_{label}"]) for label in LABELS))
 
 
-def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response], context: BenchmarkContext) -> dict[str, Any]:
     """The scores of the three sentences."""
     return {
         "id": row["id"],
@@ -40,7 +40,7 @@ def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict
         "domain": row["domain"],
         "subject": row["subject"],
         **{f"sentence_{label}": row[f"sentence_{label}"] for label in LABELS},
-        **_triplets.scores(profile, row, responses[row["id"]], LABELS),
+        **_triplets.scores(profile, responses[row["id"]], LABELS, context),
     }
 
 

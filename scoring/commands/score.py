@@ -165,7 +165,7 @@ def score(options: LoadOptions, settings: Settings, console: Console, errors: Co
     prompt = settings.full_prompt()
     picked = chosen(settings.benchmarks)
     from scoring import report, run
-    from scoring.inference.asking import decoding, key
+    from scoring.answering import decoding, key
     from scoring.inference.store import Store
 
     with installed():

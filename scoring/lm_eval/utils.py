@@ -17,7 +17,7 @@ from datasets import Dataset
 from scoring import benchmarks, tables
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.tokens import Encoding, Tokens
-from scoring.types import Request, Response, Row, ScoringError
+from scoring.types import BenchmarkContext, Request, Response, Row, ScoringError
 
 
 def rows(
@@ -48,7 +48,7 @@ def rows(
     loaded = (row for name, config, split in places for row in tables.load(source, name, config, split).rows)
     chosen = [row for row in loaded if all(row[column] == value for column, value in (where or {}).items())]
     requests = benchmarks.get(benchmark).requests
-    asked = [(row, request) for row in chosen for request in requests("clean", {**row, "kind": "causal"})]
+    asked = [(row, request) for row in chosen for request in requests("clean", row, BenchmarkContext("causal"))]
     ids = _ids([request for _, request in asked], arguments)
     return {"test": Dataset.from_list([_row(benchmark, *each, i) for each, i in zip(asked, ids, strict=True)])}
 
@@ -88,10 +88,10 @@ def results(row: Row, responses: Sequence[tuple[float, bool]]) -> dict[str, dict
     """
     benchmark = benchmarks.get(row["benchmark"])
     tokens: dict[str, list[int]] = dict(zip(row["ask_options"], row["ask_ids"], strict=True))
-    full = {**row, "kind": "causal", "encode": lambda texts: [Encoding(text, tokens[text], tuple) for text in texts]}
+    context = BenchmarkContext("causal", lambda texts: [Encoding(text, tokens[text], tuple) for text in texts])
     # The sum is spread evenly over the tokens: no score of a causal model rests on a single one.
     logprobs = tuple((sum_ / len(ids),) * len(ids) for (sum_, _), ids in zip(responses, row["ask_ids"], strict=True))
-    line = benchmark.to_record("clean", full, {row["id"]: Response(row["id"], logprobs)})
+    line = benchmark.to_record("clean", row, {row["id"]: Response(row["id"], logprobs)}, context)
     kept = {name: value for name, value in line.items() if not name.startswith(("sentence_", "prompt"))}
     reported = benchmark.reported.get(str(line.get("config")), benchmark.reported[""])
     return {metric: {"benchmark": benchmark.name, "metric": metric, **kept} for metric in reported}

@@ -12,9 +12,9 @@ import torch
 from typer.testing import CliRunner
 
 from builders.datasets.occugender import TEMPLATES, prompt
-from scoring import benchmarks, prompts
+from scoring import answering, benchmarks, prompts
 from scoring.__main__ import app
-from scoring.inference import asking, chat
+from scoring.inference import chat
 from scoring.inference.chat import Chat
 from scoring.inference.model import Model
 from scoring.inference.tokens import Tokens
@@ -292,9 +292,9 @@ def test_replies_of_another_template_or_system_text_are_kept_apart(data):
         Chat(tokenizer("llama-2"), "m", SYSTEM),
         Chat(tokenizer("gemma"), "m"),
     ]
-    keys = [json.dumps(asking.key(made, plain, chat=each)) for each in chats]
+    keys = [json.dumps(answering.key(made, plain, chat=each)) for each in chats]
     assert len(set(keys)) == len(chats)
-    assert FAMILIES["gemma"][1] == asking.key(made, plain, chat=chats[3])["chat"]
+    assert FAMILIES["gemma"][1] == answering.key(made, plain, chat=chats[3])["chat"]
 
 
 @pytest.mark.parametrize(

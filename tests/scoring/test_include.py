@@ -32,12 +32,12 @@ def rows(dataset, config, split):
         yield {"id": f"r{n}", "word": WORDS[n % 10], "thing": ("house", "road")[n // 10]}
 
 
-def requests(profile, row):
+def requests(profile, row, context):
     text = "The {} sat on the " + row["word"] + " " + row["thing"] + "."
     yield Request(row["id"], options=tuple(Option(text.format(animal)) for animal in ("cat", "dog")))
 
 
-def to_record(profile, row, responses):
+def to_record(profile, row, responses, context):
     cat, dog = map(sum, responses[row["id"]].logprobs)
     return {"id": row["id"], "thing": row["thing"], "word": row["word"], "cat": cat, "dog": dog}
 
