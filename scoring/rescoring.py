@@ -37,18 +37,18 @@ LABELS = ("biased", "unbiased", "irrelevant")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An estimate and what it is of, by the names of the benchmark (such as dataset and max_pmi_diff)."""
+    """An estimate, and what it describes: columns of the benchmark such as dataset and max_pmi_diff."""
 
     of: Mapping[str, Any]
     estimate: Estimate
 
     def record(self) -> dict[str, Any]:
         """The answer for JSON; ``sd`` is by the formula of the paper where it has one."""
-        found = asdict(self.estimate)
-        printed = found.pop("printed_sd")
-        found["bootstrap_sd"] = found["sd"]
-        found["sd"] = found["sd"] if printed is None else printed
-        cleaned = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
+        fields = asdict(self.estimate)
+        printed = fields.pop("printed_sd")
+        fields["bootstrap_sd"] = fields["sd"]
+        fields["sd"] = fields["sd"] if printed is None else printed
+        cleaned = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
         return {"benchmark": cleaned.pop("benchmark"), **self.of, **cleaned}
 
 
@@ -118,8 +118,11 @@ def _unstereo_set(dataset: str, table: Table, clusters: NDArray[Any], resamples:
         metrics = _unstereo_metrics(threshold, known)
         items += [(group, metric) for metric in metrics]
         thresholds += [threshold] * len(metrics)
-    found = measure(items, table, clusters, benchmark="unstereo", resamples=resamples, seed=seed)
-    return [Answer({"dataset": dataset, "max_pmi_diff": t}, each) for t, each in zip(thresholds, found, strict=True)]
+    estimates = measure(items, table, clusters, benchmark="unstereo", resamples=resamples, seed=seed)
+    return [
+        Answer({"dataset": dataset, "max_pmi_diff": threshold}, estimate)
+        for threshold, estimate in zip(thresholds, estimates, strict=True)
+    ]
 
 
 def _unstereo_metrics(threshold: float | None, known: bool) -> tuple[Metric, ...]:
@@ -161,7 +164,7 @@ def examples(data: Path, task: str) -> pd.DataFrame:
 
 
 def stereoset_table(path: Path, data: Path) -> dict[str, NDArray[Any]]:
-    """A line an example: ``task``, ``domain``, ``subject`` and a score for each label.
+    """A row per example with the columns ``task``, ``domain``, ``subject`` and a score for each label.
 
     Raises
     ------
@@ -214,10 +217,10 @@ def stereoset_scores(path: Path, data: Path, resamples: int, seed: int) -> tuple
         for (task, domain), mask in zip(names, masks, strict=True)
         for metric in metrics
     ]
-    found = measure(items, table, table["subject"], benchmark="stereoset", resamples=resamples, seed=seed)
+    estimates = measure(items, table, table["subject"], benchmark="stereoset", resamples=resamples, seed=seed)
     of = [{"task": task, "domain": domain} for task, domain in names for _ in metrics]
     remarks = [f"{path.name} has no {task} scores." for task in TASKS if task not in tasks]
-    return [Answer(each, estimate) for each, estimate in zip(of, found, strict=True)], remarks
+    return [Answer(names, estimate) for names, estimate in zip(of, estimates, strict=True)], remarks
 
 
 def _is(column: NDArray[Any], name: str) -> NDArray[np.bool_]:

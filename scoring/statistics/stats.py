@@ -52,8 +52,8 @@ def _codes(clusters: NDArray[np.generic], rows: int) -> tuple[NDArray[np.intp], 
 def _rows(table: Table) -> int:
     lengths = {name: len(column) for name, column in table.items()}
     if len(set(lengths.values())) != 1:
-        told = ", ".join(f"{name} {n}" for name, n in lengths.items()) or "no column"
-        raise ScoringError(f"The table has columns of different lengths ({told}); give one value for each row.")
+        listed = ", ".join(f"{name} {n}" for name, n in lengths.items()) or "no column"
+        raise ScoringError(f"The table has columns of different lengths ({listed}); give one value for each row.")
     return next(iter(lengths.values()))
 
 
@@ -75,7 +75,7 @@ def measure(
     table:
         One line per example.
     clusters:
-        For each example the name of what it depends on, such as its target term.
+        For each example the name of its cluster, such as its target term.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def estimate(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Estimate:
-    """:func:`measure` for one metric; without a mask over all rows, without clusters each row its own.
+    """:func:`measure` for one metric, by default over all rows, each row its own cluster.
 
     >>> import numpy as np
     >>> share = Metric("share", lambda t: np.stack([t["x"], np.ones(len(t["x"]))], 1), lambda s: s[..., 0] / s[..., 1],
@@ -190,10 +190,9 @@ def estimate(
     """
     rows = _rows(table)
     group = Group("", np.ones(rows, bool) if mask is None else mask)
-    found = measure(
+    return measure(
         [(group, metric)], table, np.arange(rows) if clusters is None else clusters, resamples=resamples, seed=seed
-    )
-    return found[0]
+    )[0]
 
 
 def compare(
@@ -221,10 +220,10 @@ def compare(
     _same_examples(table_a, table_b, rows)
     codes, count = _codes(clusters, rows)
     sums = [added_up(items, table, codes) for table in (table_a, table_b)]
-    finals = [resampled(items, each, count, resamples, seed) for each in sums]
-    found = [_difference(benchmark, *each) for each in zip(items, *sums, *finals, strict=True)]
-    adjusted = holm([each.p for each in found])
-    return [replace(each, p_holm=p) for each, p in zip(found, adjusted, strict=True)]
+    finals = [resampled(items, own, count, resamples, seed) for own in sums]
+    differences = [_difference(benchmark, *parts) for parts in zip(items, *sums, *finals, strict=True)]
+    adjusted = holm([difference.p for difference in differences])
+    return [replace(difference, p_holm=p) for difference, p in zip(differences, adjusted, strict=True)]
 
 
 def paired(
@@ -236,7 +235,7 @@ def paired(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Difference:
-    """:func:`compare` for one metric; without a mask over all rows, without clusters each row its own."""
+    """:func:`compare` for one metric, by default over all rows, each row its own cluster."""
     rows = _rows(table_a)
     group = Group("", np.ones(rows, bool) if mask is None else mask)
     names = np.arange(rows) if clusters is None else clusters
@@ -312,12 +311,12 @@ def _discordant(a: Floats, b: Floats, part: Part) -> Counts:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """p-values that hold for all of a family at once (Holm, 1979); NaN stays and counts for nothing.
+    """p-values corrected for the family that they are (Holm, 1979); NaN stays NaN and is not counted.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    order = sorted((i for i, each in enumerate(p) if not math.isnan(each)), key=lambda i: p[i])
+    order = sorted((i for i, value in enumerate(p) if not math.isnan(value)), key=lambda i: p[i])
     adjusted = [math.nan] * len(p)
     floor = 0.0
     for rank, i in enumerate(order):
