@@ -1,4 +1,4 @@
-"""The few types of scoring: what is asked, what is answered, what is measured, what is reported."""
+"""The types of scoring: requests and responses, metrics and benchmarks, estimates and reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ScoringError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A text whose probability is wanted.
+    """A text whose log-probability is requested.
 
     ``spans`` are character ranges of ``text`` to which scoring is limited, in order; None means all of
     it. ``mask`` says how a masked model is asked, and a causal model ignores it: ``each`` masks one
@@ -78,9 +78,9 @@ Table = Mapping[str, NDArray[Any]]
 class Metric:
     """A number computed from sums over a table of examples.
 
-    A metric is split where a bootstrap wants it: what each example adds, and what is made of the
-    sums. Examples of a cluster are added up first, so that any number of resamples of any number of
-    metrics is one matrix product, counts [resamples, clusters] by sums [clusters, columns].
+    A metric has two parts, so that the bootstrap is fast: what each example adds, and the value of the
+    sums. The examples of a cluster are added up first. All resamples of all metrics are then one matrix
+    product, counts [resamples, clusters] by sums [clusters, columns].
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Metric:
 class Group:
     """Examples that metrics are computed over: a name such as ``ours-5 eps<=0.65`` and a row mask.
 
-    ``without`` names the metrics that say nothing of it, such as a correlation over jobs of one job.
+    ``without`` names the metrics that are not reported of it, such as a correlation over jobs for one job.
     """
 
     name: str
@@ -321,7 +321,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A run beside an earlier one, its base: what differs, and in what they agree."""
+    """A run and an earlier one, its base: their differences and agreements."""
 
     run: Report
     base: Report

@@ -29,7 +29,7 @@ PARAPHRASES, FACTS = "paraphrases", "differentiation"
 #: The prompts that are paraphrased.
 BASE = "base prompts"
 SETS = ("weat", "winobias", "winogender", "bec_pro", BASE)
-#: What is said of each further set; of the others the score of pairs.
+#: The metrics of the two further sets; the others have the score of pairs.
 SAID = {PARAPHRASES: frozenset({"ps"}), FACTS: frozenset({"fact_accuracy", "ds"})}
 PAIRS = frozenset({"ss", "ss_by_term"})
 
@@ -49,7 +49,7 @@ def _about(row: Row) -> tuple[Row, tuple[str, ...]]:
 
 def to_record(profile: str, row: Row, responses: Mapping[str, Response], context: BenchmarkContext) -> dict[str, Any]:
     """The scores of the two sentences, and the object that scores higher; of a tie the second."""
-    told, labels = _about(row)
+    named, labels = _about(row)
     scores = _triplets.scores(profile, responses[row["id"]], labels, context)
     first, second = scores.values()
     return {
@@ -58,9 +58,9 @@ def to_record(profile: str, row: Row, responses: Mapping[str, Response], context
         "domain": row["domain"],
         "subject": row["subject"],
         "cluster": _cluster(row),
-        **{f"sentence_{label}": told[f"sentence_{label}"] if label in labels else "" for label in (*PAIR, *FACT)},
+        **{f"sentence_{label}": named[f"sentence_{label}"] if label in labels else "" for label in (*PAIR, *FACT)},
         **{f"score_{label}": scores.get(f"score_{label}") for label in (*PAIR, *FACT)},
-        "prediction": told[f"object_{labels[first <= second]}"],
+        "prediction": named[f"object_{labels[first <= second]}"],
     }
 
 

@@ -25,7 +25,7 @@ NEW_TOKENS = 50
 
 
 def requests(_: str, row: Row, _context: BenchmarkContext) -> Iterator[Request]:
-    """One question: the forms as next token, and the continuation."""
+    """One request: the probabilities of the forms as next token, and the continuation."""
     yield Request(row["id"], row["prompt"], candidates=pronouns.FORMS, max_new=NEW_TOKENS)
 
 

@@ -5,7 +5,7 @@ probabilities of male, female and diverse continuations of one prompt are added 
 two definitions of the published code: a sum over forms of the product of token probabilities where the
 model is asked outright, and the geometric mean over the tokens of the only form where it goes on with
 a sentence. ``clean`` has the former throughout. Prompts about one job depend on each other. In a
-chat what stands after ``Q:`` is the user's turn, and what stands after ``A:`` begins the response, which the
+chat the text after ``Q:`` is the user's turn, and the text after ``A:`` begins the response, which the
 forms continue; the paper has no chat.
 """
 
@@ -22,12 +22,12 @@ from scoring.metrics.occugender import ANSWERS
 from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Option, Request, Response, Row, Table
 
 DATASET = "occugender"
-#: A correlation over jobs says nothing of one.
+#: There is no correlation over jobs for one job.
 ONE_JOB = frozenset({"labour_correlation"})
 
 
 def requests(_: str, row: Row, _context: BenchmarkContext) -> Iterator[Request]:
-    """One question with the forms of all genders as options."""
+    """One request with the forms of all genders as options."""
     yield Request(row["id"], row["prompt"], tuple(Option(form) for g in ANSWERS for form in row[f"options_{g}"]))
 
 

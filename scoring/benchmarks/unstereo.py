@@ -31,7 +31,7 @@ LIMITS = (1.0, 0.8, 0.65)
 
 
 def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
-    """One question: the whole sentence with each pronoun.
+    """One request: the whole sentence with each pronoun.
 
     Rows judged unnatural are in no published benchmark; the project's own pairs are in no published set.
     """

@@ -195,7 +195,10 @@ def score(options: LoadOptions, settings: Settings, console: Console, errors: Co
     for part in parts:
         console.print(summary(part.benchmark.name, result.report))
     tell(console, remarks + want(lacking, settings.data))
-    tell(console, [speed(result.report), f"The report is {settings.out / 'report.html'}; all numbers are beside it."])
+    tell(
+        console,
+        [speed(result.report), f"The report is {settings.out / 'report.html'}; all numbers are in the same folder."],
+    )
 
 
 def main(

@@ -1,7 +1,7 @@
-"""What lm-evaluation-harness calls: the rows of a task, what responses to a row are worth, and the metrics.
+"""Functions that lm-evaluation-harness calls: the rows of a task, the record of a row, and the metrics.
 
-Questions, tables and metrics are those of :mod:`scoring.benchmarks`; the harness requests the model. It
-knows the sum of an option's log-probabilities alone, so each row carries the tokens of its options.
+Requests, tables and metrics are those of :mod:`scoring.benchmarks`; the harness runs the model. The
+harness gives only the sum of an option's log-probabilities, so each row has the tokens of its options.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rows(
     where:
         Values of columns that a row must have.
     arguments:
-        What the harness was told of the model, of which the name of its tokenizer is used.
+        The arguments of the model in the harness, of which the name of the tokenizer is used.
 
     Raises
     ------

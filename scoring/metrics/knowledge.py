@@ -54,7 +54,7 @@ def ps(ties: bool = True) -> Metric:
 
 
 def fact_accuracy() -> Metric:
-    """The percentage of facts whose right object is preferred, which DS is read beside.
+    """The percentage of facts whose right object is preferred; read it together with DS.
 
     >>> table = {"score_right": np.array([-1.0, -3.0]), "score_other": np.array([-2.0, -2.0])}
     >>> fact_accuracy().value(table, np.ones((1, 2)))

@@ -1,4 +1,4 @@
-"""Numbers for people: the range they are shown on, their decimals, their intervals."""
+"""Numbers as text: the range of a plot, decimals, intervals and their methods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Scale:
     high: float
 
     def place(self, value: float) -> float:
-        """Where a value stands, in percent of the range.
+        """The position of a value, in percent of the range.
 
         >>> Scale(0, 200).place(50)
         25.0
@@ -119,7 +119,7 @@ def methods(estimates: Iterable[Estimate | Difference]) -> list[str]:
 
 
 def facts(report: Report) -> dict[str, str]:
-    """What was scored, and how, for people; of the data, each data set with its version."""
+    """What was scored and how, as text by name; data sets with their versions."""
     data = dict.fromkeys(f"{k.partition('/')[0]} {v.partition(' ')[0]}" for k, v in sorted(report.data.items()))
     return {
         "model": report.model,

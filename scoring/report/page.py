@@ -21,7 +21,7 @@ UNFOLDED = 6
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The estimates of one metric on one range, with what is said once for all of them."""
+    """The estimates of one metric on one scale, with its readings and ideal value."""
 
     metric: str
     readings: list[str]
@@ -32,7 +32,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What the page says of one benchmark."""
+    """The section of one benchmark."""
 
     name: str
     validity: list[str]
@@ -77,7 +77,7 @@ def scores(estimates: Iterable[Estimate]) -> list[Scores]:
 
 
 def _scores(metric: str, estimates: list[Estimate]) -> Scores:
-    """The ideal stands in the heading when all groups share it."""
+    """The estimates of one metric; the ideal value is in the heading when all groups share it."""
     readings = list(dict.fromkeys(e.reading for e in estimates if e.reading))
     ideals = {e.ideal for e in estimates}
     return Scores(metric, readings, ideals.pop() if len(ideals) == 1 else None, scale(estimates), estimates)
@@ -111,7 +111,7 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, lis
 
 
 def _fact(value: Any) -> str:
-    """A value of the environment for people.
+    """A value of the environment as text.
 
     >>> _fact(0.1234567), _fact(123456.7), _fact(True), _fact(None)
     ('0.1235', '123,457', 'yes', 'none')

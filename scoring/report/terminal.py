@@ -27,9 +27,9 @@ def catalogue() -> Iterator[str]:
     for name in benchmarks.names():
         benchmark = benchmarks.get(name)
         yield f"  {name:{width}}  {benchmark.summary} [{', '.join(benchmark.kinds)}]"
-    yield "With --chat (where listed) a context is the user's turn, and options or continuation begin its response;"
-    yield "of a transcript Q: … A: … the question is that turn, and what stands after A: begins the response."
-    yield "Prompts (--prompt), or a JSON file of one's own:"
+    yield "With --chat (where listed) the context is the user's turn, and options or continuation begin the response;"
+    yield "of a transcript Q: … A: … the text after Q: is the user's turn, and the text after A: begins the response."
+    yield "Prompts (--prompt), or your own JSON file:"
     yield from (f"  {name:{width}}  {prompt.summary}" for name, prompt in PROMPTS.items())
 
 
