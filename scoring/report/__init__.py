@@ -5,9 +5,9 @@
     ``dtype``, ``prompt``, ``profile``, ``data`` (data set to version), ``environment``, ``speed``,
     ``headlines`` (benchmark to ``dataset``, ``metric`` and ``groups`` of the number that cards show),
     ``estimates`` (a list of objects with the fields of `Estimate`, in the order of the report; ``method``
-    names how the interval was computed) and ``examples`` (benchmark to ``file`` and ``rows``). A number that is not defined is null, and
-    ``why`` of its estimate says why; infinities are the strings ``"inf"`` and ``"-inf"``. `read`
-    gives the `Report` back.
+    names how the interval was computed) and ``examples`` (benchmark to ``file`` and ``rows``). A number
+    that is not defined is null, and ``why`` of its estimate explains it; infinities are the strings
+    ``"inf"`` and ``"-inf"``. `read` gives the `Report` back.
 ``results.md``
     One Markdown table of the estimates.
 ``examples/BENCHMARK.parquet``

@@ -102,7 +102,7 @@ def whole(stories, data, tmp_path_factory):
 def test_a_run_writes_the_report_and_says_where(whole):
     out, printed = whole
     assert {p.name for p in out.iterdir()} >= {"results.json", "results.md", "report.html", "examples"}
-    assert f"The report is {out / 'report.html'}; all numbers are beside it." in printed
+    assert f"The report is {out / 'report.html'}; all numbers are in the same folder." in printed
     assert re.search(r"[\d,]+ tokens/s over .* s, \d+% padding", printed)
     assert "unstereo" in printed
 
