@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from scoring import benchmarks
 from scoring.benchmarks._groups import items
 from scoring.report import file_name, read
+from scoring.report.numbers import aligned, marked
 from scoring.statistics.stats import RESAMPLES, compare, holm, measure
 from scoring.tables import as_table
 from scoring.types import Benchmark, Comparison, Difference, Estimate, Report, ScoringError, Table
@@ -104,11 +105,11 @@ def _examples(run: Path, benchmark: str) -> Table:
 def lines(comparison: Comparison) -> Iterator[str]:
     """The lines of a table of the differences, and of one of the agreements if there are any."""
     header = ("benchmark", "group", "metric", "difference", "95 % interval", "p", "p (Holm)", "n", "")
-    yield from _table([header, *map(_difference, comparison.differences)])
+    yield from aligned([header, *map(_difference, comparison.differences)])
     if comparison.agreements:
         yield ""
         kinds = ("benchmark", "group", "agreement", "value", "95 % interval", "n", "")
-        yield from _table([kinds, *map(_agreement, comparison.agreements)])
+        yield from aligned([kinds, *map(_agreement, comparison.agreements)])
 
 
 def _difference(entry: Difference) -> tuple[str, ...]:
@@ -122,13 +123,7 @@ def _agreement(entry: Estimate) -> tuple[str, ...]:
 
 
 def _interval(entry: Difference | Estimate) -> str:
-    return "–" if math.isnan(entry.low) else f"{_number(entry.low)} to {_number(entry.high)}"
-
-
-def _table(cells: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    return "–" if math.isnan(entry.low) else f"{_number(entry.low)} to {_number(entry.high)} {marked(entry)}".rstrip()
 
 
 def _number(value: float) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from scoring.report.numbers import aligned, marked, methods
 from scoring.rescoring import Answer, document, stereoset_scores, unstereo
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
@@ -22,19 +23,20 @@ class BenchmarkName(StrEnum):
 
 
 def lines(answers: Sequence[Answer], remarks: Sequence[str]) -> Iterator[str]:
-    """The answers as a table in text, then how to read each metric."""
+    """The lines of a table of the answers, then how to read each metric and interval."""
     cells: list[tuple[str, ...]] = [("group", "metric", "value", "sd", "95 % interval", "n", "clusters", "")]
     for answer in answers:
-        found, record = answer.estimate, answer.record()
+        estimate, record = answer.estimate, answer.record()
         numbers = (f"{x:.4f}" if isinstance(x, float) else "–" for x in (record["value"], record["sd"]))
-        interval = "–" if record["low"] is None else f"{found.low:.4f} to {found.high:.4f}"
-        cells.append((found.group, found.metric, *numbers, interval, str(found.n), str(found.clusters), found.why))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        ends = f"{estimate.low:.4f} to {estimate.high:.4f} {marked(estimate)}".rstrip()
+        interval = "–" if record["low"] is None else ends
+        counts = str(estimate.n), str(estimate.clusters)
+        cells.append((estimate.group, estimate.metric, *numbers, interval, *counts, estimate.why))
+    yield from aligned(cells)
     yield ""
     for metric, reading in {answer.estimate.metric: answer.estimate.reading for answer in answers}.items():
         yield f"{metric}: {reading}"
+    yield from methods(answer.estimate for answer in answers)
     yield from remarks
 
 
