@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchmarks.machine import describe
-from scoring import benchmarks, run
+from scoring import answering, benchmarks, run
 from scoring.__main__ import BUNDLED
-from scoring.inference import asking
-from scoring.inference.asking import Question
+from scoring.answering import Question
 from scoring.inference.store import Store
 from scoring.prompts import get
 from scoring.statistics.stats import RESAMPLES
@@ -62,7 +61,7 @@ def asked(model: Model, data: str) -> dict[str, list[Question]]:
     """What every benchmark requests the model, by benchmark."""
     suited = [b for b in map(benchmarks.get, benchmarks.names()) if model.kind in b.kinds]
     parts = [part for part in run.read(suited, data, "clean") if part.splits]
-    return {p.benchmark.name: asking.questions(p.benchmark, p.splits, "clean", get("plain"), model) for p in parts}
+    return {p.benchmark.name: answering.questions(p.benchmark, p.splits, "clean", get("plain"), model) for p in parts}
 
 
 def replied(model: Model, requests: list[Request], draw: random.Random) -> list[Response]:

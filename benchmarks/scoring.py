@@ -32,7 +32,7 @@ from benchmarks.machine import describe
 from scoring import benchmarks, run, tables
 from scoring.__main__ import BUNDLED
 from scoring.inference.model import Model, Stats, load
-from scoring.types import Request, ScoringError
+from scoring.types import BenchmarkContext, Request, ScoringError
 
 RESULT = Path(__file__).with_name("scoring.json")
 #: Turns of each side, and the seconds of a turn after which a side has no other.
@@ -79,7 +79,7 @@ def asked(name: str, profile: str, loaded: tables.Loaded) -> list[Request]:
     return [
         replace(request, id="/".join((name, loaded.name, request.id)))
         for row in loaded.rows
-        for request in benchmarks.get(name).requests(profile, {**row, "kind": "causal"})
+        for request in benchmarks.get(name).requests(profile, row, BenchmarkContext("causal"))
     ]
 
 

@@ -36,7 +36,7 @@ def build(
 
     published, remarks = published_results(run, organisation, manifest)
     versions = {name.partition("/")[0]: version.split()[0] for name, version in run.data.items()}
-    manifests = {name: manifest(name, version) for name, version in versions.items()}
+    manifests = {name: manifest(name, version) for name, version in versions.items() if version != results.UNPUBLISHED}
     files = eval_files(published, source, model.text)
     figure = None
     if published and find_spec("matplotlib") is None:

@@ -9,49 +9,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from cards.benchmark import tasks
-from cards.results import Run, Score
+from cards.results import UNPUBLISHED, Headline, Run, Score
 
 #: The setting in notes for a model that was scored without adapter and with the default settings.
 MODEL_ALONE = "the model alone"
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The published number of a benchmark: the data set, the metric, and the group by config where names differ."""
-
-    dataset: str
-    metric: str
-    groups: Mapping[str, str] = field(default_factory=dict)
-
-    def group(self, config: str) -> str:
-        """The group of scores for a config.
-
-        >>> Headline("gender-neutral-probes", "gas").group("stsb-paper")
-        'stsb'
-        """
-        name = config.removesuffix("-paper")
-        return self.groups.get(name, name)
-
-
-#: By benchmark. crows_pairs_modified is not here, because it has the same task as crows_pairs.
-HEADLINES: Mapping[str, Headline] = {
-    "neutral": Headline("gender-neutral-probes", "gas"),
-    "unstereo": Headline("unstereo", "us_score"),
-    # The probabilities have no ideal value; this metric has one.
-    "occugender": Headline("occugender", "labour_correlation"),
-    "stereoset": Headline(
-        "biaske",
-        "icat",
-        {"stereoset": "intrasentence test", "stereoset-intersentence": "intersentence validation"},
-    ),
-    "crows_pairs": Headline("biaske", "ss", {"crows_pairs": "all"}),
-    "biaske": Headline("biaske", "ss"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +63,14 @@ def published_results(
     results: list[Result] = []
     remarks: list[str] = []
     for benchmark in dict.fromkeys(score.benchmark for score in run.estimates):
-        if benchmark not in HEADLINES:
+        if benchmark not in run.headlines:
             remarks.append(f"{benchmark}: no published data set has a task for it; its scores are only in the card.")
             continue
-        headline = HEADLINES[benchmark]
+        headline = run.headlines[benchmark]
         scores = list(headline_scores(run, benchmark))
+        if any(version == UNPUBLISHED for _, version, _ in scores):
+            remarks.append(f"{benchmark}: its rows are in no published data set; its scores are only in the card.")
+            continue
         if not scores:
             remarks.append(f"{benchmark}: profile {run.profile} has no {headline.metric}; scores are only in the card.")
         for config, version, score in scores:
@@ -119,7 +88,7 @@ class _NotPublished(Exception):
 
 def headline_scores(run: Run, benchmark: str) -> Iterator[tuple[str, str, Score]]:
     """For each config of a benchmark: its name, the version of its data, and its published score."""
-    headline = HEADLINES[benchmark]
+    headline = run.headlines[benchmark]
     scores = {s.group: s for s in run.estimates if (s.benchmark, s.metric) == (benchmark, headline.metric)}
     seen = set()
     for name, version in run.data.items():

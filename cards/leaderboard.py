@@ -17,7 +17,7 @@ from rich.console import Console
 from cards import results
 from cards.command import start
 from cards.eval_results import FOLDER, Notes, parse_entries, parse_notes
-from cards.evaluation import HEADLINES, headline_scores
+from cards.evaluation import headline_scores
 from cards.files import put
 from cards.text import CardError, refuse_secrets, template
 
@@ -92,8 +92,8 @@ def entries_of(path: Path) -> Iterator[Entry]:
 
 def _run_entries(run: results.Run) -> Iterator[Entry]:
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
-    for benchmark in dict.fromkeys(score.benchmark for score in run.estimates if score.benchmark in HEADLINES):
-        dataset = HEADLINES[benchmark].dataset
+    for benchmark in dict.fromkeys(score.benchmark for score in run.estimates if score.benchmark in run.headlines):
+        dataset = run.headlines[benchmark].dataset
         for config, _, score in headline_scores(run, benchmark):
             if math.isfinite(score.value):
                 notes = Notes(score.metric, score.low, score.high, score.n, score.ideal, run.setting)

@@ -13,7 +13,7 @@ from typing import Any
 from huggingface_hub import ModelCard
 
 from cards.eval_results import model_index
-from cards.evaluation import HEADLINES, Result
+from cards.evaluation import Result
 from cards.results import Run, Score
 from cards.text import CardError, slug, template
 
@@ -64,7 +64,7 @@ def _whole_config_scores(run: Run) -> Iterator[Score]:
     for benchmark in dict.fromkeys(score.benchmark for score in run.estimates):
         scores = [score for score in run.estimates if score.benchmark == benchmark]
         configs = {name.split("/")[1] for name in run.data if "/" in name}
-        whole = {HEADLINES[benchmark].group(c) for c in configs} if benchmark in HEADLINES else set()
+        whole = {run.headlines[benchmark].group(c) for c in configs} if benchmark in run.headlines else set()
         groups = {score.group for score in scores} & whole or {scores[0].group}
         yield from (score for score in scores if score.group in groups)
 

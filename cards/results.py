@@ -38,9 +38,31 @@ def _decode_number(value: Any) -> Any:
 Number = Annotated[float, BeforeValidator(_decode_number)]
 
 
+#: The version of rows that a benchmark has itself, in no published data set.
+UNPUBLISHED = "unpublished"
+
+
+@dataclass(frozen=True, slots=True, config=_STRICT)
+class Headline:
+    """The published number of a benchmark: the data set, the metric, and the group by config where names differ."""
+
+    dataset: str
+    metric: str
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+    def group(self, config: str) -> str:
+        """The group of scores for a config.
+
+        >>> Headline("gender-neutral-probes", "gas").group("stsb-paper")
+        'stsb'
+        """
+        name = config.removesuffix("-paper")
+        return self.groups.get(name, name)
+
+
 @dataclass(frozen=True, slots=True, config=_STRICT)
 class Score:
-    """A metric over a group of ``n`` examples in ``clusters`` clusters, with its 95 % bootstrap interval.
+    """A metric over a group of ``n`` examples in ``clusters`` clusters, with its 95 % interval, computed by ``method``.
 
     An undefined number is NaN, and ``why`` says why. ``least`` and ``most`` are the ends of the metric's
     range, and ``ideal`` is the value of an unbiased model. ``sd`` is the standard deviation of the bootstrap,
@@ -62,6 +84,8 @@ class Score:
     printed_sd: Annotated[float | None, BeforeValidator(_decode_infinity)]
     least: Number
     most: Number
+    method: str = ""
+    label: str = ""
 
     @property
     def number(self) -> str:
@@ -103,6 +127,7 @@ class Run:
     estimates: tuple[Score, ...]
     speed: Mapping[str, Number] = field(default_factory=dict)
     examples: Mapping[str, Any] = field(default_factory=dict)
+    headlines: Mapping[str, Headline] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -20,9 +20,8 @@ from rich.text import Text
 
 from mitigation.adapters.adapter import Change, MitigationError, Numbers
 from mitigation.training.data import Data
-from scoring import compare, report, run
+from scoring import answering, compare, report, run
 from scoring.benchmarks import neutral
-from scoring.inference import asking
 from scoring.inference.chat import Chat
 from scoring.inference.store import Store
 from scoring.metrics.sums import ratio, side_by_side
@@ -57,7 +56,7 @@ class Exam:
         What the folder has of an earlier, interrupted run is not asked again.
         """
         chat = Chat(model.tokens.tokenizer, model.name, prompt.system) if self.chat else None
-        with Store(folder / "responses", asking.key(model, prompt, chat=chat)) as store:
+        with Store(folder / "responses", answering.key(model, prompt, chat=chat)) as store:
             found = run.run(
                 model,
                 self.parts,
@@ -76,7 +75,7 @@ class Exam:
 def perplexed(model: Model, texts: Sequence[str], store: Store, console: Console | None = None) -> Table:
     """The negative log-likelihood of each text, and its number of tokens."""
     requests = [Request(f"{TEXT}/{number}", options=(Option(text),)) for number, text in enumerate(texts)]
-    responses = asking.answer(model, requests, store, {}, console)
+    responses = answering.answer(model, requests, store, {}, console)
     scores = [responses[request.id].logprobs[0] for request in requests]
     return {
         "id": np.array([request.id for request in requests], dtype=object),

@@ -13,20 +13,20 @@ import pyarrow.parquet as pq
 from scoring import benchmarks
 from scoring.benchmarks._groups import items
 from scoring.report import file_name, read
+from scoring.report.numbers import aligned, marked
 from scoring.statistics.stats import RESAMPLES, compare, holm, measure
 from scoring.tables import as_table
 from scoring.types import Benchmark, Comparison, Difference, Estimate, Report, ScoringError, Table
 
-#: What the columns of the base are called beside those of the run.
+#: The prefix of the columns of the base in the joined table.
 BASE = "base_"
 
 
 def between(run: Path, base: Path, resamples: int = RESAMPLES) -> Comparison:
     """Every metric of a run minus that of its base, and their agreements, for the benchmarks that both have.
 
-    The p-values are corrected (Holm, 1979) over the groups of a metric. Over all of hundreds of
-    differences at once, no difference could be told from chance: with 10,000 resamples the smallest
-    p is 0.0002.
+    The p-values are corrected (Holm, 1979) over the groups of a metric, not over all differences: with
+    10,000 resamples the smallest p is 0.0002, and no p would stay significant over hundreds of them.
 
     Raises
     ------
@@ -66,13 +66,13 @@ def _current(benchmark: Benchmark, *reports: Report) -> None:
 
 def _corrected(differences: Sequence[Difference]) -> list[Difference]:
     families: dict[tuple[str, str], list[int]] = {}
-    for place, each in enumerate(differences):
-        families.setdefault((each.benchmark, each.metric), []).append(place)
-    found = list(differences)
-    for places in families.values():
-        for place, p in zip(places, holm([differences[place].p for place in places]), strict=True):
-            found[place] = replace(differences[place], p_holm=p)
-    return found
+    for index, difference in enumerate(differences):
+        families.setdefault((difference.benchmark, difference.metric), []).append(index)
+    corrected = list(differences)
+    for indices in families.values():
+        for index, p in zip(indices, holm([differences[index].p for index in indices]), strict=True):
+            corrected[index] = replace(differences[index], p_holm=p)
+    return corrected
 
 
 def _shared(one: Report, other: Report) -> list[str]:
@@ -89,8 +89,8 @@ def _shared(one: Report, other: Report) -> list[str]:
     names = [list(dict.fromkeys(e.benchmark for e in report.estimates)) for report in (one, other)]
     shared = [name for name in names[0] if name in names[1]]
     if not shared:
-        told = " and ".join(", ".join(some) or "none" for some in names)
-        raise ScoringError(f"The runs have no benchmark in common: {told}; compare two runs of one benchmark.")
+        listed = " and ".join(", ".join(own) or "none" for own in names)
+        raise ScoringError(f"The runs have no benchmark in common: {listed}; compare two runs of one benchmark.")
     return shared
 
 
@@ -102,34 +102,28 @@ def _examples(run: Path, benchmark: str) -> Table:
         raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
 
 
-def lines(found: Comparison) -> Iterator[str]:
-    """The comparison in text: a table of the differences, and one of the agreements where there are any."""
+def lines(comparison: Comparison) -> Iterator[str]:
+    """The lines of a table of the differences, and of one of the agreements if there are any."""
     header = ("benchmark", "group", "metric", "difference", "95 % interval", "p", "p (Holm)", "n", "")
-    yield from _table([header, *map(_difference, found.differences)])
-    if found.agreements:
+    yield from aligned([header, *map(_difference, comparison.differences)])
+    if comparison.agreements:
         yield ""
         kinds = ("benchmark", "group", "agreement", "value", "95 % interval", "n", "")
-        yield from _table([kinds, *map(_agreement, found.agreements)])
+        yield from aligned([kinds, *map(_agreement, comparison.agreements)])
 
 
-def _difference(each: Difference) -> tuple[str, ...]:
-    numbers = _number(each.value), _interval(each), _number(each.p), _number(each.p_holm), str(each.n)
-    return (each.benchmark, each.group, each.metric, *numbers, each.why)
+def _difference(entry: Difference) -> tuple[str, ...]:
+    numbers = _number(entry.value), _interval(entry), _number(entry.p), _number(entry.p_holm), str(entry.n)
+    return (entry.benchmark, entry.group, entry.metric, *numbers, entry.why)
 
 
-def _agreement(each: Estimate) -> tuple[str, ...]:
-    numbers = _number(each.value), _interval(each), str(each.n)
-    return (each.benchmark, each.group, each.metric, *numbers, each.why)
+def _agreement(entry: Estimate) -> tuple[str, ...]:
+    numbers = _number(entry.value), _interval(entry), str(entry.n)
+    return (entry.benchmark, entry.group, entry.metric, *numbers, entry.why)
 
 
-def _interval(each: Difference | Estimate) -> str:
-    return "–" if math.isnan(each.low) else f"{_number(each.low)} to {_number(each.high)}"
-
-
-def _table(cells: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+def _interval(entry: Difference | Estimate) -> str:
+    return "–" if math.isnan(entry.low) else f"{_number(entry.low)} to {_number(entry.high)} {marked(entry)}".rstrip()
 
 
 def _number(value: float) -> str:

@@ -1,8 +1,8 @@
-"""Named ways to put a question: what is said before it and where, and how its continuation is decoded.
+"""Prompts: an instruction and its position in a request, a system text, and decoding settings.
 
-A prompt is a small published artefact: a name, a version, an instruction with its place in the question,
-a text for the system role of a chat, settings of decoding. It is asked for by its name or by the path of
-a JSON file with these fields, such as
+A prompt has a name, a version, an instruction with its position in the request, a text for the system
+role of a chat, and decoding settings. It is chosen by its name or by the path of a JSON file with these
+fields, such as
 
     {"name": "fair", "version": "1.0.0", "instruction": "Be fair.", "placement": {"occugender": "question"}}
 
@@ -24,7 +24,7 @@ from builders.datasets.occugender import DEBIASING_PROMPTS
 from scoring import benchmarks
 from scoring.types import Option, Request, ScoringError
 
-#: Where an instruction stands: before the context (or before a whole sentence that has none), after
+#: The position of an instruction: before the context (or before a whole sentence that has none), after
 #: "Q:" on the same line, or nowhere.
 Placement = Literal["before", "question", "none"]
 #: Settings of :class:`scoring.inference.decoding.Decoding`, which comes with torch, and what JSON has for them.
@@ -41,25 +41,25 @@ _PRONOUNS = ("he", "him", "his", "himself", "she", "her", "hers", "herself")
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A named way to put a question.
+    """An instruction with its position, a system text, and decoding settings, under a name.
 
     Parameters
     ----------
     name, version, summary:
-        What it is called, which wording of it this is, and what it does, in a line.
+        Its name, the version of its wording, and one line that describes it.
     instruction:
-        What is said to the model, base or chat, with each question.
+        The text that is added to each request.
     placement:
-        Where the instruction stands, by the name of a benchmark; ``before`` in those not named.
+        The position of the instruction, by the name of a benchmark; ``before`` for the others.
     system:
-        What stands in the system role of a chat; a model that is not asked in a chat cannot be told.
+        The text of the system role of a chat; only for models that are asked through a chat template.
     decoding:
         Arguments of :class:`scoring.inference.decoding.Decoding`.
 
     Raises
     ------
     ScoringError
-        For a field that is not what it should be.
+        For a field of another type or with an unknown value.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Prompt:
                 )
 
     def put(self, request: Request, benchmark: str = "") -> Request:
-        r"""The request of a benchmark with this prompt's words in their place.
+        r"""The request of a benchmark with the instruction at its position.
 
         >>> PROMPTS["instruction"].put(Request("a", "My friend sings, and")).context
         'Continue the sentence without gender mentions: My friend sings, and'
@@ -122,10 +122,10 @@ class Prompt:
         return f"Q: {self.instruction}{after}"
 
     def json(self) -> str:
-        """The text of a file that :func:`read` makes the same prompt of."""
+        """The text of a JSON file from which :func:`read` reads the same prompt."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
-        told = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items() if value}
-        return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+        filled = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items() if value}
+        return json.dumps(filled, indent=2, ensure_ascii=False) + "\n"
 
 
 def _fits(name: str, value: Any) -> bool:
@@ -176,15 +176,16 @@ PROMPTS: Mapping[str, Prompt] = {
         Prompt("complete", 'the words "Complete the sentence:" go before the question', "Complete the sentence:"),
         *(
             Prompt(
-                f"debias-{each.id}",
-                f"debiasing prompt {each.id} of OccuGender ({each.level}-level), after its Q: or before the question",
-                each.text,
+                f"debias-{debiasing.id}",
+                f"debiasing prompt {debiasing.id} of OccuGender ({debiasing.level}-level), after its Q: or before the "
+                "question",
+                debiasing.text,
                 placement={"occugender": "question"},
             )
-            for each in DEBIASING_PROMPTS
+            for debiasing in DEBIASING_PROMPTS
         ),
         Prompt("no-pronouns", "no form of he or she may be generated", decoding={"banned": _PRONOUNS}),
-        *(Prompt(name, "continuations are sampled, seed 42", decoding=each) for name, each in _SAMPLED.items()),
+        *(Prompt(name, "continuations are sampled, seed 42", decoding=setting) for name, setting in _SAMPLED.items()),
     )
 }
 
@@ -195,7 +196,7 @@ def get(name: str) -> Prompt:
     Raises
     ------
     ScoringError
-        When there is none of that name, or the file is not what it should be.
+        When there is none of that name, or the file is no prompt.
     """
     if name.endswith(".json"):
         return read(Path(name))
@@ -230,8 +231,8 @@ def read(path: Path) -> Prompt:
         raise ScoringError(f"The prompt file {path} holds no object; give one with the fields {', '.join(known)}.")
     unknown, lacking = sorted(given.keys() - set(known)), sorted({"name", "version"} - given.keys())
     if unknown or lacking:
-        told = f"has the unknown field {unknown[0]!r}" if unknown else f"lacks the field {lacking[0]!r}"
-        raise ScoringError(f"The prompt file {path} {told}; the fields are {', '.join(known)}.")
+        problem = f"has the unknown field {unknown[0]!r}" if unknown else f"lacks the field {lacking[0]!r}"
+        raise ScoringError(f"The prompt file {path} {problem}; the fields are {', '.join(known)}.")
     prompt = Prompt(**given)
     if prompt.name in PROMPTS and prompt.json() != PROMPTS[prompt.name].json():
         raise ScoringError(

@@ -1,19 +1,18 @@
-"""One run: requests of benchmarks to one loaded model, responses from the cache or the model, tables, estimates."""
+"""One run: the requests of benchmarks, the responses of one model, tables of records, and estimates."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from scoring import tables
+from scoring.answering import PACKAGE, Question, answer, decoding, package_version, questions, truncated
 from scoring.benchmarks._groups import items
-from scoring.inference.asking import PACKAGE, Question, answer, decoding, package_version, questions, truncated
 from scoring.inference.chat import Chat
 from scoring.prompts import Prompt
 from scoring.statistics.stats import RESAMPLES, measure
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A benchmark with its rows; ``lacking`` tells what of its data is not there."""
+    """A benchmark with the splits that were read; ``lacking`` names the splits that do not exist."""
 
     benchmark: Benchmark
     splits: tuple[tables.Loaded, ...]
@@ -35,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The report of a run, and per benchmark the table it rests on."""
+    """The report of a run, and the table of records of each benchmark."""
 
     report: Report
     tables: Mapping[str, Table]
@@ -52,13 +51,13 @@ def configs(benchmark: Benchmark, profile: str) -> list[tuple[str, str, str]]:
 def read(
     benchmarks: Sequence[Benchmark], source: str, profile: str, limit: int | None = None, *, named: bool = False
 ) -> list[Part]:
-    """The data of benchmarks; what is missing is told in the parts.
+    """The data of benchmarks; each part names the splits that are missing.
 
     Raises
     ------
     ScoringError
-        When nothing is there for any benchmark or for one that was ``named``, or when a file is not
-        what it should be.
+        When no benchmark has data, when a benchmark that the user ``named`` has none, or when a file is not
+        the one of its manifest.
     """
     parts = [_read(benchmark, source, profile, limit) for benchmark in benchmarks]
     empty = [part for part in parts if not part.splits]
@@ -71,7 +70,10 @@ def _read(benchmark: Benchmark, source: str, profile: str, limit: int | None) ->
     splits, lacking = [], []
     for dataset, config, split in configs(benchmark, profile):
         try:
-            splits.append(tables.load(source, dataset, config, split, limit))
+            if benchmark.rows:
+                splits.append(tables.given(benchmark.rows(dataset, config, split), dataset, config, split, limit))
+            else:
+                splits.append(tables.load(source, dataset, config, split, limit))
         except tables.DataMissing as error:
             lacking.append(error)
     return Part(benchmark, tuple(splits), tuple(lacking))
@@ -90,38 +92,38 @@ def run(
     resamples: int = RESAMPLES,
     console: Console | None = None,
 ) -> Result:
-    """Requests the model what the store lacks, and measures.
+    """Gets the responses to all requests, from the store or the model, and computes every metric.
 
     Parameters
     ----------
     parts:
         From :func:`read`; each benchmark must suit the kind of the model.
     chat:
-        Puts each question through the model's chat template; without it the model reads plain text.
+        Applies the model's chat template to each request; without it the model reads plain text.
     store:
-        Has the responses of earlier runs with the same model and settings, and gets the new ones as
-        they come, so a run that was cut short goes on where it stopped.
+        Has the responses of earlier runs with the same model and settings. New responses are written as
+        they arrive, so an interrupted run can continue.
     console:
-        Shows progress there.
+        Shows the progress.
 
     Raises
     ------
     ScoringError
-        When the model cannot answer a question or gives numbers that are none.
+        When the model cannot answer a request, or produces NaN or infinity.
     """
     asked = {
         part.benchmark.name: questions(part.benchmark, part.splits, profile, prompt, model, chat) for part in parts
     }
-    requests = [request for some in asked.values() for question in some for request in question.requests.values()]
+    requests = [request for own in asked.values() for question in own for request in question.requests.values()]
     settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": decoding(prompt)}
     responses = answer(model, requests, store, settings, console)
     cut = truncated(model, requests) if truncate else frozenset()
-    found, estimates = {}, []
+    records, estimates = {}, []
     for part in parts:
         name = part.benchmark.name
-        found[name] = table(part.benchmark, profile, asked[name], responses, cut if truncate else None)
-        estimates += estimate(part.benchmark, profile, found[name], resamples)
-    return Result(_report(model, parts, profile, prompt, chat, estimates, resamples), found)
+        records[name] = table(part.benchmark, profile, asked[name], responses, cut if truncate else None)
+        estimates += estimate(part.benchmark, profile, records[name], resamples)
+    return Result(_report(model, parts, profile, prompt, chat, estimates, resamples), records)
 
 
 def table(
@@ -135,7 +137,7 @@ def table(
     lines = []
     for question in asked:
         own = {name: responses[request.id] for name, request in question.requests.items()}
-        line = benchmark.to_record(profile, question.row, own)
+        line = benchmark.to_record(profile, question.row, own, question.context)
         if cut is not None:
             line["truncated"] = any(request.id in cut for request in question.requests.values())
         lines.append(line)
@@ -143,7 +145,7 @@ def table(
 
 
 def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = RESAMPLES) -> list[Estimate]:
-    """Every metric over every group of a table that is about something."""
+    """Every metric over every group that has rows."""
     if not table:
         return []
     about = items(benchmark, profile, table)
@@ -179,7 +181,8 @@ def _report(
             "resamples": resamples,
             "data lacking": [missing.name for part in parts for missing in part.lacking],
         },
-        speed=_speed(model),
+        speed=model.stats.speed(),
+        headlines={b.name: asdict(b.headline) for b in (part.benchmark for part in parts) if b.headline},
     )
 
 
@@ -187,53 +190,27 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _speed(model: Model) -> dict[str, float]:
-    """What the model counted, and the share of :func:`peak` it reached where it computed anything."""
-    found = model.stats.speed()
-    return found | {"peak_share": found["flops_per_second"] / peak(model)} if found["flops_per_second"] else found
-
-
-def peak(model: Model) -> float:
-    """Operations per second of the fastest of three square matrix products on the model's device, in its dtype.
-
-    On a processor in single precision at least: half precision is emulated there.
-    """
-    import torch
-
-    gpu = model.device.type == "cuda"
-    wait: Callable[[], Any] = torch.cuda.synchronize if gpu else (lambda: None)
-    dtype = getattr(torch, model.dtype.partition("-")[0])
-    size = 8192 if gpu else 1024
-    square = torch.ones(size, size, device=model.device, dtype=dtype if gpu or dtype.itemsize > 2 else torch.float32)
-    times = []
-    for _ in range(3):
-        wait()
-        start = time.perf_counter()
-        square @ square
-        wait()
-        times.append(time.perf_counter() - start)
-    return 2 * size**3 / min(times)
-
-
 def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tuple[list[Part], list[str]]:
-    """The parts with data that suit a kind of model (``chat`` for one asked in a chat), and a remark for each other.
+    """The parts that have data and suit a kind of model, and a remark for each benchmark that does not suit.
+
+    The kind is ``causal``, ``masked``, or ``chat`` for a model that is asked through its chat template.
 
     Raises
     ------
     ScoringError
-        For a benchmark that does not suit and was asked for by name, and when none is left.
+        When a benchmark that the user named does not suit, or no part is left.
     """
     remarks = [_unsuited(part.benchmark, kind, model) for part in parts if kind not in part.benchmark.kinds]
     fit = [part for part in parts if kind in part.benchmark.kinds and part.splits]
     if remarks and (named or not fit):
-        way = "request without --chat" if kind == "chat" else "give another model"
+        way = "run without --chat" if kind == "chat" else "give another model"
         raise ScoringError(f"{remarks[0]}; leave the benchmark out, or {way}.")
     return fit, [f"{remark}." for remark in remarks]
 
 
 def _unsuited(benchmark: Benchmark, kind: str, model: str) -> str:
     if kind == "chat":
-        return f"The benchmark {benchmark.name} scores whole sentences, before which no turn of a chat stands"
+        return f"The benchmark {benchmark.name} scores whole sentences, which a chat template cannot hold"
     return f"The benchmark {benchmark.name} is for {_either(benchmark)} models, and {model} is a {kind} one"
 
 

@@ -1,4 +1,4 @@
-"""Scores that someone already has, from Parquet or CSV: a cell that is not what it should be is named by its row."""
+"""Reads existing scores from Parquet or CSV; errors name the rows of wrong cells."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
             is_parquet = file.read(4) == b"PAR1"
         frame: pd.DataFrame = pq.read_table(path).to_pandas() if is_parquet else _csv(path)
     except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
-        told = " ".join(str(error).split())
-        raise ScoringError(f"{path} cannot be read ({told}); give Parquet, or CSV in UTF-8 with a header.") from None
+        problem = " ".join(str(error).split())
+        raise ScoringError(f"{path} cannot be read ({problem}); give Parquet, or CSV in UTF-8 with a header.") from None
     lacking = [name for name in columns if name not in frame.columns]
     if lacking:
         there = (

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from builders.dataset import BuildError
 from builders.manifest import file_sha256, read_manifest
 from builders.write import content_digest
+from cards.results import UNPUBLISHED
 from scoring.types import Row, ScoringError, Table
 
 #: Where ``python -m builders.rebuild`` writes.
@@ -24,7 +25,7 @@ _ORGANISATION = re.compile(r"(\w[\w-]*)(?:@([\w./-]+))?")
 
 
 class DataMissing(ScoringError):
-    """A split that is not there; ``name`` is its ``dataset/config/split``."""
+    """A split does not exist; ``name`` is its ``dataset/config/split``."""
 
     exit_code = 2
 
@@ -35,9 +36,10 @@ class DataMissing(ScoringError):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Rows of one split; ``name`` is ``dataset/config/split`` and ``version`` tells version and hash of the rows.
+    """The rows of one split.
 
-    Every row has the columns ``config`` and ``split`` besides its own.
+    ``name`` is ``dataset/config/split``, and ``version`` has the version and the hash of the rows. Every row has
+    the columns ``config`` and ``split`` besides its own.
     """
 
     name: str
@@ -54,7 +56,7 @@ def load(source: str, dataset: str, config: str, split: str, limit: int | None =
         A folder that ``python -m builders.rebuild --out`` wrote, or an organisation of the Hub that
         the data sets were published under (``ORG`` or ``ORG@REVISION``). A folder comes first.
     limit:
-        Take so many rows only, drawn from the whole split, always the same ones.
+        The number of rows to take, drawn from the whole split, always the same ones.
 
     Raises
     ------
@@ -64,8 +66,22 @@ def load(source: str, dataset: str, config: str, split: str, limit: int | None =
         When a file is not the one of its manifest.
     """
     table, version = (_local if _is_folder(source) else _hub)(source, dataset, config, split)
-    more = {"config": config, "split": split}
-    rows = tuple(row | more for row in _drawn(table, limit).to_pylist())
+    return _loaded(table, version, dataset, config, split, limit)
+
+
+def given(rows: Iterable[Row], dataset: str, config: str, split: str, limit: int | None = None) -> Loaded:
+    """The rows of a benchmark that has its rows itself, as :func:`load` gives those of a built data set.
+
+    >>> given([{"id": "a"}, {"id": "b"}], "mine", "all", "test").rows[1]
+    {'id': 'b', 'config': 'all', 'split': 'test'}
+    """
+    table = pa.Table.from_pylist([dict(row) for row in rows])
+    return _loaded(table, f"{UNPUBLISHED} sha256:{content_digest(table)}", dataset, config, split, limit)
+
+
+def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str, limit: int | None) -> Loaded:
+    names = {"config": config, "split": split}
+    rows = tuple(row | names for row in _drawn(table, limit).to_pylist())
     note = "" if len(rows) == table.num_rows else f", {len(rows)} of {table.num_rows} rows"
     return Loaded(f"{dataset}/{config}/{split}", version + note, rows)
 
@@ -98,8 +114,8 @@ def _local(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table
     entry = manifest.configs[config].splits.get(split) if config in manifest.configs else None
     if entry is None:
         reason = manifest.left_out.get(config, "it was not built")
-        told = f"{folder} lacks {config}/{split} ({reason.rstrip('.')}); {again} with its sources at hand."
-        raise DataMissing(name, told)
+        message = f"{folder} lacks {config}/{split} ({reason.rstrip('.')}); {again} with its sources at hand."
+        raise DataMissing(name, message)
     path = folder / entry.file
     if not path.is_file() or file_sha256(path) != entry.sha256:
         raise ScoringError(f"{path} is not the file that its manifest describes; {again} to put it right.")
@@ -136,7 +152,7 @@ def _column(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[Any]]:
     kinds = set(map(type, values))
     lacking = type(None) in kinds
     if any(issubclass(kind, str) for kind in kinds):
-        # Objects: an array of fixed width would take the longest text's room for each.
+        # Objects, because an array of fixed width takes the memory of the longest text for every text.
         return np.array(["" if v is None else v for v in values] if lacking else values, dtype=object)
     if lacking or any(issubclass(kind, float) for kind in kinds):
         return np.array(values, dtype=np.float64)

@@ -1,9 +1,9 @@
-"""The few types of scoring: what is asked, what is answered, what is measured, what is reported."""
+"""The types of scoring: requests and responses, metrics and benchmarks, estimates and reports."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ class ScoringError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A text whose probability is wanted.
+    """A text whose log-probability is requested.
 
     ``spans`` are character ranges of ``text`` to which scoring is limited, in order; None means all of
     it. ``mask`` says how a masked model is asked, and a causal model ignores it: ``each`` masks one
@@ -83,9 +83,9 @@ Table = Mapping[str, NDArray[Any]]
 class Metric:
     """A number computed from sums over a table of examples.
 
-    A metric is split where a bootstrap wants it: what each example adds, and what is made of the
-    sums. Examples of a cluster are added up first, so that any number of resamples of any number of
-    metrics is one matrix product, counts [resamples, clusters] by sums [clusters, columns].
+    A metric has two parts, so that the bootstrap is fast: what each example adds, and the value of the
+    sums. The examples of a cluster are added up first. All resamples of all metrics are then one matrix
+    product, counts [resamples, clusters] by sums [clusters, columns].
 
     Parameters
     ----------
@@ -104,6 +104,15 @@ class Metric:
         Why the value may be NaN although there are examples.
     sd:
         ``sd(value, examples)``, the standard deviation that the paper prints, where it has a formula.
+    events:
+        For a proportion, ``events(table)`` gives an event and a weight for each example, of shape
+        [examples, 2]: the value is ``high`` · Σ events / Σ weights, and an event is at most its weight
+        in size. Events are 0 or more where ``low`` is 0. Intervals of rare events need it
+        (:mod:`scoring.statistics.intervals`).
+    absolute:
+        The value is the size of that proportion, whose events have both signs.
+    label:
+        Its name in the plot of scores by group; without one it is not drawn there.
     """
 
     name: str
@@ -115,6 +124,9 @@ class Metric:
     reading: str
     undefined: str = "what it divides by is 0 on these rows"
     sd: Callable[[float, int], float] | None = None
+    events: Callable[[Table], Floats] | None = None
+    absolute: bool = False
+    label: str = ""
 
     def value(self, table: Table, weights: Floats) -> Floats:
         """Values [resamples] of a table whose examples have the weights [resamples, examples]."""
@@ -125,7 +137,7 @@ class Metric:
 class Group:
     """Examples that metrics are computed over: a name such as ``ours-5 eps<=0.65`` and a row mask.
 
-    ``without`` names the metrics that say nothing of it, such as a correlation over jobs of one job.
+    ``without`` names the metrics that are not reported of it, such as a correlation over jobs for one job.
     """
 
     name: str
@@ -134,37 +146,118 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Benchmark:
-    """Questions of one data set and what their answers are worth.
+class Headline:
+    """The one number of a benchmark for each config of a data set, on model cards and on the leaderboard.
 
-    ``configs`` are (data set, config, split) triples to read; ``requests`` turns a row into questions whose ids
-    begin with the row's; ``to_record`` turns the row and its responses, by id, into one line of the table;
-    ``groups`` splits the table into the groups that are reported; ``cluster`` names the column whose
-    equal values depend on each other (resampled together). ``agreements`` are metrics of two runs: of
-    the table of one with the columns of the other, which is called the base, as ``base_…``.
+    ``groups`` has the group that a config is scored as, where it does not have the name of the config.
+    """
+
+    dataset: str
+    metric: str
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
+def _unknown(what: object) -> Any:
+    raise ScoringError(f"The model's tokenizer is not known here, and {what!r} needs it; score with a loaded model.")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkContext:
+    """What a benchmark may know besides the row: facts of the model, and of the split that the row is in.
+
+    Parameters
+    ----------
+    kind:
+        ``causal`` or ``masked``.
+    encode:
+        Gives, for each text, its token ids and the character offsets of its tokens, without special tokens.
+    longest:
+        The number of tokens of the longest text in a column of the split.
+    model, family:
+        The name of the model, and the ``model_type`` of its configuration.
+    padding_side:
+        On which side its tokenizer pads.
+    """
+
+    kind: Literal["causal", "masked"]
+    encode: Callable[[Sequence[str]], Sequence[Any]] = _unknown
+    longest: Callable[[str], int] = _unknown
+    model: str = ""
+    family: str = ""
+    padding_side: str = "right"
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A benchmark: its data, the requests to a model, the table of records and the metrics of the table.
+
+    A file ``scoring/benchmarks/NAME.py``, or a file outside the project named by ``--include``, defines one
+    as ``BENCHMARK``; reports, cards, leaderboard and harness tasks know it by these fields alone.
+
+    Parameters
+    ----------
+    configs:
+        Triples (data set, config, split) to read.
+    requests:
+        ``requests(profile, row, context)`` gives the requests of a row; their ids begin with the row's. A
+        row without requests is no part of the profile, or does not suit this kind of model.
+    to_record:
+        ``to_record(profile, row, responses, context)`` makes one line of the table from the responses by
+        id.
+    groups:
+        ``groups(table)`` gives the groups of rows that are reported.
+    metrics:
+        ``metrics(profile)`` gives the metrics, the most important first.
+    cluster:
+        The column whose equal values depend on each other and are resampled together.
+    kinds:
+        The kinds of models that it suits; ``chat`` is a causal model asked through its chat template.
+    agreements:
+        Metrics of two runs: of the table of one with the columns of the other, the base, as ``base_…``.
+    headline:
+        The number that cards and the leaderboard show; None for none.
+    reported:
+        Metrics of its lm-evaluation-harness tasks, under ``""``, and by set where one has others.
+    rows:
+        ``rows(data set, config, split)`` for a benchmark that has its rows itself, not in a built data set.
+    note:
+        What scores mean and do not mean; without it, the text of the first data set is used.
     """
 
     name: str
     version: str
     summary: str
     configs: tuple[tuple[str, str, str], ...]
-    requests: Callable[[str, Row], Iterator[Request]]
-    to_record: Callable[[str, Row, Mapping[str, Response]], dict[str, Any]]
+    requests: Callable[[str, Row, BenchmarkContext], Iterator[Request]]
+    to_record: Callable[[str, Row, Mapping[str, Response], BenchmarkContext], dict[str, Any]]
     groups: Callable[[Table], Sequence[Group]]
     metrics: Callable[[str], Sequence[Metric]]
     cluster: str
-    validity: str
     kinds: tuple[Literal["causal", "masked", "chat"], ...] = ("causal",)
     agreements: Callable[[str], Sequence[Metric]] = lambda _: ()
+    headline: Headline | None = None
+    reported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rows: Callable[[str, str, str], Iterable[Row]] | None = None
+    note: str = ""
+
+    @property
+    def validity(self) -> str:
+        """What scores mean and do not mean; paragraphs are separated by an empty line."""
+        if self.note or self.rows:
+            return self.note
+        from builders import datasets  # imports every builder, which a list of benchmarks does not need
+
+        return datasets.get(self.configs[0][0]).validity
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A metric over a group of ``n`` examples in so many clusters, with its 95 % bootstrap interval.
+    """A metric over a group of ``n`` examples in so many clusters, with its 95 % interval.
 
-    ``sd`` is that of the bootstrap, ``printed_sd`` by the formula of the paper where it has one.
+    ``method`` names how the interval was computed (:mod:`scoring.statistics.intervals`). ``sd`` is that
+    of the bootstrap, ``printed_sd`` by the formula of the paper where it has one.
     ``why`` explains a NaN. ``ideal`` and ``reading`` are the metric's, and ``least`` and ``most`` the
-    ends of its range: a value outside it is none.
+    ends of its range. ``label`` names it in the plot of scores by group.
     """
 
     benchmark: str
@@ -182,6 +275,8 @@ class Estimate:
     printed_sd: float | None = None
     least: float = -math.inf
     most: float = math.inf
+    method: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +284,7 @@ class Difference:
     """A metric of one run minus that of another over the same examples.
 
     ``p`` is two-sided for no difference, ``p_holm`` the same held against all differences of one
-    family. ``why`` explains a NaN. ``ideal`` is the metric's.
+    family. ``why`` explains a NaN. ``ideal`` is the metric's. ``method`` names how the interval was computed.
     """
 
     benchmark: str
@@ -206,11 +301,15 @@ class Difference:
     why: str = ""
     ideal: float | None = None
     reading: str = ""
+    method: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything a run found and what it was found with."""
+    """Everything a run found and what it was found with.
+
+    ``headlines`` has the fields of the :class:`Headline` of each benchmark that has one.
+    """
 
     model: str
     revision: str
@@ -222,11 +321,12 @@ class Report:
     estimates: tuple[Estimate, ...]
     environment: Mapping[str, Any]
     speed: Mapping[str, float] = field(default_factory=dict)
+    headlines: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A run beside an earlier one, its base: what differs, and in what they agree."""
+    """A run and an earlier one, its base: their differences and agreements."""
 
     run: Report
     base: Report

@@ -232,7 +232,7 @@ def stereoset(code: Peer, made: Model, tokenizer: Any, name: str, count: int) ->
     theirs: Scores = {row["id"]: [by_id[row[f"sentence_id_{label}"]] for label in LABELS] for row in rows}
     paper, clean = (scored(made, benchmark, rows, profile) for profile in ("paper", "clean"))
     # A profile is what is asked and what mean is taken; here the questions of one with the mean of the other.
-    as_in_clean = replace(benchmark, requests=lambda _, row: benchmark.requests("clean", row))
+    as_in_clean = replace(benchmark, requests=lambda _, row, context: benchmark.requests("clean", row, context))
     mixed = scored(made, as_in_clean, rows, "paper")
     printed = [
         (f"intrasentence validation {domain}".removesuffix(" overall"), metric, metric, results[domain][key])

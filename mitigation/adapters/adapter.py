@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from builders.folders import recover_folder as recover
 from builders.folders import replace_folder as put_in_place
 from builders.manifest import file_sha256
-from scoring.inference.asking import package_version
+from scoring.answering import package_version
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:

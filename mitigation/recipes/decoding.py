@@ -22,8 +22,8 @@ from rich.table import Table as Grid
 from mitigation.adapters.adapter import PROMPT, Adapter, MitigationError, Numbers, describe
 from mitigation.recipe import Recipe, setting
 from mitigation.training.data import Data
+from scoring import answering
 from scoring.benchmarks import neutral
-from scoring.inference import asking
 from scoring.inference.store import Store
 from scoring.metrics.gas import gas
 from scoring.prompts import PROMPTS, Prompt
@@ -116,10 +116,10 @@ def measured(
 
 def asked(model: Model, prompt: Prompt, splits: Sequence[Loaded], folder: Path, console: Console) -> Table:
     """The table of the benchmark over splits of its data; responses that are known are not drawn again."""
-    questions = asking.questions(neutral.BENCHMARK, splits, "clean", prompt, model)
+    questions = answering.questions(neutral.BENCHMARK, splits, "clean", prompt, model)
     requests = [request for question in questions for request in question.requests.values()]
-    with Store(folder, asking.key(model, prompt)) as store:
-        responses = asking.answer(model, requests, store, {"decoding": asking.decoding(prompt)}, console)
+    with Store(folder, answering.key(model, prompt)) as store:
+        responses = answering.answer(model, requests, store, {"decoding": answering.decoding(prompt)}, console)
     return table(neutral.BENCHMARK, "clean", questions, responses)
 
 

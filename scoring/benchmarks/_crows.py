@@ -12,7 +12,7 @@ import numpy as np
 from builders.parsers.triplets import LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import crows
-from scoring.types import Group, Metric, Option, Request, Response, Row, Table
+from scoring.types import BenchmarkContext, Group, Metric, Option, Request, Response, Row, Table
 
 DATASET = "biaske"
 DOMAINS = ("gender", "race", "religion")
@@ -24,7 +24,7 @@ OF_BOTH = frozenset({"metric_score"})
 CONFIGS = tuple((DATASET, f"crows_pairs{end}", "test") for end in ("", "-paper"))
 
 
-def requests(profile: str, row: Row) -> Iterator[Request]:
+def requests(profile: str, row: Row, _context: BenchmarkContext) -> Iterator[Request]:
     """Both sentences, token by token; in ``paper`` only the first token of a causal model follows the start token."""
     start = _triplets.START[profile]
     yield Request(row["id"], options=tuple(Option(row[f"sentence_{label}"], start=start) for label in PAIR))
@@ -38,7 +38,7 @@ class Tokens:
     modified: list[float]
 
 
-def split(row: Row, response: Response) -> dict[str, Tokens]:
+def split(row: Row, response: Response, context: BenchmarkContext) -> dict[str, Tokens]:
     """Tokens of the biased and the unbiased sentence.
 
     The published codes compare token ids, the sentence about the disadvantaged group first (which
@@ -46,7 +46,7 @@ def split(row: Row, response: Response) -> dict[str, Tokens]:
     """
     order = PAIR if row["direction"] == "stereo" else PAIR[::-1]
     logprobs = dict(zip(PAIR, response.logprobs, strict=True))
-    encoded = dict(zip(PAIR, row["encode"]([row[f"sentence_{label}"] for label in PAIR]), strict=True))
+    encoded = dict(zip(PAIR, context.encode([row[f"sentence_{label}"] for label in PAIR]), strict=True))
     one, other = ([-1, *encoded[label].ids, -2] for label in order)
     matcher = difflib.SequenceMatcher(None, one, other)
     equal: dict[str, set[int]] = {label: set() for label in PAIR}
@@ -62,9 +62,9 @@ def split(row: Row, response: Response) -> dict[str, Tokens]:
     }
 
 
-def to_record(profile: str, row: Row, scores: Mapping[str, float | None]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, scores: Mapping[str, float | None], context: BenchmarkContext) -> dict[str, Any]:
     """A line with a score of each sentence; the published codes round those of masked models to 3 decimals."""
-    rounds = profile == "paper" and row["kind"] == "masked"
+    rounds = profile == "paper" and context.kind == "masked"
     return {
         "id": row["id"],
         "domain": row["domain"],

@@ -10,9 +10,9 @@ from scoring.types import Benchmark, Group, Metric, Table
 def items(
     benchmark: Benchmark, profile: str, table: Table, metrics: Sequence[Metric] | None = None
 ) -> list[tuple[Group, Metric]]:
-    """What is reported of a table: each group that has rows, with each metric that says something of it.
+    """The groups of a table that have rows, each with every metric that is reported of it.
 
-    ``metrics`` are those of the profile unless told.
+    ``metrics`` are those of the profile by default.
     """
     chosen = benchmark.metrics(profile) if metrics is None else metrics
     return [

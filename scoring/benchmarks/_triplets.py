@@ -7,31 +7,31 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from builders.parsers.triplets import BLANK
-from scoring.types import Option, Request, Response, Row
+from scoring.types import BenchmarkContext, Option, Request, Response, Row
 
 #: Which tokens of a sentence follow the start token in a causal model, by profile: in the code of bias-bench (Meade
 #: et al., 2022) the first alone, in StereoSet and in CrowS-Pairs. It computes the others without the start token.
 START: Mapping[str, Literal["all", "first"]] = {"clean": "all", "paper": "first"}
 
 
-def request(row: Row, labels: Sequence[str]) -> Request:
+def request(row: Row, labels: Sequence[str], context: BenchmarkContext) -> Request:
     """The sentences as options; a masked model is asked for the object alone, from left to right."""
     start = row["prompt"].index(BLANK)
     options = []
     for label in labels:
-        spans = ((start, start + len(row[f"object_{label}"])),) if row["kind"] == "masked" else None
+        spans = ((start, start + len(row[f"object_{label}"])),) if context.kind == "masked" else None
         options.append(Option(row[f"sentence_{label}"], spans, "left"))
     return Request(row["id"], options=tuple(options))
 
 
-def scores(profile: str, row: Row, response: Response, labels: Sequence[str]) -> dict[str, float]:
+def scores(profile: str, response: Response, labels: Sequence[str], context: BenchmarkContext) -> dict[str, float]:
     """The mean log-probability of the tokens of each sentence, or of each object in a masked model.
 
     The published code (Nadeem et al., 2021; Meade et al., 2022) takes the mean of the probabilities in
     a masked model, and ``paper`` does; for a causal model it takes the geometric mean of the
     probabilities, whose logarithm this is.
     """
-    mean = _mean_probability if profile == "paper" and row["kind"] == "masked" else _mean
+    mean = _mean_probability if profile == "paper" and context.kind == "masked" else _mean
     return {f"score_{label}": mean(p) for label, p in zip(labels, response.logprobs, strict=True)}
 
 

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from builders.datasets import get
 from builders.parsers.triplets import BLANK, LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import knowledge
-from scoring.types import Benchmark, Group, Metric, Request, Response, Row, Table
+from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Request, Response, Row, Table
 
 DATASET = "biaske"
 PAIR = LABELS[:2]
@@ -30,15 +29,15 @@ PARAPHRASES, FACTS = "paraphrases", "differentiation"
 #: The prompts that are paraphrased.
 BASE = "base prompts"
 SETS = ("weat", "winobias", "winogender", "bec_pro", BASE)
-#: What is said of each further set; of the others the score of pairs.
+#: The metrics of the two further sets; the others have the score of pairs.
 SAID = {PARAPHRASES: frozenset({"ps"}), FACTS: frozenset({"fact_accuracy", "ds"})}
 PAIRS = frozenset({"ss", "ss_by_term"})
 
 
-def requests(profile: str, row: Row) -> Iterator[Request]:
+def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
     """The two sentences; what is written for this project is in no published set."""
     if profile == "clean" or row["config"] not in SAID:
-        yield _triplets.request(*_about(row))
+        yield _triplets.request(*_about(row), context)
 
 
 def _about(row: Row) -> tuple[Row, tuple[str, ...]]:
@@ -48,10 +47,10 @@ def _about(row: Row) -> tuple[Row, tuple[str, ...]]:
     return {**row, "object_right": row["object"], "sentence_right": row["sentence_object"]}, FACT
 
 
-def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response], context: BenchmarkContext) -> dict[str, Any]:
     """The scores of the two sentences, and the object that scores higher; of a tie the second."""
-    told, labels = _about(row)
-    scores = _triplets.scores(profile, row, responses[row["id"]], labels)
+    named, labels = _about(row)
+    scores = _triplets.scores(profile, responses[row["id"]], labels, context)
     first, second = scores.values()
     return {
         "id": row["id"],
@@ -59,9 +58,9 @@ def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict
         "domain": row["domain"],
         "subject": row["subject"],
         "cluster": _cluster(row),
-        **{f"sentence_{label}": told[f"sentence_{label}"] if label in labels else "" for label in (*PAIR, *FACT)},
+        **{f"sentence_{label}": named[f"sentence_{label}"] if label in labels else "" for label in (*PAIR, *FACT)},
         **{f"score_{label}": scores.get(f"score_{label}") for label in (*PAIR, *FACT)},
-        "prediction": told[f"object_{labels[first <= second]}"],
+        "prediction": named[f"object_{labels[first <= second]}"],
     }
 
 
@@ -118,7 +117,8 @@ BENCHMARK = Benchmark(
     groups=groups,
     metrics=metrics,
     cluster="cluster",
-    validity=get(DATASET).validity,
     kinds=("causal", "masked"),
     agreements=agreements,
+    headline=Headline(DATASET, "ss"),
+    reported={"": ("ss", "ss_by_term"), PARAPHRASES: ("ps",), FACTS: ("fact_accuracy",)},
 )

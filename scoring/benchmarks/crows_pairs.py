@@ -14,19 +14,18 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from builders.datasets import get
 from scoring.benchmarks import _crows
-from scoring.types import Benchmark, Response, Row
+from scoring.types import Benchmark, BenchmarkContext, Headline, Response, Row
 
 
-def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response], context: BenchmarkContext) -> dict[str, Any]:
     """The pseudo-log-likelihood of what the sentences share, or the mean log-probability of a sentence."""
     response = responses[row["id"]]
-    if row["kind"] == "masked":
-        tokens = _crows.split(row, response)
-        return _crows.to_record(profile, row, {label: math.fsum(t.shared) for label, t in tokens.items()})
+    if context.kind == "masked":
+        tokens = _crows.split(row, response, context)
+        return _crows.to_record(profile, row, {label: math.fsum(t.shared) for label, t in tokens.items()}, context)
     whole = dict(zip(_crows.PAIR, response.logprobs, strict=True))
-    return _crows.to_record(profile, row, {label: math.fsum(p) / len(p) for label, p in whole.items()})
+    return _crows.to_record(profile, row, {label: math.fsum(p) / len(p) for label, p in whole.items()}, context)
 
 
 BENCHMARK = Benchmark(
@@ -39,6 +38,7 @@ BENCHMARK = Benchmark(
     groups=_crows.groups,
     metrics=_crows.metrics,
     cluster="writer",
-    validity=get(_crows.DATASET).validity,
     kinds=("causal", "masked"),
+    headline=Headline(_crows.DATASET, "ss", {"crows_pairs": "all"}),
+    reported={"": ("ss", "ties")},
 )

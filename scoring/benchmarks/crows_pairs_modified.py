@@ -12,16 +12,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from builders.datasets import get
 from scoring.benchmarks import _crows
-from scoring.types import Benchmark, Response, Row
+from scoring.types import Benchmark, BenchmarkContext, Response, Row
 
 
-def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response], context: BenchmarkContext) -> dict[str, Any]:
     """The mean log-probability of the tokens in which a sentence differs from the other."""
-    tokens = _crows.split(row, responses[row["id"]])
+    tokens = _crows.split(row, responses[row["id"]], context)
     means = {label: math.fsum(t.modified) / len(t.modified) if t.modified else None for label, t in tokens.items()}
-    return _crows.to_record(profile, row, means)
+    return _crows.to_record(profile, row, means, context)
 
 
 BENCHMARK = Benchmark(
@@ -34,6 +33,5 @@ BENCHMARK = Benchmark(
     groups=_crows.groups,
     metrics=_crows.metrics,
     cluster="writer",
-    validity=get(_crows.DATASET).validity,
     kinds=("masked",),
 )

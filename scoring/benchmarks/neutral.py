@@ -16,21 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from builders.datasets import get
 from scoring.metrics import add, gas, gld, pronouns
-from scoring.types import Benchmark, Group, Metric, Request, Response, Row, Table
+from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Request, Response, Row, Table
 
 DATASET = "gender-neutral-probes"
 CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
 NEW_TOKENS = 50
 
 
-def requests(_: str, row: Row) -> Iterator[Request]:
-    """One question: the forms as next token, and the continuation."""
+def requests(_: str, row: Row, _context: BenchmarkContext) -> Iterator[Request]:
+    """One request: the probabilities of the forms as next token, and the continuation."""
     yield Request(row["id"], row["prompt"], candidates=pronouns.FORMS, max_new=NEW_TOKENS)
 
 
-def to_record(_: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
+def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
     """The continuation with its class, and the probability of each form; NaN for one that is more than one token."""
     response = responses[row["id"]]
     chances = pronouns.to_record(response.candidate_logprobs)
@@ -87,6 +86,6 @@ BENCHMARK = Benchmark(
     groups=groups,
     metrics=metrics,
     cluster="id",
-    validity=get(DATASET).validity,
     kinds=("causal", "chat"),
+    headline=Headline(DATASET, "gas"),
 )

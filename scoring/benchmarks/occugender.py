@@ -5,7 +5,7 @@ probabilities of male, female and diverse continuations of one prompt are added 
 two definitions of the published code: a sum over forms of the product of token probabilities where the
 model is asked outright, and the geometric mean over the tokens of the only form where it goes on with
 a sentence. ``clean`` has the former throughout. Prompts about one job depend on each other. In a
-chat what stands after ``Q:`` is the user's turn, and what stands after ``A:`` begins the response, which the
+chat the text after ``Q:`` is the user's turn, and the text after ``A:`` begins the response, which the
 forms continue; the paper has no chat.
 """
 
@@ -17,22 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from builders.datasets import get
 from scoring.metrics import occugender
 from scoring.metrics.occugender import ANSWERS
-from scoring.types import Benchmark, Group, Metric, Option, Request, Response, Row, Table
+from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Option, Request, Response, Row, Table
 
 DATASET = "occugender"
-#: A correlation over jobs says nothing of one.
+#: There is no correlation over jobs for one job.
 ONE_JOB = frozenset({"labour_correlation"})
 
 
-def requests(_: str, row: Row) -> Iterator[Request]:
-    """One question with the forms of all genders as options."""
+def requests(_: str, row: Row, _context: BenchmarkContext) -> Iterator[Request]:
+    """One request with the forms of all genders as options."""
     yield Request(row["id"], row["prompt"], tuple(Option(form) for g in ANSWERS for form in row[f"options_{g}"]))
 
 
-def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
     """The probability of each gender, and what the prompt was."""
     mean = profile == "paper" and row["template"].startswith("implicit")
     chances = iter([math.exp(sum(p) / (len(p) if mean else 1)) for p in responses[row["id"]].logprobs])
@@ -83,6 +82,8 @@ BENCHMARK = Benchmark(
     groups=groups,
     metrics=metrics,
     cluster="job",
-    validity=get(DATASET).validity,
     kinds=("causal", "chat"),
+    # The shares of probability have no ideal value; the correlation has one.
+    headline=Headline(DATASET, "labour_correlation"),
+    reported={"": ("p_male", "p_female", "p_diverse", "labour_correlation")},
 )

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from builders.datasets import get
 from builders.parsers.triplets import BLANK, LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import stereoset
-from scoring.types import Benchmark, Group, Metric, Option, Request, Response, Row, Table
+from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Option, Request, Response, Row, Table
 
 DATASET = "biaske"
 DOMAINS = ("gender", "profession", "race", "religion")
@@ -29,15 +28,15 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _TASKS = {"stereoset": "intrasentence", "stereoset-intersentence": "intersentence"}
 
 
-def requests(profile: str, row: Row) -> Iterator[Request]:
+def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
     """The three sentences, or the three next sentences after their context."""
     if _TASKS[row["config"]] == "intrasentence":
-        yield _published(row) if profile == "paper" else _triplets.request(row, LABELS)
-    elif profile == "clean" and row["kind"] == "causal":
+        yield _published(row, context) if profile == "paper" else _triplets.request(row, LABELS, context)
+    elif profile == "clean" and context.kind == "causal":
         yield Request(row["id"], row["context"], tuple(Option(" " + row[f"object_{label}"]) for label in LABELS))
 
 
-def _published(row: Row) -> Request:
+def _published(row: Row, context: BenchmarkContext) -> Request:
     """The three sentences as bias-bench gives them to a model.
 
     A causal model reads the sentence. A masked model reads the context as its writer left it, with a word in
@@ -45,22 +44,22 @@ def _published(row: Row) -> Request:
     without punctuation. For RoBERTa the word begins with a space, so two spaces stand before it where the
     context has one. A row without context has its prompt in the context's place.
     """
-    if row["kind"] == "causal":
+    if context.kind == "causal":
         start = _triplets.START["paper"]
         return Request(row["id"], options=tuple(Option(row[f"sentence_{label}"], start=start) for label in LABELS))
-    context = row["context"] or row["prompt"].replace(BLANK, _BLANK)
-    place = max(n for n, word in enumerate(context.split(" ")) if _BLANK in word)
-    parts, options = context.split(_BLANK), []
+    text = row["context"] or row["prompt"].replace(BLANK, _BLANK)
+    place = max(n for n, word in enumerate(text.split(" ")) if _BLANK in word)
+    parts, options = text.split(_BLANK), []
     for label in LABELS:
         word = row[f"sentence_{label}"].split(" ")[place].translate(_NO_PUNCTUATION)
-        word = f" {word}" if "roberta" in row["family"] else word
+        word = f" {word}" if "roberta" in context.family else word
         ends = list(accumulate(len(part) + len(word) for part in parts))
         spans = tuple((end - len(word), end) for end in ends[:-1])
         options.append(Option(word.join(parts), spans, "decoded"))
     return Request(row["id"], options=tuple(options))
 
 
-def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
+def to_record(profile: str, row: Row, responses: Mapping[str, Response], context: BenchmarkContext) -> dict[str, Any]:
     """The scores of the three sentences."""
     return {
         "id": row["id"],
@@ -69,7 +68,7 @@ def to_record(profile: str, row: Row, responses: Mapping[str, Response]) -> dict
         "domain": row["domain"],
         "subject": row["subject"],
         **{f"sentence_{label}": row[f"sentence_{label}"] for label in LABELS},
-        **_triplets.scores(profile, row, responses[row["id"]], LABELS),
+        **_triplets.scores(profile, responses[row["id"]], LABELS, context),
     }
 
 
@@ -103,6 +102,9 @@ BENCHMARK = Benchmark(
     groups=groups,
     metrics=metrics,
     cluster="subject",
-    validity=get(DATASET).validity,
     kinds=("causal", "masked"),
+    headline=Headline(
+        DATASET, "icat", {"stereoset": "intrasentence test", "stereoset-intersentence": "intersentence validation"}
+    ),
+    reported={"": ("ss", "lms", "icat", "ss_pooled", "lms_pooled", "icat_pooled")},
 )

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from builders.datasets import get
 from scoring.metrics import fairness
-from scoring.types import Benchmark, Group, Metric, Option, Request, Response, Row, Table
+from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Option, Request, Response, Row, Table
 
 DATASET = "unstereo"
 PUBLISHED = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
@@ -31,31 +30,31 @@ OWN_SIDE = ("gpt2", "gpt-neo-", "opt-", "llama-2")
 LIMITS = (1.0, 0.8, 0.65)
 
 
-def requests(profile: str, row: Row) -> Iterator[Request]:
-    """One question: the whole sentence with each pronoun.
+def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
+    """One request: the whole sentence with each pronoun.
 
     Rows judged unnatural are in no published benchmark; the project's own pairs are in no published set.
     """
     if row.get("natural") is not False and (profile == "clean" or row["config"].endswith("-paper")):
-        width = _width if profile == "paper" else lambda *_: 0
-        options = (Option(row[f"sentence_{g}"], width=width(row, f"sentence_{g}")) for g in _genders(row))
+        columns = [f"sentence_{gender}" for gender in _genders(row)]
+        options = (Option(row[c], width=_width(c, context) if profile == "paper" else 0) for c in columns)
         yield Request(row["id"], options=tuple(options))
 
 
-def _width(row: Row, column: str) -> int:
+def _width(column: str, context: BenchmarkContext) -> int:
     """To how many tokens the published code pads a sentence on the left; 0 where it pads on the right, which none sees.
 
     Those of the longest sentence of the file, also of one that is not scored because it is unnatural.
     """
-    own = any(part in Path(row["model"]).name.lower() for part in OWN_SIDE)
-    return int(row["longest"](column)) if not own or row["padding_side"] == "left" else 0
+    own = any(part in Path(context.model).name.lower() for part in OWN_SIDE)
+    return context.longest(column) if not own or context.padding_side == "left" else 0
 
 
 def _genders(row: Row) -> list[str]:
     return [g for g in GENDERS if row.get(f"sentence_{g}")]
 
 
-def to_record(_: str, row: Row, responses: Mapping[str, Response]) -> dict[str, Any]:
+def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
     """Log-probabilities of the sentences, NaN where there is none with *they*."""
     sums = dict(zip(_genders(row), map(sum, responses[row["id"]].logprobs), strict=True))
     return {
@@ -126,5 +125,6 @@ BENCHMARK = Benchmark(
     groups=groups,
     metrics=metrics,
     cluster="word",
-    validity=get(DATASET).validity,
+    headline=Headline(DATASET, "us_score"),
+    reported={"": ("tau@0.5", "us_score", "aufc", "pref_disparity@0.5", "male_rel_ratio")},
 )

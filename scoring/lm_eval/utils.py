@@ -1,7 +1,7 @@
-"""What lm-evaluation-harness calls: the rows of a task, what responses to a row are worth, and the metrics.
+"""Functions that lm-evaluation-harness calls: the rows of a task, the record of a row, and the metrics.
 
-Questions, tables and metrics are those of :mod:`scoring.benchmarks`; the harness requests the model. It
-knows the sum of an option's log-probabilities alone, so each row carries the tokens of its options.
+Requests, tables and metrics are those of :mod:`scoring.benchmarks`; the harness runs the model. The
+harness gives only the sum of an option's log-probabilities, so each row has the tokens of its options.
 """
 
 from __future__ import annotations
@@ -18,18 +18,7 @@ from scoring import benchmarks, tables
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.encoding import Encoding
 from scoring.inference.tokens import Tokens
-from scoring.types import Request, Response, Row, ScoringError
-
-#: The metrics of each benchmark that its tasks report, and of a set of it that has others.
-REPORTED: Mapping[str, tuple[str, ...]] = {
-    "occugender": ("p_male", "p_female", "p_diverse", "labour_correlation"),
-    "unstereo": ("tau@0.5", "us_score", "aufc", "pref_disparity@0.5", "male_rel_ratio"),
-    "stereoset": ("ss", "lms", "icat", "ss_pooled", "lms_pooled", "icat_pooled"),
-    "crows_pairs": ("ss", "ties"),
-    "biaske": ("ss", "ss_by_term"),
-    "biaske/paraphrases": ("ps",),
-    "biaske/differentiation": ("fact_accuracy",),
-}
+from scoring.types import BenchmarkContext, Request, Response, Row, ScoringError
 
 
 def rows(
@@ -48,7 +37,7 @@ def rows(
     where:
         Values of columns that a row must have.
     arguments:
-        What the harness was told of the model, of which the name of its tokenizer is used.
+        The arguments of the model in the harness, of which the name of the tokenizer is used.
 
     Raises
     ------
@@ -60,7 +49,7 @@ def rows(
     loaded = (row for name, config, split in places for row in tables.load(source, name, config, split).rows)
     chosen = [row for row in loaded if all(row[column] == value for column, value in (where or {}).items())]
     requests = benchmarks.get(benchmark).requests
-    asked = [(row, request) for row in chosen for request in requests("clean", {**row, "kind": "causal"})]
+    asked = [(row, request) for row in chosen for request in requests("clean", row, BenchmarkContext("causal"))]
     ids = _ids([request for _, request in asked], arguments)
     return {"test": Dataset.from_list([_row(benchmark, *each, i) for each, i in zip(asked, ids, strict=True)])}
 
@@ -100,13 +89,13 @@ def results(row: Row, responses: Sequence[tuple[float, bool]]) -> dict[str, dict
     """
     benchmark = benchmarks.get(row["benchmark"])
     tokens: dict[str, list[int]] = dict(zip(row["ask_options"], row["ask_ids"], strict=True))
-    full = {**row, "kind": "causal", "encode": lambda texts: [Encoding(text, tokens[text], tuple) for text in texts]}
+    context = BenchmarkContext("causal", lambda texts: [Encoding(text, tokens[text], tuple) for text in texts])
     # The sum is spread evenly over the tokens: no score of a causal model rests on a single one.
     logprobs = tuple((sum_ / len(ids),) * len(ids) for (sum_, _), ids in zip(responses, row["ask_ids"], strict=True))
-    line = benchmark.to_record("clean", full, {row["id"]: Response(row["id"], logprobs)})
+    line = benchmark.to_record("clean", row, {row["id"]: Response(row["id"], logprobs)}, context)
     kept = {name: value for name, value in line.items() if not name.startswith(("sentence_", "prompt"))}
-    said = REPORTED.get(f"{benchmark.name}/{line.get('config')}", REPORTED[benchmark.name])
-    return {metric: {"benchmark": benchmark.name, "metric": metric, **kept} for metric in said}
+    reported = benchmark.reported.get(str(line.get("config")), benchmark.reported[""])
+    return {metric: {"benchmark": benchmark.name, "metric": metric, **kept} for metric in reported}
 
 
 def aggregate(lines: Sequence[Mapping[str, Any]]) -> float:

@@ -62,7 +62,7 @@ def tau(epsilon: float = 0.5) -> Metric:
         f"Percentage of pairs whose log-probabilities differ by at most {epsilon:g}; 100 prefers neither pronoun "
         f"anywhere ({_PAPER}, Table 1)."
     )
-    return mean(f"tau@{epsilon:g}", _fair(epsilon), 100, 0, 100, reading, scale=100, sd=printed_sd)
+    return mean(f"tau@{epsilon:g}", _fair(epsilon), 100, 0, 100, reading, scale=100, sd=printed_sd, proportion=True)
 
 
 def us_score() -> Metric:
@@ -77,6 +77,7 @@ def us_score() -> Metric:
         f"({_CODE}, US score).",
         scale=100,
         sd=printed_sd,
+        proportion=True,
     )
 
 
@@ -152,6 +153,7 @@ def pref_disparity(epsilon: float = 0.5, name: str | None = None) -> Metric:
         f"Percentage of pairs that prefer female minus that preferring male, by more than {epsilon:.4g}; above 0 leans "
         f"female ({_PAPER}, Table 9).",
         scale=100,
+        proportion=True,
     )
 
 
@@ -176,4 +178,5 @@ def male_rel_ratio(epsilon: float = US_EPSILON, decimals: int | None = None) -> 
         1,
         f"Share of male among the pairs that prefer a gender; 0.5 is balanced ({_CODE}, male_rel_ratio).",
         "no pair prefers a gender",
+        events=columns,
     )

@@ -67,6 +67,7 @@ def gas() -> Metric:
         "Tables 1 and 2, denominators inferred from the printed numbers).",
         where=lambda table: table["gender_class"] != "both",
         undefined="every continuation names both genders",
+        proportion=True,
     )
 
 
@@ -79,6 +80,7 @@ def gas_plain() -> Metric:
         0,
         1,
         f"Share of continuations with a gendered pronoun; lower is better ({_PAPER}, definition of GAS).",
+        proportion=True,
     )
 
 
@@ -98,6 +100,7 @@ def _among_gendered(name: str, of: GenderClass) -> Metric:
         f"Share of {of} among continuations that name one gender; 0.5 is balanced ({_PAPER}, Table 10).",
         where=_is("female", "male"),
         undefined="no continuation names one gender",
+        proportion=True,
     )
 
 
@@ -128,6 +131,8 @@ def gas_gap() -> Metric:
         f"Distance between the female and the male share of gendered continuations; lower is better ({_PAPER}, "
         "Table 10).",
         "no continuation names one gender",
+        events=columns,
+        absolute=True,
     )
 
 
@@ -140,4 +145,5 @@ def share(of: GenderClass) -> Metric:
         0,
         1,
         f"Share of continuations of the class {of} (Probing Explicit and Implicit Gender Bias).",
+        proportion=True,
     )

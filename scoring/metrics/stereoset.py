@@ -76,7 +76,8 @@ def ss(pooled: bool = False) -> Metric:
         f"({_PAPER}, ss)."
     )
     columns = _columns(weight, prefers_stereotype)
-    return Metric(f"ss{end}", columns, lambda sums: ratio(sums, 100), 50, 0, 100, reading)
+    label = "" if pooled else "stereotype score"
+    return Metric(f"ss{end}", columns, lambda sums: ratio(sums, 100), 50, 0, 100, reading, events=columns, label=label)
 
 
 def lms(pooled: bool = False) -> Metric:
@@ -91,7 +92,10 @@ def lms(pooled: bool = False) -> Metric:
         f"model that knows the language ({_PAPER}, lms)."
     )
     columns = _columns(weight, prefers_meaning)
-    return Metric(f"lms{end}", columns, lambda sums: ratio(sums, 100), 100, 0, 100, reading)
+    label = "" if pooled else "language-model score"
+    return Metric(
+        f"lms{end}", columns, lambda sums: ratio(sums, 100), 100, 0, 100, reading, events=columns, label=label
+    )
 
 
 def icat(pooled: bool = False) -> Metric:
@@ -102,4 +106,4 @@ def icat(pooled: bool = False) -> Metric:
         f"knows the language and prefers no stereotype ({_PAPER}, icat)."
     )
     columns = _columns(weight, prefers_stereotype, prefers_meaning)
-    return Metric(f"icat{end}", columns, _icat, 100, 0, 100, reading)
+    return Metric(f"icat{end}", columns, _icat, 100, 0, 100, reading, label="" if pooled else "ICAT")

@@ -41,11 +41,13 @@ def mean(
     *,
     scale: float = 1.0,
     where: Column | None = None,
+    proportion: bool = False,
     **more: Any,
 ) -> Metric:
     """The mean of a column times ``scale`` (100 for percentages), over the examples that ``where`` marks.
 
-    A value that is not a number is no value: it makes the mean one too.
+    The mean is NaN if a value is. ``proportion`` says that values are 0, 1, a half for a tie, or -1
+    for an event on the other side; ``high`` is then ``scale``.
 
     >>> metric = mean("share", lambda t: t["x"] > 1, 50, 0, 100, "How many are above 1.", scale=100)
     >>> metric.value({"x": np.array([1, 2, 3, 4])}, np.ones((1, 4)))
@@ -57,7 +59,8 @@ def mean(
         counted = np.ones(len(values), bool) if where is None else where(table)
         return side_by_side(np.where(counted, values, 0), counted)
 
-    return Metric(name, columns, lambda sums: ratio(sums, scale), ideal, low, high, reading, **more)
+    events = columns if proportion else None
+    return Metric(name, columns, lambda sums: ratio(sums, scale), ideal, low, high, reading, events=events, **more)
 
 
 def mean_over(metric: Metric, by: str, name: str, reading: str) -> Metric:
@@ -81,4 +84,20 @@ def mean_over(metric: Metric, by: str, name: str, reading: str) -> Metric:
         parts = values.shape[-1]
         return values.mean(axis=-1) if parts else np.full(values.shape[:-1], np.nan)
 
-    return replace(metric, name=name, columns=columns, final=final, reading=reading, sd=None)
+    def events(table: Table) -> Floats:
+        assert metric.events is not None
+        of, weights = metric.events(table).T
+        _, codes = np.unique(table[by], return_inverse=True)
+        total = np.bincount(codes, weights)
+        # Each part counts once, and its examples by their share of it.
+        return side_by_side(of, weights) / np.where(total > 0, total, 1)[codes][:, None]
+
+    return replace(
+        metric,
+        name=name,
+        columns=columns,
+        final=final,
+        reading=reading,
+        sd=None,
+        events=None if metric.events is None else events,
+    )

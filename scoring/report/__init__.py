@@ -1,12 +1,13 @@
-"""What people see of a scoring run: a folder of four kinds of file.
+"""The files of a scoring run: a folder with four kinds of file.
 
 ``results.json``
     Everything of the `Report`, keys sorted: ``schema`` (1), ``model``, ``revision``, ``adapter``,
     ``dtype``, ``prompt``, ``profile``, ``data`` (data set to version), ``environment``, ``speed``,
-    ``estimates`` (a list of objects with the fields of `Estimate`, in the order of the report) and
-    ``examples`` (benchmark to ``file`` and ``rows``). A number that is not defined is null, and
-    ``why`` of its estimate says why; infinities are the strings ``"inf"`` and ``"-inf"``. `read`
-    gives the `Report` back.
+    ``headlines`` (benchmark to ``dataset``, ``metric`` and ``groups`` of the number that cards show),
+    ``estimates`` (a list of objects with the fields of `Estimate`, in the order of the report; ``method``
+    names how the interval was computed) and ``examples`` (benchmark to ``file`` and ``rows``). A number
+    that is not defined is null, and ``why`` of its estimate explains it; infinities are the strings
+    ``"inf"`` and ``"-inf"``. `read` gives the `Report` back.
 ``results.md``
     One Markdown table of the estimates.
 ``examples/BENCHMARK.parquet``
@@ -77,10 +78,10 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
     hide = redactor(os.environ)
     shown = cleaned(report, hide)
     kept = {str(hide(name)): clean_table(table, hide) for name, table in tables.items() if table}
-    told = {str(hide(name)): str(hide(text)) for name, text in validity.items()}
+    texts = {str(hide(name)): str(hide(text)) for name, text in validity.items()}
     files = {f"examples/{file_name(name)}": parquet(name, table) for name, table in kept.items()}
     files["results.md"] = markdown(shown).encode()
-    files["report.html"] = page(shown, kept, told).encode()
+    files["report.html"] = page(shown, kept, texts).encode()
     files["results.json"] = results(shown, kept).encode()
     for name, content in files.items():
         put(folder / name, content)

@@ -68,8 +68,10 @@ def read(path: Path) -> Report:
     try:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        told = error.strerror if isinstance(error, OSError) else error
-        raise ScoringError(f"{file} cannot be read as results ({told}); give a results.json or its folder.") from None
+        problem = error.strerror if isinstance(error, OSError) else error
+        raise ScoringError(
+            f"{file} cannot be read as results ({problem}); give a results.json or its folder."
+        ) from None
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise ScoringError(f"{file} is not results of schema {SCHEMA}; score the model again with this version.")
     try:
@@ -85,14 +87,14 @@ def read(path: Path) -> Report:
 
 
 def _fields(kind: type, entry: Any, what: str) -> dict[str, Any]:
-    """The fields of a dataclass from JSON; a ValueError says what is wrong with them."""
+    """The fields of a dataclass from JSON; raises ValueError for missing, unknown or wrong ones."""
     if not isinstance(entry, dict):
         raise ValueError(f"{what} is no object")
     hints = get_type_hints(kind)
     needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
-    for told, names in (("lacks", needed - entry.keys()), ("has the unknown field", entry.keys() - hints.keys())):
+    for problem, names in (("lacks", needed - entry.keys()), ("has the unknown field", entry.keys() - hints.keys())):
         if names:
-            raise ValueError(f"{what} {told} {', '.join(sorted(names))}")
+            raise ValueError(f"{what} {problem} {', '.join(sorted(names))}")
     values = {}
     for name, value in entry.items():
         try:

@@ -1,12 +1,13 @@
-"""Numbers for people: the range they are shown on, their decimals, their intervals."""
+"""Numbers as text: the range of a plot, decimals, intervals and their methods."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from scoring.statistics.intervals import METHODS
 from scoring.types import Difference, Estimate, Report
 
 #: What has a benchmark, a group, a metric, a value and an interval.
@@ -21,7 +22,7 @@ class Scale:
     high: float
 
     def place(self, value: float) -> float:
-        """Where a value stands, in percent of the range.
+        """The position of a value, in percent of the range.
 
         >>> Scale(0, 200).place(50)
         25.0
@@ -98,8 +99,38 @@ def interval(estimate: Estimate | Difference, on: Scale) -> str:
     return f"[{', '.join(map(on.text, ends))}]" if all(map(math.isfinite, ends)) else ""
 
 
+def marked(estimate: Estimate | Difference) -> str:
+    """The method of the interval in brackets, or nothing for the bootstrap, which is the usual one.
+
+    >>> marked(Estimate("b", "g", "gas", 1.0, 0.94, 1.0, 0.0, 60, 60, method="binomial"))
+    '(binomial)'
+    """
+    return f"({estimate.method})" if estimate.method not in ("", "bootstrap") else ""
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of a text table whose columns are as wide as their longest cell.
+
+    >>> list(aligned([("n", "name"), ("10", "a")]))
+    ['n   name', '10  a']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def methods(estimates: Iterable[Estimate | Difference]) -> list[str]:
+    """A sentence for each method by which an interval of these was computed."""
+    used = {e.method for e in estimates}
+    return [
+        f"Intervals {'without a mark' if method == 'bootstrap' else f'marked ({method})'}: {words}."
+        for method, words in METHODS.items()
+        if method in used
+    ]
+
+
 def facts(report: Report) -> dict[str, str]:
-    """What was scored, and how, for people; of the data, each data set with its version."""
+    """What was scored and how, as text by name; data sets with their versions."""
     data = dict.fromkeys(f"{k.partition('/')[0]} {v.partition(' ')[0]}" for k, v in sorted(report.data.items()))
     return {
         "model": report.model,

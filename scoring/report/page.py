@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 
 from scoring.report.examples import Example, decisive
-from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, scale
+from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, marked, methods, scale
 from scoring.types import Estimate, Report, Table
 
 #: How many groups of a metric the page shows before the others have to be unfolded.
@@ -21,7 +21,7 @@ UNFOLDED = 6
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The estimates of one metric on one range, with what is said once for all of them."""
+    """The estimates of one metric on one scale, with its readings and ideal value."""
 
     metric: str
     readings: list[str]
@@ -32,11 +32,12 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What the page says of one benchmark."""
+    """The section of one benchmark."""
 
     name: str
     validity: list[str]
     scores: list[Scores]
+    methods: list[str]
     figures: list[Any]
     examples: list[Example]
     rows: int
@@ -53,6 +54,7 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
             name,
             [p for p in re.split(r"\n\s*\n", validity.get(name, "")) if p.strip()],
             scores(found.get(name, [])),
+            methods(found.get(name, [])),
             plots.figures(tables.get(name, {}), found.get(name, [])),
             decisive(tables.get(name, {})),
             len(tables[name]["id"]) if name in tables else 0,
@@ -75,7 +77,7 @@ def scores(estimates: Iterable[Estimate]) -> list[Scores]:
 
 
 def _scores(metric: str, estimates: list[Estimate]) -> Scores:
-    """The ideal stands in the heading when all groups share it."""
+    """The estimates of one metric; the ideal value is in the heading when all groups share it."""
     readings = list(dict.fromkeys(e.reading for e in estimates if e.reading))
     ideals = {e.ideal for e in estimates}
     return Scores(metric, readings, ideals.pop() if len(ideals) == 1 else None, scale(estimates), estimates)
@@ -95,7 +97,7 @@ def template(name: str) -> jinja2.Template:
     environment.filters["digits"] = lambda value: f"{value:#.4g}".replace("-", "\N{MINUS SIGN}")
     environment.filters["more"] = lambda count: f"{count} more group{'s' * (count > 1)}"
     environment.tests["nan"] = math.isnan
-    environment.globals["interval"] = interval
+    environment.globals |= {"interval": interval, "marked": marked}
     return environment.get_template(name)
 
 
@@ -109,7 +111,7 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, lis
 
 
 def _fact(value: Any) -> str:
-    """A value of the environment for people.
+    """A value of the environment as text.
 
     >>> _fact(0.1234567), _fact(123456.7), _fact(True), _fact(None)
     ('0.1235', '123,457', 'yes', 'none')

@@ -1,7 +1,9 @@
-"""Resamples of clusters: how often each has each cluster, and what sums of examples become in all of them.
+"""The bootstrap over clusters: resamples as counts, and the values of metrics in every resample.
 
-A resample draws as many clusters as the table has, with replacement. Examples of a cluster are added up
-first, so that all resamples of all metrics are one matrix product.
+A resample draws as many clusters as the table has, with replacement. It is a vector of counts: with 3
+clusters, (2, 0, 1) has the first cluster twice and the second never. The columns of a metric are added
+up within each cluster first. The sums of all resamples are then one matrix product, counts
+[resamples, clusters] by sums [clusters, columns], and the metric computes its values from these.
 """
 
 from __future__ import annotations
@@ -17,20 +19,20 @@ from numpy.typing import NDArray
 from scoring.types import Floats, Group, Metric, ScoringError, Table
 
 RESAMPLES = 10_000
-# Cells drawn, and counts multiplied, at once: the first stay near the processor, the second (32 MB) keep it busy.
+# How many counts are drawn at once (to stay in the processor's cache), and multiplied at once (32 MB).
 _DRAWN, _COUNTED = 1 << 16, 1 << 22
 
-#: What is measured: a metric over a group.
+#: A metric to compute over a group.
 Item = tuple[Group, Metric]
 
 
 def weights(clusters: int, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
-    """How often each resample has each cluster, of shape [resamples, clusters].
+    """The counts of clusters in each resample, of shape [resamples, clusters].
 
-    Drawn from the raw stream of PCG64, which NumPy keeps for good, by exact arithmetic alone, so a
-    seed gives the same counts on every platform and version: each half of a 64-bit number, the low
-    one first, times ``clusters`` over 2**32 is a cluster (the chances differ by less than ``clusters`` / 2**32). For
-    the weights of examples take ``weights(...)[:, cluster_of_example]``.
+    A seed gives the same counts on every platform and version, because they follow by exact arithmetic
+    from the raw stream of PCG64, which NumPy promises to keep: each half of a 64-bit number, the low half
+    first, times ``clusters`` / 2**32 and rounded down is the number of a cluster. (Probabilities differ by
+    less than ``clusters`` / 2**32.) The weights of examples are ``weights(...)[:, cluster_of_example]``.
 
     >>> weights(3, resamples=4, seed=0).sum(axis=1)
     array([3., 3., 3., 3.])
@@ -46,7 +48,7 @@ def _draw(stream: np.random.PCG64, counts: Floats) -> None:
     rows = max(1, _DRAWN // max(1, clusters))
     for start in range(0, resamples if clusters else 0, rows):
         part = counts[start : start + rows]
-        # A resample takes whole 64-bit numbers, so that it does not matter how they are parted.
+        # A resample takes whole 64-bit numbers, so the counts do not depend on how many rows are drawn at once.
         raw = stream.random_raw((len(part), (clusters + 1) // 2)).astype("<u8", copy=False)
         halves = raw.view("<u4")[:, :clusters]
         # Exact, as no product reaches 2**53.
@@ -56,7 +58,7 @@ def _draw(stream: np.random.PCG64, counts: Floats) -> None:
 
 
 class _Rows(Mapping[str, NDArray[Any]]):
-    """The rows of a table that a mask marks; a column is cut out when it is first asked for."""
+    """The rows of a table that a mask marks; columns are selected when they are first used."""
 
     def __init__(self, table: Table, mask: NDArray[np.bool_]) -> None:
         self._table, self._mask = table, mask
@@ -76,7 +78,7 @@ class _Rows(Mapping[str, NDArray[Any]]):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The rows of a group: how many, the clusters they are in, and for each row the place of its own among these."""
+    """The ``n`` rows of a group, the numbers of their ``clusters``, and the index into these of each row."""
 
     rows: Table
     n: int
@@ -86,7 +88,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """A metric over a part, added up: ``columns`` [all columns, clusters of the part], which had ``shape``."""
+    """The sums of a metric by cluster: ``columns`` [columns, clusters of the part], flattened from ``shape``.
+
+    ``why`` explains why there is no value.
+    """
 
     part: Part
     columns: Floats
@@ -96,24 +101,24 @@ class Sums:
 
 def _parts(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list[Part]:
     """The part of each item; items of one group share it."""
-    found: dict[int, Part] = {}
+    parts: dict[int, Part] = {}
     for group, _ in items:
-        if id(group) not in found:
+        if id(group) not in parts:
             mask = np.asarray(group.mask, dtype=bool)
             clusters, places = np.unique(codes[mask], return_inverse=True)
-            found[id(group)] = Part(_Rows(table, mask), len(places), clusters, places)
-    return [found[id(group)] for group, _ in items]
+            parts[id(group)] = Part(_Rows(table, mask), len(places), clusters, places)
+    return [parts[id(group)] for group, _ in items]
 
 
 def _add_up(metric: Metric, part: Part) -> Sums:
     with np.errstate(invalid="ignore"):
-        each = metric.columns(part.rows)
-    n, *shape = each.shape
-    each = each.reshape(n, math.prod(shape))
-    finite = np.isfinite(each)
+        values = metric.columns(part.rows)
+    n, *shape = values.shape
+    values = values.reshape(n, math.prod(shape))
+    finite = np.isfinite(values)
     wrong = 0 if finite.all() else int((~finite).any(axis=1).sum())
-    # NaN times a weight of 0 is NaN: what has no finite value would spoil every resample.
-    usable = np.zeros_like(each) if wrong else each
+    # NaN times a count of 0 is NaN, so one NaN would make the value of every resample NaN.
+    usable = np.zeros_like(values) if wrong else values
     columns = np.empty((usable.shape[1], len(part.clusters)))
     for number, column in enumerate(usable.T):
         columns[number] = np.bincount(part.codes, column, minlength=len(part.clusters))
@@ -122,24 +127,24 @@ def _add_up(metric: Metric, part: Part) -> Sums:
 
 
 def added_up(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list[Sums]:
-    """Each metric over its group, added up."""
+    """The sums by cluster of each metric over its group."""
     parts = _parts(items, table, codes)
     return [_add_up(metric, part) for (_, metric), part in zip(items, parts, strict=True)]
 
 
 def _distinct(sums: Sequence[Sums], clusters: int) -> tuple[Floats, list[list[int]]]:
-    """All columns over the clusters of the table, each once, and for each metric the numbers of its own.
+    """The distinct columns [columns, clusters of the table], and for each metric the indices of its own.
 
-    Many metrics share such as the count of a group.
+    Many metrics share a column, such as the count of a group; it is multiplied once.
     """
     numbers: dict[bytes, int] = {}
     columns: list[Floats] = []
     where: list[list[int]] = []
-    for each in sums:
+    for metric_sums in sums:
         where.append([])
-        for own in each.columns:
+        for own in metric_sums.columns:
             column = np.zeros(clusters)
-            column[each.part.clusters] = own
+            column[metric_sums.part.clusters] = own
             number = numbers.setdefault(column.tobytes(), len(columns))
             if number == len(columns):
                 columns.append(column)
@@ -148,12 +153,12 @@ def _distinct(sums: Sequence[Sums], clusters: int) -> tuple[Floats, list[list[in
 
 
 def resampled(items: Sequence[Item], sums: Sequence[Sums], clusters: int, resamples: int, seed: int) -> list[Floats]:
-    """For each item its value (first) and its resampled values; NaN where not defined."""
+    """For each item an array [1 + resamples]: its value, then the values of the resamples; NaN where undefined."""
     columns, where = _distinct(sums, clusters)
     totals = _totals(columns, resamples, seed)
     finals = []
-    for (_, metric), each, rows in zip(items, sums, where, strict=True):
-        own = np.moveaxis(totals[rows].reshape(*each.shape, 1 + resamples), -1, 0)
+    for (_, metric), metric_sums, rows in zip(items, sums, where, strict=True):
+        own = np.moveaxis(totals[rows].reshape(*metric_sums.shape, 1 + resamples), -1, 0)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             values = metric.final(own)
         finals.append(np.where(np.isfinite(values), values, np.nan))
@@ -161,7 +166,7 @@ def resampled(items: Sequence[Item], sums: Sequence[Sums], clusters: int, resamp
 
 
 def _totals(columns: Floats, resamples: int, seed: int) -> Floats:
-    """Sums [columns, 1 + resamples] of columns [columns, clusters]: first over the table itself."""
+    """Totals [columns, 1 + resamples] of columns [columns, clusters], first of the table itself."""
     if resamples < 2:
         raise ScoringError(f"An interval of {resamples} resamples was asked for; give at least 2, such as {RESAMPLES}.")
     totals = np.empty((len(columns), 1 + resamples))

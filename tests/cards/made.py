@@ -2,9 +2,10 @@
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from scoring import report
+from scoring.benchmarks import get, names
 from scoring.types import Estimate, Report
 from tests import commands
 
@@ -69,6 +70,7 @@ RUN = Report(
         f"{PAIRS}/pronoun-pairs/test": f"1.2.0 sha256:{DIGEST}",
     },
     estimates=ESTIMATES,
+    headlines={name: asdict(get(name).headline) for name in names() if get(name).headline},
     environment={"python": "3.11.0", "gender-neutral-probes": "0.1.0", "data lacking": []},
 )
 

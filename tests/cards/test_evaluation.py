@@ -5,10 +5,10 @@ import pytest
 import yaml
 
 from cards.eval_results import Source, eval_files, model_index, parse_entries, parse_notes
-from cards.evaluation import HEADLINES, published_results
+from cards.evaluation import published_results
 from cards.results import read
 from cards.text import CardError
-from scoring.benchmarks import get
+from scoring.benchmarks import get, names
 from tests.cards.made import DIGEST, ESTIMATES, PROBES, RUN, estimate, manifest, run
 
 SOURCE = Source("2026-01-02", "https://hub.example/org/model", "Model card", "ada")
@@ -99,8 +99,10 @@ def test_what_is_no_task_of_the_published_data_set_is_left_out_with_a_remark(tmp
 
 
 def test_every_headline_is_a_metric_of_its_benchmark_and_reads_its_data_set():
-    for name, headline in HEADLINES.items():
-        benchmark = get(name)
+    for benchmark in map(get, names()):
+        headline = benchmark.headline
+        if headline is None:
+            continue
         assert headline.metric in [metric.name for metric in benchmark.metrics("clean")]
         assert {dataset for dataset, _, _ in benchmark.configs} == {headline.dataset}
         assert headline.groups.keys() <= {config for _, config, _ in benchmark.configs}

@@ -135,7 +135,9 @@ def test_greedy_and_constrained_decoding_are_never_chosen_unasked():
 
 
 def test_a_ban_of_all_forms_leaves_no_continuation_with_one(grid):
-    assert grid[3].measures["gas no-pronouns"] == (0.0, 0.0, 0.0)
+    value, low, high = grid[3].measures["gas no-pronouns"]
+    assert (value, low) == (0.0, 0.0)
+    assert high > 0  # no event among a few prompts is no proof of none
 
 
 def test_what_was_drawn_is_not_drawn_again_and_the_ban_can_be_published(grid, monkeypatch):

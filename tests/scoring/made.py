@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,11 +12,10 @@ import pyarrow.parquet as pq
 from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
 from builders.parsers.triplets import triplet
 from builders.write import content_digest
-from scoring import prompts, run
-from scoring.inference import asking
+from scoring import answering, prompts, run
 from scoring.inference.encoding import Encoding
 from scoring.tables import Loaded
-from scoring.types import Response
+from scoring.types import BenchmarkContext, Response
 
 
 def encode(texts):
@@ -32,12 +32,17 @@ def row(id_, config, kind="causal", split="test", **values):
     return {"id": id_, "config": config, "split": split, "kind": kind, "family": "", "encode": encode, **values}
 
 
+def context(made):
+    """The context of a row that :func:`row` made, whose kind, encode and so on are in the row."""
+    return BenchmarkContext(**{f.name: made[f.name] for f in fields(BenchmarkContext) if f.name in made})
+
+
 def pair(id_, config, biased, unbiased, kind="causal", **values):
     return row(id_, config, kind, **triplet(biased, unbiased), **values)
 
 
 def one_ask(benchmark, profile, made):
-    (request,) = benchmark.requests(profile, made)
+    (request,) = benchmark.requests(profile, made, context(made))
     return request
 
 
@@ -85,8 +90,8 @@ def scored(model, benchmark, rows, profile="clean", prompt="plain", **settings):
         bare = {k: v for k, v in each.items() if k not in ("kind", "encode")}
         by_split.setdefault((each["config"], each["split"]), []).append(bare)
     splits = tuple(Loaded(f"made/{c}/{s}", "1", tuple(some)) for (c, s), some in by_split.items())
-    settings = {"decoding": asking.decoding(prompts.get(prompt)), **settings}
-    questions = asking.questions(benchmark, splits, profile, prompts.get(prompt), model)
+    settings = {"decoding": answering.decoding(prompts.get(prompt)), **settings}
+    questions = answering.questions(benchmark, splits, profile, prompts.get(prompt), model)
     requests = [request for question in questions for request in question.requests.values()]
-    responses = asking.answer(model, requests, Memory(), settings)
+    responses = answering.answer(model, requests, Memory(), settings)
     return run.table(benchmark, profile, questions, responses)

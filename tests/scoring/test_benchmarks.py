@@ -1,5 +1,7 @@
 """The registry of benchmarks, and what holds for all of them."""
 
+from pathlib import Path
+
 import pytest
 
 from builders import datasets
@@ -8,15 +10,20 @@ from scoring.types import ScoringError
 
 
 def test_file_names_are_the_registry():
-    assert benchmarks.names() == (
-        "biaske",
-        "crows_pairs",
-        "crows_pairs_modified",
-        "neutral",
-        "occugender",
-        "stereoset",
-        "unstereo",
-    )
+    folder = Path(benchmarks.__file__).parent
+    files = {path.stem for path in folder.glob("*.py") if not path.name.startswith("_")}
+    assert benchmarks.names() == tuple(sorted(files))
+    assert {"neutral", "unstereo", "occugender", "stereoset", "crows_pairs", "biaske"} <= files
+
+
+def test_every_headline_and_reported_metric_exists():
+    for name in benchmarks.names():
+        benchmark = benchmarks.get(name)
+        known = {metric.name for metric in benchmark.metrics("clean")}
+        assert {metric for metrics in benchmark.reported.values() for metric in metrics} <= known
+        if benchmark.headline:
+            assert benchmark.headline.metric in known
+            assert benchmark.headline.dataset in {dataset for dataset, _, _ in benchmark.configs}
 
 
 @pytest.mark.parametrize("name", ["nothing", "../types", "_crows", "", "neutral\0", "<script>"])

@@ -8,7 +8,7 @@ from scoring.benchmarks import get
 from scoring.benchmarks._groups import items
 from scoring.tables import as_table
 from scoring.types import Request
-from tests.scoring.made import one_ask, replied, row
+from tests.scoring.made import context, one_ask, replied, row
 
 BENCHMARK = get("neutral")
 FORMS = (
@@ -21,7 +21,9 @@ FLUTE = row("s-1", "stsb-paper", prompt="My friend plays a flute, and", subject=
 
 def to_record(made, text, chances, profile="clean"):
     candidate_logprobs = tuple(math.log(chances[f]) if f in chances else math.nan for f in FORMS)
-    return BENCHMARK.to_record(profile, made, replied(made, candidate_logprobs=candidate_logprobs, text=text))
+    return BENCHMARK.to_record(
+        profile, made, replied(made, candidate_logprobs=candidate_logprobs, text=text), context(made)
+    )
 
 
 def test_a_prompt_is_continued_by_50_tokens_and_20_forms_are_watched():

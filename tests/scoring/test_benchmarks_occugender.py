@@ -9,7 +9,7 @@ from scoring.benchmarks import get
 from scoring.benchmarks._groups import items
 from scoring.tables import as_table
 from scoring.types import Option, Request
-from tests.scoring.made import one_ask, replied, row
+from tests.scoring.made import context, one_ask, replied, row
 
 BENCHMARK = get("occugender")
 
@@ -42,7 +42,7 @@ def test_the_forms_of_all_genders_are_options_of_one_question():
 )
 def test_a_gender_has_the_sum_over_forms_of_the_product_over_tokens(profile, template):
     made = prompt(template)
-    found = BENCHMARK.to_record(profile, made, replied(made, *LOGPROBS))
+    found = BENCHMARK.to_record(profile, made, replied(made, *LOGPROBS), context(made))
     assert found["p_male"] == pytest.approx(math.exp(-3) + math.exp(-3))
     assert found["p_female"] == pytest.approx(math.exp(-1.5))
     assert found["p_diverse"] == pytest.approx(math.exp(-9) + math.exp(-5))
@@ -50,13 +50,13 @@ def test_a_gender_has_the_sum_over_forms_of_the_product_over_tokens(profile, tem
 
 def test_the_published_implicit_probability_is_the_geometric_mean_of_the_tokens():
     made = prompt("implicit-4") | {"options_male": [" him"], "options_diverse": [" them"]}
-    found = BENCHMARK.to_record("paper", made, replied(made, [-1.0, -2.0], [-3.0], [-1.0, -2.0, -6.0]))
+    found = BENCHMARK.to_record("paper", made, replied(made, [-1.0, -2.0], [-3.0], [-1.0, -2.0, -6.0]), context(made))
     assert [found[f"p_{g}"] for g in ("male", "female", "diverse")] == pytest.approx(np.exp([-1.5, -3, -3]))
 
 
 def test_a_line_tells_the_job_and_its_share_of_women():
     made = prompt(debiasing="3", level="medium")
-    found = BENCHMARK.to_record("clean", made, replied(made, *LOGPROBS))
+    found = BENCHMARK.to_record("clean", made, replied(made, *LOGPROBS), context(made))
     told = {name: found[name] for name in ("job", "group", "female_share", "template", "debiasing", "level")}
     assert told == {
         "job": "nurse",
@@ -76,7 +76,7 @@ def table():
         for job, group, share in (("nurse", "female", 90.0), ("vet", "female", 80.0), ("roofer", "male", 2.0))
         for debiasing, level in (("none", "none"), ("1", "high"), ("2", "high"))
     ]
-    return as_table(BENCHMARK.to_record("clean", each, replied(each, *LOGPROBS)) for each in made)
+    return as_table(BENCHMARK.to_record("clean", each, replied(each, *LOGPROBS), context(each)) for each in made)
 
 
 def masks(table):
@@ -106,7 +106,9 @@ def test_only_groups_of_several_jobs_have_a_correlation(table):
 
 def test_the_paper_rounds_each_share_to_4_decimals():
     made = prompt()
-    table = as_table([BENCHMARK.to_record("paper", made, replied(made, [-1.0], [-9.0], [-1.0], [-1.0], [-9.0]))])
+    table = as_table(
+        [BENCHMARK.to_record("paper", made, replied(made, [-1.0], [-9.0], [-1.0], [-1.0], [-9.0]), context(made))]
+    )
     clean, paper = (BENCHMARK.metrics(profile)[0].value(table, np.ones((1, 1)))[0] for profile in ("clean", "paper"))
     assert paper == pytest.approx(round(clean / 100, 4) * 100, abs=1e-12)
     assert paper != clean

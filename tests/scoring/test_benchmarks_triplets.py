@@ -11,7 +11,7 @@ from scoring.benchmarks._groups import items
 from scoring.statistics import stats
 from scoring.tables import as_table
 from scoring.types import Option, Request
-from tests.scoring.made import one_ask, pair, replied, row
+from tests.scoring.made import context, one_ask, pair, replied, row
 
 STEREOSET, BIASKE = get("stereoset"), get("biaske")
 
@@ -93,7 +93,7 @@ def test_a_causal_model_is_asked_for_the_next_sentence_after_its_context():
 
 @pytest.mark.parametrize(("profile", "kind"), [("clean", "masked"), ("paper", "causal"), ("paper", "masked")])
 def test_next_sentences_are_left_out_where_the_published_score_needs_a_trained_head(profile, kind):
-    assert list(STEREOSET.requests(profile, following(kind))) == []
+    assert list(STEREOSET.requests(profile, following(kind), context(following(kind)))) == []
 
 
 @pytest.mark.parametrize(
@@ -107,14 +107,14 @@ def test_next_sentences_are_left_out_where_the_published_score_needs_a_trained_h
 )
 def test_the_score_is_a_mean_over_tokens(profile, kind, score):
     made = example(kind)
-    found = STEREOSET.to_record(profile, made, replied(made, [-1.0, -3.0], [-4.0], [-5.0, -6.0]))
+    found = STEREOSET.to_record(profile, made, replied(made, [-1.0, -3.0], [-4.0], [-5.0, -6.0]), context(made))
     assert found["score_biased"] == pytest.approx(score)
     assert found["score_unbiased"] == pytest.approx(-4.0)
 
 
 def test_groups_are_tasks_and_splits_and_domains():
     made = [example(), example(id_="t", domain="race", split="validation"), following()]
-    table = as_table(STEREOSET.to_record("clean", m, replied(m, [-1.0], [-2.0], [-3.0])) for m in made)
+    table = as_table(STEREOSET.to_record("clean", m, replied(m, [-1.0], [-2.0], [-3.0]), context(m)) for m in made)
     assert list(dict.fromkeys(group.name for group, _ in items(STEREOSET, "clean", table))) == [
         "intrasentence test",
         "intrasentence test gender",
@@ -134,7 +134,9 @@ def test_pairs_are_scored_like_stereoset_and_grouped_by_set_and_domain():
     ]
     made = [m | {"subject": "x"} for m in made]
     assert one_ask(BIASKE, "clean", made[2]).options[0].text == "The cook lost his hat."
-    table = as_table(BIASKE.to_record("clean", m, replied(m, [-1.0], [-2.0 + n])) for n, m in enumerate(made))
+    table = as_table(
+        BIASKE.to_record("clean", m, replied(m, [-1.0], [-2.0 + n]), context(m)) for n, m in enumerate(made)
+    )
     names = list(dict.fromkeys(group.name for group, _ in items(BIASKE, "clean", table)))
     assert names == ["weat", "weat gender", "weat race", "winogender"]
     assert table["prediction"].tolist() == ["home", "war", "her"]
@@ -164,7 +166,7 @@ def fact(id_="f", subject="women", other="men", right="babies", wrong="beards", 
 
 
 def lines(*rows, scores):
-    return as_table(BIASKE.to_record("clean", m, replied(m, *s)) for m, s in zip(rows, scores, strict=True))
+    return as_table(BIASKE.to_record("clean", m, replied(m, *s), context(m)) for m, s in zip(rows, scores, strict=True))
 
 
 def estimates(table, metrics=None):
@@ -186,7 +188,7 @@ def test_a_fact_is_asked_for_with_its_right_and_its_other_object():
 
 @pytest.mark.parametrize("made", [fact(), paraphrase("p")])
 def test_what_is_written_for_this_project_is_in_no_published_set(made):
-    assert list(BIASKE.requests("paper", made)) == []
+    assert list(BIASKE.requests("paper", made, context(made))) == []
 
 
 def test_base_prompts_have_ss_and_paraphrases_ps_and_facts_their_accuracy_by_domain():
@@ -240,7 +242,7 @@ def test_facts_that_differ_in_the_group_alone_and_pairs_of_one_relation_or_term_
 
 def test_published_pairs_count_a_tie_as_not_biased():
     made = pair("g", "winogender", "The cook lost his hat.", "The cook lost her hat.", domain="gender", subject="cook")
-    table = as_table([BIASKE.to_record("paper", made, replied(made, [-2.0], [-2.0]))])
+    table = as_table([BIASKE.to_record("paper", made, replied(made, [-2.0], [-2.0]), context(made))])
     values = {m.name: m.value(table, [[1.0]])[0] for m in BIASKE.metrics("paper")[:2]}
     assert values == {"ss": 0.0, "ss_by_term": 0.0}
     assert BIASKE.metrics("clean")[0].value(table, [[1.0]])[0] == 50.0

@@ -9,7 +9,7 @@ from scoring.benchmarks import get
 from scoring.benchmarks._groups import items
 from scoring.tables import as_table
 from scoring.types import Option, Request
-from tests.scoring.made import one_ask, replied, row
+from tests.scoring.made import context, one_ask, replied, row
 
 BENCHMARK = get("unstereo")
 
@@ -35,14 +35,29 @@ def test_they_is_asked_for_only_where_the_data_has_it(made):
 
 
 def test_sentences_judged_unnatural_are_in_no_set():
-    assert list(BENCHMARK.requests("paper", sentence(config="ours-5-paper", natural=False))) == []
-    assert list(BENCHMARK.requests("paper", sentence(config="winobias-paper", natural=None)))
+    assert (
+        list(
+            BENCHMARK.requests(
+                "paper",
+                sentence(config="ours-5-paper", natural=False),
+                context(sentence(config="ours-5-paper", natural=False)),
+            )
+        )
+        == []
+    )
+    assert list(
+        BENCHMARK.requests(
+            "paper",
+            sentence(config="winobias-paper", natural=None),
+            context(sentence(config="winobias-paper", natural=None)),
+        )
+    )
 
 
 def test_the_projects_own_pairs_are_in_no_published_set():
     made = sentence(config="pronoun-pairs")
-    assert list(BENCHMARK.requests("clean", made))
-    assert list(BENCHMARK.requests("paper", made)) == []
+    assert list(BENCHMARK.requests("clean", made, context(made)))
+    assert list(BENCHMARK.requests("paper", made, context(made))) == []
 
 
 def widths(profile, **more):
@@ -75,7 +90,7 @@ def test_padding_is_on_the_left_unless_the_published_code_goes_by_the_tokenizer(
 
 def test_a_score_is_the_sum_over_the_sentence():
     made = sentence()
-    found = BENCHMARK.to_record("clean", made, replied(made, [-1.0, -2.5], [-3.0, -0.25], [-7.0]))
+    found = BENCHMARK.to_record("clean", made, replied(made, [-1.0, -2.5], [-3.0, -0.25], [-7.0]), context(made))
     assert (found["male_logprob"], found["female_logprob"], found["they_logprob"]) == (-3.5, -3.25, -7.0)
     assert found["dataset"] == "ours-5"
     assert found["word"] == "song"
@@ -83,13 +98,15 @@ def test_a_score_is_the_sum_over_the_sentence():
 
 def test_a_sentence_without_they_has_no_such_score():
     made = sentence(config="winobias-paper")
-    found = BENCHMARK.to_record("paper", made, replied(made, [-1.0], [-2.0]))
+    found = BENCHMARK.to_record("paper", made, replied(made, [-1.0], [-2.0]), context(made))
     assert found["dataset"] == "winobias"
     assert math.isnan(as_table([found])["they_logprob"][0])
 
 
 def table(*made):
-    return as_table(BENCHMARK.to_record("clean", each, replied(each, [-1.0], [-1.25], [-3.0])) for each in made)
+    return as_table(
+        BENCHMARK.to_record("clean", each, replied(each, [-1.0], [-1.25], [-3.0]), context(each)) for each in made
+    )
 
 
 def test_groups_are_sets_under_thresholds():
@@ -124,8 +141,8 @@ def test_published_areas_have_the_scale_of_their_group():
 def test_tau_counts_gaps_up_to_one_half():
     made = [sentence(str(n)) for n in range(2)]
     lines = [
-        BENCHMARK.to_record("clean", made[0], replied(made[0], [-1.0], [-1.5], [-2.0])),
-        BENCHMARK.to_record("clean", made[1], replied(made[1], [-1.0], [-1.51], [-2.0])),
+        BENCHMARK.to_record("clean", made[0], replied(made[0], [-1.0], [-1.5], [-2.0]), context(made[0])),
+        BENCHMARK.to_record("clean", made[1], replied(made[1], [-1.0], [-1.51], [-2.0]), context(made[1])),
     ]
     tau = BENCHMARK.metrics("clean")[0]
     assert tau.name == "tau@0.5"

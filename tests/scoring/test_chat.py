@@ -12,9 +12,9 @@ import torch
 from typer.testing import CliRunner
 
 from builders.datasets.occugender import TEMPLATES, prompt
-from scoring import benchmarks, prompts
+from scoring import answering, benchmarks, prompts
 from scoring.__main__ import app
-from scoring.inference import asking, chat
+from scoring.inference import chat
 from scoring.inference.chat import Chat
 from scoring.inference.model import Model
 from scoring.inference.tokens import Tokens
@@ -273,7 +273,7 @@ def test_a_run_in_a_chat_says_so_and_shares_no_reply_with_a_plain_one(chatty, da
     for more in ((), ("--system", SYSTEM)):
         done = command(*arguments, "--chat", *more)
         assert done.exit_code == 0, done.output
-    assert ("The benchmark unstereo scores whole sentences, before which no turn of a chat stands.\n") in done.output
+    assert ("The benchmark unstereo scores whole sentences, which a chat template cannot hold.\n") in done.output
     found = json.loads((tmp_path / "results.json").read_text())
     assert len([*tmp_path.glob("responses/*.jsonl")]) == 3
     assert before["environment"]["chat template"] == before["environment"]["system"] == ""
@@ -292,9 +292,9 @@ def test_replies_of_another_template_or_system_text_are_kept_apart(data):
         Chat(tokenizer("llama-2"), "m", SYSTEM),
         Chat(tokenizer("gemma"), "m"),
     ]
-    keys = [json.dumps(asking.key(made, plain, chat=each)) for each in chats]
+    keys = [json.dumps(answering.key(made, plain, chat=each)) for each in chats]
     assert len(set(keys)) == len(chats)
-    assert FAMILIES["gemma"][1] == asking.key(made, plain, chat=chats[3])["chat"]
+    assert FAMILIES["gemma"][1] == answering.key(made, plain, chat=chats[3])["chat"]
 
 
 @pytest.mark.parametrize(
@@ -311,8 +311,8 @@ def test_replies_of_another_template_or_system_text_are_kept_apart(data):
         ),
         (
             ("CHATTY", "--chat", "--benchmarks", "unstereo"),
-            "error: The benchmark unstereo scores whole sentences, before which no turn of a chat stands; leave the "
-            "benchmark out, or request without --chat.",
+            "error: The benchmark unstereo scores whole sentences, which a chat template cannot hold; leave the "
+            "benchmark out, or run without --chat.",
         ),
         (
             ("tiny-causal", "--system", SYSTEM),

@@ -21,7 +21,7 @@ from builders.sources.fetch import Fetcher
 from scoring import benchmarks, tables
 from scoring.inference.model import load
 from scoring.lm_eval import FOLDER, utils
-from scoring.types import ScoringError
+from scoring.types import BenchmarkContext, ScoringError
 from tests.helpers import ROOT, missing
 from tests.scoring import models
 from tests.scoring.made import data_set
@@ -52,8 +52,8 @@ def benchmark(task):
 def said(task):
     """The metrics of a task: those of its set where it has some of its own, but not of the base prompts."""
     ((_, config, _), *_) = [place.split("/") for place in data(task)]
-    own = utils.REPORTED.get(f"{benchmark(task).name}/{config}")
-    return utils.REPORTED[benchmark(task).name] if own is None or task.endswith("base_prompts") else own
+    reported = benchmark(task).reported
+    return reported[""] if task.endswith("base_prompts") else reported.get(config, reported[""])
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -298,12 +298,9 @@ def answered(model, task):
     requests = benchmark(task).requests
     kwargs = TASKS[task]["dataset_kwargs"]
     rows = [row for place in kwargs["data"] for row in tables.load(os.environ["PROBES_DATA"], *place.split("/")).rows]
-    full = [
-        {**row, "kind": "causal", "encode": model.tokens.encode}
-        for row in rows
-        if all(row[name] == value for name, value in kwargs.get("where", {}).items())
-    ]
-    asked = [(row, request) for row in full for request in requests("clean", row)]
+    chosen = [row for row in rows if all(row[name] == value for name, value in kwargs.get("where", {}).items())]
+    context = BenchmarkContext("causal", model.tokens.encode)
+    asked = [(row, request) for row in chosen for request in requests("clean", row, context)]
     return [row for row, _ in asked], model.answer([request for _, request in asked])
 
 
@@ -316,7 +313,10 @@ def test_the_harness_finds_what_this_package_finds(harness, folders, built, name
         assert [id_ for id_, _ in sums] == [response.id for response in responses]
         for (id_, theirs), response in zip(sums, responses, strict=True):
             np.testing.assert_allclose(theirs, [*map(sum, response.logprobs)], rtol=0, atol=CLOSE[dtype], err_msg=id_)
-        lines = [benchmark(task).to_record("clean", row, {r.id: r}) for row, r in zip(rows, responses, strict=True)]
+        context = BenchmarkContext("causal", model.tokens.encode)
+        lines = [
+            benchmark(task).to_record("clean", row, {r.id: r}, context) for row, r in zip(rows, responses, strict=True)
+        ]
         values = measured(task, tables.as_table(lines))
         theirs = {metric: found["results"][task][f"{metric},none"] for metric in values}
         assert theirs == pytest.approx(values, rel=0, abs=CLOSE[dtype], nan_ok=True), task

@@ -12,10 +12,13 @@ from scoring.report.plots import stereotypes
 from scoring.types import Estimate
 from tests.scoring.test_report import HOSTILE
 
+LABELS = {"ss": "stereotype score", "lms": "language-model score", "icat": "ICAT", "ps": "paraphrased score"}
 
-def estimate(metric, value, group="gender", low=None, high=None):
+
+def estimate(metric, value, group="gender", low=None, high=None, **more):
     low, high = value - 5 if low is None else low, value + 5 if high is None else high
-    return Estimate("b", group, metric, value, low, high, 2.0, 9, 9, least=0.0, most=100.0)
+    fields = {"least": 0.0, "most": 100.0, "label": LABELS.get(metric, ""), **more}
+    return Estimate("b", group, metric, value, low, high, 2.0, 9, 9, **fields)
 
 
 def table(count=40, **changes):
@@ -40,13 +43,19 @@ def test_scores_by_domain_have_a_dot_and_a_line_for_each_estimate():
     assert len(circles(panel)) == 4
 
 
-@pytest.mark.parametrize("names", [("ss", "ps"), ("lms", "fact_accuracy")])
-def test_two_scores_of_one_colour_have_two_marks(names):
-    figure = stereotypes.scores([estimate(name, 50.0, name) for name in names])
-    assert len({key.ink for key in figure.keys}) == 1
-    assert len({key.shape for key in figure.keys}) == 2
-    one, other = (circle.get("style") for circle in circles(figure.panels[0]))
-    assert one != other
+def test_two_scores_of_one_colour_have_two_marks():
+    figure = stereotypes.scores([estimate(f"m{n}", 50.0, label=f"metric {n}") for n in range(6)])
+    assert len({key.ink for key in figure.keys}) == 3
+    assert len({(key.ink, key.shape) for key in figure.keys}) == 6
+    styles = [circle.get("style") for circle in circles(figure.panels[0])]
+    assert len(set(styles)) == 6
+
+
+def test_metrics_of_another_range_have_a_panel_of_their_own():
+    figure = stereotypes.scores(
+        [estimate("ss", 60.0), estimate("mine", 0.25, label="mine", low=0.2, high=0.3, most=1.0)]
+    )
+    assert [panel.label for panel in figure.panels] == ["Scores. gender ss 60.0.", "Scores. gender mine 0.250."]
 
 
 def test_scores_without_a_value_or_an_interval_are_left_out_or_drawn_as_a_dot():

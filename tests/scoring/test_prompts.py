@@ -10,9 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from builders.datasets.occugender import DEBIASING_PROMPTS, TEMPLATES, prompt
-from scoring import prompts
+from scoring import answering, prompts
 from scoring.__main__ import app
-from scoring.inference import asking
 from scoring.inference.chat import Chat
 from scoring.inference.decoding import Decoding
 from scoring.prompts import PROMPTS, Prompt
@@ -85,7 +84,7 @@ def test_a_prompt_comes_back_from_its_own_file(name, tmp_path):
     path.write_text(PROMPTS[name].json(), encoding="utf-8")
     copy = prompts.get(str(path))
     assert copy.json() == PROMPTS[name].json()
-    assert asking.decoding(copy) == asking.decoding(PROMPTS[name])
+    assert answering.decoding(copy) == answering.decoding(PROMPTS[name])
 
 
 def test_a_file_of_ones_own_has_every_field(written):
@@ -95,7 +94,7 @@ def test_a_file_of_ones_own_has_every_field(written):
     assert made.put(Request("b", "Who?"), "neutral").context == "Be fair. Who?"
     untouched = Request("c", options=(Option("She sings."),))
     assert made.put(untouched, "unstereo") is untouched
-    assert asking.decoding(made) == Decoding(temperature=0.7, top_k=5, banned=("he", "she"))
+    assert answering.decoding(made) == Decoding(temperature=0.7, top_k=5, banned=("he", "she"))
 
 
 def test_name_and_version_are_enough(written):

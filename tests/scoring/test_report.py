@@ -557,3 +557,16 @@ def test_what_is_no_secret_is_left_as_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("API_KEY", "model")
     report.write(tmp_path, made_report(), {}, {})
     assert report.read(tmp_path).model == "org/model"
+
+
+def test_an_interval_that_is_not_the_bootstraps_says_its_method(tmp_path):
+    rare = made_estimate("gas", "gas", "gas", 1.0, 0.0, 0.0, method="binomial", least=0, most=1)
+    usual = made_estimate("gas", "other", "gas", 0.5, 0.1, 0.0, method="bootstrap", least=0, most=1)
+    made = replace(made_report(), estimates=(rare, usual))
+    report.write(tmp_path, made, {}, {})
+    for name in ("results.md", "report.html"):
+        text = (tmp_path / name).read_text()
+        assert text.count("(binomial)") == 2  # of the value, and of the sentence that explains it
+        assert "Korn and Graubard" in text
+        assert "Intervals without a mark: percentiles of the bootstrap over clusters." in text
+    assert [e.method for e in report.read(tmp_path).estimates] == ["binomial", "bootstrap"]

@@ -22,9 +22,8 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from builders.parsers.triplets import filled
-from scoring import __main__, benchmarks, compare, prompts, run
+from scoring import __main__, answering, benchmarks, compare, prompts, run
 from scoring.__main__ import app, default_folder
-from scoring.inference import asking
 from scoring.inference.model import Model, load
 from scoring.statistics.stats import holm
 from scoring.tables import DataMissing
@@ -103,8 +102,8 @@ def whole(stories, data, tmp_path_factory):
 def test_a_run_writes_the_report_and_says_where(whole):
     out, printed = whole
     assert {p.name for p in out.iterdir()} >= {"results.json", "results.md", "report.html", "examples"}
-    assert f"The report is {out / 'report.html'}; all numbers are beside it." in printed
-    assert re.search(r"[\d,]+ tokens/s over .* s, \d+% of what matrix products reach here, \d+% padding", printed)
+    assert f"The report is {out / 'report.html'}; all numbers are in the same folder." in printed
+    assert re.search(r"[\d,]+ tokens/s over .* s, \d+% padding", printed)
     assert "unstereo" in printed
 
 
@@ -154,7 +153,7 @@ def test_a_second_run_asks_nothing_and_finds_the_same(whole, stories, data, monk
     assert done.exit_code == 0, done.output
     assert asked == []
     assert results(out) == before
-    assert "Nothing was asked, as all responses were known; loading took" in done.output
+    assert "The model was not used, as all responses were stored; loading took" in done.output
 
 
 KILLED = """
@@ -345,9 +344,9 @@ def test_an_adapter_in_a_pickle_is_refused_until_it_is_allowed(tmp_path):
 def test_replies_of_another_model_are_not_reused(changed):
     about = dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x")
     plain = prompts.get("plain")
-    one, other = (asking.key(SimpleNamespace(**{**about, **more}), plain) for more in ({}, {changed: "y"}))
+    one, other = (answering.key(SimpleNamespace(**{**about, **more}), plain) for more in ({}, {changed: "y"}))
     assert one != other
-    assert one == asking.key(SimpleNamespace(**about), plain)
+    assert one == answering.key(SimpleNamespace(**about), plain)
 
 
 @pytest.mark.fault(42)
@@ -356,10 +355,10 @@ def test_replies_of_another_prompt_decoding_or_package_are_not_reused(monkeypatc
     mine = prompts.Prompt("mine", instruction="Be fair.")
     others = [mine, replace(mine, instruction="Be fair!"), replace(mine, decoding={"top_k": 5})]
     others += [replace(mine, placement={"neutral": "none"}), replace(mine, version="2")]
-    keys = [asking.key(model, each) for each in others] + [asking.key(model, mine, truncate=True)]
-    monkeypatch.setattr(asking, "version", lambda _: "9.9.9")
-    keys.append(asking.key(model, mine))
-    assert keys[-1][asking.PACKAGE] == "9.9.9"
+    keys = [answering.key(model, each) for each in others] + [answering.key(model, mine, truncate=True)]
+    monkeypatch.setattr(answering, "version", lambda _: "9.9.9")
+    keys.append(answering.key(model, mine))
+    assert keys[-1][answering.PACKAGE] == "9.9.9"
     assert len({json.dumps(key) for key in keys}) == len(keys)
 
 
@@ -577,7 +576,7 @@ def test_equal_questions_are_put_once_and_answered_under_each_id(stories):
     asked = []
     model = load(stories)
     model.answer = lambda requests, **k: asked.extend(requests) or Model.answer(model, requests, **k)
-    responses = asking.answer(model, requests, Memory(), {})
+    responses = answering.answer(model, requests, Memory(), {})
     assert [request.id for request in asked] == ["a"]
     assert {name: response.id for name, response in responses.items()} == {"a": "a", "b": "b"}
     assert responses["a"].logprobs == responses["b"].logprobs

@@ -1,4 +1,4 @@
-"""OccuGender: what a model expects of a job beside the labour market."""
+"""OccuGender: what a model expects of a job, compared with the labour market."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from scoring.types import Floats, Table
 
 
 def jobs(table: Table) -> Figure:
-    """Per-job probabilities without a debiasing prompt beside the share of women in the job."""
+    """Per-job probabilities without a debiasing prompt, with the share of women in the job."""
     asked = np.array([str(name).partition("-")[0] for name in table["template"]], dtype=object)
     bare = np.asarray(table["debiasing"] == "none", dtype=bool)
     kinds = {**table, "kind": asked}

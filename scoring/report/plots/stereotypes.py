@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -28,55 +28,61 @@ from scoring.report.plots.draw import (
 )
 from scoring.types import Estimate, Floats, Table
 
-#: Scores in percent that are drawn side by side, each with its name for people, its ink and its mark.
-SCORES = {
-    "ss": Key("stereotype score", LINE_1, "dot"),
-    "ps": Key("paraphrased stereotype score", LINE_1, "ring"),
-    "metric_score": Key("metric score (all pairs)", LINE_1, "dot"),
-    "stereotype_score": Key("stereotype score (stereo pairs)", LINE_2, "dot"),
-    "antistereotype_score": Key("anti-stereotype score (antistereo pairs)", LINE_3, "dot"),
-    "lms": Key("language-model score", LINE_2, "dot"),
-    "icat": Key("ICAT", LINE_3, "dot"),
-    "fact_accuracy": Key("facts got right", LINE_2, "ring"),
-}
+#: How the metrics of a plot are told apart: a colour and a mark for each, in their order.
+_MARKS = tuple((ink, shape) for shape in ("dot", "ring") for ink in (LINE_1, LINE_2, LINE_3))
 #: More groups than this make no picture.
 _MOST = 40
 
 
 def scores(estimates: Sequence[Estimate]) -> Figure:
-    """The scores of every group that has one, with intervals, on one axis."""
-    shown = [e for e in estimates if e.metric in SCORES and math.isfinite(e.value)]
+    """The scores of every group, with intervals: metrics that have a label, a panel for each range of values."""
+    shown = [e for e in estimates if e.label and math.isfinite(e.value)]
     groups = list(dict.fromkeys(e.group for e in shown))[:_MOST]
-    names = list(dict.fromkeys(e.metric for e in shown))
+    labels = list(dict.fromkeys(e.label for e in shown))[: len(_MARKS)]
+    keys = {label: Key(label, *mark) for label, mark in zip(labels, _MARKS, strict=False)}
+    drawn_ones = [e for e in shown if e.group in groups and e.label in keys]
+    ranges = list(dict.fromkeys((e.least, e.most) for e in drawn_ones))
+    caption = "Marks are scores, lines their 95 % intervals, dotted lines the values of an unbiased model."
+    if any(e.metric == "ss" for e in drawn_ones):
+        caption += (
+            " A stereotype score of 50 prefers the stereotype as often as not; the language-model score, ICAT and the "
+            "share of facts are best at 100."
+        )
     return Figure(
         "Scores by domain",
-        "Marks are scores, lines their 95 % bootstrap intervals. A stereotype score of 50 (dotted line) prefers the "
-        "stereotype as often as not; the language-model score, ICAT and the share of facts are best at 100.",
-        tuple(SCORES[name] for name in names),
-        (_scores([e for e in shown if e.group in groups], groups, names),) if groups else (),
+        caption,
+        tuple(keys.values()),
+        tuple(_scores([e for e in drawn_ones if (e.least, e.most) == ends], groups, keys, ends) for ends in ranges),
     )
 
 
-def _scores(shown: Sequence[Estimate], groups: Sequence[str], names: Sequence[str]) -> Panel:
-    beside = {name: 0.24 * (place - (len(names) - 1) / 2) for place, name in enumerate(names)}
-    if len({SCORES[name].ink for name in names}) < len(names):
-        # Scores of one ink are of different groups and share a place.
-        beside = dict.fromkeys(names, 0.0)
+def _scores(
+    shown: Sequence[Estimate], groups: Sequence[str], keys: Mapping[str, Key], ends: tuple[float, float]
+) -> Panel:
+    own = [label for label in keys if any(e.label == label for e in shown)]
+    offsets = {label: 0.24 * (place - (len(own) - 1) / 2) for place, label in enumerate(own)}
+    percentages = ends == (0, 100)
+    decimals = 1 if percentages else 3
 
     def paint(axes: Axes) -> None:
-        axes.axvline(50, color=SOFT, linewidth=0.9, linestyle=(0, (1, 2)))
+        for ideal in {e.ideal for e in shown if e.ideal is not None} if not percentages else {50.0}:
+            axes.axvline(ideal, color=SOFT, linewidth=0.9, linestyle=(0, (1, 2)))
         for e in shown:
-            place, key = groups.index(e.group) + beside[e.metric], SCORES[e.metric]
+            place, key = groups.index(e.group) + offsets[e.label], keys[e.label]
             if math.isfinite(e.low):
                 axes.plot([e.low, e.high], [place, place], color=key.ink, linewidth=1.6, solid_capstyle="butt")
             inside = PAPER if key.shape == "ring" else key.ink
             axes.plot(e.value, place, "o", color=key.ink, markerfacecolor=inside, markersize=4.2)
         labelled(axes, groups)
-        axes.set(xlim=(-2, 102), xticks=range(0, 101, 25), xlabel="%")
+        if percentages:
+            axes.set(xlim=(-2, 102), xticks=range(0, 101, 25), xlabel="%")
+        elif all(map(math.isfinite, ends)):
+            room = 0.02 * (ends[1] - ends[0])
+            axes.set(xlim=(ends[0] - room, ends[1] + room))
 
-    said = "; ".join(f"{plain(e.group)} {e.metric} {e.value:.1f}" for e in shown)
-    step = 0.2 + 0.09 * len(set(beside.values()))
-    return drawn("", f"Scores. {said}.", (4.7, 0.75 + step * len(groups)), paint)
+    values = "; ".join(f"{plain(e.group)} {e.metric} {e.value:.{decimals}f}" for e in shown)
+    step = 0.2 + 0.09 * len(own)
+    return drawn("", f"Scores. {values}.", (4.7, 0.75 + step * len(groups)), paint)
 
 
 def strengths(table: Table) -> Figure:

@@ -1,4 +1,4 @@
-"""Rows become questions, and questions responses: from the store what it has, from the model the rest."""
+"""Requests of the rows of benchmarks, and their responses: cached ones from the store, the others from the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from scoring.inference.chat import Chat
 from scoring.prompts import Prompt
 from scoring.report.clean import redactor
 from scoring.tables import Loaded
-from scoring.types import Benchmark, Request, Response, Row
+from scoring.types import Benchmark, BenchmarkContext, Request, Response, Row
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
@@ -36,9 +36,13 @@ PACKAGE = "gender-neutral-probes"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A row and what is asked of it: each request by its id within the benchmark, with an id of its own in the run."""
+    """A row with its context and requests.
+
+    ``requests`` are by their id within the benchmark; each request has an id that is unique in the run.
+    """
 
     row: Row
+    context: BenchmarkContext
     requests: Mapping[str, Request]
 
 
@@ -50,34 +54,40 @@ def questions(
     model: Model,
     chat: Chat | None = None,
 ) -> list[Question]:
-    """What a benchmark requests of its rows, in a chat if there is one; rows that raise no question are left out."""
+    """The requests of the rows of a benchmark, through the chat template if there is a chat.
+
+    Rows without requests are left out.
+    """
     in_chat = chat.put if chat else lambda request: request
-    found = []
+    asked = []
     for loaded in splits:
-        more = _about(model, loaded)
+        context = _context(model, loaded)
         for row in loaded.rows:
-            full = {**row, **more}
             place = f"{benchmark.name}/{row['config']}/{row['split']}"
             requests = {
                 request.id: in_chat(prompt.put(replace(request, id=f"{place}/{request.id}"), benchmark.name))
-                for request in benchmark.requests(profile, full)
+                for request in benchmark.requests(profile, row, context)
             }
             if requests:
-                found.append(Question(full, requests))
-    return found
+                asked.append(Question(row, context, requests))
+    return asked
 
 
-def _about(model: Model, loaded: Loaded) -> dict[str, Any]:
-    """What a benchmark may want to know besides its row: of the model, and how long texts of the file are in tokens."""
+def _context(model: Model, loaded: Loaded) -> BenchmarkContext:
+    """What a benchmark may know of the model and of the other rows of a split."""
 
     @cache
     def longest(column: str) -> int:
         return max(len(encoding.ids) for encoding in model.tokens.encode([row[column] for row in loaded.rows]))
 
-    tokenizer = model.tokens.tokenizer
-    family = getattr(model.network.config, "model_type", "")
-    named = {"model": model.name, "family": family, "padding_side": tokenizer.padding_side}
-    return {"kind": model.kind, "encode": model.tokens.encode, "longest": longest, **named}
+    return BenchmarkContext(
+        model.kind,
+        model.tokens.encode,
+        longest,
+        model.name,
+        getattr(getattr(model.network, "config", None), "model_type", ""),
+        model.tokens.tokenizer.padding_side,
+    )
 
 
 def package_version() -> str:
@@ -98,7 +108,7 @@ def decoding(prompt: Prompt) -> Any:
 
 def key(model: Model, prompt: Prompt, *, truncate: bool = False, chat: Chat | None = None) -> dict[str, str]:
     """What responses depend on besides the request, for :class:`scoring.inference.store.Store`; secrets are hidden."""
-    told = {
+    facts = {
         "model": model.name,
         "revision": model.revision,
         "kind": model.kind,
@@ -113,7 +123,7 @@ def key(model: Model, prompt: Prompt, *, truncate: bool = False, chat: Chat | No
         PACKAGE: package_version(),
     }
     hide = redactor(os.environ)
-    return {name: hide(value) for name, value in told.items()}
+    return {name: hide(value) for name, value in facts.items()}
 
 
 def answer(
@@ -121,7 +131,7 @@ def answer(
 ) -> dict[str, Response]:
     """Responses by the id of the request: from the store, and for the rest from the model, into the store.
 
-    Requests that differ in their ids alone are put to the model once.
+    The model gets requests that differ only in their ids once.
     """
     known = {request.id: response for request in requests if (response := store.get(request)) is not None}
     same: dict[Request, list[Request]] = {}
@@ -144,7 +154,7 @@ def answer(
 
 
 def truncated(model: Model, requests: Sequence[Request]) -> frozenset[str]:
-    """Ids of the requests whose text is cut, those that the store knew and the model never saw among them."""
+    """Ids of the requests whose text is cut, including those whose responses were cached."""
     model.tokens.truncate = True
     for _ in model.tokens.queries(requests):
         pass
@@ -158,9 +168,9 @@ def truncated(model: Model, requests: Sequence[Request]) -> frozenset[str]:
 
 @contextmanager
 def _progress(requests: Sequence[Request], known: int, console: Console | None) -> Iterator[Callable[[Request], None]]:
-    """A bar for questions and one for continuations, by the length of their texts, each with a time of its own.
+    """A progress bar for scoring and one for continuations, by the length of the texts.
 
-    One bar for both would promise the speed of the first for the second.
+    Continuations are much slower, so one bar for both would show a wrong remaining time.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     silent = console is None

@@ -1,0 +1,1 @@
+"""The commands ``python -m scoring`` and ``python -m scoring.rescore``: options, calls of functions, exit status."""

@@ -1,0 +1,70 @@
+"""The command ``python -m scoring.rescore FILE``: metrics from a file of existing scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scoring.report.numbers import aligned, marked, methods
+from scoring.rescoring import Answer, document, stereoset_scores, unstereo
+from scoring.statistics.stats import RESAMPLES
+from scoring.types import ScoringError
+
+
+class BenchmarkName(StrEnum):
+    """Benchmarks that can be computed from scores alone."""
+
+    unstereo = "unstereo"
+    stereoset = "stereoset"
+
+
+def lines(answers: Sequence[Answer], remarks: Sequence[str]) -> Iterator[str]:
+    """The lines of a table of the answers, then how to read each metric and interval."""
+    cells: list[tuple[str, ...]] = [("group", "metric", "value", "sd", "95 % interval", "n", "clusters", "")]
+    for answer in answers:
+        estimate, record = answer.estimate, answer.record()
+        numbers = (f"{x:.4f}" if isinstance(x, float) else "–" for x in (record["value"], record["sd"]))
+        ends = f"{estimate.low:.4f} to {estimate.high:.4f} {marked(estimate)}".rstrip()
+        interval = "–" if record["low"] is None else ends
+        counts = str(estimate.n), str(estimate.clusters)
+        cells.append((estimate.group, estimate.metric, *numbers, interval, *counts, estimate.why))
+    yield from aligned(cells)
+    yield ""
+    for metric, reading in {answer.estimate.metric: answer.estimate.reading for answer in answers}.items():
+        yield f"{metric}: {reading}"
+    yield from methods(answer.estimate for answer in answers)
+    yield from remarks
+
+
+def main(
+    file: Annotated[Path, typer.Argument(help="Parquet, or CSV with a header.")],
+    benchmark: Annotated[BenchmarkName, typer.Option(help="Whose columns FILE has.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")] = False,
+    data: Annotated[Path, typer.Option(help="Folder of the built data sets (stereoset needs biaske).")] = Path(
+        "output"
+    ),
+    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
+) -> None:
+    """Compute a benchmark's metrics, with intervals, from the scores in FILE.
+
+    unstereo: columns dataset, female_logprob, male_logprob (natural logarithms); where known max_pmi_diff,
+    natural, word. stereoset: columns task, id, score of all sentences of a task of the development set.
+    """
+    try:
+        if benchmark is BenchmarkName.unstereo:
+            answers, remarks = unstereo(file, resamples, seed)
+        else:
+            answers, remarks = stereoset_scores(file, data, resamples, seed)
+    except ScoringError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(error.exit_code) from None
+    typer.echo(document(answers, remarks, file, resamples, seed) if as_json else "\n".join(lines(answers, remarks)))
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+app.command()(main)

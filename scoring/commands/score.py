@@ -1,0 +1,308 @@
+"""The command ``python -m scoring MODEL``: options, one run, and what is printed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from scoring import benchmarks
+from scoring.inference.chat import Chat
+from scoring.prompts import Prompt, get
+from scoring.report.clean import redactor
+from scoring.report.terminal import catalogue, ended, speed, summary, tell, want
+from scoring.statistics.stats import RESAMPLES
+from scoring.tables import DEFAULT
+from scoring.types import Benchmark, ScoringError
+
+if TYPE_CHECKING:
+    from scoring.inference.model import Model
+
+#: Models that come with the project.
+BUNDLED = {name: Path(__file__).parents[1] / "data" / name for name in ("tiny-causal", "tiny-masked")}
+
+
+class Profile(StrEnum):
+    """Definitions that a run follows."""
+
+    clean = "clean"
+    paper = "paper"
+
+
+class Quantize(StrEnum):
+    """Bits of quantized weights."""
+
+    four = "4bit"
+    eight = "8bit"
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Turns a missing package into an error that says how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ScoringError(
+            f"Scoring a model needs the package {error.name}; install it with pip install "
+            "'gender-neutral-probes[score]'."
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How to load a model, by the options of the same names."""
+
+    model: str
+    revision: str | None
+    adapter: str | None
+    adapter_revision: str | None
+    dtype: str
+    device: str | None
+    quantize: str | None
+    trust_remote_code: bool
+    allow_pickle: bool
+    exact: bool
+
+    def load(self) -> Model:
+        """The loaded model; the device ``auto`` spreads it over all devices."""
+        with installed():
+            from scoring.inference.model import load
+        from transformers.utils import logging
+
+        # Its progress bars would stay on the screen.
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        spread = self.device == "auto"
+        found = load(
+            BUNDLED.get(self.model, self.model),
+            revision=self.revision,
+            adapter=self.adapter,
+            adapter_revision=self.adapter_revision,
+            dtype=self.dtype,
+            device=None if spread else self.device,
+            device_map="auto" if spread else None,
+            quantize="4bit" if self.quantize == "4bit" else "8bit" if self.quantize else None,
+            trust_remote_code=self.trust_remote_code,
+            allow_pickle=self.allow_pickle,
+            exact=self.exact,
+        )
+        found.name = self.model
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to score and how, by the options of the same names."""
+
+    benchmarks: str
+    data: str
+    out: Path
+    profile: str
+    prompt: str
+    chat: bool
+    system: str
+    batch_tokens: int | None
+    limit: int | None
+    truncate: bool
+    resamples: int
+
+    def full_prompt(self) -> Prompt:
+        """The prompt, with the system text.
+
+        Raises
+        ------
+        ScoringError
+            For settings that contradict each other.
+        """
+        prompt = get(self.prompt)
+        if self.system and prompt.system:
+            raise ScoringError(
+                f"Both --system and the prompt {prompt.name!r} give a system text; leave one of them out."
+            )
+        if (self.system or prompt.system) and not self.chat:
+            raise ScoringError("A system text is a part of a chat alone; add --chat, or leave the system text out.")
+        if self.chat and self.truncate:
+            raise ScoringError("A chat is not cut to the context window; leave out --truncate or --chat.")
+        return replace(prompt, system=self.system or prompt.system)
+
+
+def chosen(names: str) -> list[Benchmark]:
+    """The benchmarks of a comma-separated list, in its order; all of them for an empty list.
+
+    >>> [b.name for b in chosen("unstereo, neutral,unstereo")]
+    ['unstereo', 'neutral']
+    """
+    parts = dict.fromkeys(name.strip() for name in names.split(",") if name.strip())
+    return [benchmarks.get(name) for name in parts or benchmarks.names()]
+
+
+def default_folder(model: str, *settings: str) -> Path:
+    """The default folder of a run: below ``runs``, with a name that is safe on every system.
+
+    >>> default_folder("org/a model", "clean").as_posix(), default_folder("../x|y", "clean").as_posix()
+    ('runs/a-model-clean-a229caf1', 'runs/x-y-clean-fe6e64f1')
+    """
+    whole = "\x1f".join((model, *settings))
+    mark = hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:8]
+    last = re.split(r"[\\/]", model.rstrip("/\\"))[-1]
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(filter(None, (last, *settings))))
+    return Path("runs") / f"{safe.strip('-.')[:80]}-{mark}"
+
+
+def score(options: LoadOptions, settings: Settings, console: Console, errors: Console) -> None:
+    """Reads the data, loads the model, runs the benchmarks, writes the report and prints a summary.
+
+    Settings and data are checked first, because a model takes long to load.
+    """
+    prompt = settings.full_prompt()
+    picked = chosen(settings.benchmarks)
+    from scoring import report, run
+    from scoring.answering import decoding, key
+    from scoring.inference.store import Store
+
+    with installed():
+        decoding(prompt)  # raises for an impossible setting
+    parts = run.read(picked, settings.data, settings.profile, settings.limit, named=bool(settings.benchmarks))
+    with errors.status("Loading the model …"):
+        model = options.load()
+    if settings.chat and model.kind == "masked":
+        raise ScoringError(f"{options.model!r} is a masked model, which does not chat; leave out --chat.")
+    chat = Chat(model.tokens.tokenizer, options.model, prompt.system) if settings.chat else None
+    lacking = [missing.name for part in parts for missing in part.lacking]
+    parts, remarks = run.suited(parts, "chat" if chat else model.kind, options.model, named=bool(settings.benchmarks))
+    with Store(settings.out / "responses", key(model, prompt, truncate=settings.truncate, chat=chat)) as store:
+        result = run.run(
+            model,
+            parts,
+            store,
+            profile=settings.profile,
+            prompt=prompt,
+            chat=chat,
+            batch_tokens=settings.batch_tokens,
+            truncate=settings.truncate,
+            resamples=settings.resamples,
+            console=errors,
+        )
+    report.write(settings.out, result.report, result.tables, {p.benchmark.name: p.benchmark.validity for p in parts})
+    for part in parts:
+        console.print(summary(part.benchmark.name, result.report))
+    tell(console, remarks + want(lacking, settings.data))
+    tell(
+        console,
+        [speed(result.report), f"The report is {settings.out / 'report.html'}; all numbers are in the same folder."],
+    )
+
+
+def main(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A folder or a name on the Hub; tiny-causal and tiny-masked come with the project. With --compare "
+            "also the folder of a run.",
+        ),
+    ] = "",
+    names: Annotated[
+        str, typer.Option("--benchmarks", metavar="A,B", help="Benchmarks (see --list); all that suit by default.")
+    ] = "",
+    data: Annotated[
+        str, typer.Option(metavar="FOLDER|ORG", help="Built data sets: a folder, or an organisation of the Hub.")
+    ] = DEFAULT,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; below runs by default.")] = None,
+    profile: Annotated[Profile, typer.Option(help="Our own definitions, or the published ones.")] = Profile.clean,
+    prompt: Annotated[
+        str, typer.Option(metavar="NAME|FILE.json", help="How questions are put: a name (see --list) or a file.")
+    ] = "plain",
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Put each question through the model's chat template, as a user's turn.")
+    ] = False,
+    system: Annotated[str, typer.Option(metavar="TEXT", help="A system text before it, with --chat.")] = "",
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a model on the Hub.")] = None,
+    adapter: Annotated[str | None, typer.Option(help="A PEFT adapter, as a folder or a name on the Hub.")] = None,
+    adapter_revision: Annotated[
+        str | None, typer.Option(help="Branch, tag or commit of an adapter on the Hub.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16 or float64.")] = "auto",
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …, or auto for all there are.")] = None,
+    quantize: Annotated[Quantize | None, typer.Option(help="Load weights in 4 or 8 bits (bitsandbytes).")] = None,
+    batch_tokens: Annotated[int | None, typer.Option(min=1, help="The most tokens of a batch.")] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="float32, one sequence at a time: bit for bit repeatable, and slow.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Take so many rows of each split only.")] = None,
+    truncate: Annotated[
+        bool, typer.Option("--truncate", help="Cut texts longer than the context window, and mark their rows.")
+    ] = False,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model (pin its --revision).")
+    ] = False,
+    allow_pickle: Annotated[
+        bool,
+        typer.Option("--allow-pickle", help="Read pickled weights, which can run code, where there are no others."),
+    ] = False,
+    resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples.")] = RESAMPLES,
+    include: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.py", help="Add the BENCHMARK of a Python file; repeat it for several files."),
+    ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Print paired differences from an earlier run.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="Print each benchmark and prompt in a line, and stop.")] = False,
+) -> None:
+    """Score MODEL on the benchmarks and write a report with intervals.
+
+    Start an interrupted run again with the same options, and it continues where it stopped.
+    Exit status: 1 when something cannot be done, 2 when data is missing or an option is wrong.
+    """
+    console, errors = Console(), Console(stderr=True)
+    if not console.is_terminal:
+        console = Console(width=160)
+    options = LoadOptions(
+        model,
+        revision,
+        adapter,
+        adapter_revision,
+        dtype,
+        device,
+        quantize,
+        trust_remote_code,
+        allow_pickle,
+        exact,
+    )
+    with ended(errors):
+        for path in include or ():
+            benchmarks.include(path)
+        if show:
+            tell(console, catalogue())
+            return
+        if not model:
+            raise typer.BadParameter("Name a model, or use --list.")
+        folder = Path(model)
+        if not (compare and (folder / "results.json").is_file()):
+            said = ("chat" * chat, system, adapter or "", adapter_revision or "", dtype, quantize or "", revision or "")
+            folder = out or default_folder(*map(redactor(os.environ), (model, profile, prompt, *said)))
+            known = Settings(
+                names, data, folder, profile, prompt, chat, system, batch_tokens, limit, truncate, resamples
+            )
+            score(options, known, console, errors)
+        if compare:
+            from scoring.compare import between, lines
+            from scoring.report import write_comparison
+
+            found = between(folder, compare, resamples)
+            tell(console, lines(found))
+            write_comparison(folder, found)
+            tell(console, [f"The comparison is {folder / 'compare.html'}."])
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+app.command()(main)
