@@ -3,10 +3,13 @@
 import pytest
 import torch
 
-from benchmarks.fast import PLANTED
-from mitigation.adapters import attach
+from benchmarks.fast import GOALS, PLANTED, ss_distances
+from scoring.adapters import attach
 from scoring.inference.model import load
 from tests.mitigation.planting import Edited, Planted
+
+#: Seeds of the models of each shape that are looked at together.
+SEEDS = (0, 1, 2)
 
 
 @pytest.fixture(scope="module", params=["causal", "masked"])
@@ -19,6 +22,13 @@ def adapter(planted):
     return planted.adapter()
 
 
+@pytest.fixture(scope="module")
+def edits(tmp_path_factory):
+    """Edits of several models of both shapes."""
+    models = [(kind, seed) for kind in ("causal", "masked") for seed in SEEDS]
+    return [Planted(kind, tmp_path_factory.mktemp(f"{kind}-{seed}"), seed).edited() for kind, seed in models]
+
+
 def test_the_block_with_the_largest_effect_is_the_planted_one(planted):
     assert planted.located()["found"] == PLANTED
 
@@ -27,11 +37,20 @@ def test_the_last_block_has_no_effect_at_a_subject_beside_the_answer(planted):
     assert planted.located()["effects"][-1] == pytest.approx(0, abs=1e-4)
 
 
-def test_an_edit_moves_the_stereotype_score_to_50_within_5(adapter):
+def test_an_edit_closes_nine_tenths_of_the_gap_of_a_biased_model(adapter):
     edit = Edited(adapter)
     assert edit.before("ss") > 90
-    assert abs(edit.after("ss") - 50) <= 5
     assert edit.gap[1] < 0.1 * edit.gap[0]
+
+
+def test_edits_of_several_models_move_the_stereotype_score_to_50(edits):
+    # SS counts the signs of the small gaps that are left, and rounding changes these signs: one model's SS is
+    # up to 10 from 50 on one processor and within 3 on another (benchmarks/fast.json, "small"). The mean distance
+    # of several models has an interval; it holds on every processor.
+    before, after = ss_distances([edit.figures for edit in edits])
+    assert before[1] > 40
+    assert after[2] <= GOALS["ss_distance_left"] * before[0]
+    assert all(edit.gap[1] < 0.1 * edit.gap[0] for edit in edits)
 
 
 def test_an_edit_keeps_unrelated_facts_and_language(adapter):
@@ -50,7 +69,7 @@ def test_without_the_stamp_the_bias_is_back_bit_for_bit(planted, adapter):
     model = load(planted.folder, device="cpu")
     ids = torch.tensor([[2, 5, 6, 7, 8, 9]])
     plain = model.network(ids).logits
-    folder = planted.bench.folder / f"stamp-{planted.bench.made}"
+    folder = planted.experiment.folder / f"stamp-{planted.experiment.made}"
     network = attach.attach(model.network, folder, base=model.name, revision=adapter.revision)
     assert not torch.equal(network(ids).logits, plain)
     with network.disable_adapter():
