@@ -106,13 +106,13 @@ class StampExperiment:
         self.folder, self.resamples = folder, resamples
         self.source = str(language.build(folder / "data"))
         self.texts = tuple(language.neutral())
-        self.made = 0
+        self.edits = 0
 
     def edit(self, model: Path, settings: FastSettings) -> Adapter:
         """The facts of a stamp for the model in a folder, evaluated before and after."""
-        self.made += 1
-        out, quiet = self.folder / f"stamp-{self.made}", Console(file=io.StringIO())
-        made = mitigate(
+        self.edits += 1
+        out, quiet = self.folder / f"stamp-{self.edits}", Console(file=io.StringIO())
+        adapter = mitigate(
             RECIPE,
             settings,
             LoadOptions(str(model), device="cpu"),
@@ -122,8 +122,8 @@ class StampExperiment:
             quiet,
             quiet,
         )
-        assert made is not None
-        return made
+        assert adapter is not None
+        return adapter
 
     def _evaluation(self, _: Model) -> Evaluation:
         picked = [benchmarks.get(name) for name in ("stereoset", "biaske")]
@@ -132,12 +132,12 @@ class StampExperiment:
 
 def figures(adapter: Adapter) -> dict[str, dict[str, Any]]:
     """Each reported figure (in percent) and the perplexity, before and after an edit, with intervals."""
-    found = {(c.benchmark, c.group, c.metric): c for c in adapter.changes}
-    wanted = FIGURES | {"perplexity": next((k for k in found if k[0] == "text"), ("", "", ""))}
+    changes = {(c.benchmark, c.group, c.metric): c for c in adapter.changes}
+    keys = FIGURES | {"perplexity": next((key for key in changes if key[0] == "text"), ("", "", ""))}
     return {
-        name: {"before": _rounded(found[key].before), "after": _rounded(found[key].after), "n": found[key].n}
-        for name, key in wanted.items()
-        if key in found
+        name: {"before": _rounded(changes[key].before), "after": _rounded(changes[key].after), "n": changes[key].n}
+        for name, key in keys.items()
+        if key in changes
     }
 
 
@@ -147,27 +147,22 @@ def _rounded(values: Sequence[float]) -> list[float | None]:
 
 def edited(experiment: StampExperiment, model: Path, settings: FastSettings) -> dict[str, Any]:
     """The figures of an edit, the mean gap of the edited pairs in nats before and after, and its cost."""
-    made = experiment.edit(model, settings)
-    gap = {when: round(made.measures[f"gap_edited_{when}"][0], 4) for when in ("before", "after")}
-    took = {"parameters": made.cost.parameters, "seconds": round(made.cost.seconds, 1)}
-    return {"figures": figures(made), "gap": gap, **took}
+    adapter = experiment.edit(model, settings)
+    gap = {when: round(adapter.measures[f"gap_edited_{when}"][0], 4) for when in ("before", "after")}
+    cost = {"parameters": adapter.cost.parameters, "seconds": round(adapter.cost.seconds, 1)}
+    return {"figures": figures(adapter), "gap": gap, **cost}
 
 
 def located(trainer: ToyTrainer, network: Any) -> dict[str, Any]:
     """The average indirect effect of each block, and the block with the largest."""
-    model = ready(network, trainer)
-    found = locate(model, list(trainer.language.pairs(held_out=False)))
-    return {"found": found.layer, "effects": [round(float(each), 4) for each in found.average]}
-
-
-def ready(network: Any, trainer: ToyTrainer) -> Model:
-    """The network as a model of scoring."""
-    return Model(network, trainer.tokenizer, kind=trainer.kind, name="made")
+    model = Model(network, trainer.tokenizer, kind=trainer.kind, name="made")
+    effects = locate(model, list(trainer.language.pairs(held_out=False)))
+    return {"found": effects.layer, "effects": [round(float(effect), 4) for effect in effects.average]}
 
 
 def shape(kind: Kind, experiment: StampExperiment, step: Callable[[str], None]) -> dict[str, Any]:
     """All figures of one shape; ``step`` is called with a line before each step."""
-    blocks, found, folders = range(CONFIGS[kind].layers), {}, {}
+    blocks, effects, folders = range(CONFIGS[kind].layers), {}, {}
     for seed in SEEDS:
         trainer = ToyTrainer(LANGUAGE, kind, replace(CONFIGS[kind], seed=seed))
         step(f"seed {seed}: the language")
@@ -175,7 +170,7 @@ def shape(kind: Kind, experiment: StampExperiment, step: Callable[[str], None]) 
         for layer in blocks if seed == SEEDS[0] else (PLANTED,):
             step(f"seed {seed}: the bias in block {layer}")
             planted = trainer.train_bias(plain, layer)
-            found[seed, layer] = located(trainer, planted)
+            effects[seed, layer] = located(trainer, planted)
             folders[seed, layer] = save(planted, trainer.tokenizer, experiment.folder / f"{kind}-{seed}-{layer}")
 
     @cache
@@ -187,14 +182,14 @@ def shape(kind: Kind, experiment: StampExperiment, step: Callable[[str], None]) 
         return {seed: stamped(changed_settings("clean", seed=seed, **MADE | changed)) for seed in SWEPT}
 
     seeds = {
-        seed: {"planted": found[seed, PLANTED]} | stamped(changed_settings("clean", seed=seed, **MADE))
+        seed: {"planted": effects[seed, PLANTED]} | stamped(changed_settings("clean", seed=seed, **MADE))
         for seed in SEEDS
     }
     return {
         "shape": SHAPES[kind],
         "toy_model": asdict(CONFIGS[kind]),
-        "parameters": sum(each.numel() for each in plain.parameters()),
-        "planted": {layer: found[SEEDS[0], layer] for layer in blocks},
+        "parameters": sum(weight.numel() for weight in plain.parameters()),
+        "planted": {layer: effects[SEEDS[0], layer] for layer in blocks},
         "edited": PLANTED,
         "seeds": seeds,
         "means": mean(seeds),
@@ -209,22 +204,21 @@ def shape(kind: Kind, experiment: StampExperiment, step: Callable[[str], None]) 
 
 def mean(edits: Mapping[Any, Mapping[str, Any]]) -> dict[str, dict[str, float | None]]:
     """The mean of each figure over edits of several models, before and after."""
-    found = [each["figures"] for each in edits.values()]
-    return {name: _mean([each[name] for each in found]) for name in found[0]}
+    models = [edit["figures"] for edit in edits.values()]
+    return {name: _mean([figures[name] for figures in models]) for name in models[0]}
 
 
-def _mean(found: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """The mean of a figure over models, before and after."""
-    values = {when: [each[when][0] for each in found] for when in ("before", "after")}
-    return {when: None if None in some else round(statistics.fmean(some), 2) for when, some in values.items()}
+def _mean(figure: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """The mean of a figure over models, before and after; None if it is undefined for a model."""
+    values = {when: [model[when][0] for model in figure] for when in ("before", "after")}
+    return {when: None if None in column else round(statistics.fmean(column), 2) for when, column in values.items()}
 
 
 def changed_settings(profile: str, **changed: Any) -> FastSettings:
     """Settings of a profile for the block with the bias: all pairs of the test split, without prefixes."""
-    found: FastSettings = replace(
-        RECIPE.profiles[profile], **{"layer": PLANTED, "held_out": 0.0, "prefixes": 0} | changed
-    )
-    return found
+    common = {"layer": PLANTED, "held_out": 0.0, "prefixes": 0}
+    settings: FastSettings = replace(RECIPE.profiles[profile], **common | changed)
+    return settings
 
 
 def plot(result: Mapping[str, Any], path: Path) -> None:
@@ -309,9 +303,9 @@ def main(
 
 
 def judge(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What the models of one shape show together, and whether that meets the goals.
+    """The results of all models of one shape together, and whether they meet the goals.
 
-    Means of SS do not count: models that miss 50 on both sides have a mean near it. The distance counts.
+    The mean of SS is not used: with models on both sides of 50 it is near 50. The mean distance is.
     """
     figures = [model["figures"] for model in result["seeds"].values()]
     before, after = ss_distances(figures)
@@ -335,12 +329,12 @@ def ss_distances(figures: Sequence[Mapping[str, Any]]) -> list[list[float]]:
     >>> ss_distances([{"ss": {"before": [100.0], "after": [after]}} for after in (46.0, 56.0, 50.0)])
     [[50.0, 50.0, 50.0], [3.33, -4.26, 10.92]]
     """
-    found = []
+    intervals = []
     for when in ("before", "after"):
         distances = np.array([abs(each["ss"][when][0] - 50) for each in figures])
         half = scipy.stats.t.ppf(0.975, len(distances) - 1) * distances.std(ddof=1) / math.sqrt(len(distances))
-        found.append([round(float(distances.mean() + sign * half), 2) for sign in (0, -1, 1)])
-    return found
+        intervals.append([round(float(distances.mean() + sign * half), 2) for sign in (0, -1, 1)])
+    return intervals
 
 
 def small(seeds: Sequence[int]) -> dict[str, Any]:
