@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import scipy.stats
 import torch
 import typer
 from rich.console import Console
+from scipy.special import stdtrit  # type: ignore[import-untyped]
 from transformers.utils import logging
 
 from benchmarks.machine import describe
@@ -332,7 +332,7 @@ def ss_distances(figures: Sequence[Mapping[str, Any]]) -> list[list[float]]:
     intervals = []
     for when in ("before", "after"):
         distances = np.array([abs(each["ss"][when][0] - 50) for each in figures])
-        half = scipy.stats.t.ppf(0.975, len(distances) - 1) * distances.std(ddof=1) / math.sqrt(len(distances))
+        half = stdtrit(len(distances) - 1, 0.975) * distances.std(ddof=1) / math.sqrt(len(distances))
         intervals.append([round(float(distances.mean() + sign * half), 2) for sign in (0, -1, 1)])
     return intervals
 

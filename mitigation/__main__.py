@@ -152,7 +152,7 @@ def _option(recipe: Recipe, field: Field[Any]) -> inspect.Parameter:
     values = {name: getattr(settings, field.name) for name, settings in recipe.profiles.items()}
     profiles = ", ".join(f"{name} {value}" for name, value in values.items())
     option = typer.Option(help=f"{field.metadata['help']} ({profiles})", rich_help_panel="Settings")
-    annotation = Annotated[type(values["clean"]) | None, option]
+    annotation = Annotated[type(values["clean"]) | None, option]  # type: ignore[valid-type]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe
@@ -67,8 +68,7 @@ def _unpacked() -> Iterator[None]:
     block is 80 times too small.) Each layer asks ``has_avx512bf16`` once, when it is built. Unpacked
     layers take any width and give the same numbers on every processor.
     """
-    from bitsandbytes.nn import modules
-
+    modules: Any = importlib.import_module("bitsandbytes.nn.modules")
     original = getattr(modules, "has_avx512bf16", None)
     if original is None:  # a version without packing
         yield

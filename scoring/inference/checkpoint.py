@@ -172,12 +172,12 @@ def check_packing(
     on_cpu = any(torch.device(place).type == "cpu" if place else not torch.cuda.is_available() for place in devices)
     if not (getattr(quantization_config, "load_in_4bit", False) and on_cpu):
         return
-    from transformers.quantizers import AutoHfQuantizer
+    from transformers.quantizers.auto import AutoHfQuantizer
 
     code = {"trust_remote_code": trust_remote_code}
     with torch.device("meta"):
         empty = cls.from_config(transformers.AutoConfig.from_pretrained(folder, **code), **code)
-    quantizer: Any = AutoHfQuantizer.from_config(quantization_config, pre_quantized=False)  # type: ignore[no-untyped-call]
+    quantizer: Any = AutoHfQuantizer.from_config(quantization_config, pre_quantized=False)
     quantizer.preprocess_model(empty, device_map={"": "cpu"})
     for name, layer in empty.named_modules():
         packed = getattr(layer, "support_avx512bf16_for_cpu", False)
