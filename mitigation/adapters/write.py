@@ -13,6 +13,7 @@ from builders.write import recover
 from cards.files import put
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Cost, Numbers, digests
+from scoring.inference.asking import package_version
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
@@ -49,6 +50,7 @@ def describe(
         cost=cost,
         files=digests(folder),
         measures=dict(measures or {}),
+        package=package_version(),
     )
 
 

@@ -24,7 +24,6 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from builders.manifest import file_sha256
-from scoring.inference.asking import package_version
 from scoring.types import ScoringError
 
 FACTS, CONFIG, WEIGHTS, PROMPT = "mitigation.json", "adapter_config.json", "adapter_model.safetensors", "prompt.json"
@@ -108,7 +107,7 @@ class Adapter:
     files: Mapping[str, str]
     measures: Mapping[str, Numbers] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
-    package: str = field(default_factory=package_version)
+    package: str = ""
     format: int = FORMAT
 
 
