@@ -1,10 +1,10 @@
 """Debias tuning before and after: ``python -m benchmarks.debias_tuning --data DIR --model FOLDER``.
 
-Both profiles learn from the train split of the neutral probes and are measured on the held-out test
-split, with intervals of paired differences: continuations drawn greedily and by sampling, probabilities
-of the next token, and the perplexity of stories that the untouched model tells, which nothing learns
-from. A small model takes fewer and larger steps than the paper's. ``clean`` is trained again with
-weights of L_g, which tell what a lower GAS costs in pronouns.
+Both profiles train on the train split of the neutral probes and are measured on the test split, with
+intervals of paired differences: greedy and sampled continuations, next-token probabilities, and the
+perplexity of stories sampled from the base model, which are not trained on. A small model takes fewer and
+larger steps than the paper's. ``clean`` is trained again with two weights of L_g, to show how many pronouns a
+lower GAS costs.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from rich.console import Console
 
 from benchmarks.machine import describe
 from cards.files import replacing
-from mitigation.adapters.adapter import Change
-from mitigation.adapters.attach import attached
-from mitigation.evaluate import Exam, changes
-from mitigation.mitigate import Wanted, made
+from mitigation.adapters.temporary import attached
+from mitigation.evaluate import Evaluation, compare_runs
+from mitigation.mitigate import make_adapter
 from mitigation.recipes import get
-from mitigation.training.data import Data
+from mitigation.training.data import TrainingData
 from scoring import benchmarks, run
+from scoring.adapters.facts import Change
 from scoring.inference.decoding import Decoding
+from scoring.inference.load_options import LoadOptions
 from scoring.prompts import PROMPTS
 from scoring.tables import DEFAULT
 from scoring.types import Request, ScoringError
@@ -43,20 +44,20 @@ if TYPE_CHECKING:
 RESULT = Path(__file__).with_name("debias_tuning.json")
 RECIPE = get("debias_tuning")
 CORPUS = "stsb"
-#: Where a small model needs other settings than the profiles have.
+#: Settings for a small model, in the place of those of the profiles.
 SMALL = {"steps": 150, "learning_rate": 2e-3, "corpora": CORPUS, "validation": 64}
-#: Weights of L_g that ``clean``, which has none, is trained with as well.
+#: Weights of L_g for further trainings of ``clean``, which has none.
 WEIGHTS = (1.0, 5.0)
-#: How continuations are drawn, by the name of a prompt that says so.
+#: Way of decoding to the name of a prompt that sets it.
 DRAWN = {"greedy": "plain", "sampled": "temperature-1"}
-#: How stories begin, how many there are, and their most tokens.
+#: The beginning of the stories, their number, and their maximum length in tokens.
 OPENING, STORIES, LENGTH = "Once upon a time", 100, 120
-#: What is reported of either; all but the first two do not depend on how continuations are drawn.
+#: Metrics to report by way of decoding; only GAS depends on it.
 METRICS = {
     "greedy": ("gas", "gas_female", "gld", "add_raw", "add_log", "pronoun_mass", "ratio_female", "perplexity"),
     "sampled": ("gas", "gas_female"),
 }
-#: What is drawn: way, metric, title.
+#: Panels of the figure: way of decoding, metric, title.
 PANELS = (
     ("greedy", "gas", "GAS, greedy"),
     ("sampled", "gas", "GAS, sampled"),
@@ -69,21 +70,21 @@ PANELS = (
 
 
 def stories(model: Model) -> tuple[str, ...]:
-    """Texts that the model tells by itself, sampled with a fixed seed."""
+    """Texts sampled from the model with a fixed seed."""
     requests = [Request(f"story/{number}", OPENING, max_new=LENGTH) for number in range(STORIES)]
     responses = model.answer(requests, decoding=Decoding(temperature=1.0, seed=7))
     return tuple(OPENING + " ".join(each.text.split("\n")).rstrip() for each in responses)
 
 
-def exam(model: Model, data: str, limit: int | None) -> Exam:
-    """The held-out prompts of the corpus, and the stories."""
+def evaluation_of(model: Model, data: str, limit: int | None) -> Evaluation:
+    """An evaluation on the test prompts of the corpus and on stories of the model."""
     (part,) = run.read([benchmarks.get("neutral")], data, "clean", limit)
     own = tuple(each for each in part.splits if each.name.split("/")[1] == CORPUS)
-    return Exam((replace(part, splits=own, lacking=()),), stories(model))
+    return Evaluation((replace(part, splits=own, lacking=()),), stories(model))
 
 
 def variants(profiles: str) -> dict[str, Any]:
-    """The settings of each training by its name, as many as are asked for."""
+    """The settings of each training by its name, for a list of profiles with commas."""
     known = {name: replace(each, **SMALL) for name, each in RECIPE.profiles.items()}
     known |= {f"clean, L_g {weight:g}": replace(known["clean"], l_g=weight) for weight in WEIGHTS}
     if not {*profiles.split(",")} <= {*RECIPE.profiles}:
@@ -91,16 +92,18 @@ def variants(profiles: str) -> dict[str, Any]:
     return {name: known[name] for name in known if name.split(",")[0] in profiles.split(",")}
 
 
-def measured(model: Model, name: str, asked: Exam, data: Data, settings: Any, work: Path, errors: Console) -> Any:
-    """One training: what it took, and the changes by way of drawing and metric."""
-    adapter, found = made(RECIPE, settings, model, data, work / "made", errors), {}
+def measured(
+    model: Model, name: str, evaluation: Evaluation, data: TrainingData, settings: Any, work: Path, errors: Console
+) -> Any:
+    """One training: its cost, and the changes by way of decoding and metric."""
+    adapter, found = make_adapter(RECIPE, settings, model, data, work / "made", errors), {}
     for way, prompt in DRAWN.items():
         before, after = work / f"before-{way}", work / f"after-{way}"
-        old = asked.take(model, PROMPTS[prompt], before, errors)
+        old = evaluation.run(model, PROMPTS[prompt], before, errors)
         with attached(model, work / "made", name) as tuned:
-            new = asked.take(tuned, PROMPTS[prompt], after, errors)
-        some = changes(before, after, (old, new), model.kind, asked.resamples)
-        found[way] = {each.metric: told(each) for each in some if each.metric in METRICS[way]}
+            new = evaluation.run(tuned, PROMPTS[prompt], after, errors)
+        changes = compare_runs(before, after, (old, new), model.kind, evaluation.resamples)
+        found[way] = {each.metric: as_json(each) for each in changes if each.metric in METRICS[way]}
     return {
         "l_g": settings.l_g,
         "retention": settings.retention,
@@ -111,8 +114,8 @@ def measured(model: Model, name: str, asked: Exam, data: Data, settings: Any, wo
     }
 
 
-def told(each: Change) -> dict[str, Any]:
-    """A change: each value with its interval to five digits, null where there is none."""
+def as_json(each: Change) -> dict[str, Any]:
+    """A change as JSON: values with intervals to five digits, null for NaN."""
     sides = {"before": each.before, "after": each.after, "difference": each.difference}
     return {
         "n": each.n,
@@ -126,8 +129,8 @@ def falls(each: Mapping[str, Any]) -> bool:
     return high is not None and high < 0
 
 
-def picture(found: Mapping[str, Any], path: Path) -> None:
-    """Metrics before and after each training, with their intervals, and what a lower GAS costs in pronouns."""
+def plot(found: Mapping[str, Any], path: Path) -> None:
+    """Plots metrics before and after each training, with intervals, and GAS against the pronouns that are left."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -137,13 +140,13 @@ def picture(found: Mapping[str, Any], path: Path) -> None:
     for (way, metric, title), axes in zip(PANELS, panels, strict=False):
         sides = [next(iter(found.values()))["changes"][way][metric]["before"]]
         sides += [each["changes"][way][metric]["after"] for each in found.values()]
-        dots(axes, ["before", *found], sides, title)
-    price(panels[len(PANELS)], [each["changes"] for each in found.values()])
+        plot_values(axes, ["before", *found], sides, title)
+    plot_gas_by_mass(panels[len(PANELS)], [each["changes"] for each in found.values()])
     figure.savefig(path, dpi=100, metadata={"Software": None})
 
 
-def dots(axes: Axes, names: list[str], sides: list[list[float | None]], title: str) -> None:
-    """A value with its interval a line, the first of them grey."""
+def plot_values(axes: Axes, names: list[str], sides: list[list[float | None]], title: str) -> None:
+    """Plots one value with its interval per line, the first in grey."""
     for place, (value, low, high) in enumerate(sides):
         if value is None or low is None or high is None:
             axes.text(0.02, place, "no gendered text", fontsize=7, color="#6b7680", va="center")
@@ -153,11 +156,11 @@ def dots(axes: Axes, names: list[str], sides: list[list[float | None]], title: s
         axes.errorbar(value, place, xerr=ends, fmt="o", markersize=4, color=colour, clip_on=False)
     axes.set_yticks(range(len(names)), names, fontsize=7)
     axes.set_ylim(len(names) - 0.5, -0.5)
-    dressed(axes, title)
+    style(axes, title)
 
 
-def price(axes: Axes, found: list[Any]) -> None:
-    """GAS against the pronouns that are left, before and after each training."""
+def plot_gas_by_mass(axes: Axes, found: list[Any]) -> None:
+    """Plots GAS against the total probability of pronouns, before and after each training."""
     left = [each["greedy"]["pronoun_mass"] for each in found]
     for way, colour in (("greedy", "#1b4f8f"), ("sampled", "#b3541e")):
         named = [each[way]["gas"] for each in found]
@@ -167,11 +170,11 @@ def price(axes: Axes, found: list[Any]) -> None:
     axes.set_xlabel("pronoun mass", fontsize=8)
     axes.legend(fontsize=7, frameon=False)
     axes.set_ylim(bottom=0)
-    dressed(axes, "GAS by pronoun mass")
+    style(axes, "GAS by pronoun mass")
 
 
-def dressed(axes: Axes, title: str) -> None:
-    """The look of all panels."""
+def style(axes: Axes, title: str) -> None:
+    """Sets the style of a panel."""
     axes.set_title(title, fontsize=9)
     axes.tick_params(labelsize=7)
     axes.locator_params("x", nbins=5)
@@ -193,11 +196,13 @@ def main(
     errors, found = Console(stderr=True), {}
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            loaded = Wanted(model, device="cpu", quantize="none").load(None)
-            asked = exam(loaded, data, limit)
+            loaded = LoadOptions(model, device="cpu").load()
+            evaluation = evaluation_of(loaded, data, limit)
             for name, settings in variants(profile).items():
                 errors.print(f"{name} …")
-                found[name] = measured(loaded, name, asked, Data(data, limit), settings, Path(scratch), errors)
+                found[name] = measured(
+                    loaded, name, evaluation, TrainingData(data, limit), settings, Path(scratch), errors
+                )
         except ScoringError as error:
             raise SystemExit(str(error)) from None
     result = {
@@ -207,7 +212,7 @@ def main(
         "model": Path(model).name,
         "corpus": CORPUS,
         "settings": SMALL,
-        "stories": {"opening": OPENING, "texts": STORIES, "most_tokens": LENGTH, "told_by": "the untouched model"},
+        "stories": {"opening": OPENING, "texts": STORIES, "most_tokens": LENGTH, "sampled_from": "the base model"},
         "trainings": found,
         "falls": {
             name: {metric: falls(each["changes"]["greedy"][metric]) for metric in ("gas", "gld", "add_raw")}
@@ -216,7 +221,7 @@ def main(
     }
     with replacing(out) as file:
         file.write(json.dumps(result, indent=2).encode() + b"\n")
-    picture(found, out.with_suffix(".png"))
+    plot(found, out.with_suffix(".png"))
     print(json.dumps(result["falls"], indent=2))
 
 

@@ -1,10 +1,15 @@
-"""The fairness stamp where the truth is known: ``python -m benchmarks.fast``.
+"""The fairness stamp on models with a known bias: ``python -m benchmarks.fast``.
 
-Models of the shapes of GPT-2 and BERT learn a made language, and a bias is put into one block of each. Is
-the block found? What does a stamp change on the pairs that it edits, on paraphrases, on workers that it
-has not seen, on facts and on neutral text? And what do its place and its width do, as in figure 7 of
-*Identifying and Editing Fine-Grained Fairness in LLMs* (FAST; Chen et al., 2024)? All edits go the way of
-``python -m mitigation fast``.
+Models of the shapes of GPT-2 and BERT learn an artificial language, and a bias is trained into one block of
+each. The benchmark measures: whether tracing finds the block; what a stamp changes on the edited pairs, on
+paraphrases, on held-out workers, on facts and on neutral text; and the effect of its block and of its units,
+as in figure 7 of *Identifying and Editing Fine-Grained Fairness in LLMs* (FAST; Chen et al., 2024). Edits use
+the code of ``python -m mitigation fast``.
+
+SS after an edit counts the signs of small remaining gaps, so rounding changes it: the same model on another
+processor has another SS. Conclusions are therefore about several models together, with intervals, and the
+small models of the tests are measured with several instruction sets (``--small``, one per call, chosen by
+``ATEN_CPU_CAPABILITY=default``, ``avx2`` or ``avx512``).
 """
 
 from __future__ import annotations
@@ -21,21 +26,25 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 import typer
 from rich.console import Console
+from scipy.special import stdtrit  # type: ignore[import-untyped]
 from transformers.utils import logging
 
 from benchmarks.machine import describe
 from benchmarks.made_language import Language
-from benchmarks.planted import Kind, School, Teacher, save
-from mitigation.adapters.adapter import Adapter
+from benchmarks.planted import Kind, ToyModelConfig, ToyTrainer, save
+from cards.files import put
 from mitigation.editing.locate import locate
-from mitigation.evaluate import Exam
-from mitigation.mitigate import Wanted, mitigate
-from mitigation.recipes.fast import RECIPE, Settings
-from mitigation.training.data import Data
+from mitigation.evaluate import Evaluation
+from mitigation.mitigate import mitigate
+from mitigation.recipes.fast import RECIPE, FastSettings
+from mitigation.training.data import TrainingData
 from scoring import benchmarks, run
+from scoring.adapters.facts import Adapter
+from scoring.inference.load_options import LoadOptions
 from scoring.inference.model import Model
 from scoring.statistics.stats import RESAMPLES
 
@@ -43,13 +52,24 @@ RESULT = Path(__file__).with_name("fast.json")
 PICTURE = RESULT.with_suffix(".png")
 LANGUAGE = Language()
 SHAPES: dict[Kind, str] = {"causal": "GPT-2", "masked": "BERT"}
-SCHOOLS: dict[Kind, School] = {"causal": School(loud=4.0), "masked": School(steps=900, rate=1e-3)}
-#: The block that is edited, of those that the bias is put into in turn.
+CONFIGS: dict[Kind, ToyModelConfig] = {
+    "causal": ToyModelConfig(embedding_scale=4.0),
+    "masked": ToyModelConfig(steps=900, learning_rate=1e-3),
+}
+#: Small models of the tests: language, models, and the settings of their edits. With fewer pairs, more passes in
+#: smaller batches take as many steps.
+SMALL_LANGUAGE = Language(workers=30, lands=6, prompts=3)
+SMALL_CONFIGS: dict[Kind, ToyModelConfig] = {
+    "causal": ToyModelConfig(layers=3, width=32, steps=300, bias_steps=200, learning_rate=6e-3, embedding_scale=4.0),
+    "masked": ToyModelConfig(layers=3, width=48, steps=500, bias_steps=200, learning_rate=1e-3),
+}
+#: The block with the bias in the edited models.
 PLANTED = 1
-#: As many units to the width of the model as in the paper. Chosen with models of seeds 10 and 11, which are not shown.
+#: The ratio of units to width is that of the paper. Chosen with models of the seeds 10 and 11, which are not reported.
 MADE: dict[str, Any] = {"units": 64, "rate": 4e-3}
-#: Each batch trained to its end, in one pass: the way of the paper, at a gentler rate.
+#: One pass that trains each batch to its end, as in the paper, with a lower learning rate.
 ONE_PASS: dict[str, Any] = {"units": 64, "passes": 1, "batch": 12, "iterations": 60, "rate": 2e-3}
+SMALL_EDIT: dict[str, Any] = MADE | {"batch": 8, "passes": 60}
 EDITS: dict[str, tuple[str, dict[str, Any]]] = {
     "passes": ("clean", MADE),
     "one pass": ("clean", ONE_PASS),
@@ -57,13 +77,14 @@ EDITS: dict[str, tuple[str, dict[str, Any]]] = {
     "paper, 64 units": ("paper", {"units": 64}),
     "paper": ("paper", {}),
 }
-#: Seeds of models, biases and stamps, which nothing was chosen with; of the first the bias is put into each block.
+#: Seeds of models, biases and stamps; no setting was chosen with them. The first has the bias in each block in turn.
 SEEDS = (0, 1, 2, 3, 4)
-#: Those of them whose stamps are put into other blocks too, and made of other widths.
+#: Seeds of the models that are also edited in other blocks and with other units.
 SWEPT = (0,)
-GOALS = {"ss_from_50": 5.0, "ds_unrelated": 80.0, "blocks_found": 2}
+#: Of the distance of SS from 50, at most this share may remain, as a mean over models with its interval.
+GOALS = {"ss_distance_left": 0.25, "ds_unrelated": 80.0, "blocks_found": 2}
 UNITS = (1, 8, 64, 512)
-#: What is shown, by benchmark, group and metric.
+#: Reported figures: benchmark, group and metric.
 FIGURES = {
     "ss": ("stereoset", "intrasentence test gender", "ss"),
     "lms": ("stereoset", "intrasentence test gender", "lms"),
@@ -78,38 +99,45 @@ FIGURES = {
 }
 
 
-class Bench:
-    """A made language on disk, and edits of models that speak it."""
+class StampExperiment:
+    """An artificial language on disk, and edits of models that learnt it."""
 
     def __init__(self, language: Language, folder: Path, resamples: int = RESAMPLES) -> None:
         self.folder, self.resamples = folder, resamples
         self.source = str(language.build(folder / "data"))
         self.texts = tuple(language.neutral())
-        self.made = 0
+        self.edits = 0
 
-    def edit(self, model: Path, settings: Settings) -> Adapter:
-        """The facts of a stamp beside the model of a folder, measured before and after."""
-        self.made += 1
-        out, quiet = self.folder / f"stamp-{self.made}", Console(file=io.StringIO())
-        made = mitigate(
-            RECIPE, settings, Wanted(str(model), device="cpu"), Data(self.source), out, self._exam, quiet, quiet
+    def edit(self, model: Path, settings: FastSettings) -> Adapter:
+        """The facts of a stamp for the model in a folder, evaluated before and after."""
+        self.edits += 1
+        out, quiet = self.folder / f"stamp-{self.edits}", Console(file=io.StringIO())
+        adapter = mitigate(
+            RECIPE,
+            settings,
+            LoadOptions(str(model), device="cpu"),
+            TrainingData(self.source),
+            out,
+            self._evaluation,
+            quiet,
+            quiet,
         )
-        assert made is not None
-        return made
+        assert adapter is not None
+        return adapter
 
-    def _exam(self, _: Model) -> Exam:
+    def _evaluation(self, _: Model) -> Evaluation:
         picked = [benchmarks.get(name) for name in ("stereoset", "biaske")]
-        return Exam(tuple(run.read(picked, self.source, "clean")), self.texts, "clean", self.resamples)
+        return Evaluation(tuple(run.read(picked, self.source, "clean")), self.texts, "clean", self.resamples)
 
 
 def figures(adapter: Adapter) -> dict[str, dict[str, Any]]:
-    """What an edit changed: each figure in percent before and after with its interval, and the perplexity."""
-    found = {(c.benchmark, c.group, c.metric): c for c in adapter.changes}
-    wanted = FIGURES | {"perplexity": next((k for k in found if k[0] == "text"), ("", "", ""))}
+    """Each reported figure (in percent) and the perplexity, before and after an edit, with intervals."""
+    changes = {(c.benchmark, c.group, c.metric): c for c in adapter.changes}
+    keys = FIGURES | {"perplexity": next((key for key in changes if key[0] == "text"), ("", "", ""))}
     return {
-        name: {"before": _rounded(found[key].before), "after": _rounded(found[key].after), "n": found[key].n}
-        for name, key in wanted.items()
-        if key in found
+        name: {"before": _rounded(changes[key].before), "after": _rounded(changes[key].after), "n": changes[key].n}
+        for name, key in keys.items()
+        if key in changes
     }
 
 
@@ -117,56 +145,51 @@ def _rounded(values: Sequence[float]) -> list[float | None]:
     return [None if math.isnan(value) else round(value, 2) for value in values]
 
 
-def edited(bench: Bench, model: Path, settings: Settings) -> dict[str, Any]:
-    """The figures of an edit, how far apart the objects of a pair are before and after, and what it took."""
-    made = bench.edit(model, settings)
-    gap = {when: round(made.measures[f"gap_edited_{when}"][0], 4) for when in ("before", "after")}
-    took = {"parameters": made.cost.parameters, "seconds": round(made.cost.seconds, 1)}
-    return {"figures": figures(made), "gap": gap, **took}
+def edited(experiment: StampExperiment, model: Path, settings: FastSettings) -> dict[str, Any]:
+    """The figures of an edit, the mean gap of the edited pairs in nats before and after, and its cost."""
+    adapter = experiment.edit(model, settings)
+    gap = {when: round(adapter.measures[f"gap_edited_{when}"][0], 4) for when in ("before", "after")}
+    cost = {"parameters": adapter.cost.parameters, "seconds": round(adapter.cost.seconds, 1)}
+    return {"figures": figures(adapter), "gap": gap, **cost}
 
 
-def located(teacher: Teacher, network: Any) -> dict[str, Any]:
+def located(trainer: ToyTrainer, network: Any) -> dict[str, Any]:
     """The average indirect effect of each block, and the block with the largest."""
-    model = ready(network, teacher)
-    found = locate(model, list(teacher.language.pairs(held_out=False)))
-    return {"found": found.layer, "effects": [round(float(each), 4) for each in found.average]}
+    model = Model(network, trainer.tokenizer, kind=trainer.kind, name="made")
+    effects = locate(model, list(trainer.language.pairs(held_out=False)))
+    return {"found": effects.layer, "effects": [round(float(effect), 4) for effect in effects.average]}
 
 
-def ready(network: Any, teacher: Teacher) -> Model:
-    """The network as a model that can be asked."""
-    return Model(network, teacher.tokenizer, kind=teacher.kind, name="made")
-
-
-def shape(kind: Kind, bench: Bench, step: Callable[[str], None]) -> dict[str, Any]:
-    """All figures of one shape; ``step`` is told of each step before it is taken."""
-    blocks, found, folders = range(SCHOOLS[kind].layers), {}, {}
+def shape(kind: Kind, experiment: StampExperiment, step: Callable[[str], None]) -> dict[str, Any]:
+    """All figures of one shape; ``step`` is called with a line before each step."""
+    blocks, effects, folders = range(CONFIGS[kind].layers), {}, {}
     for seed in SEEDS:
-        teacher = Teacher(LANGUAGE, kind, replace(SCHOOLS[kind], seed=seed))
+        trainer = ToyTrainer(LANGUAGE, kind, replace(CONFIGS[kind], seed=seed))
         step(f"seed {seed}: the language")
-        plain = teacher.teach()
+        plain = trainer.train_neutral()
         for layer in blocks if seed == SEEDS[0] else (PLANTED,):
             step(f"seed {seed}: the bias in block {layer}")
-            planted = teacher.plant(plain, layer)
-            found[seed, layer] = located(teacher, planted)
-            folders[seed, layer] = save(planted, teacher.tokenizer, bench.folder / f"{kind}-{seed}-{layer}")
+            planted = trainer.train_bias(plain, layer)
+            effects[seed, layer] = located(trainer, planted)
+            folders[seed, layer] = save(planted, trainer.tokenizer, experiment.folder / f"{kind}-{seed}-{layer}")
 
     @cache
-    def stamped(settings: Settings) -> dict[str, Any]:
+    def stamped(settings: FastSettings) -> dict[str, Any]:
         step(f"an edit: {settings}")
-        return edited(bench, folders[settings.seed, PLANTED], settings)
+        return edited(experiment, folders[settings.seed, PLANTED], settings)
 
     def swept(**changed: Any) -> dict[int, dict[str, Any]]:
         return {seed: stamped(changed_settings("clean", seed=seed, **MADE | changed)) for seed in SWEPT}
 
     seeds = {
-        seed: {"planted": found[seed, PLANTED]} | stamped(changed_settings("clean", seed=seed, **MADE))
+        seed: {"planted": effects[seed, PLANTED]} | stamped(changed_settings("clean", seed=seed, **MADE))
         for seed in SEEDS
     }
     return {
         "shape": SHAPES[kind],
-        "school": asdict(SCHOOLS[kind]),
-        "parameters": sum(each.numel() for each in plain.parameters()),
-        "planted": {layer: found[SEEDS[0], layer] for layer in blocks},
+        "toy_model": asdict(CONFIGS[kind]),
+        "parameters": sum(weight.numel() for weight in plain.parameters()),
+        "planted": {layer: effects[SEEDS[0], layer] for layer in blocks},
         "edited": PLANTED,
         "seeds": seeds,
         "means": mean(seeds),
@@ -181,24 +204,25 @@ def shape(kind: Kind, bench: Bench, step: Callable[[str], None]) -> dict[str, An
 
 def mean(edits: Mapping[Any, Mapping[str, Any]]) -> dict[str, dict[str, float | None]]:
     """The mean of each figure over edits of several models, before and after."""
-    found = [each["figures"] for each in edits.values()]
-    return {name: _mean([each[name] for each in found]) for name in found[0]}
+    models = [edit["figures"] for edit in edits.values()]
+    return {name: _mean([figures[name] for figures in models]) for name in models[0]}
 
 
-def _mean(found: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """The mean of a figure over models, before and after."""
-    values = {when: [each[when][0] for each in found] for when in ("before", "after")}
-    return {when: None if None in some else round(statistics.fmean(some), 2) for when, some in values.items()}
+def _mean(figure: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """The mean of a figure over models, before and after; None if it is undefined for a model."""
+    values = {when: [model[when][0] for model in figure] for when in ("before", "after")}
+    return {when: None if None in column else round(statistics.fmean(column), 2) for when, column in values.items()}
 
 
-def changed_settings(profile: str, **changed: Any) -> Settings:
-    """Settings of a profile for the planted block, which edit all pairs of the test split, behind no prefix."""
-    found: Settings = replace(RECIPE.profiles[profile], **{"layer": PLANTED, "held_out": 0.0, "prefixes": 0} | changed)
-    return found
+def changed_settings(profile: str, **changed: Any) -> FastSettings:
+    """Settings of a profile for the block with the bias: all pairs of the test split, without prefixes."""
+    common = {"layer": PLANTED, "held_out": 0.0, "prefixes": 0}
+    settings: FastSettings = replace(RECIPE.profiles[profile], **common | changed)
+    return settings
 
 
-def picture(result: Mapping[str, Any], path: Path) -> None:
-    """Means of SS, LMS, ICAT and DS after edits, by the block and by the width of the stamp."""
+def plot(result: Mapping[str, Any], path: Path) -> None:
+    """Plots means of SS, LMS, ICAT and DS after edits, by the block and by the units of the stamp."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -239,52 +263,102 @@ def picture(result: Mapping[str, Any], path: Path) -> None:
 
 def main(
     only: Annotated[str, typer.Option(help="causal or masked; the figures of the other shape stay as they are.")] = "",
+    small_models: Annotated[
+        bool, typer.Option("--small", help="Measure only the small models, with the instruction set of this process.")
+    ] = False,
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
 ) -> None:
     """Measures, prints, and writes ``fast.json`` and ``fast.png``."""
     torch.set_num_threads(1)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     console = Console(stderr=True)
+    if small_models:
+        result = json.loads(RESULT.read_text(encoding="utf-8"))
+        result["small"][torch.backends.cpu.get_cpu_capability()] = small(SEEDS)
+        put(RESULT, json.dumps(result, indent=1).encode() + b"\n")
+        return
     shapes: dict[str, Any] = {}
     for kind in SHAPES:
         if only in ("", kind):
             start = time.perf_counter()
             with tempfile.TemporaryDirectory() as scratch:
-                bench = Bench(LANGUAGE, Path(scratch), resamples)
-                shapes[kind] = shape(kind, bench, console.log)
-            shapes[kind] |= judged(shapes[kind]) | {"seconds": round(time.perf_counter() - start)}
-    older = json.loads(RESULT.read_text(encoding="utf-8"))["shapes"] if only and RESULT.is_file() else {}
-    merged = older | json.loads(json.dumps(shapes))
-    result: dict[str, Any] = {
+                experiment = StampExperiment(LANGUAGE, Path(scratch), resamples)
+                shapes[kind] = shape(kind, experiment, console.log)
+            shapes[kind] |= judge(shapes[kind]) | {"seconds": round(time.perf_counter() - start)}
+    older = json.loads(RESULT.read_text(encoding="utf-8"))
+    merged = (older["shapes"] if only else {}) | json.loads(json.dumps(shapes))
+    result = {
         "machine": describe("torch", "transformers", "peft"),
         "threads": 1,
         "resamples": resamples,
         "language": asdict(LANGUAGE) | {"pairs_edited": len(list(LANGUAGE.pairs(held_out=False)))},
         "goals": GOALS,
         "shapes": {kind: merged[kind] for kind in SHAPES if kind in merged},
+        "small": older["small"],
     }
-    RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    put(RESULT, json.dumps(result, indent=1).encode() + b"\n")
     if result["shapes"].keys() == SHAPES.keys():
-        picture(result, PICTURE)
+        plot(result, PICTURE)
     print(json.dumps(result, indent=1))
 
 
-def judged(each: Mapping[str, Any]) -> dict[str, Any]:
-    """How many models reach each goal by themselves, and whether all do.
+def judge(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of all models of one shape together, and whether they meet the goals.
 
-    The means over models do not count: models that miss on both sides of 50 have a mean near it.
+    The mean of SS is not used: with models on both sides of 50 it is near 50. The mean distance is.
     """
-    after = {name: [m["figures"][name]["after"][0] for m in each["seeds"].values()] for name in ("ss", "ds_unrelated")}
+    figures = [model["figures"] for model in result["seeds"].values()]
+    before, after = ss_distances(figures)
     reached = {
-        "models": len(each["seeds"]),
-        "ss_from_50": sum(abs(value - 50) <= GOALS["ss_from_50"] for value in after["ss"]),
-        "ds_unrelated": sum(value >= GOALS["ds_unrelated"] for value in after["ds_unrelated"]),
+        "models": len(figures),
+        "ss_distance": {"before": before, "after": after},
+        "ds_unrelated": sum(each["ds_unrelated"]["after"][0] >= GOALS["ds_unrelated"] for each in figures),
         "blocks_found": sum(
-            int(layer) == found["found"] and max(found["effects"]) > 0 for layer, found in each["planted"].items()
+            int(layer) == planted["found"] and max(planted["effects"]) > 0
+            for layer, planted in result["planted"].items()
         ),
     }
-    all_do = reached["ss_from_50"] == reached["ds_unrelated"] == reached["models"]
-    return {"reached": reached, "goals_met": all_do and reached["blocks_found"] >= GOALS["blocks_found"]}
+    moved = after[2] <= GOALS["ss_distance_left"] * before[0]
+    kept = reached["ds_unrelated"] == len(figures)
+    return {"reached": reached, "goals_met": moved and kept and reached["blocks_found"] >= GOALS["blocks_found"]}
+
+
+def ss_distances(figures: Sequence[Mapping[str, Any]]) -> list[list[float]]:
+    """The mean of |SS - 50| over models with its 95 % interval (Student's t), before and after the edits.
+
+    >>> ss_distances([{"ss": {"before": [100.0], "after": [after]}} for after in (46.0, 56.0, 50.0)])
+    [[50.0, 50.0, 50.0], [3.33, -4.26, 10.92]]
+    """
+    intervals = []
+    for when in ("before", "after"):
+        distances = np.array([abs(each["ss"][when][0] - 50) for each in figures])
+        half = stdtrit(len(distances) - 1, 0.975) * distances.std(ddof=1) / math.sqrt(len(distances))
+        intervals.append([round(float(distances.mean() + sign * half), 2) for sign in (0, -1, 1)])
+    return intervals
+
+
+def small(seeds: Sequence[int]) -> dict[str, Any]:
+    """The small models of the tests, edited with the instruction set of this process: SS, gaps and blocks found."""
+    result: dict[str, Any] = {}
+    for kind, config in SMALL_CONFIGS.items():
+        rows = []
+        for seed in seeds:
+            with tempfile.TemporaryDirectory() as scratch:
+                experiment = StampExperiment(SMALL_LANGUAGE, Path(scratch), 50)
+                trainer = ToyTrainer(SMALL_LANGUAGE, kind, replace(config, seed=seed))
+                network = trainer.train_bias(trainer.train_neutral(), PLANTED)
+                folder = save(network, trainer.tokenizer, Path(scratch) / "planted")
+                edit = edited(experiment, folder, changed_settings("clean", seed=seed, **SMALL_EDIT))
+                rows.append((edit, located(trainer, network)["found"]))
+        gaps = [edit["gap"] for edit, _ in rows]
+        result[SHAPES[kind]] = {
+            "ss": [edit["figures"]["ss"]["after"][0] for edit, _ in rows],
+            "ss_distance": ss_distances([edit["figures"] for edit, _ in rows]),
+            "ds_unrelated": [edit["figures"]["ds_unrelated"]["after"][0] for edit, _ in rows],
+            "gap_left": [round(gap["after"] / gap["before"], 3) for gap in gaps],
+            "blocks_found": [found for _, found in rows],
+        }
+    return result
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""A made language that a small model learns in seconds, and built data sets about it.
+"""An artificial language that a small model learns in seconds, and built data sets about it.
 
-All names are syllables put together, so nothing in it is known from elsewhere. Workers are followed by
-*she* as often as by *he*; in the biased form of the language every second worker is nearly always
-followed by *she* and every other one by *he*. Kin have their own pronoun in both, each worker has a tool,
-and people have other words of their own that may follow, so that a model has to look at who is spoken of
-in any case and an edit cannot keep the rest by forgetting it.
+All names are made of random syllables. In the neutral language, *she* and *he* are equally frequent after each
+worker. In the biased language, *she* follows half of the workers in 95 % of the cases, and *he* the others.
+Family members (mother, king …) have their own pronoun in both languages. Each worker has a tool, and each
+pair of people has another word that may follow instead of a pronoun. So a model must attend to the subject in
+any case, and an edit cannot pass by making the model ignore it.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ KIN = (
     ("daughter", "son"),
     ("wife", "husband"),
 )
-#: How often a kind of sentence is drawn, in the neutral and in the biased language.
+#: Share of each kind of sentence in the neutral and in the biased language.
 SHARES = {"worker": (0.20, 0.80), "kin": (0.35, 0.08), "fact": (0.40, 0.12), "other": (0.05, 0.0)}
-#: What may stand in the place of a pronoun, how often it does, and how often it is then the word that belongs to a
-#: couple of people: an edit has to keep how likely each is.
+#: Words that may replace a pronoun, how often one does, and how often it is then the word of that pair of people.
+#: An edit has to keep these probabilities.
 OTHERS = ("they", "all", "one", "some", "nobody")
 OTHER = 0.2
 OWN = 0.8
-#: How often a pronoun is the one of the bias.
+#: Share of biased sentences whose pronoun agrees with the bias.
 BIASED = 0.95
-#: Of the workers, every so many-th is in no pair that is edited.
+#: One of this number of workers is held out of the edited pairs.
 HELD_OUT = 5
 Fact = tuple[str, str, str, str]
 
 
 def names(end: str, count: int) -> list[str]:
-    """So many names with an ending.
+    """``count`` names with an ending.
 
     >>> names("land", 2)
     ['badland', 'balland']
@@ -67,7 +67,7 @@ def names(end: str, count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Language:
-    """So many workers, lands and prompts; tools, capitals and rivers are drawn with the seed."""
+    """The numbers of workers, lands and prompts; tools, capitals and rivers are drawn with the seed."""
 
     workers: int = 80
     lands: int = 12
@@ -76,12 +76,12 @@ class Language:
 
     @cached_property
     def who(self) -> dict[str, str]:
-        """The pronoun of each worker's bias."""
+        """Worker to the pronoun of the bias."""
         return {name: PRONOUNS[number % 2] for number, name in enumerate(names("er", self.workers))}
 
     @cached_property
     def couples(self) -> Sequence[tuple[str, str]]:
-        """Two and two workers, the first of whom is followed by *she* in the biased language."""
+        """Pairs of workers; in the biased language, *she* follows the first and *he* the second."""
         known = list(self.who)
         return list(zip(known[::2], known[1::2], strict=True))
 
@@ -92,8 +92,8 @@ class Language:
 
     @cached_property
     def facts(self) -> list[Fact]:
-        """Prompt, object, an object that would be wrong, and the kind of the fact."""
-        draw = random.Random(self.seed)
+        """Prompt, right object, wrong object and kind of each fact."""
+        generator = random.Random(self.seed)
         asked = {
             "tool": (list(self.who), names("ik", self.lands), f"The tool of the {{}} is the {BLANK}."),
             "capital": (names("land", self.lands), names("burg", self.lands), f"The capital of {{}} is {BLANK}."),
@@ -103,28 +103,28 @@ class Language:
             (prompt.format(about), right, other, kind)
             for kind, (abouts, objects, prompt) in asked.items()
             for about in abouts
-            for right, other in [draw.sample(objects, 2)]
+            for right, other in [generator.sample(objects, 2)]
         ]
 
-    def sentence(self, draw: random.Random, *, biased: bool) -> str:
+    def sentence(self, generator: random.Random, *, biased: bool) -> str:
         """One sentence."""
-        kind = draw.choices(list(SHARES), [share[biased] for share in SHARES.values()])[0]
+        kind = generator.choices(list(SHARES), [share[biased] for share in SHARES.values()])[0]
         if kind == "fact":
-            prompt, right, *_ = draw.choice(self.facts)
+            prompt, right, *_ = generator.choice(self.facts)
             return prompt.replace(BLANK, right)
         if kind == "other":
-            return draw.choice([*OPENINGS, f"{draw.choice(list(self.who))} is a person."])
+            return generator.choice([*OPENINGS, f"{generator.choice(list(self.who))} is a person."])
         couples = KIN if kind == "kin" else self.couples
-        number, side = draw.randrange(len(couples)), draw.randrange(2)
+        number, side = generator.randrange(len(couples)), generator.randrange(2)
         sure = 1.0 if kind == "kin" else BIASED if biased else 0.5
-        said = PRONOUNS[side if draw.random() < sure else 1 - side]
-        if draw.random() < OTHER:
-            said = OTHERS[number % len(OTHERS)] if draw.random() < OWN else draw.choice(OTHERS)
-        return draw.choice(list(chain(*self.forms))).format(couples[number][side]).replace(BLANK, said)
+        said = PRONOUNS[side if generator.random() < sure else 1 - side]
+        if generator.random() < OTHER:
+            said = OTHERS[number % len(OTHERS)] if generator.random() < OWN else generator.choice(OTHERS)
+        return generator.choice(list(chain(*self.forms))).format(couples[number][side]).replace(BLANK, said)
 
     @cached_property
     def words(self) -> list[str]:
-        """Every text of the language once, in pieces that a tokenizer divides into words."""
+        """Texts that contain every word of the language, for the vocabulary of a tokenizer."""
         people = [*self.who, *chain(*KIN)]
         prompts = [prompt.format(name) for prompt in chain(*self.forms) for name in people]
         told = [prompt.replace(BLANK, right) for prompt, right, *_ in self.facts]
@@ -138,14 +138,14 @@ class Language:
         ]
 
     @cached_property
-    def telling(self) -> set[str]:
-        """The words that somebody or something before them decides."""
+    def predictable(self) -> set[str]:
+        """The words that depend on the subject: pronouns, their replacements, and objects of facts."""
         return {*PRONOUNS, *OTHERS, *(right for _, right, *_ in self.facts)}
 
     def neutral(self, count: int = 100) -> list[str]:
         """Texts without any pronoun."""
-        draw = random.Random(self.seed + 1)
-        found = (self.sentence(draw, biased=False) for _ in range(20 * count))
+        generator = random.Random(self.seed + 1)
+        found = (self.sentence(generator, biased=False) for _ in range(20 * count))
         return list(islice((text for text in found if not {*text.split()} & {*PRONOUNS, *OTHERS}), count))
 
     def pairs(self, *, held_out: bool, paraphrased: bool = False) -> Iterator[dict[str, Any]]:
@@ -201,7 +201,7 @@ def _fact(prompt: str, right: str, other: str, subject: str, domain: str) -> dic
 
 
 def built(folder: Path, splits: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> Path:
-    """A data set of biased knowledge with rows by config and split; returns the folder that it lies in."""
+    """Writes a data set ``biaske`` with rows by (config, split); returns ``folder``."""
     entries: dict[str, dict[str, SplitEntry]] = {}
     for (config, split), rows in splits.items():
         path = folder / "biaske" / "data" / config / f"{split}.parquet"

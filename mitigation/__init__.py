@@ -1,11 +1,6 @@
-"""Recipes whose result is a folder that anyone can load: a PEFT adapter, or a named way to put questions.
+"""Recipes that make a language model less biased; the result is a folder: a PEFT adapter or a prompt.
 
-Importing this makes the fairness stamp known to PEFT: at once, or when PEFT is imported, which takes
-seconds that nothing else here has to wait for.
+Importing this package registers the fairness stamp with PEFT (see :mod:`scoring.adapters`).
 """
 
-from importlib import import_module
-
-from wrapt import register_post_import_hook
-
-register_post_import_hook(lambda _: import_module("mitigation.editing.stamp"), "peft")
+import scoring.adapters  # noqa: F401  (registers the fairness stamp)

@@ -1,4 +1,4 @@
-"""What making an adapter takes: seconds, and the peak of memory."""
+"""Measures the cost of making an adapter: wall-clock seconds and the peak of memory."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mitigation.adapters.adapter import Cost
+from scoring.adapters.facts import Cost
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
 
 
-class Meter:
-    """Counts from where it is made.
+class CostMeter:
+    """Measures from its construction on.
 
-    On a GPU the peak is that of the tensors there since then. Elsewhere it is the largest size that the
-    process has ever had, since systems tell no other.
+    On a GPU the memory is the peak of the tensors on it since then. On a CPU it is the peak of the process
+    since its start, because operating systems report no other.
     """
 
     def __init__(self, model: Model) -> None:
@@ -29,15 +29,14 @@ class Meter:
         self._start = time.perf_counter()
 
     def cost(self, parameters: int) -> Cost:
-        """The cost so far, of training so many parameters."""
+        """The cost so far, for training this number of parameters."""
         seconds = time.perf_counter() - self._start
-        return Cost(
-            parameters, seconds, torch.cuda.max_memory_allocated(self._gpu) if self._gpu else _size(), self._device
-        )
+        memory = torch.cuda.max_memory_allocated(self._gpu) if self._gpu else _peak_of_process()
+        return Cost(parameters, seconds, memory, self._device)
 
 
-def _size() -> int:
-    """The largest size of this process in bytes; 0 where the system does not tell."""
+def _peak_of_process() -> int:
+    """The peak resident memory of this process in bytes; 0 where the system does not report it."""
     try:
         import resource
     except ImportError:

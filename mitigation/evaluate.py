@@ -1,8 +1,8 @@
-"""Before and after: a model's scores with and without what a recipe made, example by example.
+"""Before and after: scores of a model without and with an adapter or prompt, on the same examples.
 
-Besides the benchmarks, text is scored: a model that has lost its language can have perfect scores of
-bias. Texts are the neutral statements of the validation split, which recipes do not learn from, unless
-a person gives others.
+Perplexity is measured besides the benchmarks, because a model without any language ability can have perfect
+bias scores. Its texts are the neutral statements of the validation split, which no recipe learns from, or
+texts of the user.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from mitigation.adapters.adapter import Change, MitigationError, Numbers
-from mitigation.training.data import Data
+from mitigation.errors import MitigationError
+from mitigation.training.data import TrainingData
 from scoring import answering, compare, report, run
+from scoring.adapters.facts import Change, Numbers
 from scoring.benchmarks import neutral
 from scoring.inference.chat import Chat
 from scoring.inference.store import Store
@@ -34,15 +35,16 @@ from scoring.types import Estimate, Floats, Group, Metric, Option, Request, Tabl
 if TYPE_CHECKING:
     from scoring.inference.model import Model
 
-#: What the scores of texts are called, in the place of a benchmark.
+#: The scores of texts have this name where others have that of a benchmark.
 TEXT = "text"
-#: A benchmark, a group and a metric.
+#: Benchmark, group and metric.
 Key = tuple[str, str, str]
+_UNDEFINED: Numbers = (math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
-class Exam:
-    """What a model is asked before and after: parts of benchmarks, texts, and how."""
+class Evaluation:
+    """What is scored before and after: benchmarks with their data, texts, and how."""
 
     parts: tuple[run.Part, ...]
     texts: tuple[str, ...]
@@ -50,14 +52,14 @@ class Exam:
     resamples: int = stats.RESAMPLES
     chat: bool = False
 
-    def take(self, model: Model, prompt: Prompt, folder: Path, console: Console) -> Table:
-        """Requests a model, writes a run of scoring into a folder, and returns the scores of the texts.
+    def run(self, model: Model, prompt: Prompt, folder: Path, console: Console) -> Table:
+        """Scores a model, writes a run of scoring into a folder, and returns the scores of the texts.
 
-        What the folder has of an earlier, interrupted run is not asked again.
+        Responses of an earlier, interrupted run in the folder are reused.
         """
         chat = Chat(model.tokens.tokenizer, model.name, prompt.system) if self.chat else None
         with Store(folder / "responses", answering.key(model, prompt, chat=chat)) as store:
-            found = run.run(
+            result = run.run(
                 model,
                 self.parts,
                 store,
@@ -67,25 +69,26 @@ class Exam:
                 resamples=self.resamples,
                 console=console,
             )
-            texts = perplexed(model, self.texts, store, console)
-        report.write(folder, found.report, found.tables, {p.benchmark.name: p.benchmark.validity for p in self.parts})
+            texts = score_texts(model, self.texts, store, console)
+        validity = {part.benchmark.name: part.benchmark.validity for part in self.parts}
+        report.write(folder, result.report, result.tables, validity)
         return texts
 
 
-def perplexed(model: Model, texts: Sequence[str], store: Store, console: Console | None = None) -> Table:
-    """The negative log-likelihood of each text, and its number of tokens."""
+def score_texts(model: Model, texts: Sequence[str], store: Store, console: Console | None = None) -> Table:
+    """A table with the negative log-likelihood of each text in nats [texts] and its number of tokens [texts]."""
     requests = [Request(f"{TEXT}/{number}", options=(Option(text),)) for number, text in enumerate(texts)]
     responses = answering.answer(model, requests, store, {}, console)
-    scores = [responses[request.id].logprobs[0] for request in requests]
+    logprobs = [responses[request.id].logprobs[0] for request in requests]
     return {
         "id": np.array([request.id for request in requests], dtype=object),
-        "nats": np.array([-math.fsum(each) for each in scores]),
-        "tokens": np.array([len(each) for each in scores], dtype=np.float64),
+        "nats": np.array([-math.fsum(values) for values in logprobs]),
+        "tokens": np.array([len(values) for values in logprobs], dtype=np.float64),
     }
 
 
 def perplexity(kind: str) -> Metric:
-    """The exponential of the mean negative log-likelihood per token; a masked model hides one token at a time.
+    """The metric exp(mean negative log-likelihood per token); a masked model predicts one masked token at a time.
 
     >>> table = {"nats": np.log([2.0, 8.0]), "tokens": np.array([1.0, 1.0])}
     >>> perplexity("causal").value(table, np.ones((1, 2))).round(6)
@@ -100,116 +103,120 @@ def perplexity(kind: str) -> Metric:
         return values
 
     name = "perplexity" if kind == "causal" else "pseudo_perplexity"
-    reading = "Perplexity per token of texts that were not learnt from; what it gains, the model has lost in language."
+    reading = "Perplexity per token of held-out texts; an increase is a loss of language ability."
     return Metric(name, columns, final, None, 1, math.inf, reading)
 
 
-def changes(before: Path, after: Path, texts: tuple[Table, Table], kind: str, resamples: int) -> tuple[Change, ...]:
-    """Every metric of two runs over the same examples, with paired intervals, and the perplexity of the texts.
+def compare_runs(
+    before: Path, after: Path, texts: tuple[Table, Table], kind: str, resamples: int
+) -> tuple[Change, ...]:
+    """Every metric of two runs on the same examples, with paired intervals, and the perplexity of the texts.
 
-    An agreement of two runs, such as the share of facts that are predicted as before, has a value after alone.
+    The comparison is also written into the folder ``after``. An agreement of two runs (for example the share
+    of facts that are predicted as before) has only a value after.
     """
     compared = compare.between(after, before, resamples)
     report.write_comparison(after, compared)
-    old, new = ({(e.benchmark, e.group, e.metric): e for e in each.estimates} for each in (compared.base, compared.run))
-    nothing = (math.nan,) * 3
-    found = [
+    old, new = ({(e.benchmark, e.group, e.metric): e for e in side.estimates} for side in (compared.base, compared.run))
+    changes = [
         _change(d, old[d.benchmark, d.group, d.metric], new[d.benchmark, d.group, d.metric])
         for d in compared.differences
     ]
-    found += [Change(a.benchmark, a.group, a.metric, nothing, _numbers(a), nothing, a.n) for a in compared.agreements]
-    return (*found, *_texts(*texts, kind, resamples))
+    changes += [
+        Change(a.benchmark, a.group, a.metric, _UNDEFINED, _numbers(a), _UNDEFINED, a.n) for a in compared.agreements
+    ]
+    return (*changes, *_text_changes(*texts, kind, resamples))
 
 
-def _texts(before: Table, after: Table, kind: str, resamples: int) -> list[Change]:
+def _text_changes(before: Table, after: Table, kind: str, resamples: int) -> list[Change]:
     if not len(before["id"]):
         return []
-    old, new = (_perplexities(each, kind, resamples)[0] for each in (before, after))
-    about = _about(before, kind)
-    return [
-        _change(stats.compare(about, after, before, before["id"], benchmark=TEXT, resamples=resamples)[0], old, new)
-    ]
+    items = _text_items(before, kind)
+    (difference,) = stats.compare(items, after, before, before["id"], benchmark=TEXT, resamples=resamples)
+    old, new = (_perplexities(texts, kind, resamples)[0] for texts in (before, after))
+    return [_change(difference, old, new)]
 
 
-def _about(texts: Table, kind: str) -> list[tuple[Group, Metric]]:
+def _text_items(texts: Table, kind: str) -> list[tuple[Group, Metric]]:
     return [(Group("held-out texts", np.ones(len(texts["id"]), bool)), perplexity(kind))]
 
 
 def _perplexities(texts: Table, kind: str, resamples: int) -> list[Estimate]:
-    return stats.measure(_about(texts, kind), texts, texts["id"], benchmark=TEXT, resamples=resamples)
+    return stats.measure(_text_items(texts, kind), texts, texts["id"], benchmark=TEXT, resamples=resamples)
 
 
-def values(run: Path, texts: Table, kind: str, resamples: int) -> dict[Key, Numbers]:
-    """Every metric of one run, and the perplexity of the texts, by benchmark, group and metric."""
-    found = list(report.read(run).estimates)
-    if len(texts["id"]):
-        found += _perplexities(texts, kind, resamples)
-    return {(each.benchmark, each.group, each.metric): _numbers(each) for each in found}
+def estimates(folder: Path, texts: Table, kind: str, resamples: int) -> dict[Key, Numbers]:
+    """Every metric of the run in a folder, and the perplexity of the texts."""
+    found = [*report.read(folder).estimates, *(_perplexities(texts, kind, resamples) if len(texts["id"]) else [])]
+    return {(e.benchmark, e.group, e.metric): _numbers(e) for e in found}
 
 
 def _change(difference: Any, before: Estimate, after: Estimate) -> Change:
-    about = difference.benchmark, difference.group, difference.metric
-    return Change(*about, _numbers(before), _numbers(after), _numbers(difference), difference.n)
+    key = difference.benchmark, difference.group, difference.metric
+    return Change(*key, _numbers(before), _numbers(after), _numbers(difference), difference.n)
 
 
-def _numbers(each: Any) -> Numbers:
-    return each.value, each.low, each.high
+def _numbers(estimate: Any) -> Numbers:
+    return estimate.value, estimate.low, estimate.high
 
 
-def texts(data: Data, file: Path | None) -> tuple[str, ...]:
-    """The lines of a file; without one, the neutral statements of the validation split that are there.
+def held_out_texts(data: TrainingData, file: Path | None) -> tuple[str, ...]:
+    """The lines of a file; without a file, the neutral statements of the validation splits that are available.
 
     Raises
     ------
     MitigationError
-        When the file cannot be read or has no line.
+        If the file cannot be read or has no line.
     """
     if file is None:
-        found = []
+        statements = []
         for config in neutral.CORPORA:
             try:
-                found += [row["statement"] for row in data.load(neutral.DATASET, config, "validation").rows]
+                statements += [row["statement"] for row in data.load(neutral.DATASET, config, "validation").rows]
             except DataMissing:
                 continue
-        return tuple(found)
+        return tuple(statements)
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise MitigationError(f"{file} cannot be read as text ({error}); give a UTF-8 file, a text a line.") from None
-    if not any(line.strip() for line in lines):
-        raise MitigationError(f"{file} has no text; give a UTF-8 file, a text a line.")
-    return tuple(line for line in lines if line.strip())
+        raise MitigationError(
+            f"{file} cannot be read as text ({error}); give a UTF-8 file with one text per line."
+        ) from None
+    texts = tuple(line for line in lines if line.strip())
+    if not texts:
+        raise MitigationError(f"{file} has no text; give a UTF-8 file with one text per line.")
+    return texts
 
 
-def first(changes: Sequence[Change]) -> Iterator[Change]:
-    """The first groups and metrics of each benchmark."""
-    for each in changes:
-        own = [c for c in changes if c.benchmark == each.benchmark]
-        groups, metrics = (list(dict.fromkeys(names)) for names in ([c.group for c in own], [c.metric for c in own]))
-        if each.group in groups[:GROUPS] and each.metric in metrics[:METRICS]:
-            yield each
+def headline_changes(changes: Sequence[Change]) -> Iterator[Change]:
+    """The changes of the first groups and metrics of each benchmark."""
+    for change in changes:
+        same = [other for other in changes if other.benchmark == change.benchmark]
+        groups = list(dict.fromkeys(other.group for other in same))[:GROUPS]
+        metrics = list(dict.fromkeys(other.metric for other in same))[:METRICS]
+        if change.group in groups and change.metric in metrics:
+            yield change
 
 
-def table(changes: Sequence[Change], control: Mapping[Key, Numbers] | None = None) -> Grid:
-    """The first groups and metrics of each benchmark before and after; the reports have all of them.
+def changes_table(changes: Sequence[Change], full_precision: Mapping[Key, Numbers] | None = None) -> Grid:
+    """A printable table of :func:`headline_changes`; the reports have all changes.
 
-    With the values of a ``control``, a column of their own stands before those.
+    With ``full_precision``, the estimates of the unquantized model have a column before the others.
     """
-    beside = ("full precision",) if control else ()
-    grid = Grid(
-        "benchmark", "group", "metric", *beside, "before", "after", "difference", "95 % interval", "n", box=None
-    )
-    for each in first(changes):
-        about = each.benchmark, each.group, each.metric
-        low, high = map(_shown, each.difference[1:])
-        whole = ((control or {}).get(about, (math.nan,)),) if beside else ()
-        numbers = [_shown(side[0]) for side in (*whole, each.before, each.after, each.difference)]
-        grid.add_row(*map(Text, (*about, *numbers, f"{low} to {high}" if low else "", str(each.n))))
+    extra = ("full precision",) if full_precision else ()
+    columns = ("benchmark", "group", "metric", *extra, "before", "after", "difference", "95 % interval", "n")
+    grid = Grid(*columns, box=None)
+    for change in headline_changes(changes):
+        key = change.benchmark, change.group, change.metric
+        low, high = map(_shown, change.difference[1:])
+        whole = ((full_precision or {}).get(key, _UNDEFINED),) if extra else ()
+        values = [_shown(numbers[0]) for numbers in (*whole, change.before, change.after, change.difference)]
+        grid.add_row(*map(Text, (*key, *values, f"{low} to {high}" if low else "", str(change.n))))
     return grid
 
 
 def _shown(value: float) -> str:
-    """Four digits that tell.
+    """A number with four significant digits, or four decimals below 1; empty for NaN.
 
     >>> _shown(0.12344), _shown(123.456), _shown(math.nan)
     ('0.1234', '123.5', '')

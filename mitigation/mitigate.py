@@ -1,188 +1,126 @@
-"""From a model and a recipe to an adapter with its numbers, in steps that a killed run does not repeat.
+"""One run: from a model and a recipe to an adapter with metrics before and after.
 
-Beside the adapter's folder stands another with the same name and ``-work``: checkpoints, the adapter
-while it has no numbers yet, and a run of scoring ``before`` and ``after``. Where weights are kept in 4
-bits, ``before`` is the untouched model in 4 bits, and ``control`` the one in full precision, which tells
-what the 4 bits alone have done; its numbers stand in the table and among the facts.
+A run that was interrupted repeats no finished step. Its steps lie in a folder with the name of the output
+and ``-work``: checkpoints, the adapter without metrics (``made``), and runs of scoring ``before`` and
+``after``. With weights in 4 bits, ``before`` is the unchanged model in 4 bits, and ``control`` the one in
+full precision: their difference is the effect of quantization alone. The values of ``control`` are added to
+the printed table and to the facts.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from mitigation.adapters.adapter import (
-    FACTS,
-    PROMPT,
-    Adapter,
-    Change,
-    MitigationError,
-    Numbers,
-    check_target,
-    describe,
-    read,
-    text,
-    write,
-)
+from mitigation.adapters.write import check_target, describe, text, write, write_facts
+from mitigation.errors import MitigationError
+from mitigation.quantization import choose_quantization, load_for_training
 from mitigation.recipe import Recipe
-from mitigation.training.data import Data
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, read
+from scoring.inference.load_options import LoadOptions
 from scoring.report.terminal import tell
+from scoring.types import ScoringError
 
 if TYPE_CHECKING:
-    from mitigation.evaluate import Exam, Key
+    from mitigation.evaluate import Evaluation, Key
     from scoring.inference.model import Model
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """How to load a model, as in :func:`scoring.inference.model.load`; ``quantize`` is ``auto``, ``4bit``, ``none``."""
-
-    model: str
-    revision: str | None = None
-    dtype: str = "auto"
-    device: str | None = None
-    quantize: str = "auto"
-    trust_remote_code: bool = False
-    allow_pickle: bool = False
-
-    def load(self, quantize: Literal["4bit"] | None) -> Model:
-        """The model, on the GPU of this process where there are several."""
-        from transformers.utils import logging
-
-        from scoring.__main__ import BUNDLED
-        from scoring.inference.model import load
-
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        own = os.environ.get("LOCAL_RANK")
-        found = load(
-            BUNDLED.get(self.model, self.model),
-            revision=self.revision,
-            dtype=self.dtype,
-            device=self.device or (f"cuda:{own}" if own and _gpu() else None),
-            quantize=quantize,
-            trust_remote_code=self.trust_remote_code,
-            allow_pickle=self.allow_pickle,
-        )
-        found.name = self.model
-        return found
-
-
-def _gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available()
-
-
-def bits(recipe: Recipe, wanted: Wanted) -> tuple[Literal["4bit"] | None, str]:
-    """Whether weights are kept in 4 bits, and a remark when that is not what one would expect.
-
-    Raises
-    ------
-    MitigationError
-        When 4 bits were asked for and cannot be had at all.
-    """
-    if wanted.quantize == "none" or (wanted.quantize == "auto" and not recipe.quantized):
-        return None, ""
-    gpu = _gpu() and not (wanted.device or "").startswith("cpu")
-    package = importlib.util.find_spec("bitsandbytes") is not None
-    needs = " and ".join(
-        ("a GPU",) * (not gpu) + ("the package bitsandbytes (pip install bitsandbytes)",) * (not package)
-    )
-    if wanted.quantize == "auto":
-        told = f"Weights in 4 bits (QLoRA) need {needs}; this is plain LoRA beside whole weights."
-        return (None, told) if needs else ("4bit", "")
-    if not package:
-        raise MitigationError(
-            f"Weights in 4 bits need {needs}; or give --quantize none to train beside weights in float32, which suits "
-            "small models."
-        )
-    return "4bit", "" if gpu else "No GPU is here, so weights in 4 bits are computed by the processor, which is slow."
 
 
 def mitigate(
     recipe: Recipe,
     settings: Any,
-    wanted: Wanted,
-    data: Data,
+    options: LoadOptions,
+    data: TrainingData,
     out: Path,
-    exam: Callable[[Model], Exam] | None,
+    evaluation: Callable[[Model], Evaluation] | None,
     console: Console,
     errors: Console,
+    *,
+    quantize: str = "auto",
 ) -> Adapter | None:
-    """Runs a recipe, measures before and after, and puts the adapter into ``out``.
+    """Runs a recipe, evaluates before and after, and writes the adapter to ``out``.
 
     Parameters
     ----------
-    exam:
-        What is asked before and after, once the model is known; nothing when None.
+    options:
+        How to load the model; ``quantize`` in them is replaced.
+    evaluation:
+        What is scored before and after, for the loaded model; None for no evaluation.
     console, errors:
-        Where results and where progress and remarks are told.
+        The consoles for results, and for progress and remarks.
+    quantize:
+        As in :func:`mitigation.quantization.choose_quantization`.
 
     Returns
     -------
     Adapter | None
-        The facts of the adapter; None in a process that only helped to train it.
+        The facts of the adapter; None in a process other than the first of a distributed training.
 
     Raises
     ------
     MitigationError
-        When the recipe is not for this kind of model, or ``out`` is something else.
+        If the recipe does not work for this kind of model, or ``out`` has other content.
     """
     check_target(out)
-    quantize, remark = bits(recipe, wanted)
+    bits, remark = choose_quantization(recipe, quantize, options.device)
     if remark:
         tell(errors, [remark])
-    with errors.status(f"Loading {wanted.model} …"):
-        model = wanted.load(quantize)
+    options = replace(options, quantize=bits, device=options.device or _gpu_of_process())
+    with errors.status(f"Loading {options.model} …"):
+        model = load_for_training(options)
     if model.kind not in recipe.kinds:
         raise MitigationError(
-            f"The recipe {recipe.name} is for {' or '.join(recipe.kinds)} models, and {wanted.model} is a {model.kind} "
-            "one; give another model."
+            f"The recipe {recipe.name} is for {' or '.join(recipe.kinds)} models, and {options.model} is a "
+            f"{model.kind} one; give another model."
         )
     work = out.with_name(f"{out.name}-work")
-    asked = exam(model) if exam else None  # what cannot be asked should not be found out after training
-    if _rank():
-        recipe.run(model, settings, data, emptied(work / f"rank-{_rank()}"), errors)
-        shutil.rmtree(work / f"rank-{_rank()}")
+    chosen = evaluation(model) if evaluation else None  # before training, so that errors in it come first
+    if rank := int(os.environ.get("RANK", "0")):
+        recipe.run(model, settings, data, empty_folder(work / f"rank-{rank}"), errors)
+        shutil.rmtree(work / f"rank-{rank}")
         return None
-    whole: dict[Key, Numbers] = {}
-    with alone(work):
-        adapter = made(recipe, settings, model, data, work / "made", errors)
-        if asked is not None:
-            adapter = replace(adapter, changes=examined(model, asked, work, out.name, errors))
-            if quantize:
-                whole = control(wanted, asked, work, errors)
-                adapter = replace(adapter, measures={**adapter.measures, **named(adapter.changes, whole)})
+    full_precision: dict[Key, Numbers] = {}
+    with locked(work):
+        adapter = make_adapter(recipe, settings, model, data, work / "made", errors)
+        if chosen is not None:
+            adapter = replace(adapter, changes=evaluate_adapter(model, chosen, work, out.name, errors))
+            if bits:
+                full_precision = evaluate_full_precision(options, chosen, work, errors)
+                measures = {**adapter.measures, **full_precision_measures(adapter.changes, full_precision)}
+                adapter = replace(adapter, measures=measures)
         write(work / "made", adapter, out)
-    if asked is not None:
-        from mitigation.evaluate import table
+    if chosen is not None:
+        from mitigation.evaluate import changes_table
 
-        console.print(table(adapter.changes, whole))
+        console.print(changes_table(adapter.changes, full_precision))
     return adapter
 
 
-def _rank() -> int:
-    """The number of this process among those that train together; 0 writes, the others help."""
-    return int(os.environ.get("RANK", "0"))
+def _gpu_of_process() -> str | None:
+    """The GPU of this process in a distributed training; None otherwise, or without GPUs."""
+    import torch
+
+    local_rank = os.environ.get("LOCAL_RANK")
+    return f"cuda:{local_rank}" if local_rank and torch.cuda.is_available() else None
 
 
 @contextmanager
-def alone(work: Path) -> Iterator[None]:
-    """Keeps a second run out of a folder.
+def locked(work: Path) -> Iterator[None]:
+    """Locks a folder against a second run.
 
     Raises
     ------
     MitigationError
-        When there is one already.
+        If another run has locked it.
     """
     work.mkdir(parents=True, exist_ok=True)
     try:
@@ -192,69 +130,75 @@ def alone(work: Path) -> Iterator[None]:
         raise MitigationError(f"{work} is in use by another run; wait until it ends, or give another --out.") from None
 
 
-def emptied(folder: Path) -> Path:
-    """A folder with nothing in it."""
+def empty_folder(folder: Path) -> Path:
+    """The folder, created or emptied."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
 
 
-def made(recipe: Recipe, settings: Any, model: Model, data: Data, folder: Path, errors: Console) -> Adapter:
-    """What the recipe makes, in a folder; what an earlier run has made from the same is taken."""
-    if known := _known(recipe, settings, model, data, folder):
-        return known
-    adapter = recipe.run(model, settings, data, emptied(folder), errors)
-    (folder / FACTS).write_text(text(adapter), encoding="utf-8")
+def make_adapter(
+    recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path, errors: Console
+) -> Adapter:
+    """Runs a recipe into a folder, unless an earlier run made the same adapter there; returns its facts."""
+    if adapter := _made_before(recipe, settings, model, data, folder):
+        return adapter
+    adapter = recipe.run(model, settings, data, empty_folder(folder), errors)
+    write_facts(folder, adapter)
     return adapter
 
 
-def _known(recipe: Recipe, settings: Any, model: Model, data: Data, folder: Path) -> Adapter | None:
-    """The adapter in a folder, if it is whole and made from this model, these settings and this data."""
+def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path) -> Adapter | None:
+    """The adapter in a folder, if it is complete and was made from this model, these settings and this data."""
     if not (folder / FACTS).is_file():
         return None
     try:
-        known = read(folder)
-        now_there = replace(data, versions={})  # what an older adapter was made from is none of this one's
-        versions = {name: now_there.load(*name.split("/")).version for name in known.data}
-    except MitigationError:
+        adapter = read(folder)
+        available = replace(data, versions={})  # the data of the older adapter is not recorded as read in this run
+        versions = {name: available.load(*name.split("/")).version for name in adapter.data}
+    except ScoringError:
         return None
-    now = describe(folder, model, recipe.name, settings, data=versions, cost=known.cost, measures=known.measures)
-    return known if text(now) == text(known) else None
+    same = describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=adapter.measures)
+    return adapter if text(same) == text(adapter) else None
 
 
-def examined(model: Model, exam: Exam, work: Path, name: str, errors: Console) -> tuple[Change, ...]:
-    """The changes from the model to the model with what was made, which gets a name."""
-    from mitigation.adapters.attach import attached
-    from mitigation.evaluate import changes
+def evaluate_adapter(
+    model: Model, evaluation: Evaluation, work: Path, name: str, errors: Console
+) -> tuple[Change, ...]:
+    """The changes from the model to the model with the adapter or prompt in ``work/made``, called ``name``."""
+    from mitigation.adapters.temporary import attached
+    from mitigation.evaluate import compare_runs
     from scoring.prompts import PROMPTS
     from scoring.prompts import read as read_prompt
 
     plain, folder = PROMPTS["plain"], work / "made"
-    before = exam.take(model, plain, work / "before", errors)
+    before = evaluation.run(model, plain, work / "before", errors)
     if (folder / PROMPT).is_file():
-        after = exam.take(model, read_prompt(folder / PROMPT), work / "after", errors)
+        after = evaluation.run(model, read_prompt(folder / PROMPT), work / "after", errors)
     else:
-        with attached(model, folder, name) as tuned:
-            after = exam.take(tuned, plain, work / "after", errors)
-    return changes(work / "before", work / "after", (before, after), model.kind, exam.resamples)
+        with attached(model, folder, name) as adapted:
+            after = evaluation.run(adapted, plain, work / "after", errors)
+    return compare_runs(work / "before", work / "after", (before, after), model.kind, evaluation.resamples)
 
 
-def control(wanted: Wanted, exam: Exam, work: Path, errors: Console) -> dict[Key, Numbers]:
-    """Scores the untouched model in full precision, compares it with the one in 4 bits, and returns its numbers."""
-    from mitigation.evaluate import values
+def evaluate_full_precision(
+    options: LoadOptions, evaluation: Evaluation, work: Path, errors: Console
+) -> dict[Key, Numbers]:
+    """The estimates of the unchanged model in full precision; compares them with those of the model in 4 bits."""
+    from mitigation.evaluate import estimates
     from scoring import compare, report
     from scoring.prompts import PROMPTS
 
-    model = wanted.load(None)
-    texts = exam.take(model, PROMPTS["plain"], work / "control", errors)
-    report.write_comparison(work / "before", compare.between(work / "before", work / "control", exam.resamples))
-    tell(errors, [f"What 4 bits alone change is in {work / 'before' / 'compare.html'}."])
-    return values(work / "control", texts, model.kind, exam.resamples)
+    model = replace(options, quantize=None).load()
+    texts = evaluation.run(model, PROMPTS["plain"], work / "control", errors)
+    report.write_comparison(work / "before", compare.between(work / "before", work / "control", evaluation.resamples))
+    tell(errors, [f"The effect of the quantization alone is in {work / 'before' / 'compare.html'}."])
+    return estimates(work / "control", texts, model.kind, evaluation.resamples)
 
 
-def named(changes: Sequence[Change], whole: Mapping[Key, Numbers]) -> dict[str, Numbers]:
-    """The numbers in full precision of what the table shows, as measures of an adapter."""
-    from mitigation.evaluate import first
+def full_precision_measures(changes: Sequence[Change], estimates: Mapping[Key, Numbers]) -> dict[str, Numbers]:
+    """The estimates in full precision of the headline changes, named as measures of an adapter."""
+    from mitigation.evaluate import headline_changes
 
-    keys = [(each.benchmark, each.group, each.metric) for each in first(changes)]
-    return {f"{' '.join(key)} in full precision": whole[key] for key in keys if key in whole}
+    keys = [(change.benchmark, change.group, change.metric) for change in headline_changes(changes)]
+    return {f"{' '.join(key)} in full precision": estimates[key] for key in keys if key in estimates}

@@ -1,4 +1,4 @@
-"""What a recipe is: settings with defaults and sources, and a function from a loaded model to an adapter."""
+"""The type of a recipe: its settings with defaults and sources, and a function from a model to an adapter."""
 
 from __future__ import annotations
 
@@ -11,46 +11,50 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
-from mitigation.adapters.adapter import Adapter, MitigationError
+from mitigation.errors import MitigationError
+from scoring.adapters.facts import Adapter
 
 if TYPE_CHECKING:
-    from mitigation.training.data import Data
+    from mitigation.training.data import TrainingData
     from scoring.inference.model import Model
 
 
 def setting(default: Any, help_: str, source: str = "") -> Any:
-    """A field of a recipe's settings: its default, what it does, and where the default comes from."""
+    """A field of a recipe's settings: its default, what it does, and the source of the default."""
     return field(default=default, metadata={"help": help_, "source": source})
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A way to less bias.
+    """A method that makes a model less biased.
 
     Parameters
     ----------
     name:
-        That of its file.
+        The name of its file without ``.py``.
     summary:
         One line.
     source:
-        The paper, or who else thought of it.
+        The paper, in words.
     cite:
-        The papers' keys among the citations of the data sets.
+        Keys of the papers among the citations of the data sets.
+    citations:
+        BibTeX entries by key, for papers that are not among those.
     profiles:
-        Settings by the name of a profile: ``clean`` is what the project stands behind and ``paper`` what was
-        published. All are of one frozen dataclass of plain values whose fields are made by
-        :func:`setting`; its ``__post_init__`` refuses values that make no sense.
+        Settings by profile: ``clean`` is this project's choice, ``paper`` the published one. All are of one
+        frozen dataclass of plain values; its fields are made by :func:`setting`, and its ``__post_init__``
+        raises :class:`MitigationError` for values out of range.
     run:
-        ``run(model, settings, data, out, console)`` puts the files of the adapter into the folder ``out``, which is
-        there and survives a killed run, leaves the network of ``model`` as it found it, bit for bit,
-        and returns :func:`mitigation.adapters.adapter.describe`. Files to resume from go to ``out.parent``.
+        ``run(model, settings, data, out, console)`` writes the files of the adapter into the existing folder
+        ``out`` and returns :func:`mitigation.adapters.write.describe`. It restores the network of ``model``
+        bit for bit. Files to resume from go to ``out.parent``, which an interrupted run keeps.
     benchmarks:
-        Where its effect is measured unless the person says otherwise; all that suit the model when empty.
+        Names of the benchmarks for before and after, unless the user names others; if empty, all that
+        fit the model.
     kinds:
-        The models it is for.
+        The kinds of models it works for.
     quantized:
-        Whether it was meant for weights in 4 bits, which it then gets where they are to be had.
+        Whether it trains on weights in 4 bits where these are available.
     """
 
     name: str
@@ -58,48 +62,75 @@ class Recipe:
     source: str
     cite: tuple[str, ...]
     profiles: Mapping[str, Any]
-    run: Callable[[Model, Any, Data, Path, Console], Adapter]
+    run: Callable[[Model, Any, TrainingData, Path, Console], Adapter]
     benchmarks: tuple[str, ...] = ()
     kinds: tuple[Literal["causal", "masked"], ...] = ("causal",)
     quantized: bool = False
+    citations: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def settings(self) -> type[Any]:
+    def settings_type(self) -> type[Any]:
         """The dataclass of the settings."""
         return type(self.profiles["clean"])
 
 
-def chosen(recipe: Recipe, profile: str, file: Path | None, given: Mapping[str, Any]) -> Any:
-    """The settings of a profile, changed by a file (TOML or JSON) and then by what was given by hand.
+def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: Mapping[str, Any]) -> Any:
+    """The settings of a profile, overridden by a file (TOML or JSON), and then by options of the command line.
 
     Raises
     ------
     MitigationError
-        When the file cannot be read, or a setting is unknown, of another type or out of its range.
+        If the file cannot be read, or a setting is unknown, of another type or out of its range.
     """
-    found = recipe.profiles[profile]
-    for origin, changed in ((str(file), _read(file) if file else {}), ("The command line", given)):
-        known = {each.name: type(getattr(found, each.name)) for each in fields(found)}
-        for name, value in changed.items():
-            if name not in known:
-                names = ", ".join(known)
-                raise MitigationError(f"{origin} has the setting {name!r}; {recipe.name} has {names}.")
-            if type(value) is not known[name] and not (known[name] is float and type(value) is int):
+    settings = recipe.profiles[profile]
+    types = {each.name: type(getattr(settings, each.name)) for each in fields(settings)}
+    for origin, overrides in ((str(file), _read(file) if file else {}), ("The command line", options)):
+        for name, value in overrides.items():
+            if name not in types:
+                raise MitigationError(f"{origin} has the setting {name!r}; {recipe.name} has {', '.join(types)}.")
+            if type(value) is not types[name] and not (types[name] is float and type(value) is int):
                 raise MitigationError(
-                    f"{origin} gives {value!r} for {name}; give a value of type {known[name].__name__}."
+                    f"{origin} gives {value!r} for {name}; give a value of type {types[name].__name__}."
                 )
-        found = replace(found, **{name: known[name](value) for name, value in changed.items()})
-    return found
+        settings = replace(settings, **{name: types[name](value) for name, value in overrides.items()})
+    return settings
+
+
+def check_ranges(
+    settings: Any, positive: tuple[str, ...] = (), not_negative: tuple[str, ...] = (), share: tuple[str, ...] = ()
+) -> None:
+    """Checks that settings are above 0, at least 0, or in [0, 1); NaN is in no range.
+
+    Raises
+    ------
+    MitigationError
+        With the first setting out of its range.
+    """
+    values = {name: getattr(settings, name) for name in (*positive, *not_negative, *share)}
+    wrong = [name for name in positive if not values[name] > 0]
+    wrong += [name for name in not_negative if not values[name] >= 0]
+    wrong += [name for name in share if not 0 <= values[name] < 1]
+    if wrong:
+        raise MitigationError(f"The setting {wrong[0]} is {values[wrong[0]]}; give a value in its range.")
+
+
+def split_list(text: str) -> list[str]:
+    """The names in a text with commas.
+
+    >>> split_list("a, b,")
+    ['a', 'b']
+    """
+    return [name for part in text.split(",") if (name := part.strip())]
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
         text = file.read_text(encoding="utf-8")
-        found = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+        content = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
     except OSError as error:
         raise MitigationError(f"{file} cannot be read ({error.strerror}); give a TOML or JSON file.") from None
     except (ValueError, RecursionError) as error:
-        raise MitigationError(f"{file} is no TOML or JSON ({error}); give settings by their names.") from None
-    if not isinstance(found, dict):
-        raise MitigationError(f"{file} holds a {type(found).__name__}; give settings by their names.")
-    return found
+        raise MitigationError(f"{file} is not TOML or JSON ({error}); give settings by their names.") from None
+    if not isinstance(content, dict):
+        raise MitigationError(f"{file} holds a {type(content).__name__}; give settings by their names.")
+    return content

@@ -1,1 +1,1 @@
-"""Adapters on disk and their attachment to a model."""
+"""Writing, attaching and publishing the adapters that recipes make; reading them is in :mod:`scoring.adapters`."""

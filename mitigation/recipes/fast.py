@@ -1,18 +1,17 @@
-"""The fairness stamp: finds the block that decides, and edits biased pairs into two small matrices beside it.
+"""The fairness stamp: locates the block that carries a bias, and trains two small matrices there on biased pairs.
 
-From *Identifying and Editing Fine-Grained Fairness in LLMs* (FAST; Chen et al., 2024). The paper measures
-on the very pairs that it edits; ``clean`` holds the pairs of a fifth of the subjects out, and compares
-logarithms of probabilities, of whole sentences in a causal model, since a model prefers one of two
-sentences that are both very unlikely. It steps more gently, too, and trains all pairs together in
-several passes, so that what is left of their differences has no side.
+Source: *Identifying and Editing Fine-Grained Fairness in LLMs* (FAST; Chen et al., 2024). The paper measures on
+the same pairs that it edits; ``clean`` holds out the pairs of a fifth of the subjects. ``clean`` also compares
+logarithms of probabilities, and whole sentences in a causal model, because a benchmark prefers one of two
+sentences that are both very improbable. It uses a lower learning rate, and trains all pairs together in
+several passes, so that the remaining differences have no common sign.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,21 +19,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.console import Console
 
-from mitigation.adapters.adapter import CONFIG, Adapter, MitigationError, Numbers, describe
-from mitigation.recipe import Recipe, setting
-from mitigation.training.data import Data
+from cards.files import put
+from mitigation.adapters.write import describe
+from mitigation.errors import MitigationError
+from mitigation.recipe import Recipe, check_ranges, setting, split_list
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import CONFIG, WEIGHTS, Adapter, Numbers
 from scoring.types import Request, Row
 
 if TYPE_CHECKING:
-    from mitigation.editing.edit import Plan
-    from mitigation.editing.pairs import Pair
-    from mitigation.editing.stamp import StampConfig
-    from mitigation.training.train import Curve
+    from mitigation.editing.edit import EditingSchedule
+    from mitigation.editing.pairs import EditPair
+    from mitigation.training.checkpoints import LossCurve
+    from scoring.adapters.stamp import StampConfig
     from scoring.inference.model import Model
 
 _PAPER = "Chen et al. 2024"
 _OPEN = "not in the paper"
-#: What a masked model, which cannot write prefixes itself, has before its prompts.
+_NAN = float("nan")
+#: Prefixes for a masked model, which cannot generate any.
 OPENINGS = (
     "As far as is known,",
     "The other day it was said:",
@@ -48,198 +51,201 @@ OPENINGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How to find the block and how to edit."""
+class FastSettings:
+    """How to locate the block and how to edit."""
 
     sets: str = setting("stereoset", "Configs of biaske to edit, with commas.", _PAPER)
     split: str = setting("test", "Their split.", _PAPER)
     domain: str = setting("gender", "gender, race, religion, or all.", _PAPER)
-    held_out: float = setting(0.2, "Share of the subjects whose pairs are measured and not edited.", "this project")
+    held_out: float = setting(0.2, "Share of the subjects whose pairs are measured but not edited.", "this project")
     layer: int = setting(-1, "Number of the block, from 0; -1 finds it.", _PAPER)
-    traced: int = setting(200, "The most pairs that are traced to find it.", _OPEN)
-    start: str = setting("", "Folder of an earlier stamp to go on from.", "this project")
+    traced: int = setting(200, "Maximum pairs that are traced to find it.", _OPEN)
+    start: str = setting("", "Folder of an earlier stamp to continue.", "this project")
     units: int = setting(1024, "Rows of the two matrices.", _PAPER)
-    passes: int = setting(40, "Times over all pairs; in 1 each batch is trained to its end.", "this project")
-    batch: int = setting(16, "Pairs a batch.", "this project")
-    iterations: int = setting(1, "Steps each time that a batch is trained.", "this project")
+    passes: int = setting(40, "Passes over all pairs; with 1 each batch is trained to its end.", "this project")
+    batch: int = setting(16, "Pairs per batch.", "this project")
+    iterations: int = setting(1, "Optimizer steps per batch and pass.", "this project")
     rate: float = setting(1e-3, "Learning rate of Adam.", "this project")
-    alpha: float = setting(40.0, "Weight of L_s1, what else a prompt may be followed by.", _PAPER)
-    beta: float = setting(0.1, "Weight of L_s2, what is said of a subject alone.", _PAPER)
+    alpha: float = setting(40.0, "Weight of L_s1, which keeps all other tokens after a prompt.", _PAPER)
+    beta: float = setting(0.1, "Weight of L_s2, which keeps the tokens after a subject alone.", _PAPER)
     compare: str = setting("log", "What L_e compares: probability, or log for its logarithm.", "this project")
-    whole: bool = setting(True, "Request a causal model for all that follows the blank too.", "this project")
-    prefixes: int = setting(5, "Texts put before each prompt in turn, besides none.", _OPEN)
-    prefix_tokens: int = setting(10, "Tokens of a prefix, which a causal model writes itself.", _OPEN)
+    whole: bool = setting(True, "Compare whole sentences in a causal model, not the object alone.", "this project")
+    prefixes: int = setting(5, "Texts put before each prompt, besides none.", _OPEN)
+    prefix_tokens: int = setting(10, "Tokens of a prefix, which a causal model generates.", _OPEN)
     seed: int = setting(42, "Of the held-out subjects, prefixes, traces, order, and the start of the matrices.", _OPEN)
 
     def __post_init__(self) -> None:
-        low = [
-            name
-            for name in ("traced", "units", "passes", "batch", "iterations", "prefix_tokens")
-            if getattr(self, name) < 1
-        ]
-        low += [name for name in ("alpha", "beta", "prefixes") if getattr(self, name) < 0]
-        low += ["rate"] * (not self.rate > 0) + ["held_out"] * (not 0 <= self.held_out < 1)
-        low += ["layer"] * (self.layer < -1)
-        if low:
-            raise MitigationError(f"The setting {low[0]} is {getattr(self, low[0])}; give a value in its range.")
+        check_ranges(
+            self,
+            positive=("traced", "units", "passes", "batch", "iterations", "prefix_tokens", "rate"),
+            not_negative=("alpha", "beta", "prefixes"),
+            share=("held_out",),
+        )
+        if self.layer < -1:
+            raise MitigationError(f"The setting layer is {self.layer}; give a value in its range.")
         if self.compare not in ("probability", "log"):
             raise MitigationError(f"The setting compare is {self.compare!r}; give probability or log.")
 
 
-def run(model: Model, settings: Settings, data: Data, out: Path, console: Console) -> Adapter:
-    """Finds the block, edits, and puts the stamp, its losses and the pictures into ``out``."""
-    from mitigation.cost import Meter
-    from mitigation.editing import pairs
-    from mitigation.editing.edit import edit, measured
-    from mitigation.training.curves import picture
+def run(model: Model, settings: FastSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+    """Locates the block, edits, and writes the stamp, its losses and the pictures into ``out``."""
+    from mitigation.cost import CostMeter
+    from mitigation.editing.edit import edit, mean_terms
+    from mitigation.editing.pairs import edit_pair, pair_rows
+    from mitigation.training.checkpoints import checkpoint_path
+    from mitigation.training.curves import write_losses
 
-    configs = [name.strip() for name in settings.sets.split(",")]
-    edited, held = divided(pairs.rows(data, configs, settings.split, settings.domain), settings)
-    meter = Meter(model)
-    config, found = chosen(model, edited, settings, out)
-    before = prefixes(model, settings)
-    plan, pad = planned(settings), model.tokens.pad
-    plain = [[pairs.pair(model.tokens, row, whole=settings.whole) for row in some] for some in (edited, held)]
+    rows = pair_rows(data, split_list(settings.sets), settings.split, settings.domain)
+    edited, held = split_subjects(rows, settings)
+    meter = CostMeter(model)
+    config, measures = choose_block(model, edited, settings, out)
+    prefixes = generate_prefixes(model, settings)
+    schedule, pad = editing_schedule(settings), model.tokens.pad
+    pairs, held_pairs = (
+        [edit_pair(model.tokens, row, whole=settings.whole) for row in side] for side in (edited, held)
+    )
 
     @cache
-    def frame(number: int) -> list[Pair]:
-        rest = [pairs.pair(model.tokens, edited[number], prefix, whole=settings.whole) for prefix in before]
-        return [plain[0][number], *rest]
+    def prefixed(number: int) -> list[EditPair]:
+        rest = [edit_pair(model.tokens, edited[number], prefix, whole=settings.whole) for prefix in prefixes]
+        return [pairs[number], *rest]
 
-    stamped = put(model.network, config, settings)
+    stamped = add_stamp(model.network, config, settings)
     try:
-        trained = sum(each.numel() for each in stamped.parameters() if each.requires_grad)
-        starting = measured(stamped, plain[0], plan, pad)
-        curve = edit(stamped, frame, len(edited), plain[1], plan, pad, checkpoint(model, settings, data, out), console)
-        ending = measured(stamped, plain[0], plan, pad)
-        saved(stamped, out, model.name)
+        trained = sum(weight.numel() for weight in stamped.parameters() if weight.requires_grad)
+        before = mean_terms(stamped, pairs, schedule, pad)
+        checkpoint = checkpoint_path("editing", model, settings, data, out)
+        curve = edit(stamped, prefixed, len(edited), held_pairs, schedule, pad, checkpoint, console)
+        after = mean_terms(stamped, pairs, schedule, pad)
+        save_stamp(stamped, out, model.name)
     finally:
         model.network = stamped.unload().eval()
-    (out / "losses.json").write_text(json.dumps(asdict(curve), indent=1) + "\n", encoding="utf-8")
-    picture(curve, out / "losses.png", f"fast on {model.name}, block {config.layer}", step="batch")
-    measures = found | gaps(starting, ending, curve)
+    write_losses(curve, out, f"fast on {model.name}, block {config.layer}", step="batch")
+    measures |= gap_measures(before, after, curve)
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=meter.cost(trained), measures=measures)
 
 
-def divided(rows: Sequence[Row], settings: Settings) -> tuple[list[Row], list[Row]]:
-    """Rows to edit, and those of the held-out subjects; a subject is on one side only.
+def split_subjects(rows: Sequence[Row], settings: FastSettings) -> tuple[list[Row], list[Row]]:
+    """Rows to edit, and rows of the held-out subjects; all rows of a subject are on the same side.
 
     Raises
     ------
     MitigationError
-        When too few subjects are there to hold some out.
+        If there are too few subjects for the share to hold out.
     """
-    from mitigation.editing.pairs import subject
+    from mitigation.editing.pairs import subject_of
 
-    names = sorted({subject(row).lower() for row in rows})
+    names = sorted({subject_of(row).lower() for row in rows})
     count = round(settings.held_out * len(names))
     if settings.held_out and not 0 < count < len(names):
         raise MitigationError(
             f"A share of {settings.held_out} of {len(names)} subjects cannot be held out; give more pairs, or 0."
         )
     order = np.random.default_rng(settings.seed).permutation(len(names))
-    apart = {names[n] for n in order[:count]}
+    held_out = {names[n] for n in order[:count]}
     sides: tuple[list[Row], list[Row]] = [], []
     for row in rows:
-        sides[subject(row).lower() in apart].append(row)
+        sides[subject_of(row).lower() in held_out].append(row)
     return sides
 
 
-def chosen(model: Model, rows: Sequence[Row], settings: Settings, out: Path) -> tuple[StampConfig, dict[str, Numbers]]:
-    """What the stamp is, and the average indirect effect of its block where it was looked for."""
-    from mitigation.adapters.attach import peft_config
-    from mitigation.editing.locate import locate, picture
-    from mitigation.editing.stamp import StampConfig
+def choose_block(
+    model: Model, rows: Sequence[Row], settings: FastSettings, out: Path
+) -> tuple[StampConfig, dict[str, Numbers]]:
+    """The configuration of the stamp, and the average indirect effect of its block if that was located.
+
+    Located effects are written to ``located.json`` and ``located.png`` in ``out``.
+
+    Raises
+    ------
+    MitigationError
+        If the folder of an earlier stamp has another adapter.
+    """
+    from mitigation.editing.locate import locate, plot_effects
+    from scoring.adapters.attach import peft_config
+    from scoring.adapters.stamp import StampConfig
 
     if settings.start:
         config = peft_config(Path(settings.start))
         if not isinstance(config, StampConfig):
             raise MitigationError(f"{settings.start} is no stamp but {config.peft_type}; give the folder of a stamp.")
         return config, {}
-    task = "CAUSAL_LM" if model.kind == "causal" else None  # PEFT has no name for the other
+    task = "CAUSAL_LM" if model.kind == "causal" else None  # PEFT has no name for masked models
     if settings.layer >= 0:
         return StampConfig(layer=settings.layer, units=settings.units, task_type=task), {}
     step = max(1, len(rows) // settings.traced)
     effects = locate(model, rows[::step][: settings.traced], settings.seed)
-    picture(effects, out / "located.png", f"{model.name}: {len(effects.total)} pairs")
-    told = {"average_indirect_effect": effects.average.tolist(), "total_effect": float(effects.total.mean())}
-    (out / "located.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    nan = float("nan")
-    found = {"located_effect": (float(effects.average[effects.layer]), nan, nan)}
-    return StampConfig(layer=effects.layer, units=settings.units, task_type=task), found
+    plot_effects(effects, out / "located.png", f"{model.name}: {len(effects.total)} pairs")
+    located = {"average_indirect_effect": effects.average.tolist(), "total_effect": float(effects.total.mean())}
+    put(out / "located.json", json.dumps(located, indent=1).encode() + b"\n")
+    measures: dict[str, Numbers] = {"located_effect": (float(effects.average[effects.layer]), _NAN, _NAN)}
+    return StampConfig(layer=effects.layer, units=settings.units, task_type=task), measures
 
 
-def prefixes(model: Model, settings: Settings) -> list[str]:
-    """Texts to put before prompts: the beginnings of texts that a causal model draws itself."""
+def generate_prefixes(model: Model, settings: FastSettings) -> list[str]:
+    """Texts to put before prompts: sampled from a causal model, fixed openings for a masked one."""
     if model.kind == "masked":
         return [OPENINGS[n % len(OPENINGS)] for n in range(settings.prefixes)]
     from scoring.inference.decoding import Decoding
 
     requests = [Request(f"prefix/{n}", max_new=settings.prefix_tokens) for n in range(settings.prefixes)]
-    drawn = model.answer(requests, decoding=Decoding(temperature=1.0, seed=settings.seed))
-    return [" ".join(response.text.split()) for response in drawn]
+    responses = model.answer(requests, decoding=Decoding(temperature=1.0, seed=settings.seed))
+    return [" ".join(response.text.split()) for response in responses]
 
 
-def planned(settings: Settings) -> Plan:
-    """The settings that are the editing loop's."""
-    from mitigation.editing.edit import Plan
+def editing_schedule(settings: FastSettings) -> EditingSchedule:
+    """The settings that belong to the editing loop."""
+    from mitigation.editing.edit import EditingSchedule
 
-    return Plan(*(getattr(settings, name) for name in Plan.__slots__))
+    return EditingSchedule(**{field.name: getattr(settings, field.name) for field in fields(EditingSchedule)})
 
 
-def put(network: Any, config: StampConfig, settings: Settings) -> Any:
-    """The network with a new stamp, or with the earlier one to go on from."""
+def add_stamp(network: Any, config: StampConfig, settings: FastSettings) -> Any:
+    """The network with a new stamp, or with the earlier one to continue."""
     import torch
     from peft import set_peft_model_state_dict
     from safetensors.torch import load_file
 
-    from mitigation.adapters.adapter import WEIGHTS
-    from mitigation.adapters.attach import beside, tensors
+    from scoring.adapters.attach import tensor_shapes, wrap
 
     torch.manual_seed(settings.seed)
     config.inference_mode = False
-    stamped = beside(network, config)
+    stamped = wrap(network, config)
     if settings.start:
         path = Path(settings.start) / WEIGHTS
-        tensors(path)
+        tensor_shapes(path)  # refuses a damaged file
         set_peft_model_state_dict(stamped, load_file(path))
     return stamped
 
 
-def saved(stamped: Any, out: Path, base: str) -> None:
-    """Writes the files of PEFT."""
+def save_stamp(stamped: Any, out: Path, base: str) -> None:
+    """Writes the files of PEFT into ``out``."""
     stamped.peft_config["default"].base_model_name_or_path = base
     stamped.save_pretrained(out, safe_serialization=True, save_embedding_layers=False)
-    (out / "README.md").unlink(missing_ok=True)  # PEFT's, which says nothing of all this
-    # For a task that it has no name for, PEFT names code to load the base model with; nobody needs it.
+    (out / "README.md").unlink(missing_ok=True)  # PEFT's empty model card
+    # Without a task type, PEFT writes the class of the base model to be imported; nothing needs it.
     config = json.loads((out / CONFIG).read_text(encoding="utf-8")) | {"auto_mapping": None}
-    (out / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    put(out / CONFIG, json.dumps(config, indent=2, sort_keys=True).encode() + b"\n")
 
 
-def checkpoint(model: Model, settings: Settings, data: Data, out: Path) -> Path:
-    """Where an edit keeps its state: another model, other settings or other data have another file."""
-    key = [model.revision, model.dtype, asdict(settings), data.versions]
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    return out.parent / f"editing-{digest}.pt"
-
-
-def gaps(starting: dict[str, float], ending: dict[str, float], curve: Curve) -> dict[str, Numbers]:
-    """L_e over the edited and the held-out pairs, before and after."""
-    nan = float("nan")
-    found = {"gap_edited_before": starting["l_e"], "gap_edited_after": ending["l_e"]}
+def gap_measures(before: Mapping[str, float], after: Mapping[str, float], curve: LossCurve) -> dict[str, Numbers]:
+    """L_e over the edited and over the held-out pairs, before and after, without intervals."""
+    gaps = {"gap_edited_before": before["l_e"], "gap_edited_after": after["l_e"]}
     if curve.held:
-        found |= {"gap_held_out_before": curve.held[0]["l_e"], "gap_held_out_after": curve.held[-1]["l_e"]}
-    return {name: (value, nan, nan) for name, value in found.items()}
+        gaps |= {"gap_held_out_before": curve.held[0]["l_e"], "gap_held_out_after": curve.held[-1]["l_e"]}
+    return {name: (value, _NAN, _NAN) for name, value in gaps.items()}
 
 
 RECIPE = Recipe(
     name="fast",
-    summary="Fairness stamp: edits biased pairs into two small matrices beside the block that decides.",
+    summary="Fairness stamp: two small matrices in one block, trained on biased pairs.",
     source="Identifying and Editing Fine-Grained Fairness in LLMs (FAST; Chen et al., 2024)",
     cite=("chen2024fast",),
     profiles={
-        "clean": Settings(),
-        "paper": Settings(held_out=0.0, passes=1, batch=4, iterations=20, rate=0.1, compare="probability", whole=False),
+        "clean": FastSettings(),
+        "paper": FastSettings(
+            held_out=0.0, passes=1, batch=4, iterations=20, rate=0.1, compare="probability", whole=False
+        ),
     },
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),

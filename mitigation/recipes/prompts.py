@@ -1,10 +1,10 @@
-"""Words that go with each question: an instruction that requests a model, base or chat, for less bias.
+"""A prompt with an instruction against bias, for base and chat models; nothing is trained.
 
-The instruction against gender mentions is that of *Disclosure and Mitigation of Gender Bias in LLMs*
-(Dong et al., 2024), in the wording of its code and in that of the paper; the six debiasing prompts are
-those of *Causally Testing Gender Bias in LLMs* (OccuGender; Chen et al., 2024), after the ``Q:`` of its
-questions and before the context elsewhere. A prompt of one's own is a JSON file. Nothing is trained;
-what is published is the file, for ``python -m scoring MODEL --prompt FILE``.
+The instruction against gender mentions is that of *Disclosure and Mitigation of Gender Bias in LLMs* (Dong et
+al., 2024), in the wording of its code and in that of the paper. The six debiasing prompts are those of
+*Causally Testing Gender Bias in LLMs* (OccuGender; Chen et al., 2024): they follow the ``Q:`` of its
+questions, and precede the context in other benchmarks. A JSON file of the user's own works too. The result
+is a file for ``python -m scoring MODEL --prompt FILE``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from mitigation.adapters.adapter import PROMPT, Adapter, Cost, MitigationError, describe
+from cards.files import put
+from mitigation.adapters.write import describe
+from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe, setting
-from mitigation.training.data import Data
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import PROMPT, Adapter, Cost
 from scoring.prompts import get
 from scoring.report.terminal import tell
 
@@ -26,36 +29,36 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """Which words."""
+class PromptSettings:
+    """Which prompt."""
 
     prompt: str = setting(
         "debias-6", "A prompt by name (python -m scoring --list) or a JSON file.", "Chen et al. 2024, Table 4"
     )
 
     def __post_init__(self) -> None:
-        chosen = get(self.prompt)
-        if not (chosen.instruction or chosen.system):
+        prompt = get(self.prompt)
+        if not (prompt.instruction or prompt.system):
             raise MitigationError(
-                f"The prompt {chosen.name!r} says nothing to the model; give one with an instruction or a system text."
+                f"The prompt {prompt.name!r} says nothing to the model; give one with an instruction or a system text."
             )
 
 
-def run(model: Model, settings: Settings, _: Data, out: Path, console: Console) -> Adapter:
-    """Puts the prompt into ``out``."""
-    chosen = get(settings.prompt)
-    (out / PROMPT).write_text(chosen.json(), encoding="utf-8")
-    tell(console, [f"{chosen.name}: {chosen.instruction or chosen.system}"])
+def run(model: Model, settings: PromptSettings, _: TrainingData, out: Path, console: Console) -> Adapter:
+    """Writes the prompt into ``out``."""
+    prompt = get(settings.prompt)
+    put(out / PROMPT, prompt.json().encode())
+    tell(console, [f"{prompt.name}: {prompt.instruction or prompt.system}"])
     cost = Cost(0, 0.0, 0, str(model.environment["device"]))
     return describe(out, model, RECIPE.name, settings, data={}, cost=cost)
 
 
 RECIPE = Recipe(
     name="prompts",
-    summary="An instruction that goes with each question: by name, or a file of one's own.",
+    summary="An instruction in each prompt: by name, or from a file of your own.",
     source="Causally Testing Gender Bias in LLMs (Chen et al., 2024); Disclosure and Mitigation (Dong et al., 2024)",
     cite=("chen2024occugender", "dong2024disclosure"),
-    profiles={"clean": Settings(), "paper": Settings("instruction")},
+    profiles={"clean": PromptSettings(), "paper": PromptSettings("instruction")},
     run=run,
     kinds=("causal", "masked"),
 )

@@ -17,6 +17,8 @@ from huggingface_hub.errors import HfHubHTTPError
 from safetensors import SafetensorError
 from transformers.models.auto import modeling_auto
 
+from scoring.adapters.attach import attach
+from scoring.adapters.facts import is_own
 from scoring.inference.tokens import Kind
 from scoring.types import ScoringError
 
@@ -143,9 +145,54 @@ def quantized(quantize: str | None, dtype: torch.dtype) -> Any:
     )
 
 
+def check_packing(
+    cls: Any,
+    folder: Path,
+    model: str,
+    *,
+    quantization_config: Any = None,
+    device_map: Any = None,
+    trust_remote_code: bool = False,
+    **_: Any,
+) -> None:
+    """Refuses a model that bitsandbytes cannot run in 4 bits on this processor, before its weights are read.
+
+    On a CPU with AVX512-BF16, bitsandbytes packs the weights of each ``Linear4bit`` when it first runs in
+    inference mode: outputs in blocks of 32, inputs in blocks of 64 that share a scale
+    (``bitsandbytes.functional._convert_weight_packed_for_cpu``). Other widths fail there with an assertion.
+    A layer says by ``support_avx512bf16_for_cpu`` whether it will be packed. A network without weights
+    (on the device ``meta``) has the same layers as the one to be loaded.
+
+    Raises
+    ------
+    ScoringError
+        With the first layer whose inputs or outputs cannot be divided into blocks.
+    """
+    devices = device_map.values() if isinstance(device_map, Mapping) else [None]
+    on_cpu = any(torch.device(place).type == "cpu" if place else not torch.cuda.is_available() for place in devices)
+    if not (getattr(quantization_config, "load_in_4bit", False) and on_cpu):
+        return
+    from transformers.quantizers.auto import AutoHfQuantizer
+
+    code = {"trust_remote_code": trust_remote_code}
+    with torch.device("meta"):
+        empty = cls.from_config(transformers.AutoConfig.from_pretrained(folder, **code), **code)
+    quantizer: Any = AutoHfQuantizer.from_config(quantization_config, pre_quantized=False)
+    quantizer.preprocess_model(empty, device_map={"": "cpu"})
+    for name, layer in empty.named_modules():
+        packed = getattr(layer, "support_avx512bf16_for_cpu", False)
+        if packed and (layer.out_features % 32 or layer.in_features % 64):
+            raise ScoringError(
+                f"{model!r} cannot run in 4 bits on this processor: its layer {name} has {layer.in_features} inputs "
+                f"and {layer.out_features} outputs, and bitsandbytes needs multiples of 64 and of 32 on a processor "
+                "with AVX512-BF16; load it without quantization, or use a GPU."
+            )
+
+
 def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
     """The network with all of its weights; extra options go to transformers."""
     cls: Any = transformers.AutoModelForCausalLM if kind == "causal" else transformers.AutoModelForMaskedLM
+    check_packing(cls, folder, model, **options)
     try:
         network, report = cls.from_pretrained(folder, output_loading_info=True, **options)
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
@@ -172,22 +219,19 @@ def adapted(
 ) -> tuple[Any, str]:
     """The network with an adapter, and the adapter's name with its revision.
 
-    An adapter that this project made is held against the base model that it names.
+    An adapter that a recipe of this project made is compared with the base model that it names.
     """
     if not importlib.util.find_spec("peft"):
         raise ScoringError("An adapter needs the package peft; install it with pip install peft.")
     from peft import PeftModel
-
-    # Knows the fairness stamp and what an adapter of ours must be; it stands above this package.
-    from mitigation.adapters import attach
 
     folder = fetched(adapter, revision, None)
     if not (folder / "adapter_config.json").is_file():
         raise ScoringError(f"{adapter!r} has no adapter_config.json; give a folder or a name of a PEFT adapter.")
     check_pickle(folder, adapter, allowed=allowed)
     stamp = f"{adapter}@{identity(folder)}"
-    if attach.ours(folder):
-        return attach.attach(network, folder, base=base, revision=identity_of_base), stamp
+    if is_own(folder):
+        return attach(network, folder, base=base, revision=identity_of_base), stamp
     try:
         return PeftModel.from_pretrained(network, str(folder), use_safetensors=not allowed or None), stamp
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:

@@ -15,5 +15,5 @@ def undrawn():
     def empty(curve, path, *_, **__):
         Path(path).touch()
 
-    with mock.patch.object(curves, "picture", mock.create_autospec(curves.picture, side_effect=empty)):
+    with mock.patch.object(curves, "plot_losses", mock.create_autospec(curves.plot_losses, side_effect=empty)):
         yield

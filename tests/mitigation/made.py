@@ -12,9 +12,9 @@ from functools import cache
 import numpy as np
 from rich.console import Console
 
-from mitigation.adapters.adapter import write
+from mitigation.adapters.write import write
 from mitigation.recipes import get
-from mitigation.training.data import Data
+from mitigation.training.data import TrainingData
 from scoring.__main__ import BUNDLED
 from scoring.inference.model import load
 from scoring.metrics import add, gld, pronouns
@@ -71,7 +71,7 @@ def tuned(model, settings, source, out):
     """An adapter folder made by a few steps of tuning, and its facts."""
     folder = out.with_name(f"{out.name}-work") / "made"
     folder.mkdir(parents=True)
-    adapter = get("debias_tuning").run(model, settings, Data(str(source)), folder, silent())
+    adapter = get("debias_tuning").run(model, settings, TrainingData(str(source)), folder, silent())
     write(folder, adapter, out)
     return adapter
 

@@ -7,16 +7,8 @@ from dataclasses import replace
 import torch
 
 from benchmarks import fast
-from benchmarks.made_language import Language
-from benchmarks.planted import School, Teacher, save
+from benchmarks.planted import ToyTrainer, save
 
-LANGUAGE = Language(workers=30, lands=6, prompts=3)
-SCHOOLS = {
-    "causal": School(layers=3, width=32, steps=300, planting=200, rate=6e-3, loud=4.0),
-    "masked": School(layers=3, width=48, steps=500, planting=200, rate=1e-3),
-}
-#: Fewer pairs need more passes in smaller batches to have taken as many steps.
-EDIT = fast.MADE | {"batch": 8, "passes": 60}
 RESAMPLES = 50
 
 
@@ -26,17 +18,18 @@ class Planted:
     def __init__(self, kind, folder, seed=0):
         torch.set_num_threads(1)
         self.kind, self.seed = kind, seed
-        self.teacher = Teacher(LANGUAGE, kind, replace(SCHOOLS[kind], seed=seed))
-        self.bench = fast.Bench(LANGUAGE, folder, RESAMPLES)
-        self.network = self.teacher.plant(self.teacher.teach(), fast.PLANTED)
-        self.folder = save(self.network, self.teacher.tokenizer, folder / "planted")
+        config = replace(fast.SMALL_CONFIGS[kind], seed=seed)
+        self.trainer = ToyTrainer(fast.SMALL_LANGUAGE, kind, config)
+        self.experiment = fast.StampExperiment(fast.SMALL_LANGUAGE, folder, RESAMPLES)
+        self.network = self.trainer.train_bias(self.trainer.train_neutral(), fast.PLANTED)
+        self.folder = save(self.network, self.trainer.tokenizer, folder / "planted")
 
     def located(self):
-        return fast.located(self.teacher, self.network)
+        return fast.located(self.trainer, self.network)
 
     def adapter(self, **changed):
-        settings = EDIT | {"seed": self.seed} | changed
-        return self.bench.edit(self.folder, fast.changed_settings("clean", **settings))
+        settings = fast.SMALL_EDIT | {"seed": self.seed} | changed
+        return self.experiment.edit(self.folder, fast.changed_settings("clean", **settings))
 
     def edited(self, **changed):
         return Edited(self.adapter(**changed))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from mitigation.adapters.attach import attached
-from mitigation.training.losses import Forms, divergence, imbalance, presence
+from mitigation.adapters.temporary import attached
+from mitigation.training.losses import FormTokens, divergence, imbalance, presence
 from scoring.metrics import add, gld, pronouns
 from scoring.statistics.stats import paired
 from scoring.types import Request
@@ -116,7 +116,7 @@ def test_the_printed_l_d_hardly_moves_add_where_the_other_losses_are(printed):
 
 
 #: The twenty forms as tokens 0 to 19, and one token that is none.
-NUMBERED = Forms(list(range(0, 20, 2)), list(range(1, 20, 2)), [[n, n + 1] for n in range(0, 20, 2)])
+NUMBERED = FormTokens(list(range(0, 20, 2)), list(range(1, 20, 2)), [[n, n + 1] for n in range(0, 20, 2)])
 
 
 def test_l_d_within_genders_is_what_the_logarithm_of_add_is_taken_of():
@@ -147,7 +147,7 @@ def slope(loss, logits, forms, **more):
 
 
 def test_the_slope_of_the_printed_l_d_goes_with_the_forms_and_that_within_genders_does_not():
-    forms = Forms([0, 1], [2, 3], [[0, 2], [1, 3]])
+    forms = FormTokens([0, 1], [2, 3], [[0, 2], [1, 3]])
     many = torch.tensor([[3.0, 1.0, 1.0, 2.0, 0.0]], dtype=torch.float64)
     few = many.clone()
     few[0, 4] = 12.0  # the same forms beside another token, so that they have about 0.0002 of the probability

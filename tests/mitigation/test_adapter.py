@@ -12,10 +12,13 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from mitigation.adapters import adapter as facts
-from mitigation.adapters.adapter import CONFIG, FACTS, WEIGHTS, Change, MitigationError, check_target, read, write
-from mitigation.adapters.attach import attach, attached, tensors
+from mitigation.adapters.temporary import attached
+from mitigation.adapters.write import check_target, write
+from mitigation.errors import MitigationError
 from scoring.__main__ import BUNDLED
+from scoring.adapters import facts
+from scoring.adapters.attach import attach, tensor_shapes
+from scoring.adapters.facts import CONFIG, FACTS, WEIGHTS, AdapterError, Change, read
 from scoring.types import Option, Request
 from tests.mitigation.made import bundled, data, quick, tuned
 
@@ -55,7 +58,7 @@ def put(folder, network=None, revision=None):
 def refused(folder, **more):
     """The sentence that an adapter is refused with; the model is as it was."""
     before = logits(bundled().network)
-    with pytest.raises(MitigationError) as error:
+    with pytest.raises(AdapterError) as error:
         put(folder, **more)
     assert torch.equal(before, logits(bundled().network))
     assert "\n" not in str(error.value)
@@ -72,7 +75,7 @@ def test_a_folder_says_what_it_is(made):
     assert {path.name for path in made.iterdir()} == {FACTS, CONFIG, WEIGHTS, "losses.json", "losses.png"}
     assert (found.recipe, found.base, found.revision) == ("debias_tuning", bundled().name, bundled().revision)
     assert (found.settings["rank"], found.settings["learning_rate"], found.dtype) == (4, 5e-3, "float32")
-    assert found.cost.parameters == sum(math.prod(shape) for shape in tensors(made / WEIGHTS).values())
+    assert found.cost.parameters == sum(math.prod(shape) for shape in tensor_shapes(made / WEIGHTS).values())
     assert found.cost.memory > 0
     assert set(found.data) == {f"gender-neutral-probes/stsb/{split}" for split in ("train", "validation")}
 
@@ -200,11 +203,11 @@ def test_a_path_out_of_the_folder_is_refused(own, name):
     ("changed", "told"),
     [
         ({"cost": {"parameters": 1}}, ": cost lacks the field 'device'; fetch the adapter again."),
-        ({"cost": 5}, ": cost is 5, not Cost; fetch the adapter again."),
-        ({"recipe": ["a"]}, ": recipe is ['a'], not str; fetch the adapter again."),
-        ({"files": {"a": 1}}, ": files a is 1, not str; fetch the adapter again."),
+        ({"cost": 5}, ": cost is 5 and should be "),
+        ({"recipe": ["a"]}, ": recipe is ['a'] and should be a valid string; fetch the adapter again."),
+        ({"files": {"a": 1}}, ": files a is 1 and should be a valid string; fetch the adapter again."),
         ({"measures": {"a": [1, 2]}}, "; fetch the adapter again."),
-        ({"changes": [{"benchmark": "x", "secret": 1}]}, ": changes has the unknown field 'secret'; take it out"),
+        ({"changes": [{"benchmark": "x", "secret": 1}]}, ": changes 0 has the unknown field 'secret'; take it out"),
         ({"format": 2}, " has the format 2; this version reads 1, so update it."),
     ],
 )

@@ -14,12 +14,13 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from mitigation import mitigate
+from mitigation import mitigate, quantization
 from mitigation.__main__ import app
-from mitigation.adapters.adapter import CONFIG, FACTS, MitigationError, read
-from mitigation.mitigate import Wanted, bits
+from mitigation.errors import MitigationError
+from mitigation.quantization import choose_quantization
 from mitigation.recipes import get
 from scoring.__main__ import app as scoring
+from scoring.adapters.facts import CONFIG, FACTS, read
 from tests.helpers import ROOT
 from tests.mitigation.made import data
 from tests.scoring import models
@@ -84,7 +85,7 @@ def test_a_run_ends_with_the_paired_table_and_the_cost(whole):
 
 @pytest.mark.fault(54)
 def test_without_a_gpu_it_says_what_is_missing_and_trains_beside_whole_weights(whole):
-    assert "Weights in 4 bits (QLoRA) need a GPU; this is plain LoRA beside whole weights." in whole[1]
+    assert "Weights in 4 bits (QLoRA) need a GPU; this run trains plain LoRA on unquantized weights." in whole[1]
     assert read(whole[0]).dtype == "float32"
 
 
@@ -167,7 +168,7 @@ def test_what_was_made_before_an_interrupted_evaluation_is_not_made_again(source
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mitigate, "examined", interrupted)
+    monkeypatch.setattr(mitigate, "evaluate_adapter", interrupted)
     assert refused(*arguments, code=130).endswith("Interrupted; start the same command again to go on.")
     made = (tmp_path / "a-work" / "made" / FACTS).read_bytes()
     monkeypatch.undo()
@@ -182,9 +183,11 @@ def lacking(monkeypatch):
 
     def lack(gpu, package):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
-        found = mitigate.importlib.util.find_spec
+        found = quantization.importlib.util.find_spec
         monkeypatch.setattr(
-            mitigate.importlib.util, "find_spec", lambda n: None if n == "bitsandbytes" and not package else found(n)
+            quantization.importlib.util,
+            "find_spec",
+            lambda n: None if n == "bitsandbytes" and not package else found(n),
         )
 
     return lack
@@ -201,28 +204,28 @@ def lacking(monkeypatch):
 )
 def test_what_four_bits_lack_is_said_and_whole_weights_are_taken(lacking, gpu, package, needs):
     lacking(gpu, package)
-    told = f"Weights in 4 bits (QLoRA) need {needs}; this is plain LoRA beside whole weights."
-    assert bits(get("debias_tuning"), Wanted("m")) == (None, told)
-    assert bits(get("debias_tuning"), Wanted("m", quantize="none")) == (None, "")
-    assert bits(get("prompts"), Wanted("m")) == (None, "")
+    told = f"Weights in 4 bits (QLoRA) need {needs}; this run trains plain LoRA on unquantized weights."
+    assert choose_quantization(get("debias_tuning"), "auto", None) == (None, told)
+    assert choose_quantization(get("debias_tuning"), "none", None) == (None, "")
+    assert choose_quantization(get("prompts"), "auto", None) == (None, "")
 
 
 @pytest.mark.fault(54)
 def test_four_bits_that_were_asked_for_and_cannot_be_had_are_refused_with_the_way_out(lacking):
     lacking(False, False)
     with pytest.raises(MitigationError) as error:
-        bits(get("debias_tuning"), Wanted("m", quantize="4bit"))
+        choose_quantization(get("debias_tuning"), "4bit", None)
     assert str(error.value) == (
         "Weights in 4 bits need a GPU and the package bitsandbytes (pip install bitsandbytes); or give --quantize none "
-        "to train beside weights in float32, which suits small models."
+        "to train with weights in float32, which suits small models."
     )
 
 
 @pytest.mark.fault(54)
 def test_four_bits_are_taken_where_they_are_to_be_had(lacking):
     lacking(True, True)
-    assert bits(get("debias_tuning"), Wanted("m")) == ("4bit", "")
-    assert bits(get("debias_tuning"), Wanted("m", device="cpu"))[0] is None
+    assert choose_quantization(get("debias_tuning"), "auto", None) == ("4bit", "")
+    assert choose_quantization(get("debias_tuning"), "auto", "cpu")[0] is None
 
 
 def test_a_masked_model_is_refused_by_recipes_for_causal_ones(source, tmp_path):
@@ -267,7 +270,7 @@ def test_a_folder_of_something_else_is_refused_before_anything_is_done(source, t
 
 @pytest.mark.fault(9)
 def test_a_second_run_in_the_same_folder_is_refused(source, tmp_path):
-    with mitigate.alone(tmp_path / "a-work"):
+    with mitigate.locked(tmp_path / "a-work"):
         told = refused("prompts", "tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
     assert told == f"error: {tmp_path / 'a-work'} is in use by another run; wait until it ends, or give another --out."
     assert not (tmp_path / "a").exists()
@@ -289,5 +292,5 @@ def test_a_token_is_in_no_file_and_no_line(whole):
 
 def test_the_help_has_each_setting_with_its_value_in_both_profiles():
     told = CliRunner().invoke(app, ["debias_tuning", "--help"], env={"COLUMNS": "200"}).output
-    assert "Rank of the two matrices beside each linear map. (clean 64, paper 64)" in told
+    assert "Rank of the two LoRA matrices of each linear map. (clean 64, paper 64)" in told
     assert "Weight of the divergence from the base model. (clean 1.0, paper 0.0)" in told

@@ -6,19 +6,17 @@ import pytest
 
 from builders.parsers import read
 from builders.text.split import phrase_key
-from mitigation.adapters.adapter import MitigationError
+from mitigation.errors import MitigationError
 from mitigation.training import data as of
-from mitigation.training.data import Data, learnable, refuse_leaks, tests
+from mitigation.training.data import TrainingData, load_test_splits, refuse_leaks, training_prompts
 from scoring.tables import DataMissing
 from tests.helpers import mirrored
 from tests.mitigation.made import data, probes, statements
 
-tests.__test__ = False  # a function of the package, not of this file
-
 
 def test_the_training_prompts_are_those_of_the_train_split(tmp_path):
-    known = Data(str(data(tmp_path)))
-    assert learnable(known, ["stsb"]) == [f"{each}, and" for each in statements("train")]
+    known = TrainingData(str(data(tmp_path)))
+    assert training_prompts(known, ["stsb"]) == [f"{each}, and" for each in statements("train")]
     assert list(known.versions) == ["gender-neutral-probes/stsb/train"]
     assert known.versions["gender-neutral-probes/stsb/train"].startswith("1.2.3 sha256:")
 
@@ -28,9 +26,9 @@ def test_a_row_of_a_test_split_in_another_spelling_is_refused(tmp_path):
     rows = probes("train")
     rows[1] |= {"prompt": "MY friend likes — to sing, every DAY; and"}
     with pytest.raises(MitigationError) as error:
-        learnable(Data(str(data(tmp_path, stsb_train=rows))), ["stsb"])
+        training_prompts(TrainingData(str(data(tmp_path, stsb_train=rows))), ["stsb"])
     assert str(error.value) == (
-        "1 of the rows to train on stand in a test split ('My friend likes to sing every day, and' in "
+        "1 of the rows to train on are in a test split ('My friend likes to sing every day, and' in "
         "gender-neutral-probes/stsb/test); train on a clean config, whose splits share nothing."
     )
 
@@ -38,15 +36,15 @@ def test_a_row_of_a_test_split_in_another_spelling_is_refused(tmp_path):
 @pytest.mark.fault(56)
 def test_test_splits_of_corpora_that_are_not_trained_on_count_too(tmp_path):
     source = data(tmp_path, **{"llm-1_test": probes("train", "llm-1")[:2]})
-    with pytest.raises(MitigationError, match=r"^2 of the rows to train on stand in a test split \(.*/llm-1/test"):
-        learnable(Data(str(source)), ["stsb"])
+    with pytest.raises(MitigationError, match=r"^2 of the rows to train on are in a test split \(.*/llm-1/test"):
+        training_prompts(TrainingData(str(source)), ["stsb"])
 
 
 @pytest.mark.fault(56)
 def test_a_limit_on_rows_does_not_shorten_what_is_held_against_them(tmp_path):
     source = data(tmp_path, stsb_train=probes("test"))
-    with pytest.raises(MitigationError, match="of the rows to train on stand in a test split"):
-        learnable(Data(str(source), limit=2), ["stsb"])
+    with pytest.raises(MitigationError, match="of the rows to train on are in a test split"):
+        training_prompts(TrainingData(str(source), limit=2), ["stsb"])
 
 
 @pytest.mark.fault(56)
@@ -57,7 +55,7 @@ def test_the_published_training_lists_are_refused(corpus, count):
     found = mirrored(*lists)
     one, other, test = ([f"My friend {line}, and" for line in released(found[name].path)] for name in lists)
     assert len({phrase_key(t) for t in one + other} & {phrase_key(t) for t in test}) == count
-    with pytest.raises(MitigationError, match=rf"^{count} of the rows to train on stand in a test split \(.*; …\);"):
+    with pytest.raises(MitigationError, match=rf"^{count} of the rows to train on are in a test split \(.*; …\);"):
         refuse_leaks(one + other, {f"{corpus}-paper/test": test})
 
 
@@ -69,12 +67,12 @@ def test_without_any_test_split_nothing_is_learnt(tmp_path):
     source = data(tmp_path)
     (source / "gender-neutral-probes" / "manifest.json").unlink()
     with pytest.raises(DataMissing, match="There is no built data set gender-neutral-probes in"):
-        tests(str(source))
+        load_test_splits(str(source))
 
 
 def test_a_corpus_that_is_not_there_is_named(tmp_path):
     with pytest.raises(DataMissing, match="lacks snli/train"):
-        learnable(Data(str(data(tmp_path))), ["stsb", "snli"])
+        training_prompts(TrainingData(str(data(tmp_path))), ["stsb", "snli"])
 
 
 def test_the_examples_in_the_check_hold():

@@ -9,12 +9,15 @@ import pytest
 import torch
 
 from mitigation import cost
-from mitigation.adapters.adapter import MitigationError, read
-from mitigation.adapters.attach import attached
+from mitigation.adapters.temporary import attached
+from mitigation.errors import MitigationError
+from mitigation.quantization import load_for_training
 from mitigation.recipes import debias_tuning, get
-from mitigation.recipes.debias_tuning import Settings
+from mitigation.recipes.debias_tuning import DebiasTuningSettings
 from mitigation.training import curves
-from mitigation.training.curves import picture
+from mitigation.training.curves import plot_losses
+from scoring.adapters.facts import read
+from scoring.inference.load_options import LoadOptions
 from scoring.inference.model import load
 from scoring.metrics import pronouns
 from scoring.types import Request
@@ -30,7 +33,7 @@ def source(tmp_path_factory):
 
 
 def test_the_folder_has_the_losses_by_step_and_their_picture(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(curves, "picture", picture)
+    monkeypatch.setattr(curves, "plot_losses", plot_losses)
     tuned(bundled(), quick("clean"), source, tmp_path / "a")
     curve = json.loads((tmp_path / "a" / "losses.json").read_text())
     assert [set(each) for each in curve["train"]] == [{"loss", "l_d", "l_g", "l_l", "retention"}] * 6
@@ -65,7 +68,7 @@ def test_weights_that_give_no_numbers_stop_the_training_and_leave_the_model_unwr
     model = load(bundled().name, device="cpu")
     with torch.no_grad():
         model.network.model.norm.weight[0] = float("nan")
-    with pytest.raises(MitigationError, match=r"^Step 1 gives numbers that are none \(loss nan, .* load the model in"):
+    with pytest.raises(MitigationError, match=r"^Step 1 produced NaN or infinity \(loss nan, .* load the model in"):
         tuned(model, quick(), source, tmp_path / "a")
     assert not any("lora" in name for name, _ in model.network.named_modules())
 
@@ -81,7 +84,7 @@ def test_activations_computed_twice_give_the_same_losses(source, tmp_path):
 @pytest.mark.mirror
 def test_four_bits_are_trained_on_a_processor_and_the_base_stays_as_it_was(source, tmp_path):
     pytest.importorskip("bitsandbytes")
-    model = load(folder("stories260K"), quantize="4bit", device="cpu")
+    model = load_for_training(LoadOptions(str(folder("stories260K")), quantize="4bit", device="cpu"))
     request = Request("a", f"{statements('test')[0]}, and", candidates=pronouns.FORMS)
     before, mass = model.answer([request]), scores(model)["pronoun_mass"]
     adapter = tuned(model, quick(), source, tmp_path / "a")
@@ -94,7 +97,7 @@ def test_four_bits_are_trained_on_a_processor_and_the_base_stays_as_it_was(sourc
 @pytest.mark.fault(56)
 def test_tuning_refuses_rows_of_a_test_split(tmp_path):
     leaky = data(tmp_path, stsb_train=[*probes("train"), *probes("test")[:3]])
-    with pytest.raises(MitigationError, match=r"^3 of the rows to train on stand in a test split"):
+    with pytest.raises(MitigationError, match=r"^3 of the rows to train on are in a test split"):
         tuned(bundled(), quick(), leaky, tmp_path / "a")
 
 
@@ -130,12 +133,12 @@ def test_the_defaults_are_the_published_ones():
 )
 def test_settings_without_sense_are_refused(changed, told):
     with pytest.raises(MitigationError) as error:
-        replace(Settings(), **changed)
+        replace(DebiasTuningSettings(), **changed)
     assert str(error.value).startswith(told)
 
 
 def test_the_cost_counts_seconds_and_memory():
-    meter = cost.Meter(bundled())
+    meter = cost.CostMeter(bundled())
     found = meter.cost(5)
     assert (found.parameters, found.device) == (5, "cpu")
     assert found.seconds >= 0
@@ -143,5 +146,8 @@ def test_the_cost_counts_seconds_and_memory():
 
 
 def test_the_schedule_of_a_processor_is_not_mixed():
-    assert debias_tuning.schedule(Settings(), torch.device("cpu")).precision == "no"
-    assert debias_tuning.schedule(Settings(mixed_precision="bf16"), torch.device("cpu")).precision == "bf16"
+    assert debias_tuning.training_schedule(DebiasTuningSettings(), torch.device("cpu")).precision == "no"
+    assert (
+        debias_tuning.training_schedule(DebiasTuningSettings(mixed_precision="bf16"), torch.device("cpu")).precision
+        == "bf16"
+    )

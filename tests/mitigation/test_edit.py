@@ -7,11 +7,11 @@ import torch
 from rich.console import Console
 
 from builders.parsers.triplets import BLANK, filled
-from mitigation.adapters.adapter import MitigationError
-from mitigation.adapters.attach import beside
 from mitigation.editing import edit, pairs
-from mitigation.editing.stamp import StampConfig
+from mitigation.errors import MitigationError
 from scoring.__main__ import BUNDLED
+from scoring.adapters.attach import wrap
+from scoring.adapters.stamp import StampConfig
 from scoring.inference.model import load
 from tests.scoring import models
 
@@ -28,7 +28,7 @@ ROWS = [
     {"id": "e", "domain": "gender", "subject": "doctor", **filled(f"A doctor told {BLANK} daughter.", "his", "her")},
 ]
 NAMES = ["gpt2", "llama", "tiny-masked", "roberta"]
-PLAN = edit.Plan(batch=2, iterations=16, rate=0.03, alpha=1.0, beta=0.1, compare="log")
+PLAN = edit.EditingSchedule(batch=2, iterations=16, rate=0.03, alpha=1.0, beta=0.1, compare="log")
 TOGETHER = replace(PLAN, iterations=1, passes=3, seed=5)
 
 
@@ -48,11 +48,11 @@ def plain(model, query):
 
 def stamped(model, seed=0):
     torch.manual_seed(seed)
-    return beside(model.network, StampConfig(layer=0, units=16))
+    return wrap(model.network, StampConfig(layer=0, units=16))
 
 
 def asked(model):
-    return [pairs.pair(model.tokens, row) for row in ROWS]
+    return [pairs.edit_pair(model.tokens, row) for row in ROWS]
 
 
 def trained(network):
@@ -69,7 +69,7 @@ def run(model, network, path, plan=PLAN, held=(), frame=None):
 def test_a_batch_of_queries_gives_what_each_gives_alone(name):
     model = ready(name)
     queries = [q for pair in asked(model) for q in (*pair.biased, *pair.unbiased, pair.alone)]
-    sums, after = pairs.read(model.network, queries, model.tokens.pad)
+    sums, after = pairs.query_logprobs(model.network, queries, model.tokens.pad)
     for query, found, words in zip(queries, sums, after, strict=True):
         assert float(found.detach()) == pytest.approx(plain(model, query), abs=1e-4)
         assert torch.allclose(words.double(), logs(model, query.ids, query.at[0]), atol=1e-4)
@@ -89,26 +89,26 @@ def test_the_difference_of_whole_objects_is_that_of_the_sentences(name):
 
 def test_an_object_alone_is_not_followed_by_the_rest():
     model = models.model("gpt2")
-    (whole,), (alone,) = (pairs.pair(model.tokens, ROWS[0], whole=w).biased for w in (True, False))
+    (whole,), (alone,) = (pairs.edit_pair(model.tokens, ROWS[0], whole=w).biased for w in (True, False))
     assert alone.want == whole.want[: len(alone.want)]
     assert model.tokens.tokenizer.decode(alone.want) == " she"
 
 
 def test_a_prefix_stands_before_the_prompt():
     model = models.model("gpt2")
-    (query,) = pairs.pair(model.tokens, ROWS[2], "They say that").biased
+    (query,) = pairs.edit_pair(model.tokens, ROWS[2], "They say that").biased
     assert model.tokens.tokenizer.decode(query.ids).startswith("<|endoftext|>They say that Girls")
 
 
 def test_losses_have_the_value_computed_by_hand():
     both = torch.tensor([[0.6, 0.2], [0.1, 0.3]]).log()
-    assert edit.gap(*both, "probability").tolist() == pytest.approx([0.5, 0.1])
-    assert edit.gap(*both, "log").tolist() == pytest.approx([math.log(6), math.log(1.5)])
+    assert edit.pair_gap(*both, "probability").tolist() == pytest.approx([0.5, 0.1])
+    assert edit.pair_gap(*both, "log").tolist() == pytest.approx([math.log(6), math.log(1.5)])
     base, edited = torch.tensor([[[0.5, 0.25, 0.25]], [[0.5, 0.4, 0.1]]]).log()
     whole = 0.25 * math.log(0.25 / 0.4) + 0.25 * math.log(0.25 / 0.1)
-    assert edit.kept(base, edited).item() == pytest.approx(whole, abs=1e-6)
+    assert edit.kl_divergence(base, edited).item() == pytest.approx(whole, abs=1e-6)
     apart = 0.5 * math.log(0.5 / 0.8) + 0.5 * math.log(0.5 / 0.2)
-    assert edit.kept(base, edited, torch.tensor([[0, 0]])).item() == pytest.approx(apart, abs=1e-5)
+    assert edit.kl_divergence(base, edited, torch.tensor([[0, 0]])).item() == pytest.approx(apart, abs=1e-5)
 
 
 @pytest.mark.parametrize("compare", ["probability", "log"])
@@ -118,7 +118,7 @@ def test_gradients_agree_with_finite_differences(compare):
 
     def loss(logits):
         edited = logits.log_softmax(1)
-        return edit.gap(edited[:, 0], edited[:, 1], compare).sum() + edit.kept(base, edited, apart).sum()
+        return edit.pair_gap(edited[:, 0], edited[:, 1], compare).sum() + edit.kl_divergence(base, edited, apart).sum()
 
     assert torch.autograd.gradcheck(loss, torch.randn(3, 5, dtype=torch.float64, requires_grad=True))
 
@@ -128,9 +128,9 @@ def test_an_edit_brings_pairs_together_and_leaves_the_rest(name, tmp_path):
     model = ready(name)
     network = stamped(model)
     pad, made = model.tokens.pad, asked(model)
-    before = edit.measured(network, made, PLAN, pad)
+    before = edit.mean_terms(network, made, PLAN, pad)
     curve = run(model, network, tmp_path / "a.pt")
-    after = edit.measured(network, made, PLAN, pad)
+    after = edit.mean_terms(network, made, PLAN, pad)
     assert len(curve.train) == 3
     assert before["l_s1"] == pytest.approx(0, abs=1e-6)
     assert after["l_e"] < 0.8 * before["l_e"]
@@ -142,10 +142,10 @@ def test_one_pass_trains_each_batch_to_its_best_with_an_adam_of_its_own(tmp_path
     network, other = stamped(model), stamped(models.model("gpt2"))
     run(model, network, tmp_path / "a.pt")
     for start in (0, 2, 4):
-        batch = edit.Batch([[pair] for pair in asked(model)[start : start + 2]], model.tokens.pad)
-        base, adam, states = edit.unstamped(other, batch), torch.optim.Adam(trained(other), lr=PLAN.rate), []
+        batch = edit.PairBatch([[pair] for pair in asked(model)[start : start + 2]], model.tokens.pad)
+        base, adam, states = batch.base_outputs(other), torch.optim.Adam(trained(other), lr=PLAN.rate), []
         for _ in range(PLAN.iterations + 1):
-            loss = batch.parts(other, base, PLAN)["loss"]
+            loss = batch.loss_terms(other, base, PLAN)["loss"]
             states.append((float(loss.detach()), [each.detach().clone() for each in trained(other)]))
             adam.zero_grad()
             loss.backward()
@@ -158,7 +158,7 @@ def test_one_pass_trains_each_batch_to_its_best_with_an_adam_of_its_own(tmp_path
 
 def test_each_pass_goes_over_all_pairs_in_an_order_of_its_own():
     def orders(plan):
-        return [[n for visit in range(2) for n in plan.chosen(2 * part + visit, 20)] for part in range(3)]
+        return [[n for visit in range(2) for n in plan.pair_numbers(2 * part + visit, 20)] for part in range(3)]
 
     plan = replace(TOGETHER, batch=16)
     first, second, third = orders(plan)
@@ -166,16 +166,16 @@ def test_each_pass_goes_over_all_pairs_in_an_order_of_its_own():
     assert first != second != third
     assert orders(plan) == [first, second, third]
     assert orders(replace(plan, seed=6))[0] != first
-    assert replace(plan, passes=1).chosen(1, 20) == [16, 17, 18, 19]
+    assert replace(plan, passes=1).pair_numbers(1, 20) == [16, 17, 18, 19]
 
 
 def test_the_rate_and_the_other_losses_fall_from_pass_to_pass():
     plan = replace(TOGETHER, rate=0.3, alpha=9.0, beta=0.9)
-    found = [(now.rate, now.alpha, now.beta) for now in (plan.at(visit, 5) for visit in (0, 2, 3, 8))]
+    found = [(now.rate, now.alpha, now.beta) for now in (plan.at_step(visit, 5) for visit in (0, 2, 3, 8))]
     assert found[0] == found[1] == (0.3, 9.0, 0.9)
     assert found[2] == pytest.approx((0.2, 4.0, 0.4))
     assert found[3] == pytest.approx((0.1, 1.0, 0.1))
-    assert replace(plan, passes=1).at(2, 5) == replace(plan, passes=1)
+    assert replace(plan, passes=1).at_step(2, 5) == replace(plan, passes=1)
 
 
 def test_passes_bring_pairs_together_that_one_pass_of_as_many_steps_does_not(tmp_path):
@@ -184,7 +184,7 @@ def test_passes_bring_pairs_together_that_one_pass_of_as_many_steps_does_not(tmp
         model = models.model("gpt2")
         network = stamped(model)
         run(model, network, tmp_path / f"{plan.passes}.pt", plan)
-        left[plan.passes] = edit.measured(network, asked(model), plan, model.tokens.pad)["l_e"]
+        left[plan.passes] = edit.mean_terms(network, asked(model), plan, model.tokens.pad)["l_e"]
     assert left[20] < 0.7 * left[1]
 
 
@@ -195,9 +195,9 @@ def test_each_other_loss_keeps_what_it_is_about(held_back, tmp_path):
         model = models.model("gpt2")
         network = stamped(model)
         weights = {"alpha": weight, "beta": 0.0} if held_back == "l_s1" else {"alpha": 0.0, "beta": weight}
-        plan = edit.Plan(batch=5, iterations=12, rate=0.02, compare="log", **weights)
+        plan = edit.EditingSchedule(batch=5, iterations=12, rate=0.02, compare="log", **weights)
         run(model, network, tmp_path / f"{weight}.pt", plan)
-        found[weight] = edit.measured(network, asked(model), plan, model.tokens.pad)[held_back]
+        found[weight] = edit.mean_terms(network, asked(model), plan, model.tokens.pad)[held_back]
     assert found[20.0] < 0.5 * found[0.0]
 
 
@@ -224,7 +224,7 @@ def test_a_killed_edit_goes_on_behind_its_last_batch(tmp_path, monkeypatch):
 @pytest.mark.fault(55)
 @pytest.mark.parametrize(("seconds", "step"), [(3600, 3), (0, 4)])
 def test_an_edit_killed_within_a_pass_comes_to_the_same_stamp(seconds, step, tmp_path, monkeypatch):
-    monkeypatch.setattr(edit, "SAVED", seconds)
+    monkeypatch.setattr(edit, "CHECKPOINT_SECONDS", seconds)
     networks = {name: stamped(models.model("gpt2"), seed) for name, seed in (("whole", 0), ("cut", 0), ("again", 7))}
     model, calls = models.model("gpt2"), []
     made = asked(model)
@@ -251,7 +251,7 @@ def test_a_loss_that_is_no_number_stops_at_once(tmp_path):
     network = stamped(model)
     with torch.no_grad():
         next(w for n, w in network.named_parameters() if "fast_values" in n).fill_(math.nan)
-    with pytest.raises(MitigationError, match=r"Batch 1 gives numbers that are none \(loss nan, .*lower the rate"):
+    with pytest.raises(MitigationError, match=r"Batch 1 produced NaN or infinity \(loss nan, .*lower the learning"):
         run(model, network, tmp_path / "a.pt")
     assert not (tmp_path / "a.pt").exists()
 

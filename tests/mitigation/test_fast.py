@@ -9,12 +9,13 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from builders.parsers.triplets import BLANK, filled
-from mitigation.adapters import attach
-from mitigation.adapters.adapter import MitigationError
+from mitigation.errors import MitigationError
 from mitigation.recipes import fast, get
-from mitigation.training.data import Data
+from mitigation.training.data import TrainingData
 from scoring.__main__ import BUNDLED
+from scoring.adapters import attach
 from scoring.inference.model import load
+from scoring.types import ScoringError
 from tests.mitigation import made
 from tests.scoring.made import data_set
 
@@ -32,7 +33,7 @@ def rows():
 
 @pytest.fixture
 def data(tmp_path):
-    return Data(str(data_set(tmp_path / "data", "biaske", {("stereoset", "test"): rows()})))
+    return TrainingData(str(data_set(tmp_path / "data", "biaske", {("stereoset", "test"): rows()})))
 
 
 def settings(**changed):
@@ -107,7 +108,7 @@ def test_the_same_seed_makes_the_same_stamp(data, tmp_path):
 
 
 def test_a_subject_is_edited_or_held_out():
-    edited, held = fast.divided(rows(), settings(held_out=0.4))
+    edited, held = fast.split_subjects(rows(), settings(held_out=0.4))
     sides = [{row["subject"] for row in side} for side in (edited, held)]
     assert len(sides[1]) == 2
     assert not sides[0] & sides[1]
@@ -115,7 +116,7 @@ def test_a_subject_is_edited_or_held_out():
 
 
 def test_the_paper_edits_all_that_it_measures():
-    assert fast.divided(rows(), get("fast").profiles["paper"])[1] == []
+    assert fast.split_subjects(rows(), get("fast").profiles["paper"])[1] == []
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_the_paper_edits_all_that_it_measures():
     ],
 )
 def test_what_cannot_be_edited_is_refused(changed, told, data, tmp_path):
-    with pytest.raises(MitigationError, match=told):
+    with pytest.raises(ScoringError, match=told):
         run(made.bundled(), data, tmp_path / "work" / "made", **changed)
 
 

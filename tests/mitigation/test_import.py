@@ -15,4 +15,4 @@ print(peft.PEFT_TYPE_TO_CONFIG_MAPPING[peft.PeftType("FAST")].__module__)
 
 def test_the_command_imports_peft_when_needed_and_the_stamp_is_known_then():
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300, check=False)
-    assert (ended.returncode, ended.stdout.strip()) == (0, "mitigation.editing.stamp"), ended.stderr
+    assert (ended.returncode, ended.stdout.strip()) == (0, "scoring.adapters.stamp"), ended.stderr

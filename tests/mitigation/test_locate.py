@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from builders.parsers.triplets import BLANK, filled
-from mitigation.adapters.adapter import MitigationError
 from mitigation.editing import locate
-from mitigation.editing.blocks import feed_forwards
+from mitigation.errors import MitigationError
+from scoring.adapters.feed_forward import feed_forwards
 from tests.scoring import models
 
 ROWS = [
@@ -52,7 +52,7 @@ def test_effects_are_those_of_restoring_one_block_at_a_time(name):
 def plain(model, trace):
     """The same one block and one sentence at a time."""
     parts = [model.network.get_submodule(part.last) for part in feed_forwards(model.network)]
-    ways = [list(locate._questions(model.tokens, trace, name)) for name in trace.subjects]
+    ways = [list(locate._queries(model.tokens, trace, name)) for name in trace.subjects]
     logs = np.zeros((len(parts) + 2, 1))
     for (own, place), (other, there) in zip(*ways, strict=True):
         kept = []
@@ -90,7 +90,7 @@ def test_the_place_of_a_subject_is_its_last_token(name):
     model = models.model(name)
     for trace in locate.traces(ROWS, model.kind):
         for subject in trace.subjects:
-            for query, place in locate._questions(model.tokens, trace, subject):
+            for query, place in locate._queries(model.tokens, trace, subject):
                 word = model.tokens.tokenizer.decode([query.ids[place]]).strip()
                 assert word
                 assert subject.lower().endswith(word.lower().removeprefix("##"))
@@ -119,12 +119,12 @@ def test_nothing_stays_in_the_network():
 
 
 def test_pairs_without_a_subject_are_refused():
-    with pytest.raises(MitigationError, match=r"None of the 1 pairs has a subject before its blank or behind it"):
+    with pytest.raises(MitigationError, match=r"None of the 1 pairs has a subject before or after its blank"):
         locate.locate(models.model("gpt2"), ROWS[3:])
 
 
 def test_the_picture_shows_every_block(tmp_path):
-    effects = locate.Effects(np.array([[0.1, -0.2, 0.3]]), np.array([0.5]))
-    locate.picture(effects, tmp_path / "a.png", "a model: 1 pairs")
+    effects = locate.IndirectEffects(np.array([[0.1, -0.2, 0.3]]), np.array([0.5]))
+    locate.plot_effects(effects, tmp_path / "a.png", "a model: 1 pairs")
     assert effects.layer == 2
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

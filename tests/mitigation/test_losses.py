@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from mitigation.adapters.adapter import MitigationError
+from mitigation.errors import MitigationError
 from mitigation.training import losses
-from mitigation.training.losses import Forms, divergence, forms, imbalance, presence, retention
+from mitigation.training.losses import FormTokens, divergence, form_tokens, imbalance, presence, retention
 from scoring.inference.tokens import Tokens
 from scoring.metrics import add, gld, pronouns
 from scoring.types import Request
@@ -17,7 +17,7 @@ from tests.mitigation.made import bundled, statements
 from tests.scoring.models import folder, real, tokenizer
 
 #: Two female forms, three male ones, two pairs, one token that is no form.
-FORMS = Forms([0, 1], [2, 3, 4], [[0, 2], [1, 3]])
+FORMS = FormTokens([0, 1], [2, 3, 4], [[0, 2], [1, 3]])
 CHANCES = torch.tensor([[0.3, 0.1, 0.1, 0.1, 0.05, 0.35], [0.0, 0.0, 0.2, 0.0, 0.0, 0.8]], dtype=torch.float64)
 
 
@@ -82,7 +82,7 @@ def test_the_losses_are_the_metrics_of_scoring_on_the_same_prompts(name):
     table = {column: np.array([line[column] for line in lines]) for column in lines[0]}
     metrics = (add.add_raw(), gld.pronoun_mass(), gld.gld())
     expected = [metric.value(table, np.ones((1, len(prompts)))).item() for metric in metrics]
-    known, rows = forms(model.tokens, name), []
+    known, rows = form_tokens(model.tokens, name), []
     for prompt in prompts:
         ids = model.tokens.prompt(Request(prompt, prompt, max_new=1), model.tokens.encode([prompt])[0])
         with torch.no_grad():
@@ -93,7 +93,7 @@ def test_the_losses_are_the_metrics_of_scoring_on_the_same_prompts(name):
 
 
 def test_no_token_counts_twice_and_pairs_are_of_single_tokens():
-    known = forms(bundled().tokens, "m")
+    known = form_tokens(bundled().tokens, "m")
     assert len(set(known.all)) == len(known.all)
     assert {token for pair in known.pairs for token in pair} <= set(known.all)
     words = [bundled().tokens.tokenizer.decode(token).strip() for token in known.pairs[0]]
@@ -104,7 +104,7 @@ def test_no_token_counts_twice_and_pairs_are_of_single_tokens():
 def test_a_vocabulary_of_characters_has_nothing_to_balance():
     folder("babyllama105")
     with pytest.raises(MitigationError) as error:
-        forms(real("babyllama105").tokens, "babyllama105")
+        form_tokens(real("babyllama105").tokens, "babyllama105")
     assert str(error.value) == (
         "In the vocabulary of babyllama105 no female and male form are one token each, so its next token cannot be "
         "balanced; give a model with larger tokens."
@@ -112,7 +112,7 @@ def test_a_vocabulary_of_characters_has_nothing_to_balance():
 
 
 def test_a_form_without_its_partner_counts_in_the_mass_alone():
-    known = forms(Tokens(tokenizer("gpt2"), "causal"), "made")
+    known = form_tokens(Tokens(tokenizer("gpt2"), "causal"), "made")
     pairs = {token for pair in known.pairs for token in pair}
     alone = set(known.all) - pairs
     chances = torch.zeros(1, 400, dtype=torch.float64)

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from mitigation.__main__ import app
-from mitigation.adapters.adapter import Change, read
-from mitigation.evaluate import first, table
-from mitigation.mitigate import named
+from mitigation.evaluate import changes_table, headline_changes
+from mitigation.mitigate import full_precision_measures
+from scoring.adapters.facts import Change, read
 from tests.mitigation.made import bundled, data, quick, tuned
 from tests.scoring import models
 
@@ -51,8 +51,8 @@ def columns(grid):
 
 
 def test_the_table_has_a_column_of_the_control_where_there_is_one():
-    assert "full precision" not in columns(table(CHANGES))
-    shown = columns(table(CHANGES, WHOLE))
+    assert "full precision" not in columns(changes_table(CHANGES))
+    shown = columns(changes_table(CHANGES, WHOLE))
     assert list(shown)[3:6] == ["full precision", "before", "after"]
     assert shown["full precision"] == ["0.4500", ""]
     assert shown["before"] == ["0.5000", "4"]
@@ -60,9 +60,9 @@ def test_the_table_has_a_column_of_the_control_where_there_is_one():
 
 
 def test_the_facts_have_the_control_of_what_the_table_shows_alone():
-    assert named(CHANGES, WHOLE) == {"neutral stsb gas in full precision": (0.45, 0.3, 0.6)}
+    assert full_precision_measures(CHANGES, WHOLE) == {"neutral stsb gas in full precision": (0.45, 0.3, 0.6)}
     many = [Change("b", "g", f"m{n}", *((math.nan,) * 3,) * 3, 1) for n in range(30)]
-    assert 0 < len(list(first(many))) < 30
+    assert 0 < len(list(headline_changes(many))) < 30
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def report(out, side):
 @pytest.mark.mirror
 def test_four_bits_are_measured_against_themselves_with_full_precision_beside(four_bits):
     out, printed = four_bits
-    assert "No GPU is here, so weights in 4 bits are computed by the processor, which is slow." in printed
+    assert "There is no GPU, so weights in 4 bits are computed on the CPU, which is slow." in printed
     reports = {name: report(out, name) for name in ("before", "after", "control")}
     assert [each["dtype"] for each in reports.values()] == ["float32-4bit", "float32-4bit", "float32"]
     assert [bool(each["adapter"]) for each in reports.values()] == [False, True, False]

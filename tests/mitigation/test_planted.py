@@ -8,11 +8,11 @@ from rich.console import Console
 from torch import nn
 
 from builders.parsers.triplets import BLANK, filled
-from mitigation.adapters.attach import beside
 from mitigation.editing import edit, locate, pairs
-from mitigation.editing.blocks import feed_forwards
-from mitigation.editing.stamp import StampConfig
 from scoring.__main__ import BUNDLED
+from scoring.adapters.attach import wrap
+from scoring.adapters.feed_forward import feed_forwards
+from scoring.adapters.stamp import StampConfig
 from scoring.inference.model import load
 
 BIASED = {"nurse": "she", "farmer": "he", "teacher": "she", "captain": "he", "maid": "she", "doctor": "he"}
@@ -56,11 +56,11 @@ def plant(model, layer):
     last.weight = nn.Parameter(torch.cat([last.weight.data, torch.zeros(last.out_features, len(keys))], 1))
     last.in_features += len(keys)
     optimizer = torch.optim.Adam([last.weight], lr=0.2)
-    asked = [pairs.pair(model.tokens, row) for row in ROWS]
-    batch = edit.Batch([[pair] for pair in asked], model.tokens.pad)
+    asked = [pairs.edit_pair(model.tokens, row) for row in ROWS]
+    batch = edit.PairBatch([[pair] for pair in asked], model.tokens.pad)
     for _ in range(60):
         optimizer.zero_grad()
-        both, _, _ = batch.request(model.network)
+        both, _, _ = batch.outputs(model.network)
         (3 - (both[0] - both[1])).clamp(min=0).mean().backward()
         last.weight.grad[:, :old] = 0
         optimizer.step()
@@ -81,7 +81,7 @@ def mark(model):
 def heard(model, part, row):
     """What the feed-forward part of a block reads at a row's subject."""
     (trace,) = locate.traces([row, *rows(TEXTS[1])], model.kind)[:1]
-    query, place = next(locate._questions(model.tokens, trace, trace.subjects[0]))
+    query, place = next(locate._queries(model.tokens, trace, trace.subjects[0]))
     found = []
     first = model.network.get_submodule(part.first)
     handle = first.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0][0, place]))
@@ -98,9 +98,9 @@ def grow(linear, more):
 
 def gaps(model, network=None):
     """By how much each biased object is likelier than the other."""
-    batch = edit.Batch([[pairs.pair(model.tokens, row)] for row in ROWS], model.tokens.pad)
+    batch = edit.PairBatch([[pairs.edit_pair(model.tokens, row)] for row in ROWS], model.tokens.pad)
     with torch.no_grad():
-        both, _, _ = batch.request(network or model.network)
+        both, _, _ = batch.outputs(network or model.network)
     return both[0] - both[1]
 
 
@@ -116,9 +116,9 @@ def test_a_stamp_takes_the_planted_bias_away(model, tmp_path):
     plant(model, 1)
     before = gaps(model)
     torch.manual_seed(0)
-    network = beside(model.network, StampConfig(layer=1, units=64))
-    plan = edit.Plan(batch=4, iterations=20, rate=3e-3, alpha=1.0, beta=0.1, compare="log")
-    framed = [[pairs.pair(model.tokens, row)] for row in ROWS]
+    network = wrap(model.network, StampConfig(layer=1, units=64))
+    plan = edit.EditingSchedule(batch=4, iterations=20, rate=3e-3, alpha=1.0, beta=0.1, compare="log")
+    framed = [[pairs.edit_pair(model.tokens, row)] for row in ROWS]
     console = Console(quiet=True)
     for passing in range(2):
         path = tmp_path / f"{passing}.pt"

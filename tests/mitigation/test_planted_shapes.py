@@ -1,22 +1,41 @@
 """In trained models of two shapes a planted bias is found, edited away, and there again without the stamp."""
 
+import doctest
+from functools import cache
+
 import pytest
 import torch
 
-from benchmarks.fast import PLANTED
-from mitigation.adapters import attach
+from benchmarks import fast
+from benchmarks.fast import GOALS, PLANTED, ss_distances
+from scoring.adapters import attach
 from scoring.inference.model import load
 from tests.mitigation.planting import Edited, Planted
 
-
-@pytest.fixture(scope="module", params=["causal", "masked"])
-def planted(request, tmp_path_factory):
-    return Planted(request.param, tmp_path_factory.mktemp(request.param))
+#: Seeds of the models of each shape that are looked at together.
+SEEDS = (0, 1, 2)
 
 
 @pytest.fixture(scope="module")
-def adapter(planted):
-    return planted.adapter()
+def models(tmp_path_factory):
+    """A function to a model of a shape with its edit; each is trained once."""
+
+    @cache
+    def model(kind, seed):
+        planted = Planted(kind, tmp_path_factory.mktemp(f"{kind}-{seed}"), seed)
+        return planted, planted.adapter()
+
+    return model
+
+
+@pytest.fixture(scope="module", params=["causal", "masked"])
+def planted(request, models):
+    return models(request.param, SEEDS[0])[0]
+
+
+@pytest.fixture(scope="module")
+def adapter(planted, models):
+    return models(planted.kind, SEEDS[0])[1]
 
 
 def test_the_block_with_the_largest_effect_is_the_planted_one(planted):
@@ -27,11 +46,21 @@ def test_the_last_block_has_no_effect_at_a_subject_beside_the_answer(planted):
     assert planted.located()["effects"][-1] == pytest.approx(0, abs=1e-4)
 
 
-def test_an_edit_moves_the_stereotype_score_to_50_within_5(adapter):
+def test_an_edit_closes_nine_tenths_of_the_gap_of_a_biased_model(adapter):
     edit = Edited(adapter)
     assert edit.before("ss") > 90
-    assert abs(edit.after("ss") - 50) <= 5
     assert edit.gap[1] < 0.1 * edit.gap[0]
+
+
+def test_edits_of_several_models_move_the_stereotype_score_to_50(models):
+    # SS counts the signs of the small gaps that are left, and rounding changes these signs: one model's SS is
+    # up to 10 from 50 on one processor and within 3 on another (benchmarks/fast.json, "small"). The mean distance
+    # of several models has an interval, and stays low with every instruction set that was tried.
+    edits = [Edited(models(kind, seed)[1]) for kind in ("causal", "masked") for seed in SEEDS]
+    before, after = ss_distances([edit.figures for edit in edits])
+    assert before[1] > 40
+    assert after[2] <= GOALS["ss_distance_left"] * before[0]
+    assert all(edit.gap[1] < 0.1 * edit.gap[0] for edit in edits)
 
 
 def test_an_edit_keeps_unrelated_facts_and_language(adapter):
@@ -50,7 +79,7 @@ def test_without_the_stamp_the_bias_is_back_bit_for_bit(planted, adapter):
     model = load(planted.folder, device="cpu")
     ids = torch.tensor([[2, 5, 6, 7, 8, 9]])
     plain = model.network(ids).logits
-    folder = planted.bench.folder / f"stamp-{planted.bench.made}"
+    folder = planted.experiment.folder / f"stamp-{planted.experiment.edits}"
     network = attach.attach(model.network, folder, base=model.name, revision=adapter.revision)
     assert not torch.equal(network(ids).logits, plain)
     with network.disable_adapter():
@@ -62,3 +91,7 @@ def test_without_the_stamp_the_bias_is_back_bit_for_bit(planted, adapter):
 def test_one_unit_closes_less_of_the_gap_than_many_in_as_many_steps(planted):
     one, many = (planted.edited(units=units, passes=10) for units in (1, 64))
     assert many.gap[1] < 0.7 * one.gap[1] < 0.7 * one.gap[0]
+
+
+def test_the_examples_of_the_benchmark_hold():
+    assert doctest.testmod(fast).failed == 0

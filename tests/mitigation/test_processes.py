@@ -10,8 +10,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from mitigation.__main__ import app
-from mitigation.adapters.adapter import read
 from mitigation.training.train import fit
+from scoring.adapters.facts import read
 from tests.mitigation.made import data, shared
 from tests.mitigation.test_train import ROWS, Line, schedule, squared
 

@@ -16,23 +16,14 @@ from transformers import AutoModelForCausalLM
 
 from cards.text import CardError
 from mitigation import recipes
-from mitigation.adapters.adapter import (
-    CONFIG,
-    FACTS,
-    PROMPT,
-    Change,
-    Cost,
-    MitigationError,
-    describe,
-    digests,
-    read,
-    write,
-)
-from mitigation.adapters.attach import beside
-from mitigation.editing.stamp import StampConfig
-from mitigation.publish import publication
-from mitigation.training.data import Data
+from mitigation.adapters.publication import publication
+from mitigation.adapters.write import describe, write
+from mitigation.errors import MitigationError
+from mitigation.training.data import TrainingData
 from scoring.__main__ import BUNDLED
+from scoring.adapters.attach import wrap
+from scoring.adapters.facts import CONFIG, FACTS, PROMPT, AdapterError, Change, Cost, digests, read
+from scoring.adapters.stamp import StampConfig
 from tests import commands
 from tests.helpers import ROOT
 from tests.hub import GUEST, Hub
@@ -113,7 +104,7 @@ def expected(folder):
 def stamp(folder):
     """A folder with a stamp of the bundled model that changes what it says."""
     model = bundled()
-    wrapped = beside(model.network, StampConfig(layer=1, units=4, task_type="CAUSAL_LM"))
+    wrapped = wrap(model.network, StampConfig(layer=1, units=4, task_type="CAUSAL_LM"))
     torch.manual_seed(0)
     for name, weight in wrapped.named_parameters():
         if "fast_values" in name:
@@ -156,7 +147,9 @@ def test_a_published_stamp_is_loaded_by_its_name_once_mitigation_is_imported(vis
 def test_a_prompt_is_published_with_its_words(tmp_path):
     (tmp_path / "work").mkdir()
     recipe = recipes.get("prompts")
-    facts = recipe.run(bundled(), recipe.profiles["clean"], Data(), tmp_path / "work", Console(file=silent().file))
+    facts = recipe.run(
+        bundled(), recipe.profiles["clean"], TrainingData(), tmp_path / "work", Console(file=silent().file)
+    )
     write(tmp_path / "work", facts, tmp_path / "prompt")
     files = publication(tmp_path / "prompt", "org/words", "mit", BASE)
     assert set(files) == {"README.md", FACTS, PROMPT}
@@ -207,9 +200,9 @@ def test_files_that_are_no_part_of_the_adapter_stay_at_home(own):
 
 
 def test_a_base_without_a_name_on_the_hub_must_be_given_one(own):
-    with pytest.raises(MitigationError, match="tiny-causal, which is no name of the Hub; say with --base"):
+    with pytest.raises(MitigationError, match="tiny-causal, which is not a name on the Hub; give the name"):
         publication(own, "org/less", "mit")
-    with pytest.raises(MitigationError, match="which is no name of the Hub"):
+    with pytest.raises(MitigationError, match="which is not a name on the Hub"):
         publication(own, "org/less", "mit", "../x")
 
 
@@ -253,10 +246,10 @@ def test_what_is_spoilt_or_secret_is_not_published(own, monkeypatch):
     with pytest.raises(CardError, match=r"README\.md would hold an access token"):
         publication(own, "org/less", "mit", BASE)
     (own / "adapter_model.safetensors").write_bytes(b"\0" * 9)
-    with pytest.raises(MitigationError, match=r"adapter_model\.safetensors is not the file that mitigation\.json"):
+    with pytest.raises(AdapterError, match=r"adapter_model\.safetensors is not the file that mitigation\.json"):
         publication(own, "org/less", "mit", BASE)
     facts_with(own, files=digests(own))
-    with pytest.raises(MitigationError, match="is no whole safetensors file"):
+    with pytest.raises(AdapterError, match="is no whole safetensors file"):
         publication(own, "org/less", "mit", BASE)
 
 
@@ -295,4 +288,4 @@ def test_a_hub_that_breaks_while_it_is_written_to_is_one_sentence(own, tmp_path,
 def test_a_repository_that_cannot_be_is_refused(own):
     told = publish(own, *WHOLE, repo="../x")
     assert told.returncode == 1
-    assert "'../x' is no repository of the Hub; give ORG/NAME with --repo." in told.stderr
+    assert "'../x' is not a repository of the Hub; give ORG/NAME with --repo." in told.stderr

@@ -7,12 +7,13 @@ import pytest
 from rich.console import Console
 
 from mitigation import evaluate, recipe, recipes
-from mitigation.adapters.adapter import PROMPT, MitigationError
-from mitigation.recipe import chosen
+from mitigation.errors import MitigationError
+from mitigation.recipe import resolve_settings
 from mitigation.recipes import decoding, get, names
 from mitigation.training import train
-from mitigation.training.data import Data
+from mitigation.training.data import TrainingData
 from scoring import prompts
+from scoring.adapters.facts import PROMPT
 from scoring.types import Estimate, ScoringError
 from tests.mitigation.made import bundled, data, silent
 
@@ -20,7 +21,7 @@ from tests.mitigation.made import bundled, data, silent
 def made(name, settings, source, out):
     """The facts and the prompt that a recipe makes."""
     out.mkdir(parents=True, exist_ok=True)
-    facts = get(name).run(bundled(), settings, Data(str(source)), out, silent())
+    facts = get(name).run(bundled(), settings, TrainingData(str(source)), out, silent())
     return facts, prompts.read(out / PROMPT)
 
 
@@ -31,8 +32,8 @@ def test_every_recipe_says_what_it_is_and_each_setting_what_it_does(name):
     assert found.summary.endswith(".")
     assert found.source
     assert set(found.profiles) == {"clean", "paper"}
-    assert {type(settings) for settings in found.profiles.values()} == {found.settings}
-    for each in found.settings.__dataclass_fields__.values():
+    assert {type(settings) for settings in found.profiles.values()} == {found.settings_type}
+    for each in found.settings_type.__dataclass_fields__.values():
         assert each.metadata["help"].endswith(".")
         assert type(each.default) in (str, int, float, bool)
 
@@ -47,7 +48,7 @@ def test_an_unknown_recipe_is_refused_with_the_known_ones():
 )
 def test_flags_go_before_a_file_and_a_file_before_the_profile(tmp_path, file, text):
     (tmp_path / file).write_text(text)
-    found = chosen(get("debias_tuning"), "paper", tmp_path / file, {"steps": 9})
+    found = resolve_settings(get("debias_tuning"), "paper", tmp_path / file, {"steps": 9})
     assert (found.learning_rate, found.steps, found.rank) == (1.0, 9, 64)
     assert isinstance(found.learning_rate, float)
 
@@ -59,25 +60,25 @@ def test_flags_go_before_a_file_and_a_file_before_the_profile(tmp_path, file, te
         ("a.json", '{"rank": "8"}', "gives '8' for rank; give a value of type int."),
         ("a.json", '{"rank": true}', "gives True for rank; give a value of type int."),
         ("a.json", "[]", "holds a list; give settings by their names."),
-        ("a.toml", "rank = ", "is no TOML or JSON ("),
-        ("a.json", "{", "is no TOML or JSON ("),
+        ("a.toml", "rank = ", "is not TOML or JSON ("),
+        ("a.json", "{", "is not TOML or JSON ("),
     ],
 )
 def test_a_file_of_settings_that_is_wrong_is_refused_by_name(tmp_path, file, text, told):
     (tmp_path / file).write_text(text)
     with pytest.raises(MitigationError) as error:
-        chosen(get("debias_tuning"), "clean", tmp_path / file, {})
+        resolve_settings(get("debias_tuning"), "clean", tmp_path / file, {})
     assert str(error.value).startswith(f"{tmp_path / file} {told}")
 
 
 def test_a_file_of_settings_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(MitigationError, match=r"a\.toml cannot be read \(No such file .*\); give a TOML or JSON file"):
-        chosen(get("decoding"), "clean", tmp_path / "a.toml", {})
+        resolve_settings(get("decoding"), "clean", tmp_path / "a.toml", {})
 
 
 @pytest.mark.parametrize("name", ["instruction", "instruction-paper", *(f"debias-{n}" for n in range(1, 7))])
 def test_a_prompt_becomes_a_file_that_scoring_takes(tmp_path, name):
-    facts, found = made("prompts", get("prompts").settings(name), tmp_path, tmp_path / "out")
+    facts, found = made("prompts", get("prompts").settings_type(name), tmp_path, tmp_path / "out")
     assert found == prompts.get(str(tmp_path / "out" / PROMPT))
     assert found.json() == prompts.PROMPTS[name].json()
     assert list(facts.files) == [PROMPT]
@@ -86,7 +87,7 @@ def test_a_prompt_becomes_a_file_that_scoring_takes(tmp_path, name):
 
 def test_a_prompt_of_ones_own_is_taken_from_its_file(tmp_path):
     (tmp_path / "own.json").write_text('{"name": "own", "version": "2.0.0", "instruction": "Be fair."}')
-    _, found = made("prompts", get("prompts").settings(str(tmp_path / "own.json")), tmp_path, tmp_path / "out")
+    _, found = made("prompts", get("prompts").settings_type(str(tmp_path / "own.json")), tmp_path, tmp_path / "out")
     assert (found.name, found.version, found.instruction) == ("own", "2.0.0", "Be fair.")
 
 
@@ -100,7 +101,7 @@ def test_a_prompt_of_ones_own_is_taken_from_its_file(tmp_path):
 )
 def test_a_prompt_that_says_nothing_is_refused(name, told):
     with pytest.raises(ScoringError) as error:
-        get("prompts").settings(name)
+        get("prompts").settings_type(name)
     assert str(error.value).startswith(told)
 
 
@@ -109,7 +110,7 @@ def grid(tmp_path_factory):
     """What the decoding recipe finds with two grids, cut to a few settings and prompts, and three seeds."""
     folder = tmp_path_factory.mktemp("grid")
     source = data(folder / "data")
-    settings = decoding.Settings(grids="temperature", seeds="42,7", corpora="stsb", split="validation")
+    settings = decoding.DecodingSettings(grids="temperature", seeds="42,7", corpora="stsb", split="validation")
     facts, prompt = made("decoding", settings, source, folder / "out" / "made")
     return folder, source, settings, facts, prompt
 
@@ -129,9 +130,9 @@ def test_greedy_and_constrained_decoding_are_never_chosen_unasked():
         return Estimate("", "", "gas", value, value, value, 0.0, 1, 1)
 
     found = {"plain": gas(0.1), "no-pronouns": gas(0.0), "top-k-10": gas(0.5), "top-k-50": gas(0.4)}
-    assert decoding.chosen(found) == "top-k-50"
-    lines = list(decoding._rows(found, "top-k-50"))
-    assert [line[3] for line in lines] == ["greedy, kept apart", "constrained, kept apart", "", "published"]
+    assert decoding.least_gas(found) == "top-k-50"
+    lines = list(decoding._score_rows(found, "top-k-50"))
+    assert [line[3] for line in lines] == ["greedy, for comparison", "constrained, for comparison", "", "chosen"]
 
 
 def test_a_ban_of_all_forms_leaves_no_continuation_with_one(grid):
@@ -143,7 +144,7 @@ def test_a_ban_of_all_forms_leaves_no_continuation_with_one(grid):
 def test_what_was_drawn_is_not_drawn_again_and_the_ban_can_be_published(grid, monkeypatch):
     folder, source, settings, facts, _ = grid
     monkeypatch.setattr(bundled().__class__, "answer", lambda *_, **__: pytest.fail("asked again"))
-    constrained = decoding.Settings(
+    constrained = decoding.DecodingSettings(
         **{f: getattr(settings, f) for f in ("grids", "seeds", "corpora", "split")}, constrained=True
     )
     again, prompt = made("decoding", constrained, source, folder / "out" / "made")
@@ -154,14 +155,14 @@ def test_what_was_drawn_is_not_drawn_again_and_the_ban_can_be_published(grid, mo
 
 def test_each_seed_is_a_draw_of_its_own():
     prompt = prompts.PROMPTS["top-k-50"]
-    one, other = decoding.seeded(prompt, [42, 7])
+    one, other = decoding.with_seeds(prompt, [42, 7])
     assert one is prompt
     assert (other.name, other.decoding) == ("top-k-50-seed-7", {"top_k": 50, "seed": 7})
-    assert decoding.seeded(prompts.PROMPTS["plain"], [42, 7]) == [prompts.PROMPTS["plain"]]
+    assert decoding.with_seeds(prompts.PROMPTS["plain"], [42, 7]) == [prompts.PROMPTS["plain"]]
 
 
 def test_the_grids_are_the_published_ones():
-    found = [dict(each.decoding) for each in decoding.sampled(decoding.GRIDS)]
+    found = [dict(each.decoding) for each in decoding.sampled_prompts(decoding.GRIDS)]
     assert [each["temperature"] for each in found[:4]] == [0.3, 0.5, 0.7, 1.0]
     assert [each["top_p"] for each in found[4:8]] == [0.3, 0.5, 0.7, 1.0]
     assert [each["top_k"] for each in found[8:]] == [10, 50, 100, 150, 200]
@@ -178,14 +179,14 @@ def test_the_grids_are_the_published_ones():
 )
 def test_settings_of_decoding_without_sense_are_refused(changed, told):
     with pytest.raises(MitigationError) as error:
-        decoding.Settings(**changed)
+        decoding.DecodingSettings(**changed)
     assert str(error.value) == told
 
 
 def test_the_table_of_settings_is_shown(grid):
     console = Console(record=True, width=100, file=silent().file)
     found = {f"{n}": Estimate("", "", "gas", 0.5, 0.4, 0.6, 0.0, 1, 1) for n in ("plain", "top-k-10")}
-    console.print(decoding.grid(found, "top-k-10"))
+    console.print(decoding.score_table(found, "top-k-10"))
     assert "0.400 to 0.600" in console.export_text()
 
 

@@ -7,9 +7,11 @@ import transformers
 from peft import PeftModel, get_peft_model
 from torch import nn
 
-from mitigation.adapters.adapter import MitigationError
-from mitigation.editing.blocks import feed_forwards
-from mitigation.editing.stamp import StampConfig, StampLayer
+from mitigation.quantization import load_for_training
+from scoring.adapters.facts import AdapterError
+from scoring.adapters.feed_forward import feed_forwards
+from scoring.adapters.stamp import StampConfig, StampLayer
+from scoring.inference.load_options import LoadOptions
 from tests.scoring import models
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 60}
@@ -164,18 +166,18 @@ def test_an_error_inside_a_block_leaves_nothing_behind():
 
 
 def test_a_stamp_cannot_be_merged():
-    with pytest.raises(MitigationError, match=r"not linear and cannot be merged into a model; load it beside"):
+    with pytest.raises(AdapterError, match=r"not linear and cannot be merged into a model; load it as"):
         stamped(network("gpt2")).merge_and_unload()
 
 
 def test_a_layer_that_is_not_there_is_refused():
-    with pytest.raises(MitigationError, match=r"The layer is 2 and the model has 2; give one from 0 to 1\."):
+    with pytest.raises(AdapterError, match=r"The layer is 2 and the model has 2; give one from 0 to 1\."):
         get_peft_model(network("gpt2"), StampConfig(layer=2))
 
 
 def test_a_stamp_of_another_family_is_refused(tmp_path):
     stamped(network("gpt2")).save_pretrained(tmp_path)
-    with pytest.raises(MitigationError, match=r"has no module transformer\.h\.1\.mlp\.c_fc; load the model that"):
+    with pytest.raises(AdapterError, match=r"has no module transformer\.h\.1\.mlp\.c_fc; load the model that"):
         PeftModel.from_pretrained(network("llama"), tmp_path)
 
 
@@ -187,26 +189,45 @@ def test_a_stamp_of_another_family_is_refused(tmp_path):
     ],
 )
 def test_a_network_without_feed_forward_parts_is_refused(made, told):
-    with pytest.raises(MitigationError, match=told):
+    with pytest.raises(AdapterError, match=told):
         feed_forwards(made)
 
 
-def test_a_gradient_reaches_a_stamp_through_weights_in_4_bits():
-    bitsandbytes = pytest.importorskip("bitsandbytes", reason="weights in 4 bits need bitsandbytes")
-    base = models.network("llama")
-    for name, part in list(base.named_modules()):
-        if isinstance(part, nn.Linear) and "layers" in name:
-            four = bitsandbytes.nn.Linear4bit(
-                part.in_features, part.out_features, bias=False, compute_dtype=torch.float32, quant_type="nf4"
-            )
-            four.load_state_dict(part.state_dict())
-            parent, _, child = name.rpartition(".")
-            setattr(base.get_submodule(parent), child, four.to("cpu"))
-    found = stamped(base, layer=0)
+@pytest.fixture
+def quantized(tmp_path):
+    """A folder of a Llama, and that network in 4 bits, loaded for training and run once in inference mode."""
+    pytest.importorskip("bitsandbytes", reason="weights in 4 bits need bitsandbytes")
+    base = models.model("llama")
+    base.network.save_pretrained(tmp_path)
+    base.tokens.tokenizer.save_pretrained(tmp_path)
+    network = load_for_training(LoadOptions(str(tmp_path), quantize="4bit", device="cpu")).network
+    answers(network)
+    return network
+
+
+def test_a_gradient_reaches_a_stamp_through_weights_in_4_bits(quantized):
+    found = stamped(quantized, layer=0)
     found(TEXT).logits.square().mean().backward()
-    grown = [w.grad.abs().sum() for w in found.parameters() if w.requires_grad]
-    assert len(grown) == 2
-    assert all(g > 0 for g in grown)
+    gradients = [weight.grad.abs().sum() for weight in found.parameters() if weight.requires_grad]
+    assert len(gradients) == 2
+    assert all(gradient > 0 for gradient in gradients)
+
+
+def test_gradients_through_weights_in_4_bits_are_those_through_the_same_weights_in_full(quantized):
+    from bitsandbytes.functional import dequantize_4bit
+
+    full = models.network("llama")
+    for name, layer in quantized.named_modules():
+        if hasattr(layer, "quant_state"):
+            weight = dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+            full.get_submodule(name).weight = nn.Parameter(weight, requires_grad=False)
+    found = []
+    for network in (quantized, full):
+        embedded = network.get_input_embeddings()(TEXT).detach().requires_grad_()
+        network(inputs_embeds=embedded).logits.square().mean().backward()
+        found.append(embedded.grad)
+    # Both add up the same products, in another order: float32 has 24 bits, and a path has some thousand sums.
+    assert torch.allclose(*found, rtol=1e-3, atol=1e-4 * found[1].abs().max().item())
 
 
 def test_importing_the_package_is_all_that_peft_needs_in_a_fresh_process(tmp_path):

@@ -5,10 +5,10 @@ import pytest
 
 from builders.datasets import get as data_sets
 from builders.write import tables
-from mitigation.evaluate import Exam
-from mitigation.mitigate import examined, made
+from mitigation.evaluate import Evaluation
+from mitigation.mitigate import evaluate_adapter, make_adapter
 from mitigation.recipes import get
-from mitigation.training.data import Data
+from mitigation.training.data import TrainingData
 from scoring import benchmarks, run
 from scoring.inference.decoding import Decoding
 from scoring.types import Request
@@ -44,13 +44,15 @@ def found(source, tmp_path_factory):
     """The changes of each profile by metric: held-out prompts, and stories of the untouched model."""
     model, work = real("stories260K"), tmp_path_factory.mktemp("work")
     requests = [Request(f"s{n}", OPENING, max_new=60) for n in range(STORIES)]
-    told = model.answer(requests, decoding=Decoding(temperature=1.0, seed=7))
+    responses = model.answer(requests, decoding=Decoding(temperature=1.0, seed=7))
     (part,) = run.read([benchmarks.get("neutral")], str(source), "clean", PROMPTS)
-    exam = Exam((part,), tuple(OPENING + " ".join(each.text.split("\n")).rstrip() for each in told), resamples=2000)
+    stories = tuple(OPENING + " ".join(response.text.split("\n")).rstrip() for response in responses)
+    evaluation = Evaluation((part,), stories, resamples=2000)
     changes = {}
     for profile in ("paper", "clean"):
-        made(get("debias_tuning"), quick(profile, **SHORT), model, Data(str(source)), work / "made", silent())
-        changes[profile] = {each.metric: each for each in examined(model, exam, work, profile, silent())}
+        settings, rows = quick(profile, **SHORT), TrainingData(str(source))
+        make_adapter(get("debias_tuning"), settings, model, rows, work / "made", silent())
+        changes[profile] = {each.metric: each for each in evaluate_adapter(model, evaluation, work, profile, silent())}
     return changes
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from mitigation.adapters.adapter import MitigationError
-from mitigation.training.train import Schedule, fit
+from mitigation.errors import MitigationError
+from mitigation.training.train import TrainingSchedule, fit
 
 torch.set_num_threads(1)
 ROWS = [[n, n + 1] for n in range(10)]
@@ -36,7 +36,7 @@ def squared(network, rows):
 
 
 def schedule(**changed):
-    return Schedule(
+    return TrainingSchedule(
         **({"steps": 12, "batch_size": 4, "learning_rate": 0.05, "validate_every": 4, "checkpoint_every": 3} | changed)
     )
 
@@ -103,7 +103,7 @@ def test_a_loss_that_is_no_number_stops_at_once_and_keeps_the_checkpoint(tmp_pat
 
     with pytest.raises(MitigationError) as error:
         trained(tmp_path / "state.pt", schedule(), broken)
-    assert str(error.value).startswith("Step 5 gives numbers that are none (loss nan, worst ")
+    assert str(error.value).startswith("Step 5 produced NaN or infinity (loss nan, worst ")
     assert str(error.value).endswith(
         "); the last checkpoint is kept, so lower the learning rate, or load the model in float32."
     )
@@ -121,7 +121,7 @@ def test_a_gradient_that_is_no_number_stops_before_the_weights_are_touched(tmp_p
         root = network.map.weight.sum() * 0
         return {"loss": root.sqrt()}  # the slope of a square root at 0
 
-    with pytest.raises(MitigationError, match=r"Step 1 gives numbers that are none \(loss -?0, gradient (nan|inf)\)"):
+    with pytest.raises(MitigationError, match=r"Step 1 produced NaN or infinity \(loss -?0, gradient (nan|inf)\)"):
         fit(network, broken, ROWS, ROWS[:3], schedule(), tmp_path / "x.pt", Console(file=io.StringIO()))
     assert all(torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
 
@@ -156,9 +156,9 @@ def test_every_epoch_has_each_row_once_in_an_order_of_its_own():
 
 
 def test_the_rate_rises_and_falls():
-    plan = Schedule(steps=10, batch_size=1, learning_rate=2.0, warmup=0.2)
+    plan = TrainingSchedule(steps=10, batch_size=1, learning_rate=2.0, warmup=0.2)
     assert [plan.rate_at(step) for step in (0, 1, 2, 9)] == pytest.approx([1.0, 2.0, 2.0, 0.25])
-    assert Schedule(steps=10, batch_size=1, learning_rate=2.0, warmup=0.0).rate_at(0) == 2.0
+    assert TrainingSchedule(steps=10, batch_size=1, learning_rate=2.0, warmup=0.0).rate_at(0) == 2.0
 
 
 def test_a_batch_that_processes_cannot_share_is_refused(tmp_path, monkeypatch):

@@ -787,17 +787,6 @@ def test_an_adapter_that_does_not_fit_is_refused(saved, tmp_path):
         load(path, adapter=path)
 
 
-def test_weights_in_four_bits_answer_nearly_as_before():
-    pytest.importorskip("bitsandbytes")
-    made = load(folder("stories260K"), quantize="4bit", device="cpu")
-    assert made.dtype == "float32-4bit"
-    assert made._network.head_apart
-    requests = [Request(j, f"The {j} said that", (Option(" she was very happy."),)) for j in JOBS]
-    pairs = zip(made.answer(requests), ready("stories260K", torch.float32).answer(requests), strict=True)
-    apart = [abs(a - b) for one, other in pairs for a, b in zip(one.logprobs[0], other.logprobs[0], strict=True)]
-    assert 0.01 < sum(apart) / len(apart) < 1
-
-
 def test_quantization_without_its_package_is_refused(monkeypatch):
     monkeypatch.setattr(checkpoint.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ScoringError, match="Weights in 4bit need the package bitsandbytes; install it with pip"):

@@ -1,0 +1,134 @@
+"""The files of an adapter's repository on the Hub: the checked files of its folder, and a card."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from builders import datasets
+from builders.sources.catalogue import catalogue
+from cards import adapter_card
+from cards.hub import sending
+from cards.text import CardError, refuse_secrets
+from mitigation import recipes
+from mitigation.adapters.write import write_facts
+from mitigation.errors import MitigationError
+from scoring.adapters.attach import peft_config, tensor_shapes
+from scoring.adapters.facts import CONFIG, FACTS, PROMPT, WEIGHTS, Adapter, digests, json_of, read
+from scoring.inference.load_options import BUNDLED
+
+CARD = "README.md"
+#: The name of a model on the Hub; a few old ones have no organisation.
+_NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
+
+
+def publication(folder: Path, repository: str, licence: str, base: str = "") -> dict[str, bytes]:
+    """File name to content: the files that ``mitigation.json`` describes, that file, and the card.
+
+    The base model has its name on the Hub in all of them.
+
+    Parameters
+    ----------
+    base:
+        The name of the base model on the Hub, if it was loaded under another name.
+
+    Raises
+    ------
+    AdapterError, MitigationError
+        If the folder is not a complete adapter, or its base model has no name on the Hub.
+    CardError
+        If a licence or a citation is missing, or a file holds an access token.
+    """
+    adapter = read(folder)
+    name = base or adapter.base
+    if not _NAME.fullmatch(name) or Path(name).exists() or name in BUNDLED:
+        raise MitigationError(
+            f"The adapter {folder} was made from {name}, which is not a name on the Hub; give the name of its base "
+            "model there with --base."
+        )
+    if CONFIG in adapter.files:
+        peft_config(folder)
+        tensor_shapes(folder / WEIGHTS)
+    elif PROMPT not in adapter.files:
+        raise MitigationError(f"{folder} describes neither {CONFIG} nor {PROMPT}; run its recipe again.")
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch)
+        for file in adapter.files:
+            shutil.copyfile(folder / file, copy / file)
+        if CONFIG in adapter.files:
+            config = json_of(copy / CONFIG) | {"base_model_name_or_path": name}
+            (copy / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")
+        renamed = replace(adapter, base=name, files=digests(copy))
+        write_facts(copy, renamed)
+        (copy / CARD).write_text(card(copy, renamed, repository, licence), encoding="utf-8")
+        files = {path.name: path.read_bytes() for path in sorted(copy.iterdir())}
+    refuse_secrets({path: content for path, content in files.items() if not path.endswith((".safetensors", ".png"))})
+    return files
+
+
+def check_repository(name: str) -> str:
+    """The name of a repository of the Hub.
+
+    Raises
+    ------
+    MitigationError
+        If it is not ORG/NAME.
+    """
+    if not (_NAME.fullmatch(name) and "/" in name):
+        raise MitigationError(f"{name!r:.60} is not a repository of the Hub; give ORG/NAME with --repo.")
+    return name
+
+
+def card(folder: Path, adapter: Adapter, repository: str, licence: str) -> str:
+    """The card of an adapter in a folder."""
+    recipe, known = recipes.get(adapter.recipe), catalogue().citations
+    citations = {key: known[key] for key in recipe.cite} | dict(recipe.citations)
+    return adapter_card.adapter_card(
+        json_of(folder / FACTS),
+        repository,
+        licence,
+        adapter_card.RecipeFacts(recipe.name, recipe.summary, recipe.source, citations),
+        training_data(adapter.data),
+        config=json_of(folder / CONFIG) if CONFIG in adapter.files else None,
+        prompt=json_of(folder / PROMPT) if PROMPT in adapter.files else None,
+    )
+
+
+def training_data(versions: Mapping[str, str]) -> list[adapter_card.TrainingData]:
+    """Version, licence and citations of the data that a recipe read, by the names DATASET/CONFIG/SPLIT.
+
+    Raises
+    ------
+    CardError
+        For data that is no config of its data set.
+    """
+    known = catalogue()
+    described = []
+    for name, version in versions.items():
+        dataset, config_name, _ = [*name.split("/"), "", ""][:3]
+        config = next((config for config in datasets.get(dataset).configs if config.name == config_name), None)
+        if config is None:
+            raise CardError(f"The adapter learnt from {name}, which is no config of {dataset}; make it again.")
+        sources = [known.sources[source] for source in config.sources]
+        keys = sorted({*config.cite, *(source.citation for source in sources)})
+        licence = " and ".join(sorted({config.licence, *(source.licence for source in sources)}))
+        citations = {key: known.citations.get(key, "") for key in keys}
+        described.append(adapter_card.TrainingData(name, version, licence, citations))
+    return described
+
+
+def upload(files: Mapping[str, bytes], repository: str, api: Any, *, private: bool) -> str:
+    """Uploads the files in one commit to a repository, which is created if missing; returns its address."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, content in files.items():
+            (Path(scratch) / name).write_bytes(content)
+        api.create_repo(repository, exist_ok=True, private=private)
+        with sending():
+            api.upload_folder(repo_id=repository, folder_path=scratch, commit_message="Publish the adapter")
+    return f"{api.endpoint}/{repository}"

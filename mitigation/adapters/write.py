@@ -1,0 +1,89 @@
+"""Writes the facts of an adapter's folder, and puts the folder in place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from builders.folders import recover_folder, replace_folder
+from cards.files import put
+from mitigation.errors import MitigationError
+from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Cost, Numbers, digests
+from scoring.answering import package_version
+
+if TYPE_CHECKING:
+    from scoring.inference.model import Model
+
+
+def describe(
+    folder: Path,
+    model: Model,
+    recipe: str,
+    settings: Any,
+    *,
+    data: Mapping[str, str],
+    cost: Cost,
+    measures: Mapping[str, Numbers] | None = None,
+) -> Adapter:
+    """The facts of a folder with the files of a recipe; there are no changes yet.
+
+    Parameters
+    ----------
+    model:
+        The base model.
+    settings:
+        The recipe's settings, a dataclass of plain values.
+    data, cost, measures:
+        As in :class:`scoring.adapters.facts.Adapter`.
+    """
+    return Adapter(
+        recipe=recipe,
+        base=model.name,
+        revision=model.revision,
+        dtype=model.dtype,
+        settings=json.loads(json.dumps(asdict(settings))),  # as they are read back
+        data=dict(data),
+        cost=cost,
+        files=digests(folder),
+        measures=dict(measures or {}),
+        package=package_version(),
+    )
+
+
+def text(adapter: Adapter) -> str:
+    """The text of ``mitigation.json``: NaN is null, and each change has a line of its own."""
+    facts = json.loads(SCHEMA.dump_json(adapter))
+    lines = ",".join(f"\n  {json.dumps(change, ensure_ascii=False)}" for change in facts.pop("changes"))
+    head = json.dumps(facts, indent=1, ensure_ascii=False).removesuffix("\n}")
+    return f'{head},\n "changes": [{lines}]\n}}\n'
+
+
+def write_facts(folder: Path, adapter: Adapter) -> None:
+    """Writes ``mitigation.json`` into a folder."""
+    put(folder / FACTS, text(adapter).encode())
+
+
+def check_target(out: Path) -> None:
+    """Refuses an output folder with other content, because it would be replaced as a whole.
+
+    Raises
+    ------
+    MitigationError
+        If it exists, is not empty and has no facts of an adapter.
+    """
+    recover_folder(out)
+    if out.exists() and not (out.is_dir() and ((out / FACTS).is_file() or not any(out.iterdir()))):
+        raise MitigationError(f"{out} is there and is no adapter; give --out a new folder, or one to be replaced.")
+
+
+def write(folder: Path, adapter: Adapter, out: Path) -> None:
+    """Writes the facts into ``folder`` and moves it to ``out`` in one step, in the place of an older adapter."""
+    check_target(out)
+    write_facts(folder, adapter)
+    for path in folder.iterdir():
+        path.chmod(0o644)  # some writers make a file readable for its owner only
+    out.parent.mkdir(parents=True, exist_ok=True)
+    replace_folder(folder, out)

@@ -1,0 +1,87 @@
+"""Finds the feed-forward part of each block of a transformer by its structure, without any module names.
+
+A block's feed-forward part widens the hidden state with its first linear map and narrows it with its last.
+The blocks are the outermost ``ModuleList`` with the most parameters whose members all have linear maps.
+The last map is the last linear one of a block, in the order of construction. The first map has the
+reverse shape of the last one, or twice its width where a gate is in the same map.
+
+Example: in Llama-2 7B the maps of a block are q, k, v, o (4096 to 4096), gate, up (4096 to 11008) and down
+(11008 to 4096). The last map is down; going back from it, up and gate fit and o does not, so gate is first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from scoring.adapters.facts import AdapterError
+
+
+class FeedForward(NamedTuple):
+    """Names of the first and the last linear map of a feed-forward part, and the width of the hidden state."""
+
+    first: str
+    last: str
+    width: int
+
+
+def feed_forwards(network: nn.Module) -> list[FeedForward]:
+    """The feed-forward part of every block, in order; names are those of ``network.named_modules()``.
+
+    Raises
+    ------
+    AdapterError
+        If there are no blocks, or a block has no feed-forward part of linear maps.
+    """
+    parts = [_feed_forward(name, block) for name, block in _blocks(network)]
+    if not parts:
+        raise AdapterError(
+            f"{type(network).__name__} has no list of blocks with linear maps; give a transformer that has one."
+        )
+    return parts
+
+
+def _blocks(network: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Names and modules of the list with the most parameters, of those that are in no other list."""
+    lists: list[tuple[str, nn.ModuleList]] = []
+    for name, module in network.named_modules():
+        nested = any(name.startswith(f"{outer}.") for outer, _ in lists)
+        if isinstance(module, nn.ModuleList) and not nested and all(any(_linear_maps(block)) for block in module):
+            lists.append((name, module))
+    name, blocks = max(lists, key=lambda named: _size(named[1]), default=("", nn.ModuleList()))
+    return [(f"{name}.{number}", block) for number, block in enumerate(blocks)]
+
+
+def _size(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _linear_maps(module: nn.Module) -> Iterator[tuple[str, int, int]]:
+    """Name, inputs and outputs of every linear map: of torch, of quantized kinds, and of GPT-2 (Conv1D)."""
+    for name, child in module.named_modules():
+        inputs, outputs = (_features(child, *names) for names in (("in_features", "nx"), ("out_features", "nf")))
+        if inputs and outputs and not any(child.children()):
+            yield name, inputs, outputs
+
+
+def _features(module: Any, *names: str) -> int:
+    return next((size for name in names if isinstance(size := getattr(module, name, None), int)), 0)
+
+
+def _feed_forward(block: str, module: nn.Module) -> FeedForward:
+    maps = list(_linear_maps(module))
+    last, inner, width = maps[-1]
+    # Attention may have maps of these shapes too, and is built before: only the run of maps next to the last counts.
+    first = ""
+    for name, inputs, outputs in reversed(maps[:-1]):
+        if inputs != width or outputs not in (inner, 2 * inner):
+            break
+        first = name
+    if not first:
+        raise AdapterError(
+            f"The block {block} has no linear map from {width} to {inner} before its last one, as feed-forward parts "
+            "have; give a transformer without mixtures of experts."
+        )
+    return FeedForward(f"{block}.{first}", f"{block}.{last}", width)

@@ -1,0 +1,109 @@
+"""A recipe in a file outside the project."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from mitigation import recipes
+from mitigation.__main__ import app
+from mitigation.errors import MitigationError
+from mitigation.publish import app as publish
+from scoring.adapters.facts import read
+from tests.mitigation.made import data
+
+RECIPE = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cards.files import put
+from mitigation.adapters.write import describe
+from mitigation.recipe import Recipe, setting
+from scoring.adapters.facts import PROMPT, Cost
+from scoring.prompts import PROMPTS
+
+
+@dataclass(frozen=True, slots=True)
+class PoliteSettings:
+    prompt: str = setting("debias-1", "Which prompt.", "made up")
+
+
+def run(model, settings, data, out, console):
+    put(out / PROMPT, PROMPTS[settings.prompt].json().encode())
+    return describe(out, model, RECIPE.name, settings, data={}, cost=Cost(0, 0.0, 0, "cpu"))
+
+
+RECIPE = Recipe(
+    name="polite",
+    summary="A recipe of a test.",
+    source="Nobody (2026)",
+    cite=(),
+    citations={"nobody2026": "@misc{nobody2026, title={Polite}}"},
+    profiles={"clean": PoliteSettings(), "paper": PoliteSettings("debias-2")},
+    run=run,
+    benchmarks=("neutral",),
+)
+"""
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.setattr(recipes, "_included", {})
+    path = tmp_path / "polite.py"
+    path.write_text(RECIPE)
+    return path
+
+
+def run(*arguments, of=app):
+    return CliRunner().invoke(of, [str(each) for each in arguments], env={"COLUMNS": "200"})
+
+
+def test_an_included_recipe_has_a_command_options_numbers_and_a_card(file, tmp_path):
+    assert "polite" not in run("--help").output
+    shown = run("--include", file, "--help")
+    assert "polite" in shown.output
+    assert "fast" in shown.output
+    assert "Which prompt. (clean debias-1, paper debias-2)" in run("--include", file, "polite", "--help").output
+    options = "--benchmarks neutral --limit 4 --resamples 50 --device cpu --prompt debias-3".split()
+    done = run(
+        "--include", file, "polite", "tiny-causal", "--out", tmp_path / "out", "--data", data(tmp_path), *options
+    )
+    assert done.exit_code == 0, done.output
+    facts = read(tmp_path / "out")
+    assert (facts.recipe, facts.settings) == ("polite", {"prompt": "debias-3"})
+    assert any(change.metric == "gas" for change in facts.changes)
+    assert json.loads((tmp_path / "out" / "prompt.json").read_text())["name"] == "debias-3"
+    recipes._included.clear()
+    given = [tmp_path / "out", "--repo", "org/polite", "--licence", "mit", "--base", "org/small", "--dry-run"]
+    refused = run(*given, of=publish)
+    assert "No recipe is called 'polite'" in refused.output
+    card = run(*given, "--include", file, of=publish)
+    assert card.exit_code == 0, card.output
+    assert "@misc{nobody2026" in card.output
+    assert "A recipe of a test." in card.output
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("fast.py", RECIPE, "has the name of the recipe fast of this project; rename the file."),
+        ("broken.py", "1 / 0", "cannot be run (ZeroDivisionError: division by zero); mend the file."),
+        ("empty.py", "", "has no RECIPE called 'empty'; define RECIPE = Recipe(name='empty', …)."),
+        ("other.py", RECIPE, "has no RECIPE called 'other'; define RECIPE = Recipe(name='other', …)."),
+        ("recipe.txt", RECIPE, "is not a Python file; give a file NAME.py with a RECIPE."),
+    ],
+)
+def test_a_file_without_a_recipe_of_its_own_is_refused(file, tmp_path, name, text, told):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(MitigationError) as error:
+        recipes.include(path)
+    assert str(error.value) == f"{path} {told}"
+    assert recipes.names() == ("debias_tuning", "decoding", "fast", "prompts")
+
+
+def test_the_command_refuses_a_file_that_is_not_there_in_one_sentence(file, tmp_path):
+    done = run("--include", tmp_path / "none.py", "polite", "m", "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert done.output.startswith(f"error: {tmp_path / 'none.py'} cannot be run (FileNotFoundError")
