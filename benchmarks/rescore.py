@@ -23,8 +23,8 @@ import typer
 
 from benchmarks.machine import describe
 from scoring import answering, benchmarks, run
-from scoring.__main__ import BUNDLED
 from scoring.answering import Question
+from scoring.inference.load_options import BUNDLED
 from scoring.inference.store import Store
 from scoring.prompts import get
 from scoring.statistics.stats import RESAMPLES

@@ -30,7 +30,7 @@ import typer
 from benchmarks import peers
 from benchmarks.machine import describe
 from scoring import benchmarks, run, tables
-from scoring.__main__ import BUNDLED
+from scoring.inference.load_options import BUNDLED
 from scoring.inference.model import Model, Stats, load
 from scoring.types import BenchmarkContext, Request, ScoringError
 

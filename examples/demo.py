@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pmi import max_pmi_diff
 from pmi.analysis.lookup import delta_table
 from pmi.types import DeltaTable, PmiError
-from scoring.__main__ import BUNDLED
+from scoring.inference.load_options import BUNDLED
 from scoring.types import Request, ScoringError
 
 if TYPE_CHECKING:

@@ -10,25 +10,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from scoring import benchmarks
 from scoring.inference.chat import Chat
+from scoring.inference.load_options import LoadOptions
 from scoring.prompts import Prompt, get
 from scoring.report.clean import redactor
 from scoring.report.terminal import catalogue, ended, speed, summary, tell, want
 from scoring.statistics.stats import RESAMPLES
 from scoring.tables import DEFAULT
 from scoring.types import Benchmark, ScoringError
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
-
-#: Models that come with the project.
-BUNDLED = {name: Path(__file__).parents[1] / "data" / name for name in ("tiny-causal", "tiny-masked")}
 
 
 class Profile(StrEnum):
@@ -55,47 +50,6 @@ def installed() -> Iterator[None]:
             f"Scoring a model needs the package {error.name}; install it with pip install "
             "'gender-neutral-probes[score]'."
         ) from None
-
-
-@dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """How to load a model, by the options of the same names."""
-
-    model: str
-    revision: str | None
-    adapter: str | None
-    adapter_revision: str | None
-    dtype: str
-    device: str | None
-    quantize: str | None
-    trust_remote_code: bool
-    allow_pickle: bool
-    exact: bool
-
-    def load(self) -> Model:
-        """The loaded model; the device ``auto`` spreads it over all devices."""
-        with installed():
-            from scoring.inference.model import load
-        from transformers.utils import logging
-
-        # Its progress bars would stay on the screen.
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        spread = self.device == "auto"
-        found = load(
-            BUNDLED.get(self.model, self.model),
-            revision=self.revision,
-            adapter=self.adapter,
-            adapter_revision=self.adapter_revision,
-            dtype=self.dtype,
-            device=None if spread else self.device,
-            device_map="auto" if spread else None,
-            quantize="4bit" if self.quantize == "4bit" else "8bit" if self.quantize else None,
-            trust_remote_code=self.trust_remote_code,
-            allow_pickle=self.allow_pickle,
-            exact=self.exact,
-        )
-        found.name = self.model
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +125,7 @@ def score(options: LoadOptions, settings: Settings, console: Console, errors: Co
     with installed():
         decoding(prompt)  # raises for an impossible setting
     parts = run.read(picked, settings.data, settings.profile, settings.limit, named=bool(settings.benchmarks))
-    with errors.status("Loading the model …"):
+    with errors.status("Loading the model …"), installed():
         model = options.load()
     if settings.chat and model.kind == "masked":
         raise ScoringError(f"{options.model!r} is a masked model, which does not chat; leave out --chat.")
@@ -273,10 +227,10 @@ def main(
         adapter_revision,
         dtype,
         device,
-        quantize,
+        "4bit" if quantize == "4bit" else "8bit" if quantize else None,
         trust_remote_code,
         allow_pickle,
-        exact,
+        exact=exact,
     )
     with ended(errors):
         for path in include or ():

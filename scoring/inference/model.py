@@ -245,7 +245,7 @@ class Model:
         network = self._network
         tokens = TOKENS.get(network.device.type, TOKENS["cpu"])
         if network.device.type == "cpu":
-            tokens = int(min(max(CACHED // network.config.hidden_size, tokens), MOST_TOKENS))
+            tokens = int(min(max(CACHED // network.width, tokens), MOST_TOKENS))
         if not network.head_apart:
             tokens = min(tokens, max(WHOLE_LOGITS // network.config.vocab_size, 1))
         return tokens
@@ -297,7 +297,7 @@ class Model:
         for each head, which takes a processor as long as ``EXPONENTIAL`` multiplications.
         """
         config = self._network.config
-        heads, width = getattr(config, "num_attention_heads", 1), config.hidden_size
+        heads, width = getattr(config, "num_attention_heads", 1), self._network.width
         return float(6 * width**2 / (width + EXPONENTIAL * heads))
 
     @torch.inference_mode()
@@ -319,7 +319,7 @@ class Model:
         parts = (bare.get_input_embeddings(), self._network.head)
         embeddings = {id(part.weight): part.weight.numel() for part in parts if hasattr(part, "weight")}
         body = bare.num_parameters() - sum(embeddings.values())
-        return float(2 * (body * tokens + config.hidden_size * config.vocab_size * read))
+        return float(2 * (body * tokens + self._network.width * config.vocab_size * read))
 
     def _alone(self, row: Sized, error: Exception) -> ScoringError:
         weights = self._network.bare.get_memory_footprint() / 2**30
@@ -354,7 +354,7 @@ def _window(network: Any) -> int | None:
     window = window if window and window > 0 else None  # XLNet has -1 for no bound.
     for name, module in network.named_modules():
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
-            return int(module.num_embeddings - module.padding_idx - 1)
+            return len(module.weight) - int(module.padding_idx) - 1
     return window
 
 

@@ -69,6 +69,11 @@ class Network:
         return self.bare.config.get_text_config()
 
     @property
+    def width(self) -> int:
+        """The width of hidden states, which decides how many tokens a batch has."""
+        return int(getattr(self.config, "hidden_size", None) or getattr(self.config, "d_model", 768))
+
+    @property
     def device(self) -> torch.device:
         """The device of inputs; layers may be elsewhere under a device map, and offloaded weights on none."""
         hook = getattr(self.bare.get_input_embeddings(), "_hf_hook", None)
@@ -79,6 +84,12 @@ class Network:
     def dtype(self) -> torch.dtype:
         """The dtype of computation."""
         return cast(torch.dtype, self.bare.dtype)
+
+    @property
+    def _virtual_tokens(self) -> int:
+        """Number of tokens that an adapter (prompt tuning) puts before each row."""
+        adapter = getattr(self.module, "active_peft_config", None)
+        return int(adapter.num_virtual_tokens) if getattr(adapter, "is_prompt_learning", False) else 0
 
     @cached_property
     def _takes_cache(self) -> bool:
@@ -123,8 +134,11 @@ class Network:
         width = max(map(len, trees))
         where = np.concatenate([np.array(tree.at) + n * width for n, tree in enumerate(trees)])
         read, places = np.unique(where, return_inverse=True)
-        # Virtual tokens of an adapter (prompt tuning) come before the row.
-        states = self.forward(self.inputs(trees))[:, -width:].flatten(0, 1)
+        states = self.forward(self.inputs(trees))
+        virtual = self._virtual_tokens
+        if states.shape[1] != virtual + width:
+            raise RuntimeError(f"The network gives {states.shape[1]} outputs for {virtual + width} tokens.")
+        states = states[:, virtual:].flatten(0, 1)
         return (
             states[self.tensor(read).to(states.device)],
             places,

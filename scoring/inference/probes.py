@@ -36,8 +36,8 @@ READ = 12
 SHORTEST = 32
 
 
-#: The largest relative difference of logits that quantization explains.
-QUANTIZED = 0.25
+#: The largest relative difference of logits that quantization or half precision explains.
+COARSE = 0.25
 _CHANCE = "so its scores depend on chance; fix the seed of its random parts in its config."
 _LATER = (
     "so it gives no probability of a next token; set is_decoder in its configuration if it was trained as a decoder, "
@@ -121,6 +121,7 @@ class Probes:
             once, again = self._alone([first]), self._alone([first])
             self.broken = not bool(once.isfinite().all())
             changed = self._alone([first._replace(ids=before + other)])
+            shorter = self._alone([first._replace(ids=first.ids[:-1])])
         except UNSUITED as error:
             if out_of_memory(error):  # A request that does not fit says so.
                 return
@@ -132,15 +133,17 @@ class Probes:
         if not self.broken:
             self._check_same(once, again, "gives another answer when it is asked again", _CHANCE)
             if self.network.kind == "causal":
-                self._check_same(
-                    once, changed, "is used as a causal model, but its tokens attend to later tokens", _LATER
-                )
+                what = "is used as a causal model, but its answers depend on later tokens"
+                for later in (changed, shorter):
+                    self._check_same(once, later, what, _LATER)
         self._known["check", length] = True
 
     def _check_same(self, one: torch.Tensor, other: torch.Tensor, what: str, advice: str) -> None:
-        # Quantized products take scales and outliers from all tokens of a call, later ones included.
+        # Quantized products take scales and outliers from all tokens of a call, later ones included, and in half
+        # precision another shape of a product can change the experts of a token.
         quantized = getattr(self.network.bare, "quantization_method", None) is not None
-        if (apart := difference(one, other)) > (QUANTIZED if quantized else tolerance(self.network.dtype)):
+        half = torch.finfo(self.network.dtype).bits < 32
+        if (apart := difference(one, other)) > (COARSE if quantized or half else tolerance(self.network.dtype)):
             raise ScoringError(f"{self.name} {what} (logits differ by {apart:.0%} of their spread), {advice}")
 
     def batches(self, longest: int) -> bool:

@@ -15,10 +15,10 @@ from transformers import AutoModelForCausalLM
 from mitigation.adapters.temporary import attached
 from mitigation.adapters.write import check_target, write
 from mitigation.errors import MitigationError
-from scoring.__main__ import BUNDLED
 from scoring.adapters import facts
 from scoring.adapters.attach import attach, tensor_shapes
 from scoring.adapters.facts import CONFIG, FACTS, WEIGHTS, AdapterError, Change, read
+from scoring.inference.load_options import BUNDLED
 from scoring.types import Option, Request
 from tests.mitigation.made import bundled, data, quick, tuned
 

@@ -9,9 +9,9 @@ from rich.console import Console
 from builders.parsers.triplets import BLANK, filled
 from mitigation.editing import edit, pairs
 from mitigation.errors import MitigationError
-from scoring.__main__ import BUNDLED
 from scoring.adapters.attach import wrap
 from scoring.adapters.stamp import StampConfig
+from scoring.inference.load_options import BUNDLED
 from scoring.inference.model import load
 from tests.scoring import models
 

@@ -12,8 +12,8 @@ from builders.parsers.triplets import BLANK, filled
 from mitigation.errors import MitigationError
 from mitigation.recipes import fast, get
 from mitigation.training.data import TrainingData
-from scoring.__main__ import BUNDLED
 from scoring.adapters import attach
+from scoring.inference.load_options import BUNDLED
 from scoring.inference.model import load
 from scoring.types import ScoringError
 from tests.mitigation import made

@@ -9,10 +9,10 @@ from torch import nn
 
 from builders.parsers.triplets import BLANK, filled
 from mitigation.editing import edit, locate, pairs
-from scoring.__main__ import BUNDLED
 from scoring.adapters.attach import wrap
 from scoring.adapters.feed_forward import feed_forwards
 from scoring.adapters.stamp import StampConfig
+from scoring.inference.load_options import BUNDLED
 from scoring.inference.model import load
 
 BIASED = {"nurse": "she", "farmer": "he", "teacher": "she", "captain": "he", "maid": "she", "doctor": "he"}

@@ -20,10 +20,10 @@ from mitigation.adapters.publication import publication
 from mitigation.adapters.write import describe, write
 from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
-from scoring.__main__ import BUNDLED
 from scoring.adapters.attach import wrap
 from scoring.adapters.facts import CONFIG, FACTS, PROMPT, AdapterError, Change, Cost, digests, read
 from scoring.adapters.stamp import StampConfig
+from scoring.inference.load_options import BUNDLED
 from tests import commands
 from tests.helpers import ROOT
 from tests.hub import GUEST, Hub

@@ -25,7 +25,7 @@ FAST = {
     "masked": "bert convbert deberta-v2 fnet longformer mobilebert modernbert yoso".split(),
 }
 #: What is refused, by kind and family or variant, with the sentence.
-NOT_CAUSAL = "attend to later tokens"
+NOT_CAUSAL = "answers depend on later tokens"
 BY_CHANCE = "gives another answer when it is asked again"
 NOT_RUN = "cannot be run in float32 on token ids alone"
 OTHER_POSITIONS = "does not generate what its own next-token probabilities say"
@@ -33,6 +33,7 @@ REFUSED = {
     ("causal", "camembert"): OTHER_POSITIONS,
     ("causal", "cpmant"): NOT_CAUSAL,
     ("causal", "data2vec-text"): OTHER_POSITIONS,
+    ("causal", "prophetnet"): NOT_CAUSAL,
     ("causal", "reformer-seeded"): NOT_CAUSAL,
     ("causal", "roberta"): OTHER_POSITIONS,
     ("causal", "roberta-prelayernorm"): OTHER_POSITIONS,
@@ -40,11 +41,13 @@ REFUSED = {
     ("causal", "xlm-roberta"): OTHER_POSITIONS,
     ("causal", "xlm-roberta-xl"): OTHER_POSITIONS,
     ("causal", "xlnet"): NOT_CAUSAL,
+    ("causal", "xlstm"): "cannot be run in bfloat16",
     ("causal", "xmod"): OTHER_POSITIONS,
     ("causal", "bert-encoder"): NOT_CAUSAL,
     ("causal", "gemma3-bidirectional"): NOT_CAUSAL,
     ("causal", "reformer"): BY_CHANCE,
     ("causal", "xlm-encoder"): NOT_CAUSAL,
+    ("masked", "perceiver"): NOT_RUN,
     ("masked", "reformer"): BY_CHANCE,
 }
 CASES = [(kind, name) for kind in families.KINDS for name in (families.names(kind) if ALL else FAST[kind])]
