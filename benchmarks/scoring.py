@@ -31,7 +31,8 @@ from benchmarks import peers
 from benchmarks.machine import describe
 from scoring import benchmarks, run, tables
 from scoring.inference.load_options import BUNDLED
-from scoring.inference.model import Model, Stats, load
+from scoring.inference.loading import load
+from scoring.inference.model import Model, Stats
 from scoring.types import BenchmarkContext, Request, ScoringError
 
 RESULT = Path(__file__).with_name("scoring.json")

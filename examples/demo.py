@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--table", help="Counts, a table of δ, or the data set gender-pmi; as in python -m pmi score.")
     parser.add_argument("--port", type=int, default=7860)
     wanted = parser.parse_args()
-    from scoring.inference.model import load
+    from scoring.inference.loading import load
 
     try:
         model = load(BUNDLED.get(wanted.model, wanted.model))

@@ -16,7 +16,7 @@ BUNDLED = {name: Path(__file__).parents[1] / "data" / name for name in ("tiny-ca
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How to load a model: the parameters of :func:`scoring.inference.model.load`.
+    """How to load a model: the parameters of :func:`scoring.inference.loading.load`.
 
     ``model`` may also be the name of a bundled model, and ``device`` may be ``auto``, which spreads the
     model over all devices (``device_map="auto"``).
@@ -43,11 +43,11 @@ class LoadOptions:
         Raises
         ------
         ScoringError
-            As :func:`scoring.inference.model.load`.
+            As :func:`scoring.inference.loading.load`.
         """
         from transformers.utils import logging
 
-        from scoring.inference.model import load
+        from scoring.inference.loading import load
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         options = asdict(self) | {"model": BUNDLED.get(self.model, self.model)}

@@ -26,6 +26,7 @@ import transformers
 
 from scoring.inference.batching import Tree, out_of_memory, padded, plan
 from scoring.inference.checkpoint import first_sentence
+from scoring.inference.differences import COARSE, described, difference, tolerance
 from scoring.inference.network import UNSUITED, Network
 from scoring.inference.tokens import Query
 from scoring.types import ScoringError
@@ -34,27 +35,11 @@ from scoring.types import ScoringError
 READ = 12
 #: The shortest length that is probed, and the shortest row that shares contexts.
 SHORTEST = 32
-
-
-#: The largest relative difference of logits that quantization or half precision explains.
-COARSE = 0.25
 _CHANCE = "so its scores depend on chance; fix the seed of its random parts in its config."
 _LATER = (
     "so it gives no probability of a next token; set is_decoder in its configuration if it was trained as a decoder, "
     "or give it as a masked model."
 )
-
-
-def tolerance(dtype: torch.dtype) -> float:
-    """The largest relative difference of logits that rounding explains.
-
-    Eight units of the last place, and 2e-4 for float32 and better, whose kernels differ by more than the
-    last place: float32 2e-4, float16 0.8 %, bfloat16 6 %.
-
-    >>> tolerance(torch.float32), tolerance(torch.bfloat16)
-    (0.0002, 0.0625)
-    """
-    return max(8 * torch.finfo(dtype).eps, 2e-4)
 
 
 def rounded_up(length: int) -> int:
@@ -246,7 +231,7 @@ class Probes:
                     how = "in batches of one length" if batched == "equal" else "one at a time"
                     self.findings["generates"] = (
                         f"Continuations are generated {how}, because padding on the left changes the answers of this "
-                        f"model ({_told(first)})."
+                        f"model ({described(first)})."
                     )
                 if not cached:
                     self.findings["cache"] = "Continuations are generated without a cache, which changes the answers."
@@ -255,7 +240,7 @@ class Probes:
             return Generation(padded=False, batched=False, cached=True)
         raise ScoringError(
             f"{self.name} does not generate what its own next-token probabilities say, even alone and without a cache "
-            f"({_told(first) if error is None else first_sentence(error)}); leave out benchmarks that continue texts."
+            f"({described(first) if error is None else first_sentence(error)}); leave out benchmarks that generate."
         )
 
     def _generation_apart(self, prompts: Sequence[tuple[int, ...]], new: int, *, cached: bool) -> float:
@@ -304,7 +289,7 @@ class Probes:
             apart = float("inf")
         same = apart <= tolerance(self.network.dtype)
         if not same:
-            self.findings[what] = finding.format(apart=_told(apart), length=length)
+            self.findings[what] = finding.format(apart=described(apart), length=length)
         self._known[what, length] = same
         return same
 
@@ -365,30 +350,6 @@ class _Forced(transformers.LogitsProcessor):
         forced = torch.full_like(scores, -torch.inf)
         forced[:, token] = 0.0
         return forced
-
-
-def difference(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The largest difference of rows of logits (rows, vocabulary), relative to the spread of ``other``.
-
-    >>> difference(torch.tensor([[0.0, 2.0]]), torch.tensor([[1.0, 3.0]]))
-    0.0
-    >>> round(difference(torch.tensor([[0.0, 2.2]]), torch.tensor([[0.0, 2.0]])), 6)
-    0.1
-    """
-    one, other = one.double(), other.double()
-    finite = one.isfinite()
-    if not torch.equal(finite, other.isfinite()):
-        return float("inf")
-    one, other = (values.masked_fill(~finite, 0.0) for values in (one, other))
-    one, other = (values - values.mean(-1, keepdim=True) for values in (one, other))
-    spread = other.square().mean(-1).sqrt().clamp(min=torch.finfo(torch.float32).tiny)
-    return float(((one - other).square().mean(-1).sqrt() / spread).max())
-
-
-def _told(apart: float | None) -> str:
-    if apart is None or apart == float("inf"):
-        return "its code does not take such input"
-    return f"logits differ by {apart:.2g} of their spread"
 
 
 def _reading(ids: Sequence[int], at: Sequence[int]) -> Query:

@@ -16,7 +16,7 @@ from mitigation.adapters.write import write
 from mitigation.recipes import get
 from mitigation.training.data import TrainingData
 from scoring.inference.load_options import BUNDLED
-from scoring.inference.model import load
+from scoring.inference.loading import load
 from scoring.metrics import add, gld, pronouns
 from scoring.types import Request
 from tests.helpers import ROOT

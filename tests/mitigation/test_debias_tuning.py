@@ -18,7 +18,7 @@ from mitigation.training import curves
 from mitigation.training.curves import plot_losses
 from scoring.adapters.facts import read
 from scoring.inference.load_options import LoadOptions
-from scoring.inference.model import load
+from scoring.inference.loading import load
 from scoring.metrics import pronouns
 from scoring.types import Request
 from tests.mitigation.made import bundled, data, probes, quick, scores, statements, tuned

@@ -12,7 +12,7 @@ from mitigation.errors import MitigationError
 from scoring.adapters.attach import wrap
 from scoring.adapters.stamp import StampConfig
 from scoring.inference.load_options import BUNDLED
-from scoring.inference.model import load
+from scoring.inference.loading import load
 from tests.scoring import models
 
 ROWS = [

@@ -14,7 +14,7 @@ from mitigation.recipes import fast, get
 from mitigation.training.data import TrainingData
 from scoring.adapters import attach
 from scoring.inference.load_options import BUNDLED
-from scoring.inference.model import load
+from scoring.inference.loading import load
 from scoring.types import ScoringError
 from tests.mitigation import made
 from tests.scoring.made import data_set

@@ -13,7 +13,7 @@ from scoring.adapters.attach import wrap
 from scoring.adapters.feed_forward import feed_forwards
 from scoring.adapters.stamp import StampConfig
 from scoring.inference.load_options import BUNDLED
-from scoring.inference.model import load
+from scoring.inference.loading import load
 
 BIASED = {"nurse": "she", "farmer": "he", "teacher": "she", "captain": "he", "maid": "she", "doctor": "he"}
 TEXTS = (f"The {{}} said that {BLANK} was tired.", f"The {{}} knew that {BLANK} had to go.")

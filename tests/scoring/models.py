@@ -7,7 +7,8 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from scoring.inference.model import Model, load
+from scoring.inference.loading import load
+from scoring.inference.model import Model
 from tests.helpers import mirror, missing
 
 CORPUS = [

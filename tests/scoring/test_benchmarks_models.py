@@ -17,7 +17,7 @@ from builders.parsers.triplets import filled
 from builders.text.words import PAIRS
 from scoring.benchmarks import get
 from scoring.inference.decoding import Decoding
-from scoring.inference.model import load
+from scoring.inference.loading import load
 from scoring.metrics.pronouns import FORMS
 from tests.helpers import mirror, missing
 from tests.scoring.made import pair, row, scored

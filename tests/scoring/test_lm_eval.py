@@ -19,7 +19,7 @@ from builders.builder import Profile, build_datasets
 from builders.parsers.triplets import filled
 from builders.sources.fetch import Fetcher
 from scoring import benchmarks, tables
-from scoring.inference.model import load
+from scoring.inference.loading import load
 from scoring.lm_eval import FOLDER, utils
 from scoring.types import BenchmarkContext, ScoringError
 from tests.helpers import ROOT, missing

@@ -14,7 +14,8 @@ import transformers
 
 from scoring.inference import checkpoint
 from scoring.inference.decoding import Decoding
-from scoring.inference.model import Model, load
+from scoring.inference.loading import load
+from scoring.inference.model import Model
 from scoring.inference.network import LOGITS, TILE
 from scoring.inference.tokens import Tokens
 from scoring.types import Option, Request, ScoringError

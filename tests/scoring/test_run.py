@@ -24,7 +24,8 @@ from typer.testing import CliRunner
 from builders.parsers.triplets import filled
 from scoring import __main__, answering, benchmarks, compare, prompts, run
 from scoring.__main__ import app, default_folder
-from scoring.inference.model import Model, load
+from scoring.inference.loading import load
+from scoring.inference.model import Model
 from scoring.statistics.stats import holm
 from scoring.tables import DataMissing
 from scoring.types import Option, Request, ScoringError
@@ -429,7 +430,7 @@ def test_numbers_that_are_none_stop_the_run_with_benchmark_id_and_dtype(stories,
         model.network.model.norm.weight.data[:] = float("nan")
         return model
 
-    monkeypatch.setattr("scoring.inference.model.load", broken)
+    monkeypatch.setattr("scoring.inference.loading.load", broken)
     told = refused(stories, "--data", data, "--benchmarks", "occugender", "--out", tmp_path)
     assert "occugender/explicit/test/explicit-none-" in told
     assert "float32" in told

@@ -20,7 +20,8 @@ from builders.datasets import biaske
 from builders.parsers import read, stereoset
 from builders.parsers.triplets import LABELS
 from scoring.benchmarks import get
-from scoring.inference.model import Model, load
+from scoring.inference.loading import load
+from scoring.inference.model import Model
 from tests.helpers import mirrored
 from tests.scoring.models import folder
 

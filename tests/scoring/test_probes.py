@@ -1,0 +1,114 @@
+"""Probes: each way of batching is measured on networks with a planted fault, and the fault is found."""
+
+import inspect
+
+import pytest
+import torch
+
+from scoring.inference.model import Model
+from scoring.inference.probes import Generation
+from scoring.types import Option, Request, ScoringError
+from tests.scoring.models import model, network, tokenizer
+
+TEXTS = ["The nurse said that she came home", "The nurse", "The farmer said that he came home and left the house again"]
+REQUESTS = [Request(str(n), "", (Option(text),)) for n, text in enumerate(TEXTS)]
+
+
+def faulty(name, fault, kind="causal"):
+    """A model whose logits a function of (input_ids, attention_mask, logits) changes."""
+    made = network(name)
+    plain = made.forward
+
+    def forward(input_ids=None, attention_mask=None, **more):
+        output = plain(input_ids=input_ids, attention_mask=attention_mask, **more)
+        output.logits = fault(input_ids, attention_mask, output.logits)
+        return output
+
+    # The signature is what a probe looks at for position ids.
+    forward.__signature__ = inspect.signature(plain)
+    made.forward = forward
+    return Model(made, tokenizer("bert" if kind == "masked" else name), kind=kind, name="odd")
+
+
+def largest_difference(one, other):
+    return max(
+        abs(a - b) for x, y in zip(one, other, strict=True) for a, b in zip(x.logprobs[0], y.logprobs[0], strict=True)
+    )
+
+
+@pytest.mark.parametrize(("name", "kind"), [("llama", "causal"), ("bert", "masked")])
+def test_padding_that_changes_answers_is_not_used(name, kind):
+    # Padding changes the scale of the logits of its row, as in a network whose padding reaches other tokens.
+    odd = faulty(name, lambda ids, mask, logits: logits * (1 + 0.1 * (mask == 0).sum(1)[:, None, None]), kind=kind)
+    alone = [odd.answer([request], batch_size=1)[0] for request in REQUESTS]
+    together = odd.answer(REQUESTS, share_contexts=False)
+    assert largest_difference(together, alone) < 1e-4
+    assert "only batched with others of their length" in odd.environment["batching"]
+
+
+def test_a_batch_that_changes_answers_is_not_used():
+    odd = faulty("llama", lambda ids, mask, logits: logits * (1 + 0.1 * len(ids)))
+    alone = [odd.answer([request], batch_size=1)[0] for request in REQUESTS]
+    assert largest_difference(odd.answer(REQUESTS, share_contexts=False), alone) < 1e-4
+    assert "computed one at a time" in odd.environment["batching"]
+
+
+def test_branches_that_a_local_window_cuts_off_are_kept_shorter():
+    # Gemma 2 has a window of 64 tokens, which a mask of four dimensions replaces.
+    made = model("gemma2")
+    assert made.probes.shares(90) == 48
+    assert "rows shorter than 96 tokens only" in made.environment["batching"]
+
+
+def test_a_sound_network_has_no_finding():
+    made = model("llama")
+    made.answer([*REQUESTS, Request("new", "The nurse", max_new=3)])
+    assert "batching" not in made.environment
+    assert made.probes.generates(32) == Generation(padded=True, batched=True, cached=True)
+
+
+def test_probes_leave_the_network_as_it_was():
+    made = network("bloom")
+    hooks = [len(module._forward_pre_hooks) for module in made.modules()]
+    odd = Model(made, tokenizer("gpt2"), kind="causal", name="bloom")
+    odd.answer(REQUESTS)
+    assert [len(module._forward_pre_hooks) for module in made.modules()] == hooks
+    assert not made.training
+
+
+def test_a_length_is_measured_once(monkeypatch):
+    made = model("llama")
+    made.answer(REQUESTS)
+    calls = []
+    plain = made._network.outputs
+    monkeypatch.setattr(made._network, "outputs", lambda trees: calls.append(len(trees)) or plain(trees))
+    made.answer(REQUESTS)
+    assert len(calls) == 1
+
+
+def test_a_network_that_answers_by_chance_is_refused():
+    with pytest.raises(ScoringError, match=r"^odd gives another answer when it is asked again \(logits differ by \d+%"):
+        faulty("llama", lambda ids, mask, logits: logits + torch.randn(logits.shape[-1]))
+
+
+@pytest.mark.parametrize("shift", [-1, 1])
+def test_a_network_that_looks_ahead_is_refused_as_causal(shift):
+    # Logits depend on the next token, or on the number of tokens.
+    def ahead(ids, mask, logits):
+        return logits.flip(-1) * (1 + 0.1 * ids.shape[1]) if shift > 0 else logits.roll(shift, 1)
+
+    with pytest.raises(ScoringError, match=r"^odd is used as a causal model, but its answers depend on later tokens"):
+        faulty("llama", ahead)
+
+
+def test_a_network_that_cannot_be_run_is_refused():
+    def broken(ids, mask, logits):
+        raise TypeError("pixel_values are missing")
+
+    with pytest.raises(ScoringError, match=r"^odd cannot be run in float32 on token ids alone \(TypeError: pixel"):
+        faulty("llama", broken)
+
+
+def test_a_network_with_outputs_for_other_positions_is_refused():
+    with pytest.raises(ScoringError, match=r"The network gives 13 outputs for 12 tokens|outputs for \d+ tokens"):
+        faulty("bert", lambda ids, mask, logits: torch.cat([logits, logits[:, :1]], 1), kind="masked")
