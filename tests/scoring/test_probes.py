@@ -38,8 +38,21 @@ def largest_difference(one, other):
 
 @pytest.mark.parametrize(("name", "kind"), [("llama", "causal"), ("bert", "masked")])
 def test_padding_that_changes_answers_is_not_used(name, kind):
-    # Padding changes the scale of the logits of its row, as in a network whose padding reaches other tokens.
-    odd = faulty(name, lambda ids, mask, logits: logits * (1 + 0.1 * (mask == 0).sum(1)[:, None, None]), kind=kind)
+    # Padding changes the scale of hidden states in its row, as in a network whose padding reaches other tokens.
+    made = network(name)
+    plain, masks = made.forward, []
+
+    def forward(input_ids=None, attention_mask=None, **more):
+        masks[:] = [attention_mask]
+        return plain(input_ids=input_ids, attention_mask=attention_mask, **more)
+
+    def scaled(_, arguments):
+        return (arguments[0] * (1 + 0.1 * (masks[0] == 0).sum(1)[:, None, None]), *arguments[1:])
+
+    forward.__signature__ = inspect.signature(plain)
+    made.forward = forward
+    made.get_output_embeddings().register_forward_pre_hook(scaled)
+    odd = Model(made, tokenizer(name), kind=kind, name="odd")
     alone = [odd.answer([request], batch_size=1)[0] for request in REQUESTS]
     together = odd.answer(REQUESTS, share_contexts=False)
     assert largest_difference(together, alone) < 1e-4
