@@ -43,8 +43,8 @@ from tests.scoring.made import scored
 from tests.scoring.peers import bias_bench as peer
 
 COMMIT = "05c2314cf5f0014c514b8e11d9feb317dc646ecc"
-#: Rows whose scores are recorded.
-STORED_ROWS = 60
+#: Rows whose scores are recorded: so many drawn ones, and so many on which the profiles are furthest apart.
+DRAWN_ROWS, FURTHEST_ROWS = 60, 10
 STEREOSET_METRICS = {"SS Score": "ss", "LM Score": "lms", "ICAT Score": "icat"}
 CROWS_METRICS = {
     "Metric score": "metric_score",
@@ -196,9 +196,11 @@ def gaps(one: Scores, other: Scores) -> list[float]:
 
 def compared(ours: Scores, theirs: Scores, as_clean: Scores) -> dict[str, Any]:
     """What is recorded of the scores of all sentences; ``as_clean`` are those of texts asked as in ``clean``."""
-    drawn = sorted(random.Random(0).sample(sorted(theirs), STORED_ROWS))
-    kept = {row: values and [float(f"{v:.7g}") for v in values] for row in drawn for values in [theirs[row]]}
     between = gaps(ours, as_clean)
+    apart = {row: max(gaps({row: ours[row]}, {row: as_clean[row]}), default=0.0) for row in sorted(theirs)}
+    furthest = sorted((row for row in apart if apart[row] > DIFFERENT), key=lambda row: -apart[row])[:FURTHEST_ROWS]
+    stored = sorted({*random.Random(0).sample(sorted(theirs), DRAWN_ROWS), *furthest})
+    kept = {row: values and [float(f"{v:.7g}") for v in values] for row in stored for values in [theirs[row]]}
     return {
         "rows": len(theirs),
         "skipped": sum(values is None for values in theirs.values()),

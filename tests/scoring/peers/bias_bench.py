@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zlib
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from tests.scoring.models import folder
 
 RECORDED = Path(__file__).with_name("bias_bench.json")
 PAIRS = ("sentence_biased", "sentence_unbiased")
-#: Text that the tokenizers are trained on; with it and all characters of ASCII, words have one to several tokens.
+#: Text that the vocabularies come from; with it and all characters of ASCII, words have one to several tokens.
 TEXT = [
     "The teacher was kind and the children were happy to see her in the morning.",
     "He works as an engineer and she works as a doctor in the same town.",
@@ -46,26 +47,22 @@ MODELS = {
     "gpt2": (transformers.GPT2Config, {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512}),
     "bert-cased": (transformers.BertConfig, _SHAPE),
     "bert-uncased": (transformers.BertConfig, _SHAPE),
-    "roberta": (transformers.RobertaConfig, _SHAPE),
+    # bias-bench puts a space before a word for a model of this name alone.
+    "roberta-base": (transformers.RobertaConfig, _SHAPE),
 }
 #: A trained causal model beside the mirror. Its tokenizer begins every text with a special token, see the tool.
 TRAINED = "stories260K"
 
 
 def tokenizer(name):
-    """A tokenizer of the form that the published models have, trained on :data:`TEXT`."""
+    """A tokenizer of the form that the published models have, with a vocabulary from :data:`TEXT`."""
     if name.startswith("bert"):
         special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
         special["mask_token"] = "[MASK]"
-        made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        made = Tokenizer(models.WordPiece(_pieces([*special.values()], name == "bert-uncased"), unk_token="[UNK]"))
         made.normalizer = normalizers.BertNormalizer(lowercase=name == "bert-uncased")
         made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         made.decoder = decoders.WordPiece()
-        names = [*special.values()]
-        pieces = trainers.WordPieceTrainer(
-            vocab_size=500, special_tokens=names, initial_alphabet=ASCII, show_progress=False
-        )
-        made.train_from_iterator(TEXT, pieces)
         made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
         return PreTrainedTokenizerFast(tokenizer_object=made, **special)
     special = ["<|endoftext|>"] if name == "gpt2" else ["<s>", "<pad>", "</s>", "<unk>"]
@@ -83,6 +80,15 @@ def tokenizer(name):
     # The mask of RoBERTa takes the space before it. Training must not add it, because it would lose this property.
     mask = AddedToken("<mask>", lstrip=True, special=True)
     return PreTrainedTokenizerFast(tokenizer_object=made, mask_token=mask, unk_token="<unk>", **names)
+
+
+def _pieces(special, lowercase):
+    """A WordPiece vocabulary with its ids. Training one gives another vocabulary each time."""
+    lines = [line.lower() if lowercase else line for line in TEXT]
+    words = sorted({word for line in lines for word in re.findall(r"\w\w+", line)})
+    endings = sorted({f"##{word[-n:]}" for word in words for n in (2, 3)})
+    pieces = [*special, *ASCII, *(f"##{letter}" for letter in ASCII), *words, *endings]
+    return {piece: n for n, piece in enumerate(dict.fromkeys(pieces))}
 
 
 def digest(words):
