@@ -151,7 +151,11 @@ def score(options: LoadOptions, settings: Settings, console: Console, errors: Co
     tell(console, remarks + want(lacking, settings.data))
     tell(
         console,
-        [speed(result.report), f"The report is {settings.out / 'report.html'}; all numbers are in the same folder."],
+        [
+            speed(result.report),
+            *filter(None, [result.report.environment.get("batching")]),
+            f"The report is {settings.out / 'report.html'}; all numbers are in the same folder.",
+        ],
     )
 
 
