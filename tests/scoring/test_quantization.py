@@ -53,7 +53,7 @@ def test_weights_in_four_bits_answer_nearly_as_before(tmp_path):
     folder = saved(tmp_path, **BLOCKED)
     made = load(folder, quantize="4bit", device="cpu")
     assert made.dtype == "float32-4bit"
-    assert made._gathers
+    assert made._network.head_apart
     requests = [Request(j, f"The {j} said that", (Option(" she was very happy."),)) for j in JOBS]
     pairs = zip(made.answer(requests), load(folder, device="cpu").answer(requests), strict=True)
     apart = [abs(a - b) for one, other in pairs for a, b in zip(one.logprobs[0], other.logprobs[0], strict=True)]
