@@ -71,7 +71,8 @@ class Network:
     @property
     def width(self) -> int:
         """The width of hidden states, which decides how many tokens a batch has."""
-        return int(getattr(self.config, "hidden_size", None) or getattr(self.config, "d_model", 768))
+        width: int = getattr(self.config, "hidden_size", None) or getattr(self.config, "d_model", None) or 768
+        return width
 
     @property
     def device(self) -> torch.device:
@@ -88,7 +89,7 @@ class Network:
     @property
     def _virtual_tokens(self) -> int:
         """Number of tokens that an adapter (prompt tuning) puts before each row."""
-        adapter = getattr(self.module, "active_peft_config", None)
+        adapter: Any = getattr(self.module, "active_peft_config", None)
         return int(adapter.num_virtual_tokens) if getattr(adapter, "is_prompt_learning", False) else 0
 
     @cached_property

@@ -104,13 +104,13 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
     assert (out / "examples" / "of_cats.parquet").is_file()
 
     (line,) = leaderboard.entries_of(out)
-    assert (line.dataset, line.task, line.told.metric) == ("cats", "all", "cat_rate")
+    assert (line.dataset, line.task, line.notes.metric) == ("cats", "all", "cat_rate")
     assert "cat_rate" in leaderboard.page(leaderboard.task_tables([line]))
 
     run = read_run(out)
     found, remarks = published(run, "org", lambda *_: pytest.fail("no manifest is there"))
     assert found == []
-    assert remarks == ["of_cats: its rows are in no published data set; it is in the card alone."]
+    assert remarks == ["of_cats: its rows are in no published data set; its scores are only in the card."]
     section = model_card.section(run, found, remarks, {}, None)
     assert re.search(r"\| of.?_cats \| all \| cat.?_rate \|", section)
 
