@@ -28,11 +28,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cards.files import put
+from cards.results import SCHEMA
 from cards.text import cell
 from scoring.report.clean import clean_table, cleaned, cleaned_comparison, redactor
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.examples import decisive
-from scoring.report.files import SCHEMA, file_name, parquet, read, results
+from scoring.report.files import file_name, parquet, read, results
 from scoring.report.markdown import markdown
 from scoring.report.numbers import Scale, interval, scale
 from scoring.report.page import page
