@@ -11,6 +11,7 @@ from typing import Any
 
 import jinja2
 
+from cards.text import templates
 from scoring.report.examples import Example, decisive
 from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, marked, methods, scale
 from scoring.types import Estimate, Report, Table
@@ -84,14 +85,8 @@ def _scores(metric: str, estimates: list[Estimate]) -> Scores:
 
 
 def template(name: str) -> jinja2.Template:
-    """A template of a page, which takes what it is given as text."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    """A template of this folder; values are escaped in HTML."""
+    environment = templates(Path(__file__).parent / "templates", html=True)
     environment.filters["minus"] = lambda text: str(text).replace("-", "\N{MINUS SIGN}")
     environment.filters["number"] = lambda value: f"{value:,.4g}".replace("-", "\N{MINUS SIGN}")
     environment.filters["digits"] = lambda value: f"{value:#.4g}".replace("-", "\N{MINUS SIGN}")
