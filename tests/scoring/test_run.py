@@ -22,8 +22,10 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from builders.parsers.triplets import filled
-from scoring import __main__, answering, benchmarks, compare, prompts, run
+from scoring import answering, benchmarks, compare, prompts, run
 from scoring.__main__ import app, default_folder
+from scoring.commands import score
+from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load
 from scoring.inference.model import Model
 from scoring.statistics.stats import holm
@@ -293,7 +295,7 @@ def test_the_functions_refuse_what_is_not_there_as_the_command_does(name, monkey
     with pytest.raises(ScoringError, match=f"^{said} at revision 'v1' \\("):
         load(name, revision="v1")
     with pytest.raises(ScoringError, match=f"^{said} at revision 'v1' \\("):
-        load(__main__.BUNDLED["tiny-causal"], adapter=name, adapter_revision="v1")
+        load(BUNDLED["tiny-causal"], adapter=name, adapter_revision="v1")
 
 
 @pytest.mark.parametrize(
@@ -313,7 +315,7 @@ def test_a_damaged_configuration_is_one_sentence(data, tmp_path, content, said):
 
 @pytest.mark.fault(46)
 def test_code_and_pickles_are_refused_until_they_are_allowed(data, tmp_path):
-    kept = shutil.copytree(__main__.BUNDLED["tiny-causal"], tmp_path / "pickled")
+    kept = shutil.copytree(BUNDLED["tiny-causal"], tmp_path / "pickled")
     torch.save(load_file(kept / "model.safetensors"), kept / "pytorch_model.bin")
     (kept / "model.safetensors").unlink()
     arguments = ("--data", data, "--benchmarks", "unstereo", "--resamples", "20", "--out", tmp_path / "out")
@@ -337,7 +339,7 @@ def test_an_adapter_in_a_pickle_is_refused_until_it_is_allowed(tmp_path):
     (tmp_path / "adapter_config.json").write_text("{}")
     (tmp_path / "adapter_model.bin").write_bytes(b"")
     with pytest.raises(ScoringError, match="has its weights in pickle files only, which can run code when read"):
-        load(__main__.BUNDLED["tiny-causal"], adapter=tmp_path)
+        load(BUNDLED["tiny-causal"], adapter=tmp_path)
 
 
 @pytest.mark.fault(42)
@@ -381,7 +383,7 @@ def test_a_benchmark_asked_for_by_name_must_suit_the_model(masked, data):
     )
 
 
-@pytest.mark.parametrize("name", __main__.BUNDLED)
+@pytest.mark.parametrize("name", BUNDLED)
 def test_the_models_that_come_with_the_project_are_known_by_their_word(tmp_path, name):
     words = {"context": "The nurse is BLANK.", "domain": "gender", "subject": "nurse"}
     rows = [
@@ -455,7 +457,7 @@ def test_a_secret_in_environment_data_and_arguments_is_in_no_file_and_no_line(se
     monkeypatch.chdir(tmp_path)
     rows = [{**each, "word": " ".join(secrets), "sentence_they": " ".join(secrets)} for each in pairs("a")]
     data_set(tmp_path / "data", "unstereo", {("ours-5", "test"): rows})
-    model = shutil.copytree(__main__.BUNDLED["tiny-causal"], tmp_path / f"tiny {SECRET}")
+    model = shutil.copytree(BUNDLED["tiny-causal"], tmp_path / f"tiny {SECRET}")
     prompt = tmp_path / "prompt.json"
     prompt.write_text(json.dumps({"name": SECRET, "version": PASSWORD, "instruction": " ".join(secrets)}))
     done = command(model, "--prompt", prompt, "--data", "data", "--benchmarks", "unstereo", "--resamples", "20")
@@ -588,4 +590,4 @@ def test_an_empty_table_has_no_estimates():
 
 
 def test_the_examples_in_the_command_hold():
-    assert doctest.testmod(__main__).failed == 0
+    assert doctest.testmod(score).failed == 0
