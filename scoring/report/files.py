@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import math
@@ -17,19 +16,17 @@ import pyarrow.parquet as pq
 
 import cards.results
 from cards.results import SCHEMA
-from cards.text import CardError
+from cards.text import CardError, slug
 from scoring.types import Estimate, Report, ScoringError, Table
 
 
 def file_name(benchmark: str) -> str:
-    """The name of a benchmark's examples file; a name that had to change gets a mark that tells it from others.
+    """The name of a benchmark's examples file.
 
     >>> file_name("unstereo"), file_name("../a b")
     ('unstereo.parquet', 'a-b-2c2c791a.parquet')
     """
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", benchmark).strip("-.")[:80]
-    mark = "" if safe == benchmark else "-" + hashlib.sha256(benchmark.encode()).hexdigest()[:8]
-    return f"{safe}{mark}.parquet"
+    return f"{slug(benchmark)}.parquet"
 
 
 def results(report: Report, tables: Mapping[str, Table]) -> str:
