@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from builders.parsers.triplets import LABELS
+from builders.wording import LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import crows
 from scoring.types import BenchmarkContext, Group, Metric, Option, Request, Response, Row, Table

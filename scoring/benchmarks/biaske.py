@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from builders.parsers.triplets import BLANK, LABELS
+from builders.wording import BLANK, LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import knowledge
 from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Request, Response, Row, Table

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from builders.parsers.triplets import BLANK, LABELS
+from builders.wording import BLANK, LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import stereoset
 from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Option, Request, Response, Row, Table
