@@ -79,13 +79,13 @@ def to_record(profile: str, row: Row, scores: Mapping[str, float | None], contex
 def groups(table: Table) -> Sequence[Group]:
     """All pairs and the pairs of each domain, of both directions and of one."""
     everything = np.ones(len(table["domain"]), dtype=bool)
-    found = []
+    subsets = []
     for name, inside in {"all": everything, **{domain: table["domain"] == domain for domain in DOMAINS}}.items():
-        found.append(Group(name, inside, frozenset().union(*BY_DIRECTION.values())))
+        subsets.append(Group(name, inside, frozenset().union(*BY_DIRECTION.values())))
         for direction, own in BY_DIRECTION.items():
             without = OF_BOTH.union(*BY_DIRECTION.values()) - own
-            found.append(Group(f"{name} {direction}", inside & (table["direction"] == direction), without))
-    return found
+            subsets.append(Group(f"{name} {direction}", inside & (table["direction"] == direction), without))
+    return subsets
 
 
 def metrics(profile: str) -> Sequence[Metric]:

@@ -73,15 +73,15 @@ def _cluster(row: Row) -> str:
 
 def groups(table: Table) -> Sequence[Group]:
     """Each set, and each of its domains where it has several."""
-    found = []
+    subsets = []
     everything = PAIRS.union(*SAID.values())
     for name in (*SETS, *SAID):
         inside = table["config"] == name
         domains = np.unique(table["domain"][inside])
         without = everything - SAID.get(name, PAIRS)
-        found.append(Group(name, inside, without))
-        found += [Group(f"{name} {d}", inside & (table["domain"] == d), without) for d in domains if len(domains) > 1]
-    return found
+        subsets.append(Group(name, inside, without))
+        subsets += [Group(f"{name} {d}", inside & (table["domain"] == d), without) for d in domains if len(domains) > 1]
+    return subsets
 
 
 def metrics(profile: str) -> Sequence[Metric]:

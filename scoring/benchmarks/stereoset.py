@@ -74,13 +74,13 @@ def to_record(profile: str, row: Row, responses: Mapping[str, Response], context
 
 def groups(table: Table) -> Sequence[Group]:
     """Each task and split, overall and by domain."""
-    found = []
+    subsets = []
     for task in ("intrasentence", "intersentence"):
         for split in ("test", "validation"):
             mask = (table["task"] == task) & (table["split"] == split)
-            found.append(Group(f"{task} {split}", mask))
-            found += [Group(f"{task} {split} {domain}", mask & (table["domain"] == domain)) for domain in DOMAINS]
-    return found
+            subsets.append(Group(f"{task} {split}", mask))
+            subsets += [Group(f"{task} {split} {domain}", mask & (table["domain"] == domain)) for domain in DOMAINS]
+    return subsets
 
 
 def metrics(_: str) -> Sequence[Metric]:

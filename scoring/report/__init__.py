@@ -88,7 +88,7 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
         put(folder / name, content)
 
 
-def write_comparison(folder: Path, found: Comparison) -> None:
+def write_comparison(folder: Path, compared: Comparison) -> None:
     """Writes ``compare.json`` and ``compare.html`` into the folder of a run, in the place of earlier ones.
 
     Raises
@@ -96,6 +96,6 @@ def write_comparison(folder: Path, found: Comparison) -> None:
     ScoringError
         When the environment holds something JSON has no form for.
     """
-    shown = cleaned_comparison(found, redactor(os.environ))
+    shown = cleaned_comparison(compared, redactor(os.environ))
     put(folder / "compare.html", comparison_page(shown).encode())
     put(folder / "compare.json", comparison(shown).encode())

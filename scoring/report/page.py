@@ -48,15 +48,15 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
     """The text of ``report.html``."""
     from scoring.report import plots  # matplotlib is loaded where something is drawn, not to read results
 
-    found = by_benchmark(report.estimates)
-    names = list(dict.fromkeys([*found, *tables]))
+    estimates = by_benchmark(report.estimates)
+    names = list(dict.fromkeys([*estimates, *tables]))
     sections = [
         Section(
             name,
             [p for p in re.split(r"\n\s*\n", validity.get(name, "")) if p.strip()],
-            scores(found.get(name, [])),
-            methods(found.get(name, [])),
-            plots.figures(tables.get(name, {}), found.get(name, [])),
+            scores(estimates.get(name, [])),
+            methods(estimates.get(name, [])),
+            plots.figures(tables.get(name, {}), estimates.get(name, [])),
             decisive(tables.get(name, {})),
             len(tables[name]["id"]) if name in tables else 0,
         )
