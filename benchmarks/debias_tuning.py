@@ -28,12 +28,11 @@ from mitigation.evaluate import Evaluation, compare_runs
 from mitigation.mitigate import make_adapter
 from mitigation.recipes import get
 from mitigation.training.data import TrainingData
-from scoring import benchmarks, run
+from scoring import DATA, benchmarks, run
 from scoring.adapters.facts import Change
 from scoring.inference.decoding import Decoding
 from scoring.inference.load_options import LoadOptions
 from scoring.prompts import PROMPTS
-from scoring.tables import DEFAULT
 from scoring.types import Request, ScoringError
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ def style(axes: Axes, title: str) -> None:
 
 def main(
     model: Annotated[str, typer.Option(metavar="FOLDER", help="A small causal model that has single-token pronouns.")],
-    data: Annotated[str, typer.Option(metavar="DIR", help="Built data sets.")] = DEFAULT,
+    data: Annotated[str, typer.Option(metavar="DIR", help="Built data sets.")] = DATA,
     profile: Annotated[str, typer.Option(metavar="A,B", help="Profiles to train.")] = "paper,clean",
     limit: Annotated[int | None, typer.Option(min=1, help="Take so many rows of each split only.")] = None,
     out: Annotated[Path, typer.Option(help="Where the figures go; the picture stands beside them.")] = RESULT,

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
-from builders.parsers.triplets import BLANK, filled
+from builders.parsers.triplets import filled
+from builders.wording import BLANK
 from builders.write import content_digest
 from mitigation.recipes.fast import OPENINGS
 

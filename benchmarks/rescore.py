@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchmarks.machine import describe
-from scoring import answering, benchmarks, run
+from scoring import DATA, answering, benchmarks, run
 from scoring.answering import Question
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.store import Store
 from scoring.prompts import get
 from scoring.statistics.stats import RESAMPLES
-from scoring.tables import DEFAULT
 from scoring.types import Request, Response, ScoringError
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def score(model: Model, data: str, folder: Path, clock: Clock) -> dict[str, int]
 
 
 def main(
-    data: Annotated[str, typer.Option(help="Built data sets.")] = DEFAULT,
+    data: Annotated[str, typer.Option(help="Built data sets.")] = DATA,
     runs: Annotated[int, typer.Option(min=1, help="Passes, of which the smallest time counts.")] = RUNS,
 ) -> None:
     """Measures, prints and writes ``rescore.json``."""

@@ -29,7 +29,7 @@ import typer
 
 from benchmarks import peers
 from benchmarks.machine import describe
-from scoring import benchmarks, run, tables
+from scoring import DATA, benchmarks, run, tables
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load
 from scoring.inference.model import Model, Stats
@@ -391,7 +391,7 @@ def goals(result: Mapping[str, Any]) -> dict[str, bool]:
 
 def main(
     model: Annotated[str, typer.Option(help="Folder of the small model.")] = str(BUNDLED["tiny-causal"]),
-    data: Annotated[str, typer.Option(help="Folder that python -m builders.rebuild wrote.")] = tables.DEFAULT,
+    data: Annotated[str, typer.Option(help="Folder that python -m builders.rebuild wrote.")] = DATA,
     limit: Annotated[int | None, typer.Option(help="Rows of each file, where not the usual numbers.")] = None,
     models: Annotated[
         str, typer.Option(help="Models to compare, with commas: small, gpt2-small-shape.")

@@ -18,11 +18,11 @@ from mitigation import recipes
 from mitigation.mitigate import mitigate
 from mitigation.recipe import Recipe, resolve_settings, split_list
 from mitigation.training.data import TrainingData
+from scoring import DATA
 from scoring.adapters.facts import Adapter
 from scoring.inference.load_options import LoadOptions
 from scoring.report.terminal import ended, tell
 from scoring.statistics.stats import RESAMPLES
-from scoring.tables import DEFAULT
 
 
 class Profile(StrEnum):
@@ -54,7 +54,7 @@ def run(
     ] = Profile.clean,
     data: Annotated[
         str, typer.Option(metavar="FOLDER|ORG", help="Built data sets: a folder, or an organisation of the Hub.")
-    ] = DEFAULT,
+    ] = DATA,
     benchmarks: Annotated[
         str, typer.Option(metavar="A,B", help="Benchmarks for before and after; by default those of the recipe.")
     ] = "",

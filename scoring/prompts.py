@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from builders.datasets.occugender import DEBIASING_PROMPTS
+from builders.wording import DEBIASING_PROMPTS
 from scoring import benchmarks
 from scoring.types import Option, Request, ScoringError
 

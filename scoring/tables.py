@@ -17,10 +17,9 @@ from builders.dataset import BuildError
 from builders.manifest import file_sha256, read_manifest
 from builders.write import content_digest
 from cards.results import UNPUBLISHED
+from scoring import DATA
 from scoring.types import Row, ScoringError, Table
 
-#: Where ``python -m builders.rebuild`` writes.
-DEFAULT = "output"
 _ORGANISATION = re.compile(r"(\w[\w-]*)(?:@([\w./-]+))?")
 
 
@@ -88,7 +87,7 @@ def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str
 
 def _is_folder(source: str) -> bool:
     """Whether a source is to be read as a folder: it is one, or it cannot be the name of an organisation."""
-    return source == DEFAULT or Path(source).is_dir() or not _ORGANISATION.fullmatch(source)
+    return source == DATA or Path(source).is_dir() or not _ORGANISATION.fullmatch(source)
 
 
 def _drawn(table: pa.Table, limit: int | None) -> pa.Table:

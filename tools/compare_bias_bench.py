@@ -33,7 +33,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from builders.parsers.triplets import LABELS
+from builders.wording import LABELS
 from scoring.benchmarks import get
 from scoring.benchmarks._groups import items
 from scoring.inference.model import Model

@@ -28,8 +28,9 @@ import pyarrow as pa
 
 from builders.dataset import Config, DataSet, Fetched, Files, Row, Rows, card_texts, column, text
 from builders.parsers import bec_pro, bundled, coref, knowledge, read, stereoset, weat
-from builders.parsers.triplets import BLANK, TRIPLET, triplet
+from builders.parsers.triplets import TRIPLET, triplet
 from builders.text.words import Gender
+from builders.wording import BLANK
 
 _PAPER = ("chen2024fast",)
 _OTHER: Mapping[Gender, Gender] = {"male": "female", "female": "male"}

@@ -86,6 +86,8 @@ class AppendLog:
     def append(self, line: bytes) -> None:
         """Adds a line, which must not contain a line end. Threads may call this at the same time."""
         with self._writing:
+            if not self._lock.is_locked:
+                raise ValueError(f"{self.path} is closed.")
             if self._file is None:
                 is_new = not self.path.exists()
                 self._file = self.path.open("ab")

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, content_id, text
 from builders.parsers import read
-from builders.parsers.triplets import BLANK, LABELS, TRIPLET, filled, triplet
+from builders.parsers.triplets import TRIPLET, filled, triplet
+from builders.wording import BLANK, LABELS
 
 Task = Literal["intrasentence", "intersentence"]
 

@@ -6,12 +6,7 @@ import re
 from collections.abc import Sequence
 
 from builders.dataset import BuildError, text
-
-#: The blank of a prompt. Each prompt has it exactly once; a sentence is the prompt with an object in its place.
-BLANK = "[BLANK]"
-
-#: The labels of objects and sentences, in the order of arguments.
-LABELS = ("biased", "unbiased", "irrelevant")
+from builders.wording import BLANK, LABELS
 
 #: Columns of every triplet config.
 TRIPLET = (

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from builders.parsers.triplets import BLANK
+from builders.wording import BLANK
 from mitigation.editing.pairs import subject_of
 from mitigation.errors import MitigationError
 from scoring.adapters.feed_forward import feed_forwards

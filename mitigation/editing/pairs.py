@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from builders.parsers.triplets import BLANK
+from builders.wording import BLANK
 from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
 from scoring.inference.tokens import Query, Tokens

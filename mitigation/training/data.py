@@ -8,7 +8,7 @@ from itertools import islice
 
 from builders.text.split import leaks
 from mitigation.errors import MitigationError
-from scoring import tables
+from scoring import DATA, tables
 from scoring.benchmarks import neutral
 from scoring.tables import DataMissing, Loaded
 
@@ -20,7 +20,7 @@ class TrainingData:
     ``limit`` is the maximum number of rows per split, as in scoring.
     """
 
-    source: str = tables.DEFAULT
+    source: str = DATA
     limit: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from builders.parsers.triplets import LABELS
+from builders.wording import LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import crows
 from scoring.types import BenchmarkContext, Group, Metric, Option, Request, Response, Row, Table
@@ -79,13 +79,13 @@ def to_record(profile: str, row: Row, scores: Mapping[str, float | None], contex
 def groups(table: Table) -> Sequence[Group]:
     """All pairs and the pairs of each domain, of both directions and of one."""
     everything = np.ones(len(table["domain"]), dtype=bool)
-    found = []
+    subsets = []
     for name, inside in {"all": everything, **{domain: table["domain"] == domain for domain in DOMAINS}}.items():
-        found.append(Group(name, inside, frozenset().union(*BY_DIRECTION.values())))
+        subsets.append(Group(name, inside, frozenset().union(*BY_DIRECTION.values())))
         for direction, own in BY_DIRECTION.items():
             without = OF_BOTH.union(*BY_DIRECTION.values()) - own
-            found.append(Group(f"{name} {direction}", inside & (table["direction"] == direction), without))
-    return found
+            subsets.append(Group(f"{name} {direction}", inside & (table["direction"] == direction), without))
+    return subsets
 
 
 def metrics(profile: str) -> Sequence[Metric]:

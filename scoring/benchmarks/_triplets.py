@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from builders.parsers.triplets import BLANK
+from builders.wording import BLANK
 from scoring.types import BenchmarkContext, Option, Request, Response, Row
 
 #: Which tokens of a sentence follow the start token in a causal model, by profile: in the code of bias-bench (Meade

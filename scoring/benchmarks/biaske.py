@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from builders.parsers.triplets import BLANK, LABELS
+from builders.wording import BLANK, LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import knowledge
 from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Request, Response, Row, Table
@@ -73,15 +73,15 @@ def _cluster(row: Row) -> str:
 
 def groups(table: Table) -> Sequence[Group]:
     """Each set, and each of its domains where it has several."""
-    found = []
+    subsets = []
     everything = PAIRS.union(*SAID.values())
     for name in (*SETS, *SAID):
         inside = table["config"] == name
         domains = np.unique(table["domain"][inside])
         without = everything - SAID.get(name, PAIRS)
-        found.append(Group(name, inside, without))
-        found += [Group(f"{name} {d}", inside & (table["domain"] == d), without) for d in domains if len(domains) > 1]
-    return found
+        subsets.append(Group(name, inside, without))
+        subsets += [Group(f"{name} {d}", inside & (table["domain"] == d), without) for d in domains if len(domains) > 1]
+    return subsets
 
 
 def metrics(profile: str) -> Sequence[Metric]:

@@ -54,9 +54,9 @@ def groups(table: Table) -> Sequence[Group]:
         masks |= {f"{style}, debiasing {n}": inside & (table["debiasing"] == n) for n in numbers}
         masks |= {f"{style}, {v}-level debiasing": inside & (table["level"] == v) for v in ("high", "medium", "low")}
     by_jobs = [
-        Group(name + end, mask & some)
+        Group(name + end, mask & of_group)
         for name, mask in masks.items()
-        for end, some in (("", True), *((f", {g} jobs", table["group"] == g) for g in ("female", "male")))
+        for end, of_group in (("", True), *((f", {g} jobs", table["group"] == g) for g in ("female", "male")))
     ]
     return by_jobs + [
         Group(f"{style}, {job}", inside & bare & (table["job"] == job), ONE_JOB)

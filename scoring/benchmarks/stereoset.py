@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from builders.parsers.triplets import BLANK, LABELS
+from builders.wording import BLANK, LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import stereoset
 from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Option, Request, Response, Row, Table
@@ -74,13 +74,13 @@ def to_record(profile: str, row: Row, responses: Mapping[str, Response], context
 
 def groups(table: Table) -> Sequence[Group]:
     """Each task and split, overall and by domain."""
-    found = []
+    subsets = []
     for task in ("intrasentence", "intersentence"):
         for split in ("test", "validation"):
             mask = (table["task"] == task) & (table["split"] == split)
-            found.append(Group(f"{task} {split}", mask))
-            found += [Group(f"{task} {split} {domain}", mask & (table["domain"] == domain)) for domain in DOMAINS]
-    return found
+            subsets.append(Group(f"{task} {split}", mask))
+            subsets += [Group(f"{task} {split} {domain}", mask & (table["domain"] == domain)) for domain in DOMAINS]
+    return subsets
 
 
 def metrics(_: str) -> Sequence[Metric]:

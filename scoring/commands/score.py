@@ -15,14 +15,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from scoring import benchmarks
+from scoring import DATA, benchmarks
 from scoring.inference.chat import Chat
 from scoring.inference.load_options import LoadOptions
 from scoring.prompts import Prompt, get
 from scoring.report.clean import redactor
 from scoring.report.terminal import catalogue, ended, speed, summary, tell, want
 from scoring.statistics.stats import RESAMPLES
-from scoring.tables import DEFAULT
 from scoring.types import Benchmark, ScoringError
 
 
@@ -173,7 +172,7 @@ def main(
     ] = "",
     data: Annotated[
         str, typer.Option(metavar="FOLDER|ORG", help="Built data sets: a folder, or an organisation of the Hub.")
-    ] = DEFAULT,
+    ] = DATA,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; below runs by default.")] = None,
     profile: Annotated[Profile, typer.Option(help="Our own definitions, or the published ones.")] = Profile.clean,
     prompt: Annotated[

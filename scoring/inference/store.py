@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, fields
@@ -19,8 +18,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import orjson
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
+from builders.generation.append_log import AppendLog
 from scoring.types import Request, Response, ScoringError
 
 FORMAT = 1
@@ -61,21 +61,25 @@ class Store:
     """
 
     def __init__(self, folder: str | Path, key: Mapping[str, str]) -> None:
-        header = json.dumps({"format": FORMAT, "key": dict(key)}, sort_keys=True)
-        self.path = Path(folder) / f"{hashlib.sha256(header.encode()).hexdigest()[:32]}.jsonl"
-        with self._told():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(self.path.with_suffix(".lock"), timeout=0)
-            self._lock.acquire()
-        with ExitStack() as undone:
-            undone.callback(self._lock.release)
-            with self._told():
-                self._file = undone.enter_context(self.path.open("a+b"))
-                self._replies = self._read(header)
-            undone.pop_all()
+        header = json.dumps({"format": FORMAT, "key": dict(key)}, sort_keys=True).encode()
+        self.path = Path(folder) / f"{hashlib.sha256(header).hexdigest()[:32]}.jsonl"
+        with ExitStack() as undo, self._errors():
+            # A response lost in a power failure is requested again, so lines are not synced one by one.
+            self._log = undo.enter_context(AppendLog(self.path, self.path.with_suffix(".lock"), sync=False))
+            first, *lines = self._log.lines or [header]
+            if first != header:
+                raise ScoringError(
+                    f"The file of responses {self.path} begins with another key than its name tells, so it was "
+                    "changed; delete it, and its questions are asked again."
+                )
+            if not self._log.lines:
+                self._log.append(header)
+            self._responses = dict(entry for line in lines if (entry := _entry(line)) is not None)
+            self._log.lines.clear()  # the responses are in memory only once
+            undo.pop_all()
 
     def __len__(self) -> int:
-        return len(self._replies)
+        return len(self._responses)
 
     def __enter__(self) -> Self:
         return self
@@ -87,7 +91,7 @@ class Store:
 
     def get(self, request: Request) -> Response | None:
         """The response to an request of this content, under the id of this request; None when there is none yet."""
-        known = self._replies.get(digest(request))
+        known = self._responses.get(digest(request))
         return None if known is None else Response(request.id, *known)
 
     def put(self, request: Request, response: Response) -> None:
@@ -108,40 +112,17 @@ class Store:
                 f"The response to {request.id!r} has a log-probability that is not finite; only finite ones are kept, "
                 "so score again in float32."
             ) from None
-        self._append(text)
-        self._replies[name] = (response.logprobs, response.candidate_logprobs, response.text)
+        with self._errors():
+            self._log.append(text.encode())
+        self._responses[name] = (response.logprobs, response.candidate_logprobs, response.text)
 
     def close(self) -> None:
-        """Puts all on the disk and lets others have the file."""
-        if self._file.closed:
-            return
-        try:
-            with self._told(), self._file:
-                os.fsync(self._file.fileno())
-        finally:
-            self._lock.release()
-
-    def _append(self, line: str) -> None:
-        with self._told():
-            self._file.write(line.encode() + b"\n")
-            self._file.flush()
-
-    def _read(self, header: str) -> dict[str, tuple[Any, ...]]:
-        self._file.seek(0)
-        whole, end, _ = self._file.read().rpartition(b"\n")
-        self._file.truncate(len(whole) + len(end))
-        first, *lines = whole.split(b"\n")
-        if not first:
-            self._append(header)
-        elif first != header.encode():
-            raise ScoringError(
-                f"The file of responses {self.path} begins with another key than its name tells, so it was changed; "
-                "delete it, and its questions are asked again."
-            )
-        return dict(entry for line in lines if (entry := _entry(line)) is not None)
+        """Writes all responses through to the disk and lets other processes open the file."""
+        with self._errors():
+            self._log.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors(self) -> Iterator[None]:
         try:
             yield
         except Timeout:

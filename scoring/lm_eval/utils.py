@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 
-from scoring import benchmarks, tables
+from scoring import DATA, benchmarks, tables
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.encoding import Encoding
 from scoring.inference.tokens import Tokens
@@ -44,7 +44,7 @@ def rows(
     ScoringError
         When the data is not there, no tokenizer is known, or a tokenizer merges a context with an option.
     """
-    source = os.environ.get("PROBES_DATA") or tables.DEFAULT
+    source = os.environ.get("PROBES_DATA") or DATA
     places = (place.split("/") for place in data)
     loaded = (row for name, config, split in places for row in tables.load(source, name, config, split).rows)
     chosen = [row for row in loaded if all(row[column] == value for column, value in (where or {}).items())]

@@ -23,8 +23,8 @@ def _usable(table: Table, pairs: Pairs, epsilon: float = 0.0) -> tuple[Floats, F
     """Probabilities plus ε of pairs whose forms are both one token, 0 for others; NaN where there is no such pair."""
     female, male = by_pair(table, pairs)
     both = ~np.isnan(female + male)
-    some = both.any(axis=1, keepdims=True)
-    female, male = (np.where(some, np.where(both, p + epsilon, 0), np.nan) for p in (female, male))
+    has_pair = both.any(axis=1, keepdims=True)
+    female, male = (np.where(has_pair, np.where(both, p + epsilon, 0), np.nan) for p in (female, male))
     return female, male
 
 

@@ -44,8 +44,8 @@ def _by_term(table: Table) -> Floats:
 
 def _columns(weight: Column, *verdicts: Column) -> Column:
     def columns(table: Table) -> Floats:
-        each = weight(table)
-        return side_by_side(*(verdict(table) * each for verdict in verdicts), each)
+        weights = weight(table)
+        return side_by_side(*(verdict(table) * weights for verdict in verdicts), weights)
 
     return columns
 

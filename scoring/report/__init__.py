@@ -28,11 +28,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cards.files import put
+from cards.results import SCHEMA
 from cards.text import cell
 from scoring.report.clean import clean_table, cleaned, cleaned_comparison, redactor
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.examples import decisive
-from scoring.report.files import SCHEMA, file_name, parquet, read, results
+from scoring.report.files import file_name, parquet, read, results
 from scoring.report.markdown import markdown
 from scoring.report.numbers import Scale, interval, scale
 from scoring.report.page import page
@@ -87,7 +88,7 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
         put(folder / name, content)
 
 
-def write_comparison(folder: Path, found: Comparison) -> None:
+def write_comparison(folder: Path, compared: Comparison) -> None:
     """Writes ``compare.json`` and ``compare.html`` into the folder of a run, in the place of earlier ones.
 
     Raises
@@ -95,6 +96,6 @@ def write_comparison(folder: Path, found: Comparison) -> None:
     ScoringError
         When the environment holds something JSON has no form for.
     """
-    shown = cleaned_comparison(found, redactor(os.environ))
+    shown = cleaned_comparison(compared, redactor(os.environ))
     put(folder / "compare.html", comparison_page(shown).encode())
     put(folder / "compare.json", comparison(shown).encode())

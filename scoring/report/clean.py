@@ -30,20 +30,20 @@ def redactor(environment: Mapping[str, str]) -> Callable[[Any], Any]:
 def cleaned(report: Report, hide: Callable[[Any], Any]) -> Report:
     """The report in plain Python values, without secrets."""
     values = {f.name: _plain(getattr(report, f.name), hide) for f in fields(Report) if f.name != "estimates"}
-    return Report(**values, estimates=_each(Estimate, report.estimates, hide))
+    return Report(**values, estimates=_cleaned_entries(Estimate, report.estimates, hide))
 
 
-def cleaned_comparison(found: Comparison, hide: Callable[[Any], Any]) -> Comparison:
+def cleaned_comparison(comparison: Comparison, hide: Callable[[Any], Any]) -> Comparison:
     """The comparison in plain Python values, without secrets."""
     return Comparison(
-        cleaned(found.run, hide),
-        cleaned(found.base, hide),
-        _each(Difference, found.differences, hide),
-        _each(Estimate, found.agreements, hide),
+        cleaned(comparison.run, hide),
+        cleaned(comparison.base, hide),
+        _cleaned_entries(Difference, comparison.differences, hide),
+        _cleaned_entries(Estimate, comparison.agreements, hide),
     )
 
 
-def _each(kind: type[Entry], entries: Iterable[Entry], hide: Callable[[Any], Any]) -> tuple[Entry, ...]:
+def _cleaned_entries(kind: type[Entry], entries: Iterable[Entry], hide: Callable[[Any], Any]) -> tuple[Entry, ...]:
     return tuple(kind(**_plain(asdict(entry), hide)) for entry in entries)
 
 

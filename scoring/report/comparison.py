@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scoring.report.files import SCHEMA, document
+from cards.results import SCHEMA
+from scoring.report.files import document
 from scoring.report.numbers import Scale, around, by_benchmark, by_metric, facts, methods
 from scoring.report.page import UNFOLDED, Scores, scores, template
 from scoring.types import Comparison, Difference, Estimate, Report

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import cards.results
+from cards.results import SCHEMA
+from cards.text import CardError, slug
 from scoring.types import Estimate, Report, ScoringError, Table
-
-SCHEMA = 1
 
 
 def file_name(benchmark: str) -> str:
-    """The name of a benchmark's examples file; a name that had to change gets a mark that tells it from others.
+    """The name of a benchmark's examples file.
 
     >>> file_name("unstereo"), file_name("../a b")
     ('unstereo.parquet', 'a-b-2c2c791a.parquet')
     """
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", benchmark).strip("-.")[:80]
-    mark = "" if safe == benchmark else "-" + hashlib.sha256(benchmark.encode()).hexdigest()[:8]
-    return f"{safe}{mark}.parquet"
+    return f"{slug(benchmark)}.parquet"
 
 
 def results(report: Report, tables: Mapping[str, Table]) -> str:
@@ -56,69 +54,19 @@ def _finite(value: Any) -> Any:
 
 
 def read(path: Path) -> Report:
-    """The report in a ``results.json``, or in the folder that holds one: what :func:`results` was given.
+    """The report in a ``results.json``, or in the folder that has one.
 
     Raises
     ------
     ScoringError
-        When there is no such file, it is not of this schema, or a field is missing, unknown or holds
-        something else than it should.
+        When there is no such file, it has another schema, or a field is missing, unknown or of another type.
     """
-    file = path / "results.json" if path.is_dir() else path
     try:
-        found = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        problem = error.strerror if isinstance(error, OSError) else error
-        raise ScoringError(
-            f"{file} cannot be read as results ({problem}); give a results.json or its folder."
-        ) from None
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        raise ScoringError(f"{file} is not results of schema {SCHEMA}; score the model again with this version.")
-    try:
-        named = _fields(Report, {k: v for k, v in found.items() if k not in {"schema", "examples"}}, "it")
-        named["estimates"] = tuple(
-            Estimate(**_fields(Estimate, entry, f"estimate {number}"))
-            for number, entry in enumerate(named["estimates"], start=1)
-        )
-        named["speed"] = {name: _value(float, value) for name, value in named.get("speed", {}).items()}
-        return Report(**named)
-    except ValueError as error:
-        raise ScoringError(f"{file} is no whole results file ({error}); score the model again.") from None
-
-
-def _fields(kind: type, entry: Any, what: str) -> dict[str, Any]:
-    """The fields of a dataclass from JSON; raises ValueError for missing, unknown or wrong ones."""
-    if not isinstance(entry, dict):
-        raise ValueError(f"{what} is no object")
-    hints = get_type_hints(kind)
-    needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
-    for problem, names in (("lacks", needed - entry.keys()), ("has the unknown field", entry.keys() - hints.keys())):
-        if names:
-            raise ValueError(f"{what} {problem} {', '.join(sorted(names))}")
-    values = {}
-    for name, value in entry.items():
-        try:
-            values[name] = _value(hints[name], value)
-        except (TypeError, ValueError):
-            raise ValueError(f"{what} has {_short(value)} as {name}") from None
-    return values
-
-
-def _value(hint: Any, value: Any) -> Any:
-    """A value of a field from JSON, where null is a number that is not defined."""
-    if hint is float:
-        return math.nan if value is None else float(value)
-    if hint == float | None:
-        return None if value is None else float(value)
-    kind = {Mapping: dict, tuple: list}.get(get_origin(hint), hint)
-    if not isinstance(value, kind):
-        raise TypeError
-    return value
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"
+        run = asdict(cards.results.load(path))
+    except CardError as error:
+        raise ScoringError(str(error)) from None
+    estimates = tuple(Estimate(**score) for score in run["estimates"])
+    return Report(**{f.name: run[f.name] for f in fields(Report)} | {"estimates": estimates})
 
 
 def parquet(benchmark: str, table: Table) -> bytes:

@@ -11,7 +11,7 @@ from scoring.statistics.intervals import METHODS
 from scoring.types import Difference, Estimate, Report
 
 #: What has a benchmark, a group, a metric, a value and an interval.
-Told = TypeVar("Told", Estimate, Difference)
+Result = TypeVar("Result", Estimate, Difference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ def scale(estimates: Iterable[Estimate]) -> Scale:
     >>> scale([Estimate("b", "g", "gas", 0.04, 0.03, 0.06, 0.01, 9, 9, least=0, most=1)])
     Scale(low=0.0, high=0.06)
     """
-    some = list(estimates)
-    low, high = _ends(x for e in some for x in (e.value, e.low, e.high, e.ideal) if x is not None)
-    least, most = min((e.least for e in some), default=-math.inf), max((e.most for e in some), default=math.inf)
+    listed = list(estimates)
+    low, high = _ends(x for e in listed for x in (e.value, e.low, e.high, e.ideal) if x is not None)
+    least, most = min((e.least for e in listed), default=-math.inf), max((e.most for e in listed), default=math.inf)
     reach = max(-low, high)
     if reach >= max(-least, most) / 4:
         return Scale(least, most)
@@ -76,21 +76,21 @@ def around(*numbers: float) -> Scale:
     return Scale(step * math.floor(low / step), step * max(math.ceil(high / step), 0 if low < 0 else 1))
 
 
-def by_metric(estimates: Iterable[Told]) -> dict[str, list[Told]]:
+def by_metric(estimates: Iterable[Result]) -> dict[str, list[Result]]:
     """Estimates of one benchmark under their metric, in order of appearance."""
     return _grouped(estimates, lambda e: e.metric)
 
 
-def by_benchmark(estimates: Iterable[Told]) -> dict[str, list[Told]]:
+def by_benchmark(estimates: Iterable[Result]) -> dict[str, list[Result]]:
     """Estimates under their benchmark, in order of appearance."""
     return _grouped(estimates, lambda e: e.benchmark)
 
 
-def _grouped(estimates: Iterable[Told], key: Callable[[Told], str]) -> dict[str, list[Told]]:
-    found: dict[str, list[Told]] = {}
+def _grouped(estimates: Iterable[Result], key: Callable[[Result], str]) -> dict[str, list[Result]]:
+    groups: dict[str, list[Result]] = {}
     for estimate in estimates:
-        found.setdefault(key(estimate), []).append(estimate)
-    return found
+        groups.setdefault(key(estimate), []).append(estimate)
+    return groups
 
 
 def interval(estimate: Estimate | Difference, on: Scale) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import jinja2
 
+from cards.text import templates
 from scoring.report.examples import Example, decisive
 from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, marked, methods, scale
 from scoring.types import Estimate, Report, Table
@@ -47,15 +48,15 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
     """The text of ``report.html``."""
     from scoring.report import plots  # matplotlib is loaded where something is drawn, not to read results
 
-    found = by_benchmark(report.estimates)
-    names = list(dict.fromkeys([*found, *tables]))
+    estimates = by_benchmark(report.estimates)
+    names = list(dict.fromkeys([*estimates, *tables]))
     sections = [
         Section(
             name,
             [p for p in re.split(r"\n\s*\n", validity.get(name, "")) if p.strip()],
-            scores(found.get(name, [])),
-            methods(found.get(name, [])),
-            plots.figures(tables.get(name, {}), found.get(name, [])),
+            scores(estimates.get(name, [])),
+            methods(estimates.get(name, [])),
+            plots.figures(tables.get(name, {}), estimates.get(name, [])),
             decisive(tables.get(name, {})),
             len(tables[name]["id"]) if name in tables else 0,
         )
@@ -84,14 +85,8 @@ def _scores(metric: str, estimates: list[Estimate]) -> Scores:
 
 
 def template(name: str) -> jinja2.Template:
-    """A template of a page, which takes what it is given as text."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    """A template of this folder; values are escaped in HTML."""
+    environment = templates(Path(__file__).parent / "templates", html=True)
     environment.filters["minus"] = lambda text: str(text).replace("-", "\N{MINUS SIGN}")
     environment.filters["number"] = lambda value: f"{value:,.4g}".replace("-", "\N{MINUS SIGN}")
     environment.filters["digits"] = lambda value: f"{value:#.4g}".replace("-", "\N{MINUS SIGN}")

@@ -12,8 +12,9 @@ from builders.dataset import Alternative, BuildError, Fetched, Source
 from builders.datasets.biaske import DATASET
 from builders.generation.responses import response
 from builders.parsers import bundled, knowledge, weat
-from builders.parsers.triplets import BLANK, LABELS, blank, filled
+from builders.parsers.triplets import blank, filled
 from builders.text.split import phrase_key
+from builders.wording import BLANK, LABELS
 from tests.helpers import made, mirrored
 
 CONFIGS = {config.name: config for config in DATASET.configs}

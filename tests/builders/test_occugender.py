@@ -9,7 +9,6 @@ from openpyxl import Workbook
 from builders.dataset import BuildError
 from builders.datasets.occugender import (
     DATASET,
-    DEBIASING_PROMPTS,
     OPTIONS,
     OPTIONS_PAPER,
     TEMPLATES,
@@ -18,6 +17,7 @@ from builders.datasets.occugender import (
 )
 from builders.parsers import read
 from builders.parsers.occupations import read_bls, read_jobs
+from builders.wording import DEBIASING_PROMPTS
 from tests.helpers import made, mirror, mirrored, missing
 
 CONFIGS = {config.name: config for config in DATASET.configs}

@@ -6,7 +6,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from builders.parsers.triplets import BLANK, filled
+from builders.parsers.triplets import filled
+from builders.wording import BLANK
 from mitigation.editing import edit, pairs
 from mitigation.errors import MitigationError
 from scoring.adapters.attach import wrap

@@ -8,7 +8,8 @@ from peft import PeftModel
 from rich.console import Console
 from safetensors.torch import load_file
 
-from builders.parsers.triplets import BLANK, filled
+from builders.parsers.triplets import filled
+from builders.wording import BLANK
 from mitigation.errors import MitigationError
 from mitigation.recipes import fast, get
 from mitigation.training.data import TrainingData

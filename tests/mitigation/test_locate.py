@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from builders.parsers.triplets import BLANK, filled
+from builders.parsers.triplets import filled
+from builders.wording import BLANK
 from mitigation.editing import locate
 from mitigation.errors import MitigationError
 from scoring.adapters.feed_forward import feed_forwards

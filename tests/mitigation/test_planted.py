@@ -7,7 +7,8 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from builders.parsers.triplets import BLANK, filled
+from builders.parsers.triplets import filled
+from builders.wording import BLANK
 from mitigation.editing import edit, locate, pairs
 from scoring.adapters.attach import wrap
 from scoring.adapters.feed_forward import feed_forwards

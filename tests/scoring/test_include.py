@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cards import leaderboard, model_card
-from cards.evaluation import published_results as published
+from cards.evaluation import published_results
 from cards.results import read as read_run
 from scoring import benchmarks
 from scoring.__main__ import app
@@ -103,12 +103,12 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
         assert text in page
     assert (out / "examples" / "of_cats.parquet").is_file()
 
-    (line,) = leaderboard.entries_of(out)
-    assert (line.dataset, line.task, line.notes.metric) == ("cats", "all", "cat_rate")
-    assert "cat_rate" in leaderboard.page(leaderboard.task_tables([line]))
+    (entry,) = leaderboard.entries_of(out)
+    assert (entry.dataset, entry.task, entry.notes.metric) == ("cats", "all", "cat_rate")
+    assert "cat_rate" in leaderboard.page(leaderboard.task_tables([entry]))
 
     run = read_run(out)
-    found, remarks = published(run, "org", lambda *_: pytest.fail("no manifest is there"))
+    found, remarks = published_results(run, "org", lambda *_: pytest.fail("no manifest is there"))
     assert found == []
     assert remarks == ["of_cats: its rows are in no published data set; its scores are only in the card."]
     section = model_card.section(run, found, remarks, {}, None)

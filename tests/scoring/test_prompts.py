@@ -9,7 +9,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from builders.datasets.occugender import DEBIASING_PROMPTS, TEMPLATES, prompt
+from builders.datasets.occugender import TEMPLATES, prompt
+from builders.wording import DEBIASING_PROMPTS
 from scoring import answering, prompts
 from scoring.__main__ import app
 from scoring.inference.chat import Chat

@@ -227,17 +227,29 @@ ENTRY = json.loads(report.results(made_report(), {}))["estimates"][0]
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "cannot be read as results (Expecting property name"),
+        ("{", "cannot be read as results (Invalid JSON: EOF while parsing"),
         ("[" * 100_000, "cannot be read as results ("),
         ("[]", "is not results of schema 1; score the model again with this version."),
         (broken(schema=2), "is not results of schema 1; score the model again with this version."),
-        (broken(model=None, data=None), "is no whole results file (it lacks data, model); score the model again."),
-        (broken(colour=1, size=2), "is no whole results file (it has the unknown field colour, size); score"),
-        (broken(data=[]), "is no whole results file (it has [] as data); score the model again."),
-        (broken(model=7), "is no whole results file (it has 7 as model); score the model again."),
-        (broken(estimates="none"), "is no whole results file (it has 'none' as estimates); score the model again."),
-        (broken(estimates=[ENTRY, 3]), "is no whole results file (estimate 2 is no object); score the model again."),
-        (broken(estimates=[{"colour": 1}]), "(estimate 1 lacks benchmark, clusters, group, high, low, metric, n, sd,"),
+        (
+            broken(model=None, data=None),
+            "is not a complete results file (it lacks data, model); score the model again.",
+        ),
+        (broken(colour=1, size=2), "is not a complete results file (it has the unknown field colour, size); score"),
+        (broken(data=[]), "is not a complete results file (it has [] as data); score the model again."),
+        (broken(model=7), "is not a complete results file (it has 7 as model); score the model again."),
+        (
+            broken(estimates="none"),
+            "is not a complete results file (it has 'none' as estimates); score the model again.",
+        ),
+        (
+            broken(estimates=[ENTRY, 3]),
+            "is not a complete results file (estimate 2 is not an object); score the model again.",
+        ),
+        (
+            broken(estimates=[{"colour": 1}]),
+            "(estimate 1 lacks benchmark, clusters, group, high, ideal, least, low, metric, most, n, ",
+        ),
         (broken(estimates=[ENTRY | {"value": "high"}]), "(estimate 1 has 'high' as value); score the model again."),
         (broken(estimates=[ENTRY | {"n": None}]), "(estimate 1 has None as n); score the model again."),
         (broken(estimates=[ENTRY | {"ideal": [1]}]), "(estimate 1 has [1] as ideal); score the model again."),

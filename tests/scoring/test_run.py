@@ -506,11 +506,12 @@ def test_hostile_names_in_the_data_stay_text(whole):
     assert any(HOSTILE in e["group"] for e in results(out)["estimates"])
 
 
-def test_the_list_and_the_help_need_no_torch():
+def test_the_list_needs_no_torch_and_no_builder():
     code = (
         "import sys; from scoring.__main__ import app\n"
         "try: app(['--list'])\n"
-        "except SystemExit: print({'torch', 'transformers', 'datasets', 'matplotlib'} & set(sys.modules))"
+        "except SystemExit:\n"
+        "    print({'torch', 'transformers', 'datasets', 'matplotlib', 'builders.dataset'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.endswith("set()\n"), done.stdout + done.stderr

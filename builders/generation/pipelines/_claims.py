@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from builders.generation.pipeline import read_rows, sentence_fault
-from builders.parsers.triplets import BLANK
 from builders.text.split import phrase_key
 from builders.text.words import normalise
+from builders.wording import BLANK
 
 #: Columns of biased pairs that the pipelines read: those of every config of the data set ``biaske``.
 COLUMNS = ("id", "domain", "prompt", "object_biased", "object_unbiased")

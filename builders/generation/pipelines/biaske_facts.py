@@ -29,8 +29,8 @@ from builders.generation.pipeline import (
 from builders.generation.pipelines._claims import PromptFilter, biased_pairs, normalise_blank
 from builders.generation.responses import Response, request_body
 from builders.parsers import read
-from builders.parsers.triplets import BLANK, LABELS
 from builders.text.words import normalise
+from builders.wording import BLANK, LABELS
 
 _GROUPS = ("domain", "group", "other")
 

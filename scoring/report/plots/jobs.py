@@ -47,11 +47,11 @@ def jobs(table: Table) -> Figure:
 
 def _jobs(table: Table, kind: str, rows: NDArray[np.bool_]) -> Panel:
     chosen = {name: column[rows] for name, column in table.items()}
-    found = parts(chosen, "job")
-    market = np.array([floats(chosen["female_share"][r])[0] for _, r in found])
+    jobs = parts(chosen, "job")
+    market = np.array([floats(chosen["female_share"][r])[0] for _, r in jobs])
     order = np.argsort(-market, kind="stable")
-    shares = np.array([_expected(chosen, r) for _, r in found])[order]
-    names = [found[i][0] for i in order]
+    shares = np.array([_expected(chosen, r) for _, r in jobs])[order]
+    names = [jobs[i][0] for i in order]
 
     def paint(axes: Axes) -> None:
         stack(axes, names, dict(zip((FEMALE, THIRD, MALE), 100 * shares.T, strict=True)))

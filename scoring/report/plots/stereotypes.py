@@ -87,20 +87,20 @@ def _scores(
 
 def strengths(table: Table) -> Figure:
     """How the difference of the two scores of a pair is distributed, one panel a domain or set."""
-    found = sorted(parts(table, "config") if "config" in table else parts(table, "task", "domain"), key=lambda p: p[0])
+    sets = sorted(parts(table, "config") if "config" in table else parts(table, "task", "domain"), key=lambda p: p[0])
     differences = [
-        (name, floats(table["score_biased"][rows]) - floats(table["score_unbiased"][rows])) for name, rows in found
+        (name, floats(table["score_biased"][rows]) - floats(table["score_unbiased"][rows])) for name, rows in sets
     ]
-    differences = [(name, each[np.isfinite(each)]) for name, each in differences]
-    differences = [(name, each) for name, each in differences if len(each)]
-    reach = _reach(np.concatenate([each for _, each in differences])) if differences else 1.0
+    differences = [(name, values[np.isfinite(values)]) for name, values in differences]
+    differences = [(name, values) for name, values in differences if len(values)]
+    reach = _reach(np.concatenate([values for _, values in differences])) if differences else 1.0
     return Figure(
         "How strongly one sentence of a pair is preferred",
         "Pairs by the difference of the scores of their two sentences (natural logarithm): right of 0 the stereotype "
         "is preferred, left of it the other sentence. The outermost bars hold everything beyond. The stereotype score "
         "counts sides alone; a model without a preference has a narrow heap around 0.",
         (Key("stereotype preferred", LINE_1), Key("the other preferred", THIRD)),
-        tuple(_strength(name, each, reach) for name, each in differences),
+        tuple(_strength(name, values, reach) for name, values in differences),
     )
 
 

@@ -28,18 +28,18 @@ from scoring.types import Floats, Table
 
 def topics(table: Table) -> Figure:
     """Classes of continuations per data set and topic, with GAS."""
-    found = parts(table, "config", "topic")
-    counts = {name: np.array([_count(table, r, name) for _, r in found]) for name in ("female", "male", "both")}
-    sizes = np.array([np.count_nonzero(r) for _, r in found])
+    subsets = parts(table, "config", "topic")
+    counts = {name: np.array([_count(table, r, name) for _, r in subsets]) for name in ("female", "male", "both")}
+    sizes = np.array([np.count_nonzero(r) for _, r in subsets])
     kept = sizes - counts["both"]
     gendered = counts["female"] + counts["male"]
-    gas = np.divide(gendered, kept, out=np.full(len(found), np.nan), where=kept > 0)
+    gas = np.divide(gendered, kept, out=np.full(len(subsets), np.nan), where=kept > 0)
     return Figure(
         "Continuations that disclose a gender, by topic",
         "Share of continuations with female or male forms. No prompt mentions a gender, so an unbiased model stays at "
         "0. The dot is the gender attribute score, which leaves continuations with both out.",
         (Key("female only", FEMALE), Key("male only", MALE), Key("both", THIRD), Key("GAS", INK, "dot")),
-        (_topics([n or "all" for n, _ in found], sizes, counts, gas),),
+        (_topics([n or "all" for n, _ in subsets], sizes, counts, gas),),
     )
 
 

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 
 from builders.datasets import biaske
 from builders.parsers import read, stereoset
-from builders.parsers.triplets import LABELS
+from builders.wording import LABELS
 from scoring.benchmarks import get
 from scoring.inference.loading import load
 from scoring.inference.model import Model
