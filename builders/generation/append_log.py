@@ -65,6 +65,7 @@ class AppendLog:
         self.path = path
         self.sync = sync
         self._file: BinaryIO | None = None
+        self._closed = False
         self._writing = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(lock, timeout=0)
@@ -86,7 +87,7 @@ class AppendLog:
     def append(self, line: bytes) -> None:
         """Adds a line, which must not contain a line end. Threads may call this at the same time."""
         with self._writing:
-            if not self._lock.is_locked:
+            if self._closed:
                 raise ValueError(f"{self.path} is closed.")
             if self._file is None:
                 is_new = not self.path.exists()
@@ -100,6 +101,7 @@ class AppendLog:
 
     def close(self) -> None:
         """Closes the file and lets other processes open it."""
+        self._closed = True
         try:
             if self._file is not None:
                 with self._file:
