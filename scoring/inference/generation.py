@@ -86,7 +86,7 @@ class Generator:
         if not prompts:
             return limits
         if not self.exact:
-            self.mode = self.probes.generates(max(len(prompt.ids) + min(prompt.new, 8) for prompt in prompts))
+            self.mode = self.probes.generates(max(map(len, prompts)))
         if not self.mode.batched:
             return replace(limits, size=1)
         return limits if self.mode.padded else replace(limits, together=_same_length)

@@ -197,7 +197,11 @@ class Probes:
             yield queries[:1]
 
         return self._measured(
-            "gaps", longest, batches, "Padding on the left is computed ({apart} without).", share=True
+            "gaps",
+            longest,
+            batches,
+            "Padding on the left is computed, because leaving it out changes the answers of this model ({apart}).",
+            share=True,
         )
 
     def generates(self, longest: int) -> Generation:
