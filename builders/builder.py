@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from builders.sources.catalogue import Licence, catalogue
 from builders.sources.fetch import Fetcher
 from builders.text.split import check_disjoint
 from cards.dataset_card import dataset_card
+from cards.packages import missing_sentence
 
 ROOT = Path(__file__).parent.parent
 CARD = "README.md"
@@ -65,7 +67,7 @@ def _project_digest() -> str:
             if path.is_file() and path.suffix in {".py", ".toml", ".txt", ".tsv", ".csv", ".j2", ".json"}:
                 digest.update(f"{path.relative_to(ROOT).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     for library in _LIBRARIES:
-        digest.update(f"{library} {version(library)}\0".encode())
+        digest.update(f"{library} {version(library) if find_spec(library) else 'missing'}\0".encode())
     return digest.hexdigest()
 
 
@@ -175,6 +177,11 @@ class Builder:
         left_out = {}
         for config in dataset.configs:
             if self.profile in (Profile.all, config.profile):
+                missing = [package for package in config.packages if find_spec(package) is None]
+                if missing:
+                    extra = config.packages[missing[0]]
+                    left_out[config.name] = missing_sentence("The config", missing[0], extra)
+                    continue
                 try:
                     files = {name: self.fetcher.get(catalogue().sources[name]) for name in config.sources}
                     plans[config.name] = planned_entry(config, files, code_digest(dataset.name)), files

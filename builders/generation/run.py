@@ -22,6 +22,7 @@ from builders.generation.pipeline import FilterLog
 from builders.generation.response_cache import ResponseCache
 from builders.generation.responses import ChatError
 from builders.generation.review import apply_reviews, read_reviews
+from cards.packages import missing_sentence
 
 if TYPE_CHECKING:
     from builders.generation.endpoint import Endpoint
@@ -90,10 +91,7 @@ def _connect(options: RunOptions) -> Endpoint:
     try:
         from builders.generation.endpoint import Endpoint
     except ModuleNotFoundError as error:
-        raise ChatError(
-            f"{error.name} is not installed, which is needed to send requests; pip install "
-            "gender-neutral-probes[generate], or use recorded replies with --offline."
-        ) from None
+        raise ChatError(missing_sentence("Sending requests (without --offline)", error.name, "generate")) from None
     return Endpoint(options.base_url, options.timeout, options.attempts, options.limit_name)
 
 
