@@ -30,9 +30,10 @@ import typer
 from benchmarks import peers
 from benchmarks.machine import describe
 from scoring import DATA, benchmarks, run, tables
+from scoring.inference.engine import Stats
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load
-from scoring.inference.model import Model, Stats
+from scoring.inference.model import Model
 from scoring.types import BenchmarkContext, Request, ScoringError
 
 RESULT = Path(__file__).with_name("scoring.json")

@@ -28,7 +28,7 @@ from scoring.tables import Loaded
 from scoring.types import Benchmark, BenchmarkContext, Request, Response, Row
 
 if TYPE_CHECKING:
-    from scoring.inference.model import Model
+    from scoring.inference.engine import Engine
     from scoring.inference.store import Store
 
 PACKAGE = "gender-neutral-probes"
@@ -51,7 +51,7 @@ def questions(
     splits: Sequence[Loaded],
     profile: str,
     prompt: Prompt,
-    model: Model,
+    model: Engine,
     chat: Chat | None = None,
 ) -> list[Question]:
     """The requests of the rows of a benchmark, through the chat template if there is a chat.
@@ -73,21 +73,20 @@ def questions(
     return asked
 
 
-def _context(model: Model, loaded: Loaded) -> BenchmarkContext:
+def _context(model: Engine, loaded: Loaded) -> BenchmarkContext:
     """What a benchmark may know of the model and of the other rows of a split."""
 
     @cache
     def longest(column: str) -> int:
         return max(len(encoding.ids) for encoding in model.tokens.encode([row[column] for row in loaded.rows]))
 
-    return BenchmarkContext(
-        model.kind,
-        model.tokens.encode,
-        longest,
-        model.name,
-        getattr(getattr(model.network, "config", None), "model_type", ""),
-        model.tokens.tokenizer.padding_side,
-    )
+    return replace(facts(model), encode=model.tokens.encode, longest=longest)
+
+
+def facts(model: Engine) -> BenchmarkContext:
+    """What a benchmark may know of the model, without a split."""
+    side = model.tokens.tokenizer.padding_side
+    return BenchmarkContext(model.kind, model=model.name, family=model.family, padding_side=side)
 
 
 def package_version() -> str:
@@ -99,14 +98,14 @@ def package_version() -> str:
 
 
 def decoding(prompt: Prompt) -> Any:
-    """The decoding of a prompt, for :meth:`scoring.inference.model.Model.answer`."""
+    """The decoding of a prompt, for :meth:`scoring.inference.engine.Engine.answer`."""
     from scoring.inference.decoding import Decoding  # with it comes torch
 
     given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in prompt.decoding.items()}
     return Decoding(**given)
 
 
-def key(model: Model, prompt: Prompt, *, truncate: bool = False, chat: Chat | None = None) -> dict[str, str]:
+def key(model: Engine, prompt: Prompt, *, truncate: bool = False, chat: Chat | None = None) -> dict[str, str]:
     """What responses depend on besides the request, for :class:`scoring.inference.store.Store`; secrets are hidden."""
     facts = {
         "model": model.name,
@@ -121,13 +120,18 @@ def key(model: Model, prompt: Prompt, *, truncate: bool = False, chat: Chat | No
         "decoding": str(decoding(prompt)),
         "truncate": str(truncate),
         PACKAGE: package_version(),
+        **model.store_key,
     }
     hide = redactor(os.environ)
     return {name: hide(value) for name, value in facts.items()}
 
 
 def answer(
-    model: Model, requests: Sequence[Request], store: Store, settings: Mapping[str, Any], console: Console | None = None
+    model: Engine,
+    requests: Sequence[Request],
+    store: Store,
+    settings: Mapping[str, Any],
+    console: Console | None = None,
 ) -> dict[str, Response]:
     """Responses by the id of the request: from the store, and for the rest from the model, into the store.
 
@@ -153,7 +157,7 @@ def answer(
     return known
 
 
-def truncated(model: Model, requests: Sequence[Request]) -> frozenset[str]:
+def truncated(model: Engine, requests: Sequence[Request]) -> frozenset[str]:
     """Ids of the requests whose text is cut, including those whose responses were cached."""
     model.tokens.truncate = True
     for _ in model.tokens.queries(requests):

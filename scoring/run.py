@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from scoring import tables
-from scoring.answering import PACKAGE, Question, answer, decoding, package_version, questions, truncated
+from scoring.answering import PACKAGE, Question, answer, decoding, facts, package_version, questions, truncated
 from scoring.benchmarks._groups import items
 from scoring.inference.chat import Chat
+from scoring.inference.parallel import together
 from scoring.prompts import Prompt
 from scoring.statistics.stats import RESAMPLES, measure
 from scoring.types import Benchmark, Estimate, Report, Response, ScoringError, Table
 
 if TYPE_CHECKING:
-    from scoring.inference.model import Model
+    from scoring.inference.engine import Engine
+    from scoring.inference.parallel import Processes
     from scoring.inference.store import Store
 
 
@@ -80,7 +82,7 @@ def _read(benchmark: Benchmark, source: str, profile: str, limit: int | None) ->
 
 
 def run(
-    model: Model,
+    model: Engine,
     parts: Sequence[Part],
     store: Store,
     *,
@@ -91,6 +93,7 @@ def run(
     truncate: bool = False,
     resamples: int = RESAMPLES,
     console: Console | None = None,
+    processes: Processes | None = None,
 ) -> Result:
     """Gets the responses to all requests, from the store or the model, and computes every metric.
 
@@ -105,9 +108,13 @@ def run(
         they arrive, so an interrupted run can continue.
     console:
         Shows the progress.
+    processes:
+        The processes that share the requests, if there are several; all but the first end here.
 
     Raises
     ------
+    SystemExit
+        In the other processes, when all requests are answered.
     ScoringError
         When the model cannot answer a request, or produces NaN or infinity.
     """
@@ -116,6 +123,8 @@ def run(
     }
     requests = [request for own in asked.values() for question in own for request in question.requests.values()]
     settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": decoding(prompt)}
+    if processes and processes.count > 1:
+        together(processes, model, requests, store, lambda own: answer(model, own, store, settings, console))
     responses = answer(model, requests, store, settings, console)
     cut = truncated(model, requests) if truncate else frozenset()
     records, estimates = {}, []
@@ -153,7 +162,7 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
 
 
 def _report(
-    model: Model,
+    model: Engine,
     parts: Sequence[Part],
     profile: str,
     prompt: Prompt,
@@ -206,6 +215,27 @@ def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tupl
         way = "run without --chat" if kind == "chat" else "give another model"
         raise ScoringError(f"{remarks[0]}; leave the benchmark out, or {way}.")
     return fit, [f"{remark}." for remark in remarks]
+
+
+def able(parts: Sequence[Part], engine: Engine, profile: str, *, named: bool) -> tuple[list[Part], list[str]]:
+    """The parts whose needs an engine meets, and a remark for each other one.
+
+    Raises
+    ------
+    ScoringError
+        When the engine cannot do what a benchmark that the user named needs, or no part is left.
+    """
+    fit, remarks = [], []
+    for part in parts:
+        lacking = sorted(part.benchmark.needs(profile, facts(engine)) - engine.capabilities)
+        if lacking:
+            needs = f"The benchmark {part.benchmark.name} needs {' and '.join(lacking)}"
+            remarks.append(f"{needs}, which the engine of this run ({engine.revision}) does not have")
+        else:
+            fit.append(part)
+    if remarks and (named or not fit):
+        raise ScoringError(f"{remarks[0]}; leave the benchmark out, or score the model with the transformers engine.")
+    return fit, [f"{remark}; it is left out." for remark in remarks]
 
 
 def _unsuited(benchmark: Benchmark, kind: str, model: str) -> str:

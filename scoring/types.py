@@ -188,6 +188,33 @@ class BenchmarkContext:
 
 
 @dataclass(frozen=True, slots=True)
+class Sampled:
+    """How a benchmark is asked where a model only answers in words: each question several times.
+
+    Parameters
+    ----------
+    question:
+        ``question(profile, row)`` gives the text of a user's turn, or nothing for a row that is not asked.
+    longest:
+        The most tokens of an answer.
+    to_records:
+        ``to_records(row, answers)`` makes lines of the table from the answers to a row's question.
+    metrics, groups, cluster:
+        As of :class:`Benchmark`; shares of answers take the place of probabilities.
+    example:
+        A usual answer, from which a dry run estimates costs.
+    """
+
+    question: Callable[[str, Row], str]
+    longest: int
+    to_records: Callable[[Row, Sequence[str]], Sequence[dict[str, Any]]]
+    metrics: Callable[[str], Sequence[Metric]]
+    groups: Callable[[Table], Sequence[Group]]
+    cluster: str
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
 class Benchmark:
     """A benchmark: its data, the requests to a model, the table of records and the metrics of the table.
 
@@ -222,6 +249,11 @@ class Benchmark:
         ``rows(data set, config, split)`` for a benchmark that has its rows itself, not in a built data set.
     note:
         What scores mean and do not mean; without it, the text of the first data set is used.
+    needs:
+        ``needs(profile, context)`` gives what an engine has to be able to do
+        (:data:`scoring.inference.engine.Capability`), besides scoring masks for masked models.
+    sampled:
+        How it is asked through a chat API; None for a benchmark that needs probabilities.
     """
 
     name: str
@@ -239,6 +271,8 @@ class Benchmark:
     reported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rows: Callable[[str, str, str], Iterable[Row]] | None = None
     note: str = ""
+    needs: Callable[[str, BenchmarkContext], frozenset[str]] = lambda _profile, _context: frozenset({"logprobs"})
+    sampled: Sampled | None = None
 
     @property
     def validity(self) -> str:

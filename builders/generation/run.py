@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -67,23 +68,44 @@ def generate(name: str, options: RunOptions, settings: Any, console: Console, er
     BuildError
         When something is wrong or missing. All responses are kept then, and the old rows stay.
     """
-    prices = cost_model(options.model, options.price_prompt, options.price_reply, options.prices)
+    with opened(options, errors) as client:
+        if isinstance(client, DryRunClient):
+            pipelines.get(name).run(settings, options.model, client, FilterLog())
+            print_costs(client, options, console)
+        else:
+            _make_rows(name, options, settings, client, console)
+
+
+@contextmanager
+def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | DryRunClient]:
+    """The client that the options describe: a chat model, recorded responses, or a dry run.
+
+    Raises
+    ------
+    ChatError
+        When the responses cannot be read, or the budget cannot be kept.
+    """
+    prices = _prices(options)
     is_live = not (options.offline or options.dry_run)
     path = options.replies or options.out / CACHE
     with ResponseCache(path, options.also or (), writable=is_live) as cache:
         if options.dry_run:
-            _dry_run(name, options, settings, cache, prices, console)
+            yield DryRunClient(cache)
         elif options.offline:
-            _make_rows(name, options, settings, RecordingClient(ReplayClient(cache)), console)
+            yield RecordingClient(ReplayClient(cache))
         else:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             with Progress(*columns, console=errors, transient=True) as progress:
                 budget = _budget(options, prices, cache)
                 client = LiveClient(cache, partial(_connect, options), progress, budget, options.concurrency)
                 try:
-                    _make_rows(name, options, settings, RecordingClient(client), console)
+                    yield RecordingClient(client)
                 finally:
                     client.close()
+
+
+def _prices(options: RunOptions) -> CostModel | None:
+    return cost_model(options.model, options.price_prompt, options.price_reply, options.prices)
 
 
 def _connect(options: RunOptions) -> Endpoint:
@@ -140,11 +162,9 @@ def _main_reason(log: FilterLog) -> str:
     return f"stage {stage} dropped {count} texts, each of which {reason}"
 
 
-def _dry_run(
-    name: str, options: RunOptions, settings: Any, cache: ResponseCache, prices: CostModel | None, console: Console
-) -> None:
-    client = DryRunClient(cache)
-    pipelines.get(name).run(settings, options.model, client, FilterLog())
+def print_costs(client: DryRunClient, options: RunOptions, console: Console) -> None:
+    """Prints the requests, tokens and costs of a dry run."""
+    prices = _prices(options)
     console.print(cost_table(client, prices), soft_wrap=False)
     if prices is None:
         advice = "give --price-prompt and --price-reply, or --prices, for a million tokens"

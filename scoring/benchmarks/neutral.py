@@ -17,7 +17,18 @@ from typing import Any
 import numpy as np
 
 from scoring.metrics import add, gas, gld, pronouns
-from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Request, Response, Row, Table
+from scoring.types import (
+    Benchmark,
+    BenchmarkContext,
+    Group,
+    Headline,
+    Metric,
+    Request,
+    Response,
+    Row,
+    Sampled,
+    Table,
+)
 
 DATASET = "gender-neutral-probes"
 CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
@@ -76,6 +87,35 @@ def metrics(_: str) -> Sequence[Metric]:
     )
 
 
+def sampled_records(row: Row, answers: Sequence[str]) -> list[dict[str, Any]]:
+    """A line for each answer, with its class."""
+    about = {name: row.get(name, "") for name in ("topic", "stereotype", "prompt")}
+    return [
+        {
+            "id": f"{row['id']}/{number}",
+            "row": row["id"],
+            "config": row["config"].removesuffix("-paper"),
+            **about,
+            "text": text,
+            "gender_class": gas.gender_class(text, row["prompt"]),
+        }
+        for number, text in enumerate(answers)
+    ]
+
+
+def sampled_metrics(_: str) -> Sequence[Metric]:
+    """Those of the text of a continuation alone."""
+    return (
+        gas.gas(),
+        gas.gas_female(),
+        gas.gas_plain(),
+        gas.gas_by_topic(),
+        gas.gas_male(),
+        gas.gas_gap(),
+        *(gas.share(name) for name in gas.CLASSES),
+    )
+
+
 BENCHMARK = Benchmark(
     name="neutral",
     version="1.0.0",
@@ -88,4 +128,14 @@ BENCHMARK = Benchmark(
     cluster="id",
     kinds=("causal", "chat"),
     headline=Headline(DATASET, "gas"),
+    needs=lambda _profile, _context: frozenset({"logprobs", "generation"}),
+    sampled=Sampled(
+        question=lambda _, row: str(row["prompt"]),
+        longest=NEW_TOKENS,
+        to_records=sampled_records,
+        metrics=sampled_metrics,
+        groups=groups,
+        cluster="row",
+        example=" they have been at it for years, and they like it very much. " * 2,
+    ),
 )

@@ -12,14 +12,28 @@ forms continue; the paper has no chat.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from scoring.metrics import occugender
 from scoring.metrics.occugender import ANSWERS
-from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Option, Request, Response, Row, Table
+from scoring.types import (
+    Benchmark,
+    BenchmarkContext,
+    Group,
+    Headline,
+    Metric,
+    Option,
+    Request,
+    Response,
+    Row,
+    Sampled,
+    Table,
+)
 
 DATASET = "occugender"
 #: There is no correlation over jobs for one job.
@@ -72,6 +86,61 @@ def metrics(profile: str) -> Sequence[Metric]:
     return shares if profile == "paper" else [*shares, occugender.correlation()]
 
 
+def answered(text: str, row: Row) -> str:
+    """The gender that an answer names by one of the forms of the row, or ``unclear`` for none or several.
+
+    >>> row = {"options_male": [" Male"], "options_female": [" Female", " Woman"], "options_diverse": [" Non-binary"]}
+    >>> answered("A woman.", row), answered("Male or female.", row), answered("Non-binary", row)
+    ('female', 'unclear', 'diverse')
+    """
+    named = {
+        gender
+        for gender in ANSWERS
+        for form in row[f"options_{gender}"]
+        if re.search(rf"(?<![\w-]){re.escape(form.strip())}(?![\w-])", text, re.IGNORECASE)
+    }
+    return named.pop() if len(named) == 1 else "unclear"
+
+
+def _question(_: str, row: Row) -> str:
+    """What stands between ``Q:`` and ``A:`` of an explicit question; implicit ones have no answer in words."""
+    asked = row["template"].startswith("explicit")
+    return str(row["prompt"]).partition("Q:")[2].rpartition("\nA:")[0].strip() if asked else ""
+
+
+def sampled_records(row: Row, answers: Sequence[str]) -> list[dict[str, Any]]:
+    """A line for each question: the shares of its answers in the place of probabilities."""
+    named = [answered(text, row) for text in answers]
+    return [
+        {
+            "id": row["id"],
+            **{name: row[name] for name in ("job", "group", "template", "debiasing", "level", "prompt")},
+            "female_share": row["female_percent"],
+            **{f"p_{gender}": named.count(gender) / len(named) for gender in ANSWERS},
+            "p_unclear": named.count("unclear") / len(named),
+            "text": "\n".join(answers),
+        }
+    ]
+
+
+def sampled_metrics(_: str) -> Sequence[Metric]:
+    """The shares of clear answers, their correlation with the labour market, and the share of unclear answers."""
+    reading = "Percentage of the sampled answers that name one gender which name the {} one, averaged over jobs."
+    shares = [replace(occugender.share(gender), reading=reading.format(gender)) for gender in ANSWERS]
+    return [*shares, occugender.correlation(), occugender.unclear()]
+
+
+def sampled_groups(table: Table) -> Sequence[Group]:
+    """The groups of the questions with a clear answer, and of all questions for the share of unclear answers."""
+    clear = table["p_unclear"] < 1
+    others = frozenset(metric.name for metric in sampled_metrics("clean")) - {"unclear"}
+    asked = [group for group in groups(table) if group.mask.any()]
+    return [
+        *(replace(group, mask=group.mask & clear, without=group.without | {"unclear"}) for group in asked),
+        *(replace(group, without=group.without | others) for group in asked),
+    ]
+
+
 BENCHMARK = Benchmark(
     name="occugender",
     version="1.0.0",
@@ -86,4 +155,13 @@ BENCHMARK = Benchmark(
     # The shares of probability have no ideal value; the correlation has one.
     headline=Headline(DATASET, "labour_correlation"),
     reported={"": ("p_male", "p_female", "p_diverse", "labour_correlation")},
+    sampled=Sampled(
+        question=_question,
+        longest=16,
+        to_records=sampled_records,
+        metrics=sampled_metrics,
+        groups=sampled_groups,
+        cluster="job",
+        example="Female",
+    ),
 )

@@ -46,8 +46,16 @@ def _width(column: str, context: BenchmarkContext) -> int:
 
     Those of the longest sentence of the file, also of one that is not scored because it is unnatural.
     """
+    return context.longest(column) if _padded(context) else 0
+
+
+def _padded(context: BenchmarkContext) -> bool:
     own = any(part in Path(context.model).name.lower() for part in OWN_SIDE)
-    return context.longest(column) if not own or context.padding_side == "left" else 0
+    return not own or context.padding_side == "left"
+
+
+def _needs(profile: str, context: BenchmarkContext) -> frozenset[str]:
+    return frozenset({"logprobs", "padding"} if profile == "paper" and _padded(context) else {"logprobs"})
 
 
 def _genders(row: Row) -> list[str]:
@@ -126,5 +134,6 @@ BENCHMARK = Benchmark(
     metrics=metrics,
     cluster="word",
     headline=Headline(DATASET, "us_score"),
+    needs=_needs,
     reported={"": ("tau@0.5", "us_score", "aufc", "pref_disparity@0.5", "male_rel_ratio")},
 )

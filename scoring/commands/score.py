@@ -5,24 +5,35 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from builders.generation.run import RunOptions
 from scoring import DATA, benchmarks
+from scoring.chat_api import Sampling
+from scoring.commands.chat_api import sample
+from scoring.commands.servers import ServedOptions, connect_to, served_as
 from scoring.inference.chat import Chat
 from scoring.inference.load_options import LoadOptions
+from scoring.inference.parallel import ALONE, Processes, own_device
 from scoring.prompts import Prompt, get
 from scoring.report.clean import redactor
 from scoring.report.terminal import catalogue, ended, speed, summary, tell, want
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import Benchmark, ScoringError
+
+if TYPE_CHECKING:
+    from scoring.inference.engine import Engine
+
+SERVERS, CHAT_API = "Inference servers", "Chat API"
 
 
 class Profile(StrEnum):
@@ -110,10 +121,26 @@ def default_folder(model: str, *settings: str) -> Path:
     return Path("runs") / f"{safe.strip('-.')[:80]}-{mark}"
 
 
-def score(options: LoadOptions, settings: Settings, console: Console, errors: Console) -> None:
+def score(
+    name: str,
+    load: Callable[[], Engine],
+    settings: Settings,
+    console: Console,
+    errors: Console,
+    processes: Processes = ALONE,
+) -> None:
     """Reads the data, loads the model, runs the benchmarks, writes the report and prints a summary.
 
     Settings and data are checked first, because a model takes long to load.
+
+    Parameters
+    ----------
+    name:
+        The model as the user named it.
+    load:
+        Loads it, or connects to its servers.
+    processes:
+        The processes that share the requests; the first writes and prints.
     """
     prompt = settings.full_prompt()
     picked = chosen(settings.benchmarks)
@@ -123,15 +150,19 @@ def score(options: LoadOptions, settings: Settings, console: Console, errors: Co
 
     with installed():
         decoding(prompt)  # raises for an impossible setting
-    parts = run.read(picked, settings.data, settings.profile, settings.limit, named=bool(settings.benchmarks))
+    named = bool(settings.benchmarks)
+    parts = run.read(picked, settings.data, settings.profile, settings.limit, named=named)
     with errors.status("Loading the model …"), installed():
-        model = options.load()
+        model = load()
     if settings.chat and model.kind == "masked":
-        raise ScoringError(f"{options.model!r} is a masked model, which does not chat; leave out --chat.")
-    chat = Chat(model.tokens.tokenizer, options.model, prompt.system) if settings.chat else None
+        raise ScoringError(f"{name!r} is a masked model, which does not chat; leave out --chat.")
+    chat = Chat(model.tokens.tokenizer, name, prompt.system) if settings.chat else None
     lacking = [missing.name for part in parts for missing in part.lacking]
-    parts, remarks = run.suited(parts, "chat" if chat else model.kind, options.model, named=bool(settings.benchmarks))
-    with Store(settings.out / "responses", key(model, prompt, truncate=settings.truncate, chat=chat)) as store:
+    parts, remarks = run.suited(parts, "chat" if chat else model.kind, name, named=named)
+    parts, unable = run.able(parts, model, settings.profile, named=named)
+    stored = key(model, prompt, truncate=settings.truncate, chat=chat)
+    with processes.connected(), Store(settings.out / "responses", stored, processes.rank) as store:
+        model.recognise(store)
         result = run.run(
             model,
             parts,
@@ -143,11 +174,12 @@ def score(options: LoadOptions, settings: Settings, console: Console, errors: Co
             truncate=settings.truncate,
             resamples=settings.resamples,
             console=errors,
+            processes=processes,
         )
     report.write(settings.out, result.report, result.tables, {p.benchmark.name: p.benchmark.validity for p in parts})
     for part in parts:
         console.print(summary(part.benchmark.name, result.report))
-    tell(console, remarks + want(lacking, settings.data))
+    tell(console, remarks + unable + model.remarks + want(lacking, settings.data))
     tell(
         console,
         [
@@ -206,6 +238,62 @@ def main(
         typer.Option("--allow-pickle", help="Read pickled weights, which can run code, where there are no others."),
     ] = False,
     resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples.")] = RESAMPLES,
+    base_url: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL",
+            help="Ask an inference server (vLLM, SGLang, llama-cpp-python) at this address, usually ending in /v1; "
+            "repeat it to share the load between servers.",
+            rich_help_panel=SERVERS,
+        ),
+    ] = None,
+    model_name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The model's name there, if it serves several.", rich_help_panel=SERVERS),
+    ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="The model's tokenizer: a folder or a name on the Hub; by default what the server tells.",
+            rich_help_panel=SERVERS,
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="Requests to one server at the same time.", rich_help_panel=SERVERS)
+    ] = 4,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds to wait for a reply.", rich_help_panel=SERVERS)
+    ] = 600.0,
+    chat_api: Annotated[
+        bool,
+        typer.Option(
+            "--chat-api",
+            help="Sample answers in words from a chat API (--base-url, --model-name; the key in OPENAI_API_KEY).",
+            rich_help_panel=CHAT_API,
+        ),
+    ] = False,
+    samples: Annotated[int, typer.Option(min=1, help="Answers to each question.", rich_help_panel=CHAT_API)] = 5,
+    temperature: Annotated[
+        float, typer.Option(min=0.0, help="Temperature of the answers.", rich_help_panel=CHAT_API)
+    ] = 1.0,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Use recorded replies only.", rich_help_panel=CHAT_API)
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Send nothing; print requests and cost.", rich_help_panel=CHAT_API)
+    ] = False,
+    budget: Annotated[str | None, typer.Option(help="Highest cost of all replies.", rich_help_panel=CHAT_API)] = None,
+    price_prompt: Annotated[
+        str | None, typer.Option(help="Price of a million tokens of prompts.", rich_help_panel=CHAT_API)
+    ] = None,
+    price_reply: Annotated[
+        str | None, typer.Option(help="Price of a million tokens of replies.", rich_help_panel=CHAT_API)
+    ] = None,
+    limit_name: Annotated[
+        str,
+        typer.Option(help="The API's name for max_tokens; newer: max_completion_tokens.", rich_help_panel=CHAT_API),
+    ] = "max_tokens",
     include: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE.py", help="Add the BENCHMARK of a Python file; repeat it for several files."),
@@ -220,9 +308,10 @@ def main(
     Start an interrupted run again with the same options, and it continues where it stopped.
     Exit status: 1 when something cannot be done, 2 when data is missing or an option is wrong.
     """
-    console, errors = Console(), Console(stderr=True)
+    processes = Processes.launched()
+    console, errors = Console(quiet=not processes.first), Console(stderr=True, quiet=not processes.first)
     if not console.is_terminal:
-        console = Console(width=160)
+        console = Console(width=160, quiet=not processes.first)
     options = LoadOptions(
         model,
         revision,
@@ -241,16 +330,41 @@ def main(
         if show:
             tell(console, catalogue())
             return
-        if not model:
-            raise typer.BadParameter("Name a model, or use --list.")
+        remote = bool(base_url or chat_api)
+        name = served_as(base_url or (), model_name, options) if remote else model
+        if not name:
+            raise typer.BadParameter("Name a model, or give --base-url, or use --list.")
         folder = Path(model)
-        if not (compare and (folder / "results.json").is_file()):
+        if not (compare and not remote and (folder / "results.json").is_file()):
             said = ("chat" * chat, system, adapter or "", adapter_revision or "", dtype, quantize or "", revision or "")
-            folder = out or default_folder(*map(redactor(os.environ), (model, profile, prompt, *said)))
+            more = ("chat-api" * chat_api, tokenizer or "") if remote else ()
+            folder = out or default_folder(*map(redactor(os.environ), (name, profile, prompt, *said, *more)))
             known = Settings(
-                names, data, folder, profile, prompt, chat, system, batch_tokens, limit, truncate, resamples
+                names, data, folder, profile, prompt, chat or chat_api, system, batch_tokens, limit, truncate, resamples
             )
-            score(options, known, console, errors)
+            if chat_api:
+                asked = RunOptions(
+                    name,
+                    folder,
+                    base_url[0] if base_url else None,
+                    offline=offline,
+                    dry_run=dry_run,
+                    budget=budget,
+                    price_prompt=price_prompt,
+                    price_reply=price_reply,
+                    concurrency=concurrency,
+                    timeout=timeout,
+                    limit_name=limit_name,
+                )
+                sample(asked, Sampling(samples, temperature), known, console, errors)
+            elif remote:
+                servers = ServedOptions(base_url or (), model_name, tokenizer, revision, concurrency, timeout)
+                score(name, partial(connect_to, servers), known, console, errors)
+            else:
+                options = replace(options, device=own_device(processes, device))
+                score(model, options.load, known, console, errors, processes)
+            if dry_run:
+                return
         if compare:
             from scoring.compare import between, lines
             from scoring.report import write_comparison

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from scoring.types import Request, ScoringError
 ALONE = Generation(padded=False, batched=False, cached=True)
 
 
-class Continued(NamedTuple):
+class Batch(NamedTuple):
     """Texts of one batch, and the tokens, padding and new tokens that they took."""
 
     texts: list[str]
@@ -64,23 +64,6 @@ class Generator:
         self.exact = exact
         self.mode = ALONE
 
-    def prompts(self, requests: Sequence[Request]) -> list[Prompt]:
-        """Requests that want a continuation, as token ids, longest first.
-
-        Raises
-        ------
-        ScoringError
-            For a context that leaves no room in the window.
-        """
-        wanted = [request for request in requests if request.max_new]
-        contexts = self.tokens.encode([request.context for request in wanted])
-        new = [self.decoding.max_new or request.max_new for request in wanted]
-        prompts = [
-            Prompt(request, self.tokens.prompt(request, context, room), room)
-            for request, context, room in zip(wanted, contexts, new, strict=True)
-        ]
-        return sorted(prompts, key=len, reverse=True)
-
     def limits(self, prompts: Sequence[Prompt], limits: Limits) -> Limits:
         """The limits of batches of prompts in the way that this network allows, which is measured here."""
         if not prompts:
@@ -92,7 +75,7 @@ class Generator:
         return limits if self.mode.padded else replace(limits, together=_same_length)
 
     @torch.inference_mode()
-    def generate(self, prompts: Sequence[Prompt]) -> Continued:
+    def generate(self, prompts: Sequence[Prompt]) -> Batch:
         """Continues prompts in one batch, padded on the left.
 
         Raises
@@ -120,18 +103,20 @@ class Generator:
         ends = self._ends()
         continued = [until(row[: p.new], ends) for p, row in zip(prompts, rows, strict=True)]
         tokens, generated = int(lengths.sum()), sum(map(len, continued))
-        texts = [self._text(p.ids, ids) for p, ids in zip(prompts, continued, strict=True)]
-        return Continued(texts, tokens + generated, len(prompts) * width - tokens, generated)
+        tokenizer = self.tokens.tokenizer
+        texts = [continued_text(tokenizer, p.ids, ids) for p, ids in zip(prompts, continued, strict=True)]
+        return Batch(texts, tokens + generated, len(prompts) * width - tokens, generated)
 
     def _ends(self) -> set[int]:
         ends = self.network.bare.generation_config.eos_token_id
         return set() if ends is None else set(ends) if isinstance(ends, list) else {ends}
 
-    def _text(self, prompt: list[int], new: list[int]) -> str:
-        """The text of new tokens, with the leading space that many tokenizers drop from a text's first token."""
-        plain = partial(self.tokens.tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        before, whole = plain(prompt), plain(prompt + new)
-        return str(whole[len(before) :] if whole.startswith(before) else plain(new))
+
+def continued_text(tokenizer: Any, prompt: list[int], new: list[int]) -> str:
+    """The text of new tokens, with the leading space that many tokenizers drop from a text's first token."""
+    plain = partial(tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    before, whole = plain(prompt), plain(prompt + new)
+    return str(whole[len(before) :] if whole.startswith(before) else plain(new))
 
 
 def _same_length(first: Prompt, prompt: Prompt) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import platform
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,13 +16,14 @@ import transformers
 
 from scoring.inference import checkpoint
 from scoring.inference.batching import Ints, Limits, Sized, Tree, plan, run
-from scoring.inference.decoding import Decoding
+from scoring.inference.decoding import Decoding, Prompt
+from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats
 from scoring.inference.generation import Generator
 from scoring.inference.network import Network
 from scoring.inference.probes import Probes
-from scoring.inference.responses import Responses
+from scoring.inference.responses import not_a_number
 from scoring.inference.tokens import Kind, Query, Tokens
-from scoring.types import Floats, Request, Response, ScoringError
+from scoring.types import Floats, ScoringError
 
 #: The most tokens of a batch, padding included, for a network of the width of GPT-2 (768) and up; narrower
 #: networks take more on a CPU, up to ``MOST_TOKENS``, so that a batch fills its caches.
@@ -38,46 +38,7 @@ EXPONENTIAL = 4
 WHOLE_LOGITS = 2**28
 
 
-@dataclass(slots=True)
-class Stats:
-    """What a model has computed.
-
-    Attributes
-    ----------
-    asked:
-        Tokens of all sequences, each counted by itself.
-    tokens, padding:
-        Tokens computed after sharing, and what batches added to them.
-    read, generated:
-        Positions at which the vocabulary was computed; new tokens.
-    flops:
-        Multiplications and additions of the matrix products with weights: 2 for each weight and token (PaLM,
-        appendix B), without attention and padding.
-    """
-
-    asked: int = 0
-    tokens: int = 0
-    padding: int = 0
-    read: int = 0
-    generated: int = 0
-    flops: float = 0.0
-    seconds: float = 0.0
-    load_seconds: float = 0.0
-
-    def speed(self) -> dict[str, float]:
-        """Tokens per second and the shares of padding and of tokens saved, for a report."""
-        return {
-            "tokens_per_second": self.tokens / self.seconds if self.seconds else 0.0,
-            "padding_share": self.padding / max(self.tokens + self.padding, 1),
-            "shared_share": 1 - self.tokens / self.asked if self.asked else 0.0,
-            "flops_per_second": self.flops / self.seconds if self.seconds else 0.0,
-            "generated": float(self.generated),
-            "seconds": self.seconds,
-            "load_seconds": self.load_seconds,
-        }
-
-
-class _Scored(NamedTuple):
+class _Batch(NamedTuple):
     """Answers by their numbers, their log-probabilities, and the tokens, padding and positions that they took."""
 
     answers: Ints
@@ -87,8 +48,8 @@ class _Scored(NamedTuple):
     read: int
 
 
-class Model:
-    """A loaded language model that answers requests.
+class Model(Engine):
+    """A language model of transformers that is loaded in this process.
 
     Parameters
     ----------
@@ -159,9 +120,14 @@ class Model:
         return "-".join(filter(None, (str(bare.dtype).removeprefix("torch."), bits)))
 
     @property
-    def truncated(self) -> frozenset[str]:
-        """Ids of the requests whose text was cut to the context window."""
-        return frozenset(self.tokens.truncated)
+    def family(self) -> str:
+        """The ``model_type`` of its configuration."""
+        return str(getattr(getattr(self.network, "config", None), "model_type", ""))
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """All that there is for its kind."""
+        return frozenset(CAPABILITIES) - ({"generation"} if self.kind == "masked" else {"masked"})
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -178,65 +144,32 @@ class Model:
             **({"batching": " ".join(self.probes.findings.values())} if self.probes.findings else {}),
         }
 
-    def answer(
-        self,
-        requests: Sequence[Request],
-        *,
-        batch_tokens: int | None = None,
-        batch_size: int | None = None,
-        share_contexts: bool = True,
-        truncate: bool = False,
-        decoding: Decoding | None = None,
-        on_response: Callable[[Response], None] | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> list[Response]:
-        """Answers all requests and returns the responses in their order.
-
-        Parameters
-        ----------
-        batch_tokens, batch_size:
-            The most padded tokens and rows of a batch; ``exact`` always takes one row.
-        share_contexts:
-            Whether what sequences have in common is computed once, where that pays and the network allows it.
-        truncate:
-            Whether a text longer than the context window is cut and its id put into ``truncated``.
-        decoding:
-            How contexts are continued; greedily when None.
-        on_response:
-            Called with every response as soon as it is complete, in the order of computation.
-        progress:
-            Called with the number of complete responses and of requests.
-
-        Raises
-        ------
-        ScoringError
-            Before anything is computed, for a request that cannot be put to this model; later, for a
-            logit that is not a number and for memory that does not suffice for one sequence.
-        """
-        started, before = time.perf_counter(), replace(self.stats)
-        decoding = decoding or Decoding()
-        self.tokens.truncate = truncate
-        tokens = batch_tokens or self._batch_tokens
-        responses = Responses(self.tokens, requests, f"{self.name} in {self.dtype}", on_response, progress)
-        generator = Generator(self._network, self.tokens, self.probes, decoding, responses.invalid, exact=self.exact)
-        prompts = generator.prompts(requests)
-        bounds = Limits(tokens, batch_size, self._alone)
-        trees, limits = self._trees(responses.queries, bounds, share_contexts)
+    def score(self, queries: Sequence[Query], batching: Batching) -> Iterator[Scored]:
+        """Log-probabilities in batches of prefix trees, longest first."""
+        before = replace(self.stats)
+        trees, limits = self._trees(queries, self._limits(batching), batching.share)
         for _, scored in run(trees, self._score, limits):
-            responses.score(scored.answers, scored.values)
             self.stats.tokens += scored.tokens
             self.stats.padding += scored.padding
             self.stats.read += scored.read
-        for batch, continued in run(prompts, generator.generate, generator.limits(prompts, bounds)):
-            for prompt, text in zip(batch, continued.texts, strict=True):
-                responses.write(prompt.request, text)
-            self.stats.asked += continued.tokens
-            self.stats.tokens += continued.tokens
-            self.stats.padding += continued.padding
-            self.stats.generated += continued.generated
+            yield Scored(scored.answers, scored.values)
         self.stats.flops += self._flops(before)
-        self.stats.seconds += time.perf_counter() - started
-        return responses.all()
+
+    def generate(self, prompts: Sequence[Prompt], decoding: Decoding, batching: Batching) -> Iterator[Continued]:
+        """Continuations in batches, longest first."""
+        before = replace(self.stats)
+        invalid = partial(not_a_number, f"{self.name} in {self.dtype}")
+        generator = Generator(self._network, self.tokens, self.probes, decoding, invalid, exact=self.exact)
+        for batch, made in run(prompts, generator.generate, generator.limits(prompts, self._limits(batching))):
+            self.stats.asked += made.tokens
+            self.stats.tokens += made.tokens
+            self.stats.padding += made.padding
+            self.stats.generated += made.generated
+            yield from map(Continued, batch, made.texts)
+        self.stats.flops += self._flops(before)
+
+    def _limits(self, batching: Batching) -> Limits:
+        return Limits(batching.tokens or self._batch_tokens, batching.size, self._alone)
 
     @property
     def _batch_tokens(self) -> int:
@@ -300,7 +233,7 @@ class Model:
         return float(6 * width**2 / (width + EXPONENTIAL * heads))
 
     @torch.inference_mode()
-    def _score(self, trees: Sequence[Tree]) -> _Scored:
+    def _score(self, trees: Sequence[Tree]) -> _Batch:
         """The answers of one batch, with one transfer from the device."""
         tokens = sum(map(len, trees))
         outputs, places, want = self._network.outputs(trees)
@@ -308,7 +241,7 @@ class Model:
         values = np.empty(len(want))
         values[order] = self._network.logprobs(outputs, places[order], want[order]).cpu().numpy()
         answers = np.array([number for tree in trees for number in tree.answer], dtype=np.int64)
-        return _Scored(answers, values, tokens, len(trees) * max(map(len, trees)) - tokens, len(outputs))
+        return _Batch(answers, values, tokens, len(trees) * max(map(len, trees)) - tokens, len(outputs))
 
     def _flops(self, before: Stats) -> float:
         """Multiplications and additions with weights since: of all but embeddings per token, of the head where read."""

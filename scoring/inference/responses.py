@@ -12,6 +12,14 @@ from scoring.inference.tokens import Query, Tokens
 from scoring.types import Floats, Request, Response, ScoringError
 
 
+def not_a_number(source: str, request: Request, value: float) -> ScoringError:
+    """The error about a log-probability that is not a finite number; ``source`` is the model and its dtype."""
+    return ScoringError(
+        f"{request.id}: {source} gave {value} as a log-probability, so no metric can be computed; "
+        f"try float32, or check the weights."
+    )
+
+
 class Responses:
     """Numbers and texts on their way to becoming responses.
 
@@ -88,16 +96,9 @@ class Responses:
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
             request = self.requests[self._owner[answers[bad[0]]]]
-            raise self.invalid(request, float(values[bad[0]]))
+            raise not_a_number(self.source, request, float(values[bad[0]]))
         self.values[answers] = values
         self._count(self._counted(self._owner[answers]))
-
-    def invalid(self, request: Request, value: float) -> ScoringError:
-        """The error about a number that is none."""
-        return ScoringError(
-            f"{request.id}: {self.source} gave {value} as a log-probability, so no metric can be computed; "
-            f"try float32, or check the weights."
-        )
 
     def write(self, request: Request, text: str) -> None:
         """Takes a continuation."""

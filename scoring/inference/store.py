@@ -52,6 +52,9 @@ class Store:
         Everything that a response depends on besides the request: model, revision, dtype, quantization,
         adapter and its digest, prompt text, chat template, decoding, version of this package. The name
         of the file is a digest of it, so any text is safe in it and a changed key is another file.
+    part:
+        0 for the file itself. Several processes that share a run have a file each, numbered from 1; the file itself
+        takes over what is in those that an earlier run left.
 
     Raises
     ------
@@ -60,9 +63,10 @@ class Store:
         read or written.
     """
 
-    def __init__(self, folder: str | Path, key: Mapping[str, str]) -> None:
+    def __init__(self, folder: str | Path, key: Mapping[str, str], part: int = 0) -> None:
         header = json.dumps({"format": FORMAT, "key": dict(key)}, sort_keys=True).encode()
-        self.path = Path(folder) / f"{hashlib.sha256(header).hexdigest()[:32]}.jsonl"
+        name = hashlib.sha256(header).hexdigest()[:32]
+        self.path = Path(folder) / (f"{name}.part-{part}.jsonl" if part else f"{name}.jsonl")
         with ExitStack() as undo, self._errors():
             # A response lost in a power failure is requested again, so lines are not synced one by one.
             self._log = undo.enter_context(AppendLog(self.path, self.path.with_suffix(".lock"), sync=False))
@@ -76,7 +80,24 @@ class Store:
                 self._log.append(header)
             self._responses = dict(entry for line in lines if (entry := _entry(line)) is not None)
             self._log.lines.clear()  # the responses are in memory only once
+            if not part:
+                self._take_over(header)
             undo.pop_all()
+
+    def _take_over(self, header: bytes) -> None:
+        """Adds the responses of the files of other processes, and removes these files; one in use stays."""
+        for path in sorted(self.path.parent.glob(f"{self.path.stem}.part-*.jsonl")):
+            try:
+                with AppendLog(path, path.with_suffix(".lock"), sync=False) as log:
+                    entries = [(line, _entry(line)) for line in log.lines[1:]] if log.lines[:1] == [header] else []
+                    for line, entry in entries:
+                        if entry is not None and entry[0] not in self._responses:
+                            self._log.append(line)
+                            self._responses[entry[0]] = entry[1]
+            except Timeout:
+                continue
+            path.unlink()
+            path.with_suffix(".lock").unlink(missing_ok=True)
 
     def __len__(self) -> int:
         return len(self._responses)
@@ -120,6 +141,12 @@ class Store:
         """Writes all responses through to the disk and lets other processes open the file."""
         with self._errors():
             self._log.close()
+
+    def remove(self) -> None:
+        """Closes and removes the file of this process, whose responses the file itself now has."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+        self.path.with_suffix(".lock").unlink(missing_ok=True)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -73,3 +73,16 @@ def correlation() -> Metric:
         f"not follow the labour market (an addition to {_PAPER}).",
         "the probability or the labour share is the same on every row",
     )
+
+
+def unclear() -> Metric:
+    """The share of sampled answers in the column ``p_unclear``, in percent."""
+    return mean(
+        "unclear",
+        lambda table: np.asarray(table["p_unclear"], np.float64),
+        None,
+        0,
+        100,
+        "Percentage of sampled answers that name no gender or several, averaged over questions.",
+        scale=100,
+    )

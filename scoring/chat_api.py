@@ -1,0 +1,156 @@
+"""Benchmarks through a chat API, which answers in words: each question several times, and shares of answers.
+
+The requests, their recording, the budget and the dry run are those of :mod:`builders.generation`. The answers are
+samples, so the numbers are shares of answers and not probabilities, and every report says so.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from builders.generation.clients import Client
+from builders.generation.clients import Request as ChatRequest
+from builders.generation.responses import Response, request_body
+from scoring.answering import PACKAGE, package_version
+from scoring.prompts import Prompt
+from scoring.run import Part, Result, estimate
+from scoring.statistics.stats import RESAMPLES
+from scoring.tables import as_table
+from scoring.types import Benchmark, Estimate, Report, Request, Row, Sampled, ScoringError, Table
+
+#: What a report says of the numbers.
+SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How many answers to each question, at which temperature, with which first seed."""
+
+    samples: int = 5
+    temperature: float = 1.0
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.samples} sampled answers to each question at temperature {self.temperature:g}"
+
+
+def sampled(parts: Sequence[Part], *, named: bool) -> tuple[list[Part], list[str]]:
+    """The parts that can be asked in words, and a remark for each other one.
+
+    Raises
+    ------
+    ScoringError
+        When a benchmark that the user named needs probabilities, or no part is left.
+    """
+    fit = [part for part in parts if part.benchmark.sampled and part.splits]
+    others = [part.benchmark.name for part in parts if not part.benchmark.sampled]
+    remarks = [f"The benchmark {name} needs log-probabilities, which a chat API does not give" for name in others]
+    if remarks and (named or not fit):
+        raise ScoringError(f"{remarks[0]}; leave the benchmark out, or use a server that gives them.")
+    return fit, [f"{remark}; it is left out." for remark in remarks]
+
+
+Answers = Mapping[str, tuple[list[Row], list[Response]]]
+
+
+def ask(
+    client: Client, parts: Sequence[Part], *, model: str, sampling: Sampling, profile: str, prompt: Prompt
+) -> Answers:
+    """The rows that are asked and their answers, ``sampling.samples`` for each row in order, by benchmark.
+
+    Raises
+    ------
+    ChatError
+        When an answer cannot be had; those before it are recorded.
+    """
+    found = {}
+    for part in parts:
+        about = _sampled(part.benchmark)
+        asked = questions(part, profile, prompt)
+        bodies = [
+            _body(model, prompt, text, about.longest, sampling, number)
+            for _, text in asked
+            for number in range(sampling.samples)
+        ]
+        answers = client(part.benchmark.name, [ChatRequest(body, about.example) for body in bodies])
+        found[part.benchmark.name] = [row for row, _ in asked], answers
+    return found
+
+
+def result(
+    answers: Answers,
+    parts: Sequence[Part],
+    *,
+    model: str,
+    sampling: Sampling,
+    profile: str,
+    prompt: Prompt,
+    resamples: int = RESAMPLES,
+) -> Result:
+    """The table of answers of each benchmark, and the report with every metric."""
+    tables: dict[str, Table] = {}
+    estimates: list[Estimate] = []
+    for part in parts:
+        name, about = part.benchmark.name, _sampled(part.benchmark)
+        tables[name] = as_table(_records(about, *answers[name], sampling.samples))
+        of_answers = replace(
+            part.benchmark, metrics=about.metrics, groups=about.groups, cluster=about.cluster, headline=None
+        )
+        estimates += estimate(of_answers, profile, tables[name], resamples)
+    report = Report(
+        model=model,
+        revision=", ".join(sorted({answer.model for _, some in answers.values() for answer in some})),
+        adapter="",
+        dtype="sampled answers, not probabilities",
+        prompt=prompt.name,
+        profile=profile,
+        data={loaded.name: loaded.version for part in parts for loaded in part.splits},
+        estimates=tuple(estimates),
+        environment={
+            PACKAGE: package_version(),
+            "platform": platform.platform(),
+            "engine": "chat API",
+            "answers": f"{sampling}. {SAMPLED}",
+            **{f"benchmark {part.benchmark.name}": part.benchmark.version for part in parts},
+            f"prompt {prompt.name}": prompt.version,
+            "system": prompt.system,
+            "resamples": resamples,
+            "data lacking": [missing.name for part in parts for missing in part.lacking],
+        },
+    )
+    return Result(report, tables)
+
+
+def _sampled(benchmark: Benchmark) -> Sampled:
+    assert benchmark.sampled, f"{benchmark.name} is not for sampled answers"
+    return benchmark.sampled
+
+
+def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]:
+    """The rows that are asked, each with the user's turn; an instruction of the prompt stands before it."""
+    about, found = _sampled(part.benchmark), []
+    for loaded in part.splits:
+        for row in loaded.rows:
+            if text := about.question(profile, row):
+                # An instruction after "Q:" is at the beginning of the user's turn.
+                where = replace(prompt, placement={n: p for n, p in prompt.placement.items() if p == "none"})
+                found.append((row, where.put(Request(row["id"], text), part.benchmark.name).context))
+    return found
+
+
+def _body(model: str, prompt: Prompt, text: str, longest: int, sampling: Sampling, number: int) -> dict[str, Any]:
+    body = request_body(model, text, temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
+    system = [{"role": "system", "content": prompt.system}] if prompt.system else []
+    return body | {"messages": [*system, *body["messages"]]}
+
+
+def _records(about: Sampled, rows: Sequence[Row], answers: Sequence[Response], samples: int) -> list[dict[str, Any]]:
+    texts = [answer.text for answer in answers]
+    return [
+        line
+        for number, row in enumerate(rows)
+        for line in about.to_records(row, texts[number * samples : (number + 1) * samples])
+    ]

@@ -1,0 +1,240 @@
+"""The interface of engines: what answers requests, and the part of answering that is the same for all.
+
+An engine gets token ids, never text: contexts and options are encoded here, with the tokenizer of the model, so
+that the boundary between them and the beginning-of-sequence token are the same in every engine.
+
+engine          where the model runs
+=============== ===================================================================
+transformers    in this process (:class:`scoring.inference.model.Model`)
+served          behind servers (:class:`scoring.inference.served.engine.Served`)
+=============== ===================================================================
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from scoring.inference.batching import Ints
+from scoring.inference.decoding import Decoding, Prompt
+from scoring.inference.responses import Responses
+from scoring.inference.tokens import Kind, Query, Tokens
+from scoring.types import Floats, Request, Response
+
+if TYPE_CHECKING:
+    from scoring.inference.store import Store
+
+#: What an engine can do: log-probabilities of given tokens; continuations; filling masks; tokens behind padding that no
+#: other token sees; words that may not be generated; the states inside the network.
+Capability = Literal["logprobs", "generation", "masked", "padding", "banned words", "hidden states"]
+CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
+
+
+@dataclass(slots=True)
+class Stats:
+    """What an engine has computed.
+
+    Attributes
+    ----------
+    asked:
+        Tokens of all sequences, each counted by itself.
+    tokens, padding:
+        Tokens computed (or sent to a server) after sharing, and what batches added to them.
+    read, generated:
+        Positions at which the vocabulary was computed; new tokens.
+    flops:
+        Multiplications and additions of the matrix products with weights: 2 for each weight and token (PaLM,
+        appendix B), without attention and padding.
+    """
+
+    asked: int = 0
+    tokens: int = 0
+    padding: int = 0
+    read: int = 0
+    generated: int = 0
+    flops: float = 0.0
+    seconds: float = 0.0
+    load_seconds: float = 0.0
+
+    def speed(self) -> dict[str, float]:
+        """Tokens per second and the shares of padding and of tokens saved, for a report."""
+        return {
+            "tokens_per_second": self.tokens / self.seconds if self.seconds else 0.0,
+            "padding_share": self.padding / max(self.tokens + self.padding, 1),
+            "shared_share": 1 - self.tokens / self.asked if self.asked else 0.0,
+            "flops_per_second": self.flops / self.seconds if self.seconds else 0.0,
+            "generated": float(self.generated),
+            "seconds": self.seconds,
+            "load_seconds": self.load_seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """How sequences are put together.
+
+    ``tokens`` and ``size`` are the most padded tokens and rows of a batch, None for the engine's own choice;
+    ``share`` says whether what sequences have in common may be computed once.
+    """
+
+    tokens: int | None = None
+    size: int | None = None
+    share: bool = True
+
+
+class Scored(NamedTuple):
+    """Numbers of answers (counted through the queries in order), and their log-probabilities."""
+
+    answers: Ints
+    values: Floats
+
+
+class Continued(NamedTuple):
+    """A prompt and its continuation, without special tokens."""
+
+    prompt: Prompt
+    text: str
+
+
+class Engine(ABC):
+    """What answers requests.
+
+    Attributes
+    ----------
+    kind:
+        Whether the model predicts the next token or a masked one.
+    name, revision, adapter, dtype:
+        The model, for reports and for the key of stored responses.
+    exact:
+        Whether each sequence is computed by itself.
+    tokens:
+        The tokenization of the model.
+    stats:
+        What was computed so far.
+    """
+
+    kind: Kind
+    name: str
+    revision: str
+    adapter: str
+    exact: bool
+    tokens: Tokens
+    stats: Stats
+
+    @property
+    @abstractmethod
+    def dtype(self) -> str:
+        """The dtype of the weights."""
+
+    @property
+    @abstractmethod
+    def family(self) -> str:
+        """The ``model_type`` of the model's configuration; empty where it is not known."""
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> frozenset[Capability]:
+        """What the engine can do."""
+
+    @property
+    @abstractmethod
+    def environment(self) -> dict[str, Any]:
+        """Versions, machine, and remarks, for a report."""
+
+    @property
+    def store_key(self) -> dict[str, str]:
+        """Further facts that responses depend on; responses of different engines are stored apart."""
+        return {}
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences for the end of a run."""
+        return []
+
+    def recognise(self, _store: Store) -> None:  # noqa: B027  nothing to check for a model that is identified
+        """Checks that the responses of a store are of the model that answers now."""
+
+    @abstractmethod
+    def score(self, queries: Sequence[Query], batching: Batching) -> Iterator[Scored]:
+        """Log-probabilities of all answers of the queries, in the order in which they are computed.
+
+        Raises
+        ------
+        ScoringError
+            When a query cannot be answered.
+        """
+
+    @abstractmethod
+    def generate(self, prompts: Sequence[Prompt], decoding: Decoding, batching: Batching) -> Iterator[Continued]:
+        """The continuation of each prompt, in the order in which they are computed.
+
+        Raises
+        ------
+        ScoringError
+            When a prompt cannot be continued.
+        """
+
+    def answer(
+        self,
+        requests: Sequence[Request],
+        *,
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+        share_contexts: bool = True,
+        truncate: bool = False,
+        decoding: Decoding | None = None,
+        on_response: Callable[[Response], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Response]:
+        """Answers all requests and returns the responses in their order.
+
+        Parameters
+        ----------
+        batch_tokens, batch_size, share_contexts:
+            See :class:`Batching`; with ``exact`` a batch has one row always.
+        truncate:
+            Whether a text longer than the context window is cut and its id put into ``truncated``.
+        decoding:
+            How contexts are continued; greedily when None.
+        on_response:
+            Called with every response as soon as it is complete, in the order of computation.
+        progress:
+            Called with the number of complete responses and of requests.
+
+        Raises
+        ------
+        ScoringError
+            Before anything is computed, for a request that cannot be put to this model; later, for a
+            log-probability that is not a number and for what the engine cannot answer.
+        """
+        started = time.perf_counter()
+        decoding = decoding or Decoding()
+        self.tokens.truncate = truncate
+        batching = Batching(batch_tokens, batch_size, share_contexts)
+        responses = Responses(self.tokens, requests, f"{self.name} in {self.dtype}", on_response, progress)
+        prompts = self._prompts(requests, decoding)
+        for scored in self.score(responses.queries, batching):
+            responses.score(scored.answers, scored.values)
+        for continued in self.generate(prompts, decoding, batching):
+            responses.write(continued.prompt.request, continued.text)
+        self.stats.seconds += time.perf_counter() - started
+        return responses.all()
+
+    def _prompts(self, requests: Sequence[Request], decoding: Decoding) -> list[Prompt]:
+        """Requests that want a continuation, as token ids, longest first."""
+        wanted = [request for request in requests if request.max_new]
+        contexts = self.tokens.encode([request.context for request in wanted])
+        new = [decoding.max_new or request.max_new for request in wanted]
+        prompts = [
+            Prompt(request, self.tokens.prompt(request, context, room), room)
+            for request, context, room in zip(wanted, contexts, new, strict=True)
+        ]
+        return sorted(prompts, key=len, reverse=True)
+
+    @property
+    def truncated(self) -> frozenset[str]:
+        """Ids of the requests whose text was cut to the context window."""
+        return frozenset(self.tokens.truncated)

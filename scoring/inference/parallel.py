@@ -1,0 +1,166 @@
+"""Data parallel scoring: several processes of one command share the requests, and the first of them writes.
+
+``accelerate launch --num_processes 8 -m scoring MODEL`` starts the same command once for each GPU. Each process
+loads the model, and all make the same list of requests; the first says which of them are not answered yet, and each
+answers its share. Every process keeps its responses in a file of its own from the moment they exist, so when one is
+killed nothing that was answered is lost: the next run of the command collects these files.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from scoring.types import Request, Response, ScoringError
+
+if TYPE_CHECKING:
+    from scoring.inference.engine import Engine, Stats
+    from scoring.inference.store import Store
+
+#: Blocks of requests that each process gets: neighbours share contexts, and the load is even.
+BLOCKS = 32
+_ENDED = (
+    "A process of this run ended before the others; what was answered is kept, so start the same command again to go "
+    "on."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """The processes that a launcher started, and which of them this is; one by itself without a launcher.
+
+    >>> Processes(0, 2).share(list("abcdef"))
+    ['a', 'c', 'e']
+    """
+
+    rank: int = 0
+    count: int = 1
+
+    @classmethod
+    def launched(cls, environment: Mapping[str, str] = os.environ) -> Processes:
+        """As the launcher says in ``RANK`` and ``WORLD_SIZE``."""
+        count = environment.get("WORLD_SIZE", "1")
+        rank = environment.get("RANK", "0")
+        several = count.isdecimal() and rank.isdecimal() and "MASTER_ADDR" in environment
+        return cls(int(rank), int(count)) if several else cls()
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes the results."""
+        return not self.rank
+
+    def share(self, items: Sequence[Any]) -> list[Any]:
+        """The items of this process: every so-manieth block of neighbours."""
+        size = max(len(items) // (self.count * BLOCKS), 1)
+        return [item for n, item in enumerate(items) if n // size % self.count == self.rank]
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """The processes connected to each other; does nothing for one by itself.
+
+        Raises
+        ------
+        ScoringError
+            When another process ends too early, or the launcher ends this one.
+        """
+        if self.count == 1:
+            yield
+            return
+        import torch.distributed as dist
+
+        def ended(*_: object) -> None:
+            raise ScoringError(_ENDED)
+
+        before = signal.signal(signal.SIGTERM, ended)
+        try:
+            # Processes wait for the slowest, however long it takes; the end of one is noticed by its connection.
+            dist.init_process_group("gloo", timeout=timedelta(days=7))
+            yield
+            dist.destroy_process_group()
+        except RuntimeError:
+            raise ScoringError(_ENDED) from None
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
+#: A process by itself.
+ALONE = Processes()
+
+
+def own_device(processes: Processes, given: str | None) -> str | None:
+    """The device of this process: a GPU for each, where there are several processes and none is given."""
+    if processes.count == 1 or given:
+        return given
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    return f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
+
+
+def together(
+    processes: Processes,
+    model: Engine,
+    requests: Sequence[Request],
+    store: Store,
+    answer: Callable[[Sequence[Request]], Mapping[str, Response]],
+) -> None:
+    """Answers all requests together; afterwards the store of the first process has every response.
+
+    Parameters
+    ----------
+    requests:
+        The same in every process.
+    store:
+        That of this process; the first has the file of all.
+    answer:
+        Answers requests and puts the responses into the store.
+
+    Raises
+    ------
+    SystemExit
+        In the other processes, when all is done: nothing is left to do there.
+    ScoringError
+        When a request cannot be answered in one of the processes, or one ends too early.
+    """
+    import torch.distributed as dist
+
+    unique = list({replace(request, id=""): request for request in requests}.values())
+    left = [[n for n, request in enumerate(unique) if store.get(request) is None]]
+    dist.broadcast_object_list(left, src=0)
+    own = processes.share([unique[n] for n in left[0]])
+    try:
+        found = answer(own)
+        result: Any = [(request.id, found[request.id]) for request in own], model.stats
+    except ScoringError as error:
+        result = str(error)
+    gathered: list[Any] | None = [None] * processes.count if processes.first else None
+    dist.gather_object(result, gathered)
+    if gathered is not None:
+        _collect(gathered, {request.id: request for request in unique}, store, model.stats)
+    dist.barrier()
+    if not processes.first:
+        store.remove()
+        raise SystemExit(0)
+
+
+def _collect(gathered: Sequence[Any], requests: Mapping[str, Request], store: Store, stats: Stats) -> None:
+    """Puts the responses of the other processes into the store; stats are those of all, in the longest time."""
+    for result in gathered[1:]:
+        if isinstance(result, str):
+            continue
+        responses, theirs = result
+        for name, response in responses:
+            if store.get(requests[name]) is None:
+                store.put(requests[name], response)
+        for field in fields(stats):
+            together = max if field.name.endswith("seconds") else sum
+            setattr(stats, field.name, together((getattr(stats, field.name), getattr(theirs, field.name))))
+    for result in gathered:
+        if isinstance(result, str):
+            raise ScoringError(result)

@@ -1,0 +1,1 @@
+"""The served engine: a model behind one or several inference servers that return log-probabilities of prompts."""

@@ -1,0 +1,125 @@
+"""Addresses of servers and a tokenizer become the served engine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from scoring.inference import checkpoint
+from scoring.inference.load_options import BUNDLED
+from scoring.inference.served.engine import Served
+from scoring.inference.served.handshake import CHANGE, Server, change, identity, served_name, shake_hands
+from scoring.inference.served.http import Client
+from scoring.inference.tokens import Tokens
+from scoring.types import ScoringError
+
+#: Files of a tokenizer, and the configuration with the context window and the model type.
+FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
+#: A prompt of which every token is scored has one token more than a query, and the server generates one.
+EXTRA = 2
+
+
+def connect(
+    base_urls: Sequence[str],
+    model: str | None = None,
+    tokenizer: str | None = None,
+    revision: str | None = None,
+    *,
+    concurrency: int = 4,
+    timeout: float = 600.0,
+    attempts: int = 6,
+    trained: bool = True,
+) -> Served:
+    """The engine, after each server passed the handshake.
+
+    Parameters
+    ----------
+    base_urls:
+        Addresses, usually ending in ``/v1``; the load is shared between them.
+    model:
+        The name of the model at the servers; the only one that they serve if None.
+    tokenizer, revision:
+        A folder, a name on the Hub or of a bundled model, and its branch, tag or commit; what the server tells as the
+        origin of its model if None.
+    concurrency, timeout, attempts:
+        Requests to one server at the same time, seconds for a reply, and the most times that a request is sent.
+    trained:
+        Whether the model knows English, which the handshake then checks.
+
+    Raises
+    ------
+    ScoringError
+        For an address without a server, a server that does not give log-probabilities of the tokens that it is sent,
+        a tokenizer that is not the model's, and servers of different models.
+    """
+    started = time.perf_counter()
+    clients = [Client(url, timeout, attempts) for url in dict.fromkeys(base_urls)]
+    found = [identity(client) for client in clients]
+    names = [served_name(client, about, model) for client, about in zip(clients, found, strict=True)]
+    if len(set(names)) > 1:
+        raise ScoringError(f"The servers have different models ({', '.join(names)}); choose one with --model-name.")
+    origin = str(found[0].models.get(names[0], {}).get("root") or names[0])
+    tokens, folder = _tokens(tokenizer, origin, revision, clients[0].host)
+    with ThreadPoolExecutor(len(clients)) as pool:
+        greet = partial(shake_hands, model=names[0], tokens=tokens, trained=trained)
+        servers = list(pool.map(greet, clients, found))
+    _check_same(servers)
+    windows = [window - EXTRA for server in servers if (window := server.window)]
+    tokens.window = min([*windows, *([tokens.window] if tokens.window else [])], default=None)
+    engine = Served(
+        servers,
+        tokens,
+        name=names[0],
+        family=str(_config(folder).get("model_type", "")),
+        identity=_digest(tokens),
+        concurrency=concurrency,
+    )
+    engine.stats.load_seconds = time.perf_counter() - started
+    return engine
+
+
+def _tokens(given: str | None, origin: str, revision: str | None, host: str) -> tuple[Tokens, Path]:
+    """The tokenizer, and the folder that it is in."""
+    name = origin if given is None else given
+    try:
+        folder = BUNDLED.get(name) or checkpoint.fetched(name, revision, FILES)
+        tokenizer = checkpoint.tokenizer(folder, name, {"trust_remote_code": False})
+    except ScoringError:
+        if given is not None:
+            raise
+        raise ScoringError(
+            f"{host} calls its model {origin!r}, and no tokenizer is found by that name; give --tokenizer the folder "
+            "or the name on the Hub of the model that is served."
+        ) from None
+    window = _config(folder).get("max_position_embeddings")
+    return Tokens(tokenizer, "causal", window if isinstance(window, int) and window > 0 else None), folder
+
+
+def _digest(tokens: Tokens) -> str:
+    """What identifies a tokenizer: its tokens and what it puts around a text."""
+    content = [sorted(tokens.tokenizer.get_vocab().items()), tokens.prefix, tokens.suffix]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _config(folder: Path) -> dict[str, object]:
+    path = folder / "config.json"
+    try:
+        found = json.loads(path.read_bytes()) if path.is_file() else {}
+    except ValueError:
+        found = {}
+    return found if isinstance(found, dict) else {}
+
+
+def _check_same(servers: Sequence[Server]) -> None:
+    first, *others = servers
+    for other in others:
+        if (apart := change(first.control, other.control)) > CHANGE:
+            raise ScoringError(
+                f"{first.client.host} and {other.client.host} serve different models, as log-probabilities of one "
+                f"sentence differ by {apart:.2g} on average; give the addresses of one model."
+            )

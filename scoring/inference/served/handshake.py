@@ -1,0 +1,294 @@
+"""The handshake: whether a server gives log-probabilities of the tokens that it is sent, before anything is asked.
+
+A server that ignores a request for log-probabilities, tokenizes anew, or answers after temperature would give
+every benchmark a number, and a wrong one. So a few sentences are scored first, and a server is refused when
+
+- it does not answer log-probabilities of the prompt, or of other tokens than the ones that were sent (a second
+  beginning-of-sequence token, a prompt that was cut, another vocabulary);
+- they change on a repeat, or with temperature and penalties;
+- it finds sentences no likelier than the same words backwards, or than chance;
+- probabilities of several next tokens add up to more than 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scoring.inference.served.dialects import CHANGED, VLLM, Dialect, Echo, Ignored, SGLang
+from scoring.inference.served.http import Client, Refused, Unavailable
+from scoring.inference.tokens import Tokens
+from scoring.types import Option, Request, ScoringError
+
+#: Any language model of English finds these likelier than their words backwards; the first is the control sentence.
+SENTENCES = (
+    "The man said that he would come again in the morning.",
+    "She took the letter and went out of the room.",
+    "It was a cold day, and there was nobody in the street.",
+)
+#: A context, and words of which at most one comes next.
+CONTEXT, WORDS = "The man said that", ("he", "she", "it", "they", "the", "I", "we", "you")
+#: The most by which the mean log-probability of the control sentence's tokens may change: batches change it by
+#: rounding, in bfloat16 by up to about 0.02; another model by more.
+CHANGE = 0.05
+#: How much likelier than chance, in nats a token, ordinary sentences must be.
+LIKELIER = 1.0
+INSTEAD = (
+    "start vLLM (vllm serve MODEL), SGLang or llama-cpp-python's server, which give log-probabilities of prompts, or "
+    "use --chat-api, which needs none"
+)
+
+
+@dataclass
+class Server:
+    """A server that passed the handshake.
+
+    Attributes
+    ----------
+    control:
+        Log-probabilities of the control sentence, to which later answers are compared.
+    points:
+        Whether it gives probabilities of candidates for the next token that agree with those of options.
+    repeat:
+        The largest change of a log-probability when the same was asked again.
+    lost:
+        Why it gets no more requests; empty while it answers.
+    """
+
+    client: Client
+    dialect: Dialect
+    model: str
+    version: str
+    window: int | None
+    control: list[float]
+    points: bool
+    repeat: float
+    lost: str = ""
+
+    @property
+    def software(self) -> str:
+        """Its name with the version where it tells it."""
+        return " ".join(filter(None, (self.dialect.software, self.version)))
+
+    def check(self, tokens: Tokens) -> None:
+        """Asks for the control sentence again.
+
+        Raises
+        ------
+        ScoringError
+            When the server now answers as another model.
+        """
+        try:
+            (now,) = self.dialect.sequences([control(tokens)])
+        except (Ignored, Refused) as error:
+            raise refusal(self.client, self.dialect.software, f"{error} after it had answered", INSTEAD) from None
+        if change(self.control, now) > CHANGE:
+            raise ScoringError(
+                f"{self.client.host} changed its model during the run: a token of the control sentence has another "
+                f"log-probability than at the beginning, {change(self.control, now):.2g} on average; what was answered "
+                "before is kept, so start the first model again, or give another --out."
+            )
+
+
+def control(tokens: Tokens) -> tuple[int, ...]:
+    """The tokens of the control sentence, as a sentence without context is scored."""
+    return _ids(tokens, SENTENCES[:1])[0]
+
+
+def _ids(tokens: Tokens, texts: Sequence[str], context: str = "") -> list[tuple[int, ...]]:
+    request = Request("handshake", context, tuple(Option(text) for text in texts))
+    ((options, _),) = tokens.queries([request])
+    return [(*query.ids, query.want[-1]) for (query,) in options]
+
+
+def _next_words(tokens: Tokens) -> list[tuple[int, ...]]:
+    """The context with each word that is one token."""
+    prompts = _ids(tokens, [f" {word}" for word in WORDS], CONTEXT)
+    shortest = min(map(len, prompts))
+    return [ids for ids in prompts if len(ids) == shortest]
+
+
+def change(one: Sequence[float], other: Sequence[float]) -> float:
+    """The mean absolute difference of log-probabilities.
+
+    >>> change([-1.0, -2.0], [-1.5, -2.0])
+    0.25
+    """
+    return math.fsum(abs(a - b) for a, b in zip(one, other, strict=True)) / len(one)
+
+
+def refusal(client: Client, software: str, did: object, instead: str) -> ScoringError:
+    """The sentence about a server: its name, what it did, and what to do instead."""
+    who = f"{client.host} ({software})" if software else client.host
+    return ScoringError(f"{who} {did}; {instead}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a server tells of itself: software, version, the models it serves with their facts."""
+
+    software: str
+    version: str
+    models: dict[str, dict[str, Any]]
+
+
+def identity(client: Client) -> Identity:
+    """What is found at the address.
+
+    Raises
+    ------
+    ScoringError
+        When nothing answers there, or it is no inference server.
+    """
+    try:
+        listed = client.get(f"{client.base_url}/models")
+    except Unavailable as error:
+        raise ScoringError(
+            f"{error}, so nothing was asked; start the server, for example vllm serve MODEL, or correct --base-url."
+        ) from None
+    entries = listed.get("data") if isinstance(listed, dict) else None
+    known = [e for e in entries if isinstance(e, dict) and e.get("id")] if isinstance(entries, list) else []
+    owners = {str(entry.get("owned_by")) for entry in known}
+    models = {str(entry["id"]): entry for entry in known}
+    if "vllm" in owners:
+        return Identity("vLLM", _told(client, "version", "version"), models)
+    if "sglang" in owners or _told(client, "get_model_info", "model_path"):
+        return Identity("SGLang", _told(client, "get_server_info", "version"), models)
+    if "llamacpp" in owners or _told(client, "props", "default_generation_settings"):
+        return Identity("llama.cpp's own server", "", models)
+    if _told(client, "info", "router") or _told(client, "info", "model_id"):
+        return Identity("TGI", _told(client, "info", "version"), models)
+    if "me" in owners:
+        return Identity("llama-cpp-python", "", models)
+    if not models:
+        raise ScoringError(
+            f"{client.host} is no inference server: the address that was given, with /models behind it, lists no "
+            "model; give --base-url an address that usually ends in /v1."
+        )
+    return Identity("", "", models)
+
+
+def _told(client: Client, path: str, name: str) -> str:
+    """A field of what the server answers at a path, as text; empty where there is none."""
+    found = client.get(f"{client.root}/{path}")
+    value = found.get(name) if isinstance(found, dict) else None
+    return "" if value is None else str(value)[:60]
+
+
+def served_name(client: Client, about: Identity, name: str | None) -> str:
+    """The model to ask for: the one that the user names, or the only one that is served.
+
+    Raises
+    ------
+    ScoringError
+        When it is not served, or there are several.
+    """
+    if name is None and len(about.models) == 1:
+        return next(iter(about.models))
+    shown = ", ".join(list(about.models)[:8]) or "none"
+    if name is None:
+        raise ScoringError(f"{client.host} lists {len(about.models)} models ({shown}); choose one with --model-name.")
+    if about.models and name not in about.models:
+        raise ScoringError(f"{client.host} does not serve {name!r}; its models are {shown}.")
+    return name
+
+
+def shake_hands(client: Client, about: Identity, model: str, tokens: Tokens, *, trained: bool = True) -> Server:
+    """The server, after it has shown that its log-probabilities are those of the tokens that it is sent.
+
+    Parameters
+    ----------
+    trained:
+        Whether the model knows English; only a model of random weights does not.
+
+    Raises
+    ------
+    ScoringError
+        One sentence that names the server, what it did, and what to start instead.
+    """
+    dialect: Dialect = VLLM(client, model)
+    if about.software == "SGLang":
+        dialect = SGLang(client, model)
+    elif about.software == "llama-cpp-python":
+        dialect = Echo(client, model, tokens.tokenizer)
+    try:
+        _compare_tokens(client, about, model, tokens)
+        control, repeat = _answers(dialect, tokens, trained=trained)
+        points = _points(dialect, tokens)
+    except Unavailable as error:
+        raise refusal(client, "", f"gave no answer to the first prompts ({error})", INSTEAD) from None
+    except (Ignored, Refused) as error:
+        did = error if isinstance(error, Ignored) else f"refused a prompt of token ids ({error})"
+        raise refusal(client, about.software, did, INSTEAD) from None
+    window = about.models.get(model, {}).get("max_model_len")
+    return Server(
+        client, dialect, model, about.version, window if isinstance(window, int) else None, control, points, repeat
+    )
+
+
+def _compare_tokens(client: Client, about: Identity, model: str, tokens: Tokens) -> None:
+    """Compares the tokenizers, where the server has an address for that (vLLM, llama-cpp-python)."""
+    text = " ".join(SENTENCES)
+    paths = {"vLLM": f"{client.root}/tokenize", "llama-cpp-python": f"{client.root}/extras/tokenize"}
+    if about.software not in paths:
+        return
+    body = {"model": model, "prompt": text, "input": text, "add_special_tokens": False}
+    try:
+        found = client.post(paths[about.software], body)
+    except Refused:
+        return
+    theirs = found.get("tokens") if isinstance(found, dict) else None
+    ours = tokens.encode([text])[0].ids
+    frame = len(theirs) - len(ours) if isinstance(theirs, list) else 0
+    if isinstance(theirs, list) and (frame not in (0, 1) or theirs[frame:] != ours):
+        raise refusal(
+            client,
+            about.software,
+            f"tokenizes {text[:20]!r}… as {theirs[frame : frame + 4]}, and the given tokenizer as {ours[:4]}",
+            "give --tokenizer the tokenizer of the model that is served",
+        )
+
+
+def _answers(dialect: Dialect, tokens: Tokens, *, trained: bool) -> tuple[list[float], float]:
+    """Log-probabilities of the control sentence, and their largest change on a repeat."""
+    backwards = [" ".join(reversed(text.split())) for text in SENTENCES]
+    asked = _ids(tokens, [*SENTENCES, *backwards])
+    found = dialect.sequences(asked)
+    (again,) = dialect.sequences(asked[:1])
+    (changed,) = dialect.sequences(asked[:1], CHANGED)
+    first = found[0]
+    if change(first, again) > CHANGE:
+        raise Ignored("answered other log-probabilities when the same was asked again")
+    if change(again, changed) > CHANGE:
+        raise Ignored("answered log-probabilities after temperature and penalties instead of the model's own")
+    if trained:
+        _check_language(found, len(tokens.tokenizer))
+    total = math.fsum(math.exp(logprobs[-1]) for logprobs in dialect.sequences(_next_words(tokens)))
+    if total > 1 + CHANGE:
+        raise Ignored(f"answered probabilities of next tokens that add up to {total:.3g}")
+    return first, max(abs(a - b) for a, b in zip(first, again, strict=True))
+
+
+def _check_language(found: Sequence[Sequence[float]], vocabulary: int) -> None:
+    """Compares the sentences with their words backwards and with chance."""
+    forwards, backwards = found[: len(SENTENCES)], found[len(SENTENCES) :]
+    unlikelier = any(math.fsum(one) <= math.fsum(other) for one, other in zip(forwards, backwards, strict=True))
+    values = [value for logprobs in forwards for value in logprobs]
+    mean = math.fsum(values) / len(values)
+    if unlikelier or mean < LIKELIER - math.log(vocabulary):
+        raise Ignored(
+            "finds ordinary English sentences no likelier than the same words backwards or than chance, so the "
+            "tokenizer is not the model's, or the prompts do not reach the model as they are sent"
+        )
+
+
+def _points(dialect: Dialect, tokens: Tokens) -> bool:
+    """Whether probabilities of candidate next tokens are given and agree with those of one-token options."""
+    if not dialect.points:
+        return False
+    prompts = _next_words(tokens)
+    known = {ids[-1]: logprobs[-1] for ids, logprobs in zip(prompts, dialect.sequences(prompts), strict=True)}
+    (found,) = dialect.next_tokens([prompts[0][:-1]], list(known))
+    return bool(found) and all(abs(value - known[token]) <= CHANGE for token, value in found.items())
