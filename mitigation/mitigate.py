@@ -186,12 +186,13 @@ def evaluate_full_precision(
 ) -> dict[Key, Numbers]:
     """The estimates of the unchanged model in full precision; compares them with those of the model in 4 bits."""
     from mitigation.evaluate import estimates
-    from scoring import compare, report
+    from scoring import report
     from scoring.prompts import PROMPTS
+    from scoring.result import between
 
     model = replace(options, quantize=None).load()
     texts = evaluation.run(model, PROMPTS["plain"], work / "control", errors)
-    report.write_comparison(work / "before", compare.between(work / "before", work / "control", evaluation.resamples))
+    report.write_comparison(work / "before", between(work / "before", work / "control", evaluation.resamples))
     tell(errors, [f"The effect of the quantization alone is in {work / 'before' / 'compare.html'}."])
     return estimates(work / "control", texts, model.kind, evaluation.resamples)
 

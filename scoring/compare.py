@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from collections.abc import Iterator, Mapping
 
 from scoring import benchmarks
 from scoring.benchmarks._groups import items
-from scoring.report import file_name, read
 from scoring.report.numbers import aligned, marked
 from scoring.statistics.stats import RESAMPLES, compare, measure
-from scoring.tables import as_table
 from scoring.types import Benchmark, Comparison, Difference, Estimate, Report, Result, ScoringError, Table
 
 #: The prefix of the columns of the base in the joined table.
 BASE = "base_"
 
 
-def between(run: Path, base: Path, resamples: int = RESAMPLES) -> Comparison:
+def paired(
+    reports: tuple[Report, Report], tables: tuple[Mapping[str, Table], Mapping[str, Table]], resamples: int = RESAMPLES
+) -> Comparison:
     """Every metric of a run minus that of its base, and their agreements, for the benchmarks that both have.
+
+    Parameters
+    ----------
+    reports, tables:
+        The report and the tables of examples by benchmark, of the run and of its base.
 
     Raises
     ------
     ScoringError
-        When a folder holds no run, or the runs cannot be compared: other data, profile, examples or
-        version of a benchmark.
+        When the runs cannot be compared: other data, profile, examples or version of a benchmark.
     """
-    reports = read(run), read(base)
     differences: list[Difference] = []
     agreements: list[Estimate] = []
     for benchmark in map(benchmarks.get, _shared(*reports)):
         _current(benchmark, *reports)
-        tables = _examples(run, benchmark.name), _examples(base, benchmark.name)
-        chosen = items(benchmark, reports[0].profile, tables[0])
-        clusters = tables[0][benchmark.cluster]
-        differences += compare(chosen, *tables, clusters, benchmark=benchmark.name, resamples=resamples)
-        agreements += agree(benchmark, reports[0].profile, *tables, resamples)
+        table, base = (own[benchmark.name] for own in tables)
+        chosen = items(benchmark, reports[0].profile, table)
+        clusters = table[benchmark.cluster]
+        differences += compare(chosen, table, base, clusters, benchmark=benchmark.name, resamples=resamples)
+        agreements += agree(benchmark, reports[0].profile, table, base, resamples)
     return Comparison(*reports, tuple(differences), tuple(agreements))
 
 
@@ -77,14 +76,6 @@ def _shared(one: Report, other: Report) -> list[str]:
         listed = " and ".join(", ".join(own) or "none" for own in names)
         raise ScoringError(f"The runs have no benchmark in common: {listed}; compare two runs of one benchmark.")
     return shared
-
-
-def _examples(run: Path, benchmark: str) -> Table:
-    path = run / "examples" / file_name(benchmark)
-    try:
-        return as_table(pq.read_table(path).to_pylist())
-    except (OSError, pa.ArrowException) as error:
-        raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
 
 
 def lines(comparison: Comparison) -> Iterator[str]:

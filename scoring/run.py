@@ -16,6 +16,7 @@ from scoring.benchmarks._groups import items
 from scoring.inference.chat import Chat
 from scoring.inference.parallel import together
 from scoring.prompts import Prompt
+from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES, measure
 from scoring.types import Benchmark, Estimate, Report, Response, ScoringError, Table
 
@@ -32,14 +33,6 @@ class Part:
     benchmark: Benchmark
     splits: tuple[tables.Loaded, ...]
     lacking: tuple[tables.DataMissing, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The report of a run, and the table of records of each benchmark."""
-
-    report: Report
-    tables: Mapping[str, Table]
 
 
 def configs(benchmark: Benchmark, profile: str) -> list[tuple[str, str, str]]:
@@ -91,7 +84,7 @@ def run(
     resamples: int = RESAMPLES,
     console: Console | None = None,
     processes: Processes | None = None,
-) -> Result:
+) -> RunResult:
     """Gets the responses to all requests, from the store or the model, and computes every metric.
 
     Parameters
@@ -129,7 +122,7 @@ def run(
         name = part.benchmark.name
         records[name] = table(part.benchmark, profile, asked[name], responses, cut if truncate else None)
         estimates += estimate(part.benchmark, profile, records[name], resamples)
-    return Result(_report(model, parts, profile, prompt, chat, estimates, resamples), records)
+    return RunResult(_report(model, parts, profile, prompt, chat, estimates, resamples), records)
 
 
 def table(

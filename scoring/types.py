@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cards.results import Headline as Headline
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 Row = Mapping[str, Any]
@@ -400,3 +403,19 @@ class Comparison:
     base: Report
     differences: tuple[Difference, ...]
     agreements: tuple[Estimate, ...] = ()
+
+    def table(self) -> pd.DataFrame:
+        """Every difference, a row each: before, after, difference, low, high, p, p_holm, ideal, n and verdict.
+
+        The verdict is ``nearer`` to the ideal value, ``further``, or ``unclear``
+        (:func:`scoring.statistics.verdict.verdict`).
+        """
+        from scoring.report.frames import differences_frame
+
+        return differences_frame(self.differences, self.run, self.base)
+
+    def _repr_html_(self) -> str:
+        """The differences as an HTML table, for notebooks."""
+        from scoring.report.frames import frame_html
+
+        return frame_html(self.table(), f"{self.run.model} compared with {self.base.model}")

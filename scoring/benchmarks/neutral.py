@@ -108,10 +108,10 @@ def sampled_metrics(_: str) -> Sequence[Metric]:
     """Those of the text of a continuation alone."""
     return (
         gas.gas(),
-        gas.gas_female(),
+        gas.gas_of("female"),
         gas.gas_plain(),
         gas.gas_by_topic(),
-        gas.gas_male(),
+        gas.gas_of("male"),
         gas.gas_gap(),
         *(gas.share(name) for name in gas.CLASSES),
     )

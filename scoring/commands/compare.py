@@ -12,6 +12,18 @@ from scoring.report.terminal import ended, tell
 from scoring.statistics.stats import RESAMPLES
 
 
+def show_comparison(run: Path, base: Path, out: Path, resamples: int, console: Console) -> None:
+    """Prints the comparison of two runs and writes its files into a folder."""
+    from scoring.compare import lines
+    from scoring.report import write_comparison
+    from scoring.result import between
+
+    comparison = between(run, base, resamples)
+    tell(console, lines(comparison))
+    write_comparison(out, comparison)
+    tell(console, [f"The comparison is {out / 'compare.html'}."])
+
+
 def main(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     base: Annotated[Path, typer.Argument(metavar="BASE", help="Folder of the earlier run to compare it with.")],
@@ -24,13 +36,7 @@ def main(
     """
     console, errors = Console(), Console(stderr=True)
     with ended(errors):
-        from scoring.compare import between, lines
-        from scoring.report import write_comparison
-
-        comparison = between(run, base, resamples)
-        tell(console, lines(comparison))
-        write_comparison(out or run, comparison)
-        tell(console, [f"The comparison is {(out or run) / 'compare.html'}."])
+        show_comparison(run, base, out or run, resamples, console)
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
