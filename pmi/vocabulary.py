@@ -32,7 +32,7 @@ CONFIDENCE = 0.6
 
 
 class VocabularyError(PmiError):
-    """Words cannot be chosen as asked."""
+    """Words cannot be chosen by these options."""
 
 
 @dataclass(frozen=True, slots=True)
