@@ -90,8 +90,8 @@ def visit(made, tmp_path_factory):
         command = [sys.executable, "-c", LOAD, *map(str, names)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        found = torch.load(root / "logits.pt", weights_only=True)
-        yield SimpleNamespace(hub=hub, results=results, found=found, folders={"lora": made, "stamp": made_stamp})
+        logits = torch.load(root / "logits.pt", weights_only=True)
+        yield SimpleNamespace(hub=hub, results=results, logits=logits, folders={"lora": made, "stamp": made_stamp})
 
 
 def expected(folder):
@@ -120,7 +120,7 @@ def stamp(folder):
 
 
 def test_a_published_adapter_has_a_commit_of_its_own(visit):
-    result = visit.result["lora"]
+    result = visit.results["lora"]
     assert result.returncode == 0, result.stderr
     assert f"Published: {visit.hub.url}/org/less" in result.stdout
     repo = visit.hub.repos["model", "org/less"]
@@ -131,17 +131,17 @@ def test_a_published_adapter_has_a_commit_of_its_own(visit):
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
 def test_an_adapter_is_loaded_by_its_folder_and_by_its_name_with_peft_alone(visit):
     logits = expected(visit.folders["lora"])
-    assert torch.equal(visit.found["folder"], logits)
-    assert torch.equal(visit.found["lora"], logits)
+    assert torch.equal(visit.logits["folder"], logits)
+    assert torch.equal(visit.logits["lora"], logits)
 
 
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
 def test_a_published_stamp_is_loaded_by_its_name_once_mitigation_is_imported(visit):
-    assert visit.result["stamp"].returncode == 0, visit.result["stamp"].stderr
+    assert visit.results["stamp"].returncode == 0, visit.results["stamp"].stderr
     card = visit.hub.repos["model", "org/stamp"].at("main").tree["README.md"].data.decode()
     assert "import mitigation  # pip install" in card
-    assert torch.equal(visit.found["stamp"], expected(visit.folders["stamp"]))
-    assert not torch.equal(visit.found["stamp"], visit.found["lora"])
+    assert torch.equal(visit.logits["stamp"], expected(visit.folders["stamp"]))
+    assert not torch.equal(visit.logits["stamp"], visit.logits["lora"])
 
 
 def test_a_prompt_is_published_with_its_words(tmp_path):
