@@ -13,7 +13,6 @@ from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
@@ -23,7 +22,7 @@ from builders import datasets, write
 from builders.dataset import BuildError, Config, DataSet, Fetched, Files, SourceUnavailable
 from builders.folders import recover_folder, replace_folder
 from builders.manifest import NAME, ConfigEntry, Manifest, SourceEntry, SplitEntry, file_sha256, read_manifest
-from builders.sources.catalogue import Licence, catalogue
+from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
 from builders.text.split import check_disjoint
 from cards.dataset_card import dataset_card
@@ -206,7 +205,7 @@ class Builder:
         sources = [source for entry in configs.values() for source in entry.sources]
         licences = {entry.licence for entry in configs.values()} | {source.licence for source in sources}
         citations = {key for entry in configs.values() for key in entry.cite} | {source.citation for source in sources}
-        known = catalogue()
+        pinned = catalogue()
         return Manifest(
             name=dataset.name,
             version=dataset.version,
@@ -223,13 +222,12 @@ class Builder:
                 for config in dataset.configs
                 if config.name in left_out and config.name not in configs
             },
-            licences={key: _licence_facts(known.licences[key]) for key in sorted(licences)},
-            citations={key: known.citations[key] for key in sorted(citations)},
+            licences={
+                key: {fact: getattr(pinned.licences[key], fact) for fact in ("name", "url", "redistribute")}
+                for key in sorted(licences)
+            },
+            citations={key: pinned.citations[key] for key in sorted(citations)},
         )
-
-
-def _licence_facts(licence: Licence) -> dict[str, Any]:
-    return {"name": licence.name, "url": licence.url, "redistribute": licence.redistribute}
 
 
 def _check_leaks(dataset: DataSet, manifest: Manifest, folder: Path) -> None:

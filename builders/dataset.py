@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
+from builders.embedded import table
 from builders.text.words import normalise
 
 #: The last columns of every config: the source and the licence of the row.
@@ -22,10 +22,6 @@ PROVENANCE = (
     pa.field("source_row", pa.int64(), nullable=False),
     pa.field("licence", pa.string(), nullable=False),
 )
-
-#: The name of the source of rows that the project wrote itself, and the folder of its data files.
-PROJECT = "gender-neutral-probes"
-DATA = Path(__file__).parent / "data"
 
 _STRICT = ConfigDict(extra="forbid", str_min_length=1)
 
@@ -167,7 +163,7 @@ class Config:
     licence:
         SPDX identifier (or ``LicenseRef-…``) of the rows, a key of ``[licences]`` in ``sources.toml``.
     columns:
-        The columns between ``id`` and :data:`PROVENANCE`. Make them with :func:`text` and :func:`column`.
+        The columns between ``id`` and :data:`PROVENANCE`. Made by :func:`text`, :func:`texts` and :func:`column`.
     rows:
         A function from the fetched sources to rows and drops, in their final order.
     sources:
@@ -247,7 +243,7 @@ def card_texts(name: str) -> dict[str, Any]:
 
     They are the arguments ``title``, ``summary``, ``validity``, ``differences`` and ``written`` of :class:`DataSet`.
     """
-    texts = tomllib.loads((DATA / "cards" / f"{name}.toml").read_text(encoding="utf-8"))
+    texts = table(f"cards/{name}")
     return {field: tuple(value) if isinstance(value, list) else value for field, value in texts.items()}
 
 
@@ -258,6 +254,15 @@ def text(name: str, *, nullable: bool = False) -> pa.Field:
     pyarrow.Field<prompt: string not null>
     """
     return pa.field(name, pa.string(), nullable=nullable)
+
+
+def texts(*names: str) -> tuple[pa.Field, ...]:
+    """String columns.
+
+    >>> texts("prompt", "job")
+    (pyarrow.Field<prompt: string not null>, pyarrow.Field<job: string not null>)
+    """
+    return tuple(map(text, names))
 
 
 def column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:

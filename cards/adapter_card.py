@@ -21,7 +21,7 @@ GROUPS, METRICS = 3, 3
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingData:
+class DataFacts:
     """A data set that a recipe trained on: its version, licence and citations (keys and BibTeX entries)."""
 
     name: str
@@ -45,7 +45,7 @@ def adapter_card(
     repository: str,
     licence: str,
     recipe: RecipeFacts,
-    training_data: list[TrainingData],
+    training_data: list[DataFacts],
     *,
     config: Mapping[str, Any] | None,
     prompt: Mapping[str, Any] | None,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import Field, fields
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -25,21 +24,6 @@ from scoring.report.terminal import ended, tell
 from scoring.statistics.stats import RESAMPLES
 
 
-class Profile(StrEnum):
-    """Settings and definitions to follow."""
-
-    clean = "clean"
-    paper = "paper"
-
-
-class Quantize(StrEnum):
-    """Whether weights are loaded in 4 bits."""
-
-    auto = "auto"
-    four = "4bit"
-    none = "none"
-
-
 def run(
     recipe: Recipe,
     overrides: dict[str, Any],
@@ -50,8 +34,8 @@ def run(
     out: Annotated[Path, typer.Option(help="Folder of the adapter; an older adapter there is replaced at the end.")],
     config: Annotated[Path | None, typer.Option(help="Settings by name, in TOML or JSON.")] = None,
     profile: Annotated[
-        Profile, typer.Option(help="This project's settings and definitions, or the published ones.")
-    ] = Profile.clean,
+        Literal["clean", "paper"], typer.Option(help="This project's settings and definitions, or the published ones.")
+    ] = "clean",
     data: Annotated[
         str, typer.Option(metavar="FOLDER|ORG", help="Built data sets: a folder, or an organisation of the Hub.")
     ] = DATA,
@@ -68,8 +52,9 @@ def run(
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16 or float64.")] = "auto",
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
     quantize: Annotated[
-        Quantize, typer.Option(help="Load weights in 4 bits; auto if the recipe uses them and there is a GPU.")
-    ] = Quantize.auto,
+        Literal["auto", "4bit", "none"],
+        typer.Option(help="Load weights in 4 bits; auto if the recipe uses them and there is a GPU."),
+    ] = "auto",
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with the model (pin its --revision).")
     ] = False,
@@ -137,10 +122,10 @@ def command(recipe: Recipe) -> Any:
         overrides = {field.name: options.pop(field.name) for field in settings}
         run(recipe, {name: value for name, value in overrides.items() if value is not None}, **options)
 
-    parameters = [each for each in common if each.kind is each.KEYWORD_ONLY]
+    parameters = [parameter for parameter in common if parameter.kind is parameter.KEYWORD_ONLY]
     parameters += [_option(recipe, field) for field in settings]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     call.__doc__ = f"{recipe.summary}\n\n{recipe.source}."
     single = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
     single.command(recipe.name)(call)

@@ -148,8 +148,8 @@ def _perplexities(texts: Table, kind: str, resamples: int) -> list[Estimate]:
 
 def estimates(folder: Path, texts: Table, kind: str, resamples: int) -> dict[Key, Numbers]:
     """Every metric of the run in a folder, and the perplexity of the texts."""
-    found = [*report.read(folder).estimates, *(_perplexities(texts, kind, resamples) if len(texts["id"]) else [])]
-    return {(e.benchmark, e.group, e.metric): _numbers(e) for e in found}
+    measured = [*report.read(folder).estimates, *(_perplexities(texts, kind, resamples) if len(texts["id"]) else [])]
+    return {(e.benchmark, e.group, e.metric): _numbers(e) for e in measured}
 
 
 def _change(difference: Any, before: Estimate, after: Estimate) -> Change:

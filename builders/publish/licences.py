@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from builders.dataset import DATA, BuildError
+from builders.dataset import BuildError
+from builders.embedded import DATA
 from builders.manifest import Manifest, SourceEntry
 from builders.sources.catalogue import catalogue
 

@@ -100,7 +100,7 @@ def card(folder: Path, adapter: Adapter, repository: str, licence: str) -> str:
     )
 
 
-def training_data(versions: Mapping[str, str]) -> list[adapter_card.TrainingData]:
+def training_data(versions: Mapping[str, str]) -> list[adapter_card.DataFacts]:
     """Version, licence and citations of the data that a recipe read, by the names DATASET/CONFIG/SPLIT.
 
     Raises
@@ -119,7 +119,7 @@ def training_data(versions: Mapping[str, str]) -> list[adapter_card.TrainingData
         keys = sorted({*config.cite, *(source.citation for source in sources)})
         licence = " and ".join(sorted({config.licence, *(source.licence for source in sources)}))
         citations = {key: known.citations.get(key, "") for key in keys}
-        described.append(adapter_card.TrainingData(name, version, licence, citations))
+        described.append(adapter_card.DataFacts(name, version, licence, citations))
     return described
 
 

@@ -53,6 +53,13 @@ def describe(
     )
 
 
+def save_peft(network: Any, folder: Path, base: str) -> None:
+    """Writes the configuration and the weights of PEFT into a folder; ``base`` is the name of the base model."""
+    network.peft_config["default"].base_model_name_or_path = base
+    network.save_pretrained(folder, save_embedding_layers=False)  # for "auto", PEFT would ask the Hub
+    (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty model card
+
+
 def text(adapter: Adapter) -> str:
     """The text of ``mitigation.json``: NaN is null, and each change has a line of its own."""
     facts = json.loads(SCHEMA.dump_json(adapter))

@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from pmi.counting.corpus import Format
 from pmi.counting.counts import CountsSummary
 from pmi.terminal import show
-from pmi.types import TableError
+from pmi.types import Boundary, TableError
 
 if TYPE_CHECKING:
     from pmi.counting.local import Runner
-
-
-class Engine(StrEnum):
-    """Where to count files."""
-
-    local = "local"
-    ray = "ray"
-    slurm = "slurm"
-
-
-class FileFormat(StrEnum):
-    """Formats of corpus files."""
-
-    text = "text"
-    json = "json"
-    parquet = "parquet"
-
-
-class WindowBoundary(StrEnum):
-    """What a window does not cross."""
-
-    record = "record"
-    line = "line"
-    none = "none"
 
 
 def main(
@@ -58,14 +34,16 @@ def main(
     stop: Annotated[
         str, typer.Option("--stop-words", metavar="NAME|FILE", help="clean, nltk, none, or a file of words.")
     ] = "clean",
-    boundary: Annotated[WindowBoundary, typer.Option(help="What a window does not cross.")] = WindowBoundary.record,
+    boundary: Annotated[Boundary, typer.Option(help="What a window does not cross.")] = "record",
     name: Annotated[str, typer.Option(help="The name of the corpus in the table.")] = "",
     field: Annotated[str, typer.Option(help="The field with the text, in JSON lines and Parquet.")] = "text",
     form: Annotated[
-        FileFormat | None, typer.Option("--format", help="The format of files whose names do not say it.")
+        Format | None, typer.Option("--format", help="The format of files whose names do not say it.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes; by default one per core.")] = None,
-    engine: Annotated[Engine, typer.Option(help="Count on this machine or on a cluster.")] = Engine.local,
+    engine: Annotated[
+        Literal["local", "ray", "slurm"], typer.Option(help="Count on this machine or on a cluster.")
+    ] = "local",
     cluster: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,7 +73,7 @@ def main(
         _read_words(words) if words else GENDERED_WORDS,
         window,
         _read_words(Path(stop)) if Path(stop).suffix else stop,
-        boundary.value,
+        boundary,
     )
     columns = (TextColumn("counting"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as bar:
@@ -104,7 +82,7 @@ def main(
             corpus,
             rule,
             field=field,
-            format=form.value if form else None,
+            format=form,
             strict=strict,
             jobs=jobs,
             runner=_cluster_runner(engine, cluster or []),
@@ -119,15 +97,15 @@ def main(
     show(Console(), _summary_text(summary, out))
 
 
-def _cluster_runner(engine: Engine, options: list[str]) -> Runner | None:
+def _cluster_runner(engine: str, options: list[str]) -> Runner | None:
     """A runner for a cluster; None for this machine."""
-    if engine is Engine.local:
+    if engine == "local":
         if options:
             raise TableError(f"{options[0]!r} is for a cluster; name one by --engine ray or slurm.")
         return None
     from pmi.counting.cluster import runner
 
-    return runner(engine.value, options)
+    return runner(engine, options)
 
 
 def _read_words(path: Path) -> tuple[str, ...]:

@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pmi.files import replacing
+from pmi.pairs import words_of
 from pmi.types import (
     SHE_HE,
     CorpusTotals,
     CountRule,
     DeltaTable,
+    FloatArray,
     GenderedPair,
     IntArray,
     TableError,
@@ -117,21 +119,27 @@ class Counts:
         >>> {word: round(value, 4) for word, value in table.delta.items()}
         {'nurse': 2.0794}
         """
+        values = self.delta_values(pairs)
+        defined = np.flatnonzero(np.isfinite(values))
+        words = (self.words[row] for row in defined)
+        return DeltaTable.of(words, values[defined], self.word_counts[defined], self.rule, as_pairs(pairs))
+
+    def delta_values(self, pairs: GenderedPair | Sequence[GenderedPair] = SHE_HE) -> FloatArray:
+        """δ of every word, shape (words,); NaN where :meth:`delta` has none. Raises as that."""
         pairs = as_pairs(pairs)
         total_weight = math.fsum(pair.weight for pair in pairs)
         if not (total_weight > 0 and all(0 <= pair.weight < math.inf for pair in pairs)):
             raise TableError("The weights of the pairs have no mean; give numbers of at least 0 that are not all 0.")
         defined = np.ones(len(self.words), bool)
-        for word in dict.fromkeys(word for pair in pairs for word in (pair.first, pair.second)):
+        for word in words_of(pairs):
             defined &= (self.pair_counts_of(word) > 0) & (self.count_of(word) > 0)
-        value = np.zeros(int(defined.sum()))
-        for pair in pairs if value.size else ():
+        values = np.where(defined, 0.0, math.nan)
+        for pair in pairs if defined.any() else ():
             first, second = (self.pair_counts_of(word)[defined] for word in (pair.first, pair.second))
             ratio = np.log(first) - np.log(second)
             ratio = ratio - math.log(self.count_of(pair.first)) + math.log(self.count_of(pair.second))
-            value += pair.weight / total_weight * ratio
-        words = (self.words[row] for row in np.flatnonzero(defined))
-        return DeltaTable.of(words, value, self.word_counts[defined], self.rule, pairs)
+            values[defined] += pair.weight / total_weight * ratio
+        return values
 
     def write(self, path: str | Path) -> None:
         """Writes Parquet: a row per word, a column per gendered word, rule and totals as JSON in the schema.

@@ -123,7 +123,7 @@ def count(
     >>> counts.words, counts.word_counts.tolist(), counts.pair_counts_of("he").tolist()
     (('captain', 'he', 'saw', 'she', 'ship'), [1, 1, 2, 1, 2], [1, 0, 1, 0, 1])
     """
-    rule = rule_of(name or _default_name(corpus), gendered, window, stop, boundary)
+    rule = rule_of(name or ", ".join(map(str, _file_names(corpus))) or "rows", gendered, window, stop, boundary)
     with count_parts(corpus, rule, field, format, strict, jobs, runner, work_folder, progress) as parts:
         return merge(parts)
 
@@ -203,10 +203,6 @@ def _file_names(corpus: Any) -> list[str | Path]:
     if isinstance(corpus, list | tuple) and all(isinstance(name, str | Path) for name in corpus):
         return list(corpus)
     return []
-
-
-def _default_name(corpus: Any) -> str:
-    return ", ".join(map(str, _file_names(corpus))) or "rows"
 
 
 def count_shard(job: Job, shard: Shard, progress: Callable[[int], None] = lambda _: None) -> Path:

@@ -68,14 +68,14 @@ def test_without_sources_the_embedded_configs_are_built_and_the_others_named(tmp
 
 
 @pytest.mark.fault(4)
-def test_a_data_set_named_in_vain_is_an_exit_with_code_2(tmp_path):
+def test_a_named_data_set_that_cannot_be_built_exits_with_2(tmp_path):
     done = run("winobias", "--offline", "--out", tmp_path / "out", PROBES_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 2
     assert "left out: winobias" in done.stdout
 
 
 @pytest.mark.fault(4)
-def test_configs_left_out_without_being_told_so_are_an_exit_with_code_2(tmp_path, monkeypatch):
+def test_configs_left_out_without_offline_exit_with_2(tmp_path, monkeypatch):
     def down(self, source):
         raise SourceUnavailable(f"{source.name} is not available: the network is down.")
 
@@ -114,7 +114,7 @@ def test_a_damaged_file_is_rebuilt(tmp_path, name):
     assert tree(folder) == whole
 
 
-def test_one_profile_leaves_the_other_profiles_configs_as_they_were(tmp_path):
+def test_building_one_profile_keeps_the_configs_of_the_other(tmp_path):
     folder, _ = build(tmp_path)
     whole = tree(folder)
     (folder / "data" / "llm-1" / "test.parquet").unlink()
@@ -128,7 +128,7 @@ def test_configs_of_another_version_are_not_mixed_in(tmp_path, monkeypatch):
     whole = tree(folder)
     newer = dataclasses.replace(datasets.get(PROBES), version="9.0.0")
     monkeypatch.setattr(datasets, "get", lambda name: newer)
-    message = "holds version 1.0.0 with the configs templates-paper, which this run does not rebuild for version 9.0.0"
+    message = "holds version 1.0.1 with the configs templates-paper, which this run does not rebuild for version 9.0.0"
     with pytest.raises(BuildError, match=message):
         build(tmp_path, Profile.clean)
     assert tree(folder) == whole

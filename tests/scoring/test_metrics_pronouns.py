@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from builders.text.words import PAIRS
+from builders.text.words import PRONOUN_PAIRS
 from scoring.metrics import add, gld, pronouns
 
 
@@ -26,7 +26,7 @@ def value(metric, columns):
 
 
 def masses(row):
-    return tuple(math.fsum(p for p in (row[pair[g]] for pair in PAIRS) if not math.isnan(p)) for g in (0, 1))
+    return tuple(math.fsum(p for p in (row[pair[g]] for pair in PRONOUN_PAIRS) if not math.isnan(p)) for g in (0, 1))
 
 
 def js(one, other):
@@ -64,7 +64,7 @@ def test_gld_ratios_and_mass_equal_a_plain_loop(absent):
 
 
 @pytest.mark.parametrize("absent", ABSENT)
-@pytest.mark.parametrize("pairs", [PAIRS, pronouns.POSSESSIVE_PAIRS])
+@pytest.mark.parametrize("pairs", [PRONOUN_PAIRS, pronouns.POSSESSIVE_PAIRS])
 def test_add_and_jsd_equal_a_plain_loop(absent, pairs):
     rows = random_rows(30, absent, seed=1)
     raw, shape, smoothed = [], [], []

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from builders.generation.pipeline import read_rows, sentence_fault
+from builders.generation.pipeline import contains_phrase, read_rows, sentence_fault
 from builders.text.split import phrase_key
-from builders.text.words import normalise
 from builders.wording import BLANK
 
 #: Columns of biased pairs that the pipelines read: those of every config of the data set ``biaske``.
@@ -31,15 +30,6 @@ def normalise_blank(entry: str) -> str:
     return re.sub(
         r"\[\s*blank\s*\]|\bBLANK\b(?!\])|(?<!\w)_{2,}(?!\w)|\[\s*\.{3}\s*\]", BLANK, entry, flags=re.IGNORECASE
     )
-
-
-def contains_phrase(text: str, phrase: str) -> bool:
-    """Whether a text contains a phrase as whole words, without regard to case.
-
-    >>> contains_phrase("The map was there.", "he"), contains_phrase("The map was there.", "the map")
-    (False, True)
-    """
-    return re.search(rf"(?<!\w){re.escape(normalise(phrase))}(?!\w)", normalise(text)) is not None
 
 
 @dataclass(frozen=True)
