@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,8 +13,9 @@ from typer.core import TyperGroup
 
 from cards.command import start
 from mitigation import recipes
-from mitigation.mitigate import mitigate
+from mitigation.api import planned_evaluation
 from mitigation.recipe import Recipe, resolve_settings, split_list
+from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
 from scoring import DATA
 from scoring.adapters.facts import Adapter
@@ -76,28 +76,14 @@ def run(
     rows = TrainingData(data, limit)
     with ended(errors):
         settings = resolve_settings(recipe, profile, config, overrides)
-        evaluation = _evaluation(recipe, benchmarks, rows, profile, text, chat, resamples) if evaluate else None
+        evaluation = (
+            planned_evaluation(recipe, split_list(benchmarks), rows, profile, text, chat, resamples)
+            if evaluate
+            else None
+        )
         adapter = mitigate(recipe, settings, options, rows, out, evaluation, console, errors, quantize=quantize)
         if adapter:
             print_cost(adapter, out, console)
-
-
-def _evaluation(
-    recipe: Recipe, names: str, data: TrainingData, profile: str, text: Path | None, chat: bool, resamples: int
-) -> Callable[[Any], Any]:
-    """A function from a model to its :class:`Evaluation`; the data is read now, before a model is loaded."""
-    from mitigation.evaluate import Evaluation, held_out_texts
-    from scoring import benchmarks, run
-
-    chosen = dict.fromkeys(split_list(names) or recipe.benchmarks or benchmarks.names())
-    parts = run.read([benchmarks.get(name) for name in chosen], data.source, profile, data.limit, named=bool(names))
-    texts = held_out_texts(data, text)
-
-    def evaluation(model: Any) -> Evaluation:
-        suitable, _ = run.suited(parts, "chat" if chat else model.kind, model.name, named=bool(names))
-        return Evaluation(tuple(suitable), texts, profile, resamples, chat)
-
-    return evaluation
 
 
 def print_cost(adapter: Adapter, out: Path, console: Console) -> None:

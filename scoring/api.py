@@ -27,6 +27,7 @@ from scoring.types import Benchmark, ScoringError
 
 if TYPE_CHECKING:
     from scoring.inference.engine import Engine
+    from scoring.inference.model import Model
 
 #: A block that needs the packages for models; without them it ends in one sentence.
 installed = partial(required, "Scoring a model", "score", ScoringError)
@@ -166,7 +167,7 @@ def evaluate(
         if options:
             raise TypeError(f"The option {next(iter(options))!r} says how to load a model, and this one is loaded.")
         with unchanged(model):
-            result = score(_name(model), partial(_wrapped, model, tokenizer), settings, console)
+            result = score(name_of(model), partial(engine_of, model, tokenizer), settings, console)
     if out:
         result.save(out)
     return result
@@ -253,13 +254,13 @@ def unchanged(model: Any) -> Iterator[None]:
             bare.generation_config = generation
 
 
-def _name(model: Any) -> str:
+def name_of(model: Any) -> str:
     """The name that a loaded model was loaded by; a folder by its last part."""
     name = str(getattr(getattr(model, "config", None), "_name_or_path", "")) or type(model).__name__
     return Path(name).name if Path(name).is_absolute() else name
 
 
-def _wrapped(model: Any, tokenizer: Any) -> Engine:
+def engine_of(model: Any, tokenizer: Any) -> Model:
     """A loaded transformers or PEFT model as an engine."""
     from scoring.inference import checkpoint
     from scoring.inference.model import Model
@@ -273,9 +274,9 @@ def _wrapped(model: Any, tokenizer: Any) -> Engine:
         raise ScoringError("A loaded model needs its loaded tokenizer; give tokenizer=….")
     bare = model.get_base_model() if hasattr(model, "get_base_model") else model
     classes = {"architectures": [type(bare).__name__], "model_type": bare.config.model_type}
-    kind = checkpoint.kind(classes, _name(model))
+    kind = checkpoint.kind(classes, name_of(model))
     adapters = ", ".join(getattr(model, "active_adapters", None) or ()) if hasattr(model, "peft_config") else ""
-    return Model(model, tokenizer, kind=kind, name=_name(model), revision=_digest(model), adapter=adapters)
+    return Model(model, tokenizer, kind=kind, name=name_of(model), revision=_digest(model), adapter=adapters)
 
 
 def _digest(model: Any) -> str:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from mitigation import mitigate, quantization
+from mitigation import quantization, run
 from mitigation.__main__ import app
 from mitigation.errors import MitigationError
 from mitigation.quantization import choose_quantization
@@ -168,7 +168,7 @@ def test_after_an_interrupted_evaluation_the_adapter_is_not_made_again(source, t
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mitigate, "evaluate_adapter", interrupted)
+    monkeypatch.setattr(run, "evaluate_adapter", interrupted)
     assert refused(*arguments, code=130).endswith("Interrupted; start the same command again to go on.")
     made = (tmp_path / "a-work" / "made" / FACTS).read_bytes()
     monkeypatch.undo()
@@ -270,7 +270,7 @@ def test_a_folder_of_something_else_is_refused_before_anything_is_done(source, t
 
 @pytest.mark.fault(9)
 def test_a_second_run_in_the_same_folder_is_refused(source, tmp_path):
-    with mitigate.locked(tmp_path / "a-work"):
+    with run.locked(tmp_path / "a-work"):
         message = refused("prompts", "tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
     work = tmp_path / "a-work"
     assert message == f"error: {work} is in use by another run; wait until it ends, or give another --out."

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from mitigation.__main__ import app
 from mitigation.evaluate import changes_table, headline_changes
-from mitigation.mitigate import full_precision_measures
+from mitigation.run import full_precision_measures
 from scoring.adapters.facts import Change, read
 from tests.mitigation.made import bundled, data, quick, tuned
 from tests.scoring import models

@@ -6,8 +6,8 @@ import pytest
 from builders.datasets import get as data_sets
 from builders.write import tables
 from mitigation.evaluate import Evaluation
-from mitigation.mitigate import evaluate_adapter, make_adapter
 from mitigation.recipes import get
+from mitigation.run import evaluate_adapter, make_adapter
 from mitigation.training.data import TrainingData
 from scoring import benchmarks, run
 from scoring.inference.decoding import Decoding

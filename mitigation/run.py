@@ -46,6 +46,7 @@ def mitigate(
     errors: Console,
     *,
     quantize: str = "auto",
+    loaded: Model | None = None,
 ) -> Adapter | None:
     """Runs a recipe, evaluates before and after, and writes the adapter to ``out``.
 
@@ -59,6 +60,8 @@ def mitigate(
         The consoles for results, and for progress and remarks.
     quantize:
         As in :func:`mitigation.quantization.choose_quantization`.
+    loaded:
+        A model that is loaded already; it is used as it is, and ``options`` only names it.
 
     Returns
     -------
@@ -71,12 +74,16 @@ def mitigate(
         If the recipe does not work for this kind of model, or ``out`` has other content.
     """
     check_target(out)
-    bits, remark = choose_quantization(recipe, quantize, options.device)
-    if remark:
-        tell(errors, [remark])
-    options = replace(options, quantize=bits, device=options.device or _gpu_of_process())
-    with errors.status(f"Loading {options.model} …"):
-        model = load_for_training(options)
+    bits = None
+    if loaded is None:
+        bits, remark = choose_quantization(recipe, quantize, options.device)
+        if remark:
+            tell(errors, [remark])
+        options = replace(options, quantize=bits, device=options.device or _gpu_of_process())
+        with errors.status(f"Loading {options.model} …"):
+            model = load_for_training(options)
+    else:
+        model = loaded
     if model.kind not in recipe.kinds:
         raise MitigationError(
             f"The recipe {recipe.name} is for {' or '.join(recipe.kinds)} models, and {options.model} is a "
