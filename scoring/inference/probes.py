@@ -1,4 +1,4 @@
-"""Probes: what batching does to the answers of a network, measured before anything is asked.
+"""Probes: how batching changes the answers of a network, measured before the requests are answered.
 
 Batching is only allowed to change speed. Architectures differ in what they take: some ignore position
 ids, some count a local window in rows instead of positions, some let padding reach other tokens, some
@@ -215,8 +215,8 @@ class Probes:
         length = self._length(longest)
         if ("generates", length) not in self._known:
             self._known["generates", length] = self._generation(length)
-        found: Generation = self._known["generates", length]
-        return found
+        generation: Generation = self._known["generates", length]
+        return generation
 
     def _generation(self, length: int) -> Generation:
         new = 3

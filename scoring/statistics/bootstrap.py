@@ -9,9 +9,8 @@ up within each cluster first. The sums of all resamples are then one matrix prod
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,24 +25,19 @@ _DRAWN, _COUNTED = 1 << 16, 1 << 22
 Item = tuple[Group, Metric]
 
 
-def weights(clusters: int, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
-    """The counts of clusters in each resample, of shape [resamples, clusters].
+def draw(stream: np.random.PCG64, counts: Floats) -> None:
+    """Fills ``counts`` [resamples, clusters] with the counts of clusters in the next resamples of the stream.
 
     A seed gives the same counts on every platform and version, because they follow by exact arithmetic
     from the raw stream of PCG64, which NumPy promises to keep: each half of a 64-bit number, the low half
     first, times ``clusters`` / 2**32 and rounded down is the number of a cluster. (Probabilities differ by
-    less than ``clusters`` / 2**32.) The weights of examples are ``weights(...)[:, cluster_of_example]``.
+    less than ``clusters`` / 2**32.)
 
-    >>> weights(3, resamples=4, seed=0).sum(axis=1)
+    >>> counts = np.empty((4, 3))
+    >>> draw(np.random.PCG64(0), counts)
+    >>> counts.sum(axis=1)
     array([3., 3., 3., 3.])
     """
-    counts = np.empty((resamples, clusters))
-    _draw(np.random.PCG64(seed), counts)
-    return counts
-
-
-def _draw(stream: np.random.PCG64, counts: Floats) -> None:
-    """Fills counts [resamples, clusters] with the next resamples of the stream."""
     resamples, clusters = counts.shape
     rows = max(1, _DRAWN // max(1, clusters))
     for start in range(0, resamples if clusters else 0, rows):
@@ -55,25 +49,6 @@ def _draw(stream: np.random.PCG64, counts: Floats) -> None:
         cells = (halves * (clusters * 2.0**-32)).astype(np.intp)
         cells += np.arange(len(part))[:, None] * clusters
         part[:] = np.bincount(cells.ravel(), minlength=part.size).reshape(part.shape)
-
-
-class _Rows(Mapping[str, NDArray[Any]]):
-    """The rows of a table that a mask marks; columns are selected when they are first used."""
-
-    def __init__(self, table: Table, mask: NDArray[np.bool_]) -> None:
-        self._table, self._mask = table, mask
-        self._cut: dict[str, NDArray[Any]] = {}
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self._cut:
-            self._cut[name] = self._table[name][self._mask]
-        return self._cut[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._table)
-
-    def __len__(self) -> int:
-        return len(self._table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +81,8 @@ def _parts(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list
         if id(group) not in parts:
             mask = np.asarray(group.mask, dtype=bool)
             clusters, places = np.unique(codes[mask], return_inverse=True)
-            parts[id(group)] = Part(_Rows(table, mask), len(places), clusters, places)
+            rows = {name: column[mask] for name, column in table.items()}
+            parts[id(group)] = Part(rows, len(places), clusters, places)
     return [parts[id(group)] for group, _ in items]
 
 
@@ -176,6 +152,6 @@ def _totals(columns: Floats, resamples: int, seed: int) -> Floats:
     counts = np.empty((min(resamples, max(1, _COUNTED // max(1, clusters))), clusters))
     for start in range(1, 1 + resamples, len(counts)):
         part = counts[: 1 + resamples - start]
-        _draw(stream, part)
+        draw(stream, part)
         totals[:, start : start + len(part)] = columns @ part.T
     return totals
