@@ -70,10 +70,7 @@ def _read(benchmark: Benchmark, source: str, profile: str, limit: int | None) ->
     splits, lacking = [], []
     for dataset, config, split in configs(benchmark, profile):
         try:
-            if benchmark.rows:
-                splits.append(tables.given(benchmark.rows(dataset, config, split), dataset, config, split, limit))
-            else:
-                splits.append(tables.load(source, dataset, config, split, limit))
+            splits.append(tables.of_benchmark(benchmark, source, dataset, config, split, limit))
         except tables.DataMissing as error:
             lacking.append(error)
     return Part(benchmark, tuple(splits), tuple(lacking))

@@ -18,7 +18,7 @@ from builders.manifest import file_sha256, read_manifest
 from builders.write import content_digest
 from cards.results import UNPUBLISHED
 from scoring import DATA
-from scoring.types import Row, ScoringError, Table
+from scoring.types import Benchmark, Row, ScoringError, Table
 
 _ORGANISATION = re.compile(r"(\w[\w-]*)(?:@([\w./-]+))?")
 
@@ -76,6 +76,15 @@ def given(rows: Iterable[Row], dataset: str, config: str, split: str, limit: int
     """
     table = pa.Table.from_pylist([dict(row) for row in rows])
     return _loaded(table, f"{UNPUBLISHED} sha256:{content_digest(table)}", dataset, config, split, limit)
+
+
+def of_benchmark(
+    benchmark: Benchmark, source: str, dataset: str, config: str, split: str, limit: int | None = None
+) -> Loaded:
+    """One split that a benchmark reads: its own rows (:func:`given`), or those of a built data set (:func:`load`)."""
+    if benchmark.rows:
+        return given(benchmark.rows(dataset, config, split), dataset, config, split, limit)
+    return load(source, dataset, config, split, limit)
 
 
 def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str, limit: int | None) -> Loaded:

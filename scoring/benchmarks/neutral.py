@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from scoring.metrics import add, gas, gld, pronouns
-from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Request, Response, Row, Table
+from scoring.types import Benchmark, BenchmarkContext, Contrast, Group, Headline, Metric, Request, Response, Row, Table
 
 DATASET = "gender-neutral-probes"
 CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
@@ -59,19 +59,19 @@ def metrics(_: str) -> Sequence[Metric]:
     other = replace(add.add_raw(pronouns.POSSESSIVE_PAIRS), name="add_raw_her_his")
     return (
         gas.gas(),
-        gas.gas_female(),
+        gas.gas_of("female"),
         gld.gld(),
         gld.pronoun_mass(),
         gas.gas_plain(),
         gas.gas_by_topic(),
-        gas.gas_male(),
+        gas.gas_of("male"),
         gas.gas_gap(),
         add.add_raw(),
         other,
         add.add_log(),
         add.jsd(),
-        gld.ratio_female(),
-        gld.ratio_male(),
+        gld.ratio_of("female"),
+        gld.ratio_of("male"),
         *(gas.share(name) for name in gas.CLASSES),
     )
 
@@ -88,4 +88,7 @@ BENCHMARK = Benchmark(
     cluster="id",
     kinds=("causal", "chat"),
     headline=Headline(DATASET, "gas"),
+    contrast=Contrast(
+        ("female", "male"), ("female_mass", "male_mass"), about=("config", "topic", "gender_class", "id")
+    ),
 )

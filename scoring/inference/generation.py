@@ -12,14 +12,14 @@ import torch
 import transformers
 
 from scoring.inference.batching import Limits, padded
-from scoring.inference.decoding import Decoding, Next, Prompt, banned, until
+from scoring.inference.decoding import Decoding, Next, TokenizedPrompt, banned, until
 from scoring.inference.network import Network
-from scoring.inference.probes import Generation, Probes
+from scoring.inference.probes import GenerationMode, Probes
 from scoring.inference.tokens import Tokens
 from scoring.types import Request, ScoringError
 
 #: How ``exact`` generates: each context by itself.
-ALONE = Generation(padded=False, batched=False, cached=True)
+ALONE = GenerationMode(padded=False, batched=False, cached=True)
 
 
 class Continued(NamedTuple):
@@ -64,7 +64,7 @@ class Generator:
         self.exact = exact
         self.mode = ALONE
 
-    def prompts(self, requests: Sequence[Request]) -> list[Prompt]:
+    def prompts(self, requests: Sequence[Request]) -> list[TokenizedPrompt]:
         """Requests that want a continuation, as token ids, longest first.
 
         Raises
@@ -76,12 +76,12 @@ class Generator:
         contexts = self.tokens.encode([request.context for request in wanted])
         new = [self.decoding.max_new or request.max_new for request in wanted]
         prompts = [
-            Prompt(request, self.tokens.prompt(request, context, room), room)
+            TokenizedPrompt(request, self.tokens.prompt(request, context, room), room)
             for request, context, room in zip(wanted, contexts, new, strict=True)
         ]
         return sorted(prompts, key=len, reverse=True)
 
-    def limits(self, prompts: Sequence[Prompt], limits: Limits) -> Limits:
+    def limits(self, prompts: Sequence[TokenizedPrompt], limits: Limits) -> Limits:
         """The limits of batches of prompts in the way that this network allows, which is measured here."""
         if not prompts:
             return limits
@@ -92,7 +92,7 @@ class Generator:
         return limits if self.mode.padded else replace(limits, together=_same_length)
 
     @torch.inference_mode()
-    def generate(self, prompts: Sequence[Prompt]) -> Continued:
+    def generate(self, prompts: Sequence[TokenizedPrompt]) -> Continued:
         """Continues prompts in one batch, padded on the left.
 
         Raises
@@ -134,5 +134,5 @@ class Generator:
         return str(whole[len(before) :] if whole.startswith(before) else plain(new))
 
 
-def _same_length(first: Prompt, prompt: Prompt) -> bool:
+def _same_length(first: TokenizedPrompt, prompt: TokenizedPrompt) -> bool:
     return len(first.ids) == len(prompt.ids)

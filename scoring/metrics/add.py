@@ -104,14 +104,9 @@ def jsd(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
         both: NDArray[np.bool_] = (female != 0) & (male != 0)
         return both
 
-    return mean(
-        "jsd",
-        divergence,
-        0,
-        0,
-        math.log(2),
+    reading = (
         "Jensen-Shannon divergence between the shapes of female and male probabilities, at most ln 2; lower is better "
-        f"({_PROBING}, JSD).",
-        where=has_both,
-        undefined="no prompt gives both genders a probability above 0",
+        f"({_PROBING}, JSD)."
     )
+    undefined = "no prompt gives both genders a probability above 0"
+    return mean("jsd", divergence, 0, 0, math.log(2), reading, where=has_both, undefined=undefined)

@@ -32,6 +32,7 @@ def pairs(seed, count=60):
         "subject": names,
         "cluster": names,
         **table,
+        **{f"sentence_{label}": names for label in ("biased", "unbiased")},
         "prediction": draw.choice(np.array(["a", "b"], dtype=object), 2 * count),
     }
 
