@@ -9,7 +9,7 @@ from scoring import benchmarks
 from scoring.benchmarks._groups import items
 from scoring.report.numbers import aligned, marked
 from scoring.statistics.stats import RESAMPLES, compare, measure
-from scoring.types import Benchmark, Comparison, Difference, Estimate, Report, Result, ScoringError, Table
+from scoring.types import Benchmark, Comparison, Difference, Estimate, Measurement, Report, ScoringError, Table
 
 #: The prefix of the columns of the base in the joined table.
 BASE = "base_"
@@ -91,7 +91,7 @@ def lines(comparison: Comparison) -> Iterator[str]:
         yield from aligned(rows + [(*_first(a), str(a.n), a.why) for a in comparison.agreements])
 
 
-def _first(result: Result) -> tuple[str, ...]:
+def _first(result: Measurement) -> tuple[str, ...]:
     """The first cells of a line: what was measured, its value and its interval."""
     ends = f"{_number(result.low)} to {_number(result.high)} {marked(result)}".rstrip()
     interval = "–" if math.isnan(result.low) else ends

@@ -328,7 +328,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Measurement:
     """A metric over a group of ``n`` examples in so many clusters, with its 95 % interval.
 
     ``method`` names how the interval was computed (:mod:`scoring.statistics.intervals`). ``sd`` is that
@@ -351,7 +351,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate(Result):
+class Estimate(Measurement):
     """The value of a metric.
 
     ``printed_sd`` is the standard deviation by the formula of the paper where it has one, ``least`` and ``most`` are
@@ -365,7 +365,7 @@ class Estimate(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference(Result):
+class Difference(Measurement):
     """The value of a metric in one run minus that in another over the same examples.
 
     ``p`` is two-sided for no difference, ``p_holm`` the same corrected for all groups of the metric.

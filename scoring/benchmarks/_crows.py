@@ -34,15 +34,15 @@ def requests(profile: str, row: Row, _context: BenchmarkContext) -> Iterator[Req
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenLogprobs:
     """Log-probabilities of a sentence's tokens, split by whether the other sentence of the pair has them too."""
 
     shared: list[float]
     modified: list[float]
 
 
-def split(row: Row, response: Response, context: BenchmarkContext) -> dict[str, Tokens]:
-    """Tokens of the biased and the unbiased sentence.
+def split(row: Row, response: Response, context: BenchmarkContext) -> dict[str, TokenLogprobs]:
+    """TokenLogprobs of the biased and the unbiased sentence.
 
     The published codes compare token ids, the sentence about the disadvantaged group first (which
     matters: the comparison is not symmetric), with the special tokens around them.
@@ -57,7 +57,7 @@ def split(row: Row, response: Response, context: BenchmarkContext) -> dict[str, 
         for label, start in zip(order, (first, second), strict=True):
             equal[label] |= set(range(start - 1, start - 1 + size))
     return {
-        label: Tokens(
+        label: TokenLogprobs(
             [p for place, p in enumerate(logprobs[label]) if place in equal[label]],
             [p for place, p in enumerate(logprobs[label]) if place not in equal[label]],
         )

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from scoring.statistics.intervals import METHODS
-from scoring.types import Estimate, Report, Result
+from scoring.types import Estimate, Measurement, Report
 
-R = TypeVar("R", bound=Result)
+M = TypeVar("M", bound=Measurement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,29 +75,29 @@ def around(*numbers: float) -> Scale:
     return Scale(step * math.floor(low / step), step * max(math.ceil(high / step), 0 if low < 0 else 1))
 
 
-def by_metric(results: Iterable[R]) -> dict[str, list[R]]:
+def by_metric(results: Iterable[M]) -> dict[str, list[M]]:
     """Results of one benchmark under their metric, in order of appearance."""
-    groups: dict[str, list[R]] = {}
+    groups: dict[str, list[M]] = {}
     for result in results:
         groups.setdefault(result.metric, []).append(result)
     return groups
 
 
-def by_benchmark(results: Iterable[R]) -> dict[str, list[R]]:
+def by_benchmark(results: Iterable[M]) -> dict[str, list[M]]:
     """Results under their benchmark, in order of appearance."""
-    groups: dict[str, list[R]] = {}
+    groups: dict[str, list[M]] = {}
     for result in results:
         groups.setdefault(result.benchmark, []).append(result)
     return groups
 
 
-def interval(estimate: Result, on: Scale) -> str:
+def interval(estimate: Measurement, on: Scale) -> str:
     """The interval of an estimate as text, or nothing when there is none."""
     ends = (estimate.low, estimate.high)
     return f"[{', '.join(map(on.text, ends))}]" if all(map(math.isfinite, ends)) else ""
 
 
-def marked(estimate: Result) -> str:
+def marked(estimate: Measurement) -> str:
     """The method of the interval in brackets, or nothing for the bootstrap, which is the usual one.
 
     >>> marked(Estimate("b", "g", "gas", 1.0, 0.94, 1.0, 0.0, 60, 60, method="binomial"))
@@ -117,7 +117,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def methods(estimates: Iterable[Result]) -> list[str]:
+def methods(estimates: Iterable[Measurement]) -> list[str]:
     """A sentence for each method by which an interval of these was computed."""
     used = {e.method for e in estimates}
     return [

@@ -52,7 +52,7 @@ def draw(stream: np.random.PCG64, counts: Floats) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Subset:
     """The ``n`` rows of a group, the numbers of their ``clusters``, and the index into these of each row."""
 
     rows: Table
@@ -63,49 +63,49 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The sums of a metric by cluster: ``columns`` [columns, clusters of the part], flattened from ``shape``.
+    """The sums of a metric by cluster: ``columns`` [columns, clusters of the subset], flattened from ``shape``.
 
     ``why`` explains why there is no value.
     """
 
-    part: Part
+    subset: Subset
     columns: Floats
     shape: tuple[int, ...]
     why: str
 
 
-def _parts(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list[Part]:
-    """The part of each item; items of one group share it."""
-    parts: dict[int, Part] = {}
+def _subsets(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list[Subset]:
+    """The subset of each item; items of one group share it."""
+    subsets: dict[int, Subset] = {}
     for group, _ in items:
-        if id(group) not in parts:
+        if id(group) not in subsets:
             mask = np.asarray(group.mask, dtype=bool)
             clusters, places = np.unique(codes[mask], return_inverse=True)
             rows = {name: column[mask] for name, column in table.items()}
-            parts[id(group)] = Part(rows, len(places), clusters, places)
-    return [parts[id(group)] for group, _ in items]
+            subsets[id(group)] = Subset(rows, len(places), clusters, places)
+    return [subsets[id(group)] for group, _ in items]
 
 
-def _add_up(metric: Metric, part: Part) -> Sums:
+def _add_up(metric: Metric, subset: Subset) -> Sums:
     with np.errstate(invalid="ignore"):
-        values = metric.columns(part.rows)
+        values = metric.columns(subset.rows)
     n, *shape = values.shape
     values = values.reshape(n, math.prod(shape))
     finite = np.isfinite(values)
     wrong = 0 if finite.all() else int((~finite).any(axis=1).sum())
     # NaN times a count of 0 is NaN, so one NaN would make the value of every resample NaN.
     usable = np.zeros_like(values) if wrong else values
-    columns = np.empty((usable.shape[1], len(part.clusters)))
+    columns = np.empty((usable.shape[1], len(subset.clusters)))
     for number, column in enumerate(usable.T):
-        columns[number] = np.bincount(part.codes, column, minlength=len(part.clusters))
+        columns[number] = np.bincount(subset.codes, column, minlength=len(subset.clusters))
     why = f"{wrong} of {n} rows have no finite value" if wrong else "" if n else "no rows"
-    return Sums(part, columns, tuple(shape), why)
+    return Sums(subset, columns, tuple(shape), why)
 
 
 def added_up(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list[Sums]:
     """The sums by cluster of each metric over its group."""
-    parts = _parts(items, table, codes)
-    return [_add_up(metric, part) for (_, metric), part in zip(items, parts, strict=True)]
+    subsets = _subsets(items, table, codes)
+    return [_add_up(metric, subset) for (_, metric), subset in zip(items, subsets, strict=True)]
 
 
 def _distinct(sums: Sequence[Sums], clusters: int) -> tuple[Floats, list[list[int]]]:
@@ -120,7 +120,7 @@ def _distinct(sums: Sequence[Sums], clusters: int) -> tuple[Floats, list[list[in
         where.append([])
         for own in metric_sums.columns:
             column = np.zeros(clusters)
-            column[metric_sums.part.clusters] = own
+            column[metric_sums.subset.clusters] = own
             number = numbers.setdefault(column.tobytes(), len(columns))
             if number == len(columns):
                 columns.append(column)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.statistics import intervals
-from scoring.statistics.bootstrap import RESAMPLES, Item, Part, Sums, added_up, resampled
+from scoring.statistics.bootstrap import RESAMPLES, Item, Subset, Sums, added_up, resampled
 from scoring.statistics.intervals import Counts, Interval
 from scoring.types import Difference, Estimate, Floats, Group, Metric, ScoringError, Table
 
@@ -158,14 +158,16 @@ def _estimate(benchmark: str, item: Item, sums: Sums, finals: Floats) -> Estimat
     value = math.nan if sums.why else float(finals[0])
 
     def counts(events: Callable[[Table], Floats]) -> Counts:
-        event, weight = events(sums.part.rows).T
-        return Counts.of(event, weight, sums.part.codes)
+        event, weight = events(sums.subset.rows).T
+        return Counts.of(event, weight, sums.subset.codes)
 
     bounds = metric.low, metric.high
-    interval, sd = _interval(metric, sums.part, value, finals[1:], bounds, counts, lambda: _without_each(metric, sums))
+    interval, sd = _interval(
+        metric, sums.subset, value, finals[1:], bounds, counts, lambda: _without_each(metric, sums)
+    )
     return Estimate(
         **_fields(benchmark, item, sums, value, interval, sd, sums.why),
-        printed_sd=None if metric.sd is None or math.isnan(value) else metric.sd(value, sums.part.n),
+        printed_sd=None if metric.sd is None or math.isnan(value) else metric.sd(value, sums.subset.n),
         least=metric.low,
         most=metric.high,
         label=metric.label,
@@ -180,11 +182,11 @@ def _difference(benchmark: str, item: Item, a: Sums, b: Sums, finals_a: Floats, 
     interval, sd = _interval(
         # The difference of two sizes is no difference of two proportions.
         replace(metric, events=None) if metric.absolute else metric,
-        a.part,
+        a.subset,
         value,
         finals[1:],
         (-span, span),
-        lambda events: _discordant(events(a.part.rows), events(b.part.rows), a.part),
+        lambda events: _discordant(events(a.subset.rows), events(b.subset.rows), a.subset),
         lambda: _without_each(metric, a) - _without_each(metric, b),
     )
     return Difference(**_fields(benchmark, item, a, value, interval, sd, why), p=interval.p)
@@ -195,7 +197,7 @@ def _fields(
 ) -> dict[str, Any]:
     """What an estimate and a difference have in common."""
     group, metric = item
-    clusters = len(sums.part.clusters)
+    clusters = len(sums.subset.clusters)
     if not why and math.isnan(value):
         why = metric.undefined
     return {
@@ -206,7 +208,7 @@ def _fields(
         "low": _steady(interval.low),
         "high": _steady(interval.high),
         "sd": _steady(sd),
-        "n": sums.part.n,
+        "n": sums.subset.n,
         "clusters": clusters,
         "ideal": metric.ideal,
         "reading": metric.reading,
@@ -222,7 +224,7 @@ def _steady(value: float) -> float:
 
 def _interval(
     metric: Metric,
-    part: Part,
+    subset: Subset,
     value: float,
     draws: Floats,
     bounds: tuple[float, float],
@@ -234,14 +236,14 @@ def _interval(
     ``bounds`` are the smallest and the largest possible value. ``counts`` adds up the events of a proportion by
     cluster, and ``without_each`` gives the values [clusters] without one cluster each.
     """
-    clusters = len(part.clusters)
+    clusters = len(subset.clusters)
     if math.isnan(value) or clusters < 2:
         return intervals.NONE, math.nan
     bootstrap = intervals.bootstrap(draws, clusters)
     defined = draws[~np.isnan(draws)]
     sd = float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
     if metric.events is None:
-        other = _few_clusters(value, sd, metric.high - metric.low, part, without_each)
+        other = _few_clusters(value, sd, metric.high - metric.low, subset, without_each)
     else:
         exact, many = intervals.binomial(counts(metric.events), signed=bounds[0] < 0 or metric.absolute)
         other = None if many else _scaled(exact, metric)
@@ -257,10 +259,10 @@ def _scaled(exact: Interval, metric: Metric) -> Interval:
 
 
 def _few_clusters(
-    value: float, sd: float, span: float, part: Part, without_each: Callable[[], Floats]
+    value: float, sd: float, span: float, subset: Subset, without_each: Callable[[], Floats]
 ) -> Interval | None:
     """The interval of a metric whose bootstrap has no width or few clusters; None where the bootstrap is right."""
-    clusters = intervals.effective_number(np.bincount(part.codes).astype(float))
+    clusters = intervals.effective_number(np.bincount(subset.codes).astype(float))
     if math.isfinite(span) and sd <= _ROUNDING * span:
         return intervals.rule_of_three(value, clusters, span)
     if clusters >= intervals.FEW:
@@ -276,7 +278,7 @@ def _without_each(metric: Metric, sums: Sums) -> Floats:
         return metric.final(np.moveaxis(rest.reshape(*sums.shape, -1), -1, 0))
 
 
-def _discordant(a: Floats, b: Floats, part: Part) -> Counts:
+def _discordant(a: Floats, b: Floats, subset: Subset) -> Counts:
     """Gains and losses of run a against run b, from their events and weights [examples, 2].
 
     An example counts by what it adds to the difference of the two proportions p_a and p_b: with
@@ -285,7 +287,7 @@ def _discordant(a: Floats, b: Floats, part: Part) -> Counts:
     """
     (events_a, weights_a), (events_b, weights_b) = a.T, b.T
     p = (events_a.sum() / weights_a.sum() + events_b.sum() / weights_b.sum()) / 2
-    return Counts.of(events_a - events_b - p * (weights_a - weights_b), (weights_a + weights_b) / 2, part.codes)
+    return Counts.of(events_a - events_b - p * (weights_a - weights_b), (weights_a + weights_b) / 2, subset.codes)
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -207,7 +207,9 @@ def test_runs_that_count_different_examples_differ_by_what_each_example_adds():
     other[:4] = ["both", "neutral", "female", "female"]
     a, b = {"gender_class": classes}, {"gender_class": other}
     found = paired(gas.gas(), a, b, resamples=50)
-    counts = stats._discordant(*(gas.gas().events(t) for t in (a, b)), stats.Part(a, 40, np.arange(40), np.arange(40)))
+    counts = stats._discordant(
+        *(gas.gas().events(t) for t in (a, b)), stats.Subset(a, 40, np.arange(40), np.arange(40))
+    )
     gained, lost = counts.rates()
     assert gained - lost == pytest.approx(found.value, rel=1e-9)
     assert found.low < found.value < found.high

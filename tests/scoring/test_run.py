@@ -356,7 +356,7 @@ def test_replies_of_another_model_are_not_reused(changed):
 @pytest.mark.fault(42)
 def test_replies_of_another_prompt_decoding_or_package_are_not_reused(monkeypatch):
     model = SimpleNamespace(**dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x"))
-    mine = prompts.Prompt("mine", instruction="Be fair.")
+    mine = prompts.Prompt("mine", version="1.0.0", instruction="Be fair.")
     others = [mine, replace(mine, instruction="Be fair!"), replace(mine, decoding={"top_k": 5})]
     others += [replace(mine, placement={"neutral": "none"}), replace(mine, version="2")]
     keys = [answering.key(model, each) for each in others] + [answering.key(model, mine, truncate=True)]
