@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from builders.generation.run import RunOptions
 from scoring import DATA, benchmarks
-from scoring.chat_api import Sampling
-from scoring.commands.chat_api import sample
 from scoring.commands.servers import ServedOptions, connect_to, served_as
 from scoring.inference.chat import Chat
 from scoring.inference.load_options import LoadOptions
@@ -154,28 +151,29 @@ def score(
     parts = run.read(picked, settings.data, settings.profile, settings.limit, named=named)
     with errors.status("Loading the model …"), installed():
         model = load()
-    if settings.chat and model.kind == "masked":
-        raise ScoringError(f"{name!r} is a masked model, which does not chat; leave out --chat.")
-    chat = Chat(model.tokens.tokenizer, name, prompt.system) if settings.chat else None
-    lacking = [missing.name for part in parts for missing in part.lacking]
-    parts, remarks = run.suited(parts, "chat" if chat else model.kind, name, named=named)
-    parts, unable = run.able(parts, model, settings.profile, named=named)
-    stored = key(model, prompt, truncate=settings.truncate, chat=chat)
-    with processes.connected(), Store(settings.out / "responses", stored, processes.rank) as store:
-        model.recognise(store)
-        result = run.run(
-            model,
-            parts,
-            store,
-            profile=settings.profile,
-            prompt=prompt,
-            chat=chat,
-            batch_tokens=settings.batch_tokens,
-            truncate=settings.truncate,
-            resamples=settings.resamples,
-            console=errors,
-            processes=processes,
-        )
+    with closing(model):
+        if settings.chat and model.kind == "masked":
+            raise ScoringError(f"{name!r} is a masked model, which does not chat; leave out --chat.")
+        chat = Chat(model.tokens.tokenizer, name, prompt.system) if settings.chat else None
+        lacking = [missing.name for part in parts for missing in part.lacking]
+        parts, remarks = run.suited(parts, "chat" if chat else model.kind, model.name, named=named)
+        parts, unable = run.able(parts, model, settings.profile, named=named)
+        stored = key(model, prompt, truncate=settings.truncate, chat=chat)
+        with processes.connected(), Store(settings.out / "responses", stored, processes.rank) as store:
+            model.recognise(store)
+            result = run.run(
+                model,
+                parts,
+                store,
+                profile=settings.profile,
+                prompt=prompt,
+                chat=chat,
+                batch_tokens=settings.batch_tokens,
+                truncate=settings.truncate,
+                resamples=settings.resamples,
+                console=errors,
+                processes=processes,
+            )
     report.write(settings.out, result.report, result.tables, {p.benchmark.name: p.benchmark.validity for p in parts})
     for part in parts:
         console.print(summary(part.benchmark.name, result.report))
@@ -343,6 +341,10 @@ def main(
                 names, data, folder, profile, prompt, chat or chat_api, system, batch_tokens, limit, truncate, resamples
             )
             if chat_api:
+                from builders.generation.run import RunOptions
+                from scoring.chat_api import Sampling
+                from scoring.commands.chat_api import sample
+
                 asked = RunOptions(
                     name,
                     folder,
