@@ -34,7 +34,7 @@ from tools import real_server
 
 ROOT = Path(__file__).parent.parent
 #: Answers to a question of OccuGender.
-SAMPLES = 20
+SAMPLES = 10
 #: The largest difference of a log-probability, and of a metric.
 LOGPROB, METRIC = 1e-4, 1e-3
 
@@ -87,7 +87,7 @@ def sampled(url: str, some: Sequence[run.Part], folder: Path) -> Measured:
     }.items():
         own = [part for part in some if part.benchmark.name == name]
         about = {"model": "tiny", "sampling": sampling, "profile": "clean", "prompt": prompts.get("plain")}
-        options = RunOptions("tiny", folder / name, url, concurrency=16)
+        options = RunOptions("tiny", folder / name, url, concurrency=64)
         with opened(options, Console(stderr=True)) as client:
             answers = chat_api.ask(client, own, **about)  # type: ignore[arg-type]
         found |= metrics(chat_api.result(answers, own, resamples=2, **about).report.estimates)  # type: ignore[arg-type]
@@ -140,17 +140,18 @@ def page(local: Measured, served: Measured, chat: Measured, software: str) -> st
     lines = [
         "# Engines",
         "",
-        "Written by `python -m tools.compare_engines`; `make test-served` measures it again and fails where it differs.",
+        "Written by `python -m tools.compare_engines`; `make test-served` measures it again and fails where it "
+        "differs.",
         "",
-        f"`tiny-causal` in float32, profile `clean`, all rows of the built data: the transformers engine, {software} on a "
-        "CPU through the served engine, and the same server as a chat API.",
+        "`tiny-causal` in float32, profile `clean`, all rows of the built data: the transformers engine, "
+        f"{software} on a CPU through the served engine, and the same server as a chat API.",
         "",
-        f"- {len(local.responses):,} requests, {count:,} log-probabilities: the served engine differs from the transformers "
-        f"engine by at most {apart:.1e}. {other_texts(local, served)} of {texts:,} continuations differ.",
+        f"- {len(local.responses):,} requests, {count:,} log-probabilities: the served engine differs from the "
+        f"transformers engine by at most {apart:.1e}. {other_texts(local, served)} of {texts:,} continuations differ.",
         f"- {len(local.metrics):,} metrics: {len(differing(local, served))} differ by more than {METRIC:g}.",
-        "- The chat engine has no log-probabilities. `neutral` is continued at temperature 0, so its scores are those of "
-        f"the others; `occugender` has {SAMPLES} sampled answers to each explicit question at temperature 1, whose shares "
-        "are no probabilities and are not comparable with them.",
+        "- The chat engine has no log-probabilities. `neutral` is continued at temperature 0, so its scores are those "
+        f"of the others; `occugender` has {SAMPLES} sampled answers to each explicit question at temperature 1, whose "
+        "shares are no probabilities and are not comparable with them.",
         "",
         "A dash is a metric that the engine does not give.",
         "",
