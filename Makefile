@@ -13,7 +13,9 @@ new = $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 
 # The two environments of the tests are created in parallel.
 MAKEFLAGS += --jobs=2
 
-.PHONY: demo test test-architectures bench clean
+SERVED := .venv-served
+
+.PHONY: demo test test-architectures test-served bench clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m builders.rebuild --offline --out output
@@ -27,6 +29,11 @@ test: $(VENV)/.dev $(OLDEST)/.ready
 test-architectures: $(VENV)/.dev
 	PROBES_ALL_FAMILIES=1 $(VENV)/bin/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 8 --dist worksteal \
 		tests/scoring/test_families.py
+
+# The whole causal suite through a real vLLM server on this machine, compared with the engine in the process.
+test-served: $(VENV)/.dev $(SERVED)/.ready
+	$(VENV)/bin/python -m builders.rebuild --offline --out output
+	PROBES_SERVED=1 $(VENV)/bin/python -m pytest -p no:randomly -s tests/scoring/test_real_server.py
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m benchmarks.rebuild
@@ -55,5 +62,14 @@ $(OLDEST)/.ready: tests/oldest.txt
 	$(OLDEST)/bin/python $(PIP) --requirement tests/oldest.txt
 	touch $@
 
+# vLLM needs an older transformers than the project is tested with. The builds for GPUs of three packages come along
+# and break the import of transformers, so they are removed.
+$(SERVED)/.ready: tests/served.txt
+	rm -rf $(SERVED)
+	$(PYTHON) -m venv $(SERVED)
+	$(SERVED)/bin/python $(PIP) --requirement tests/served.txt
+	$(SERVED)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(OLDEST) output
+	rm -rf $(VENV) $(OLDEST) $(SERVED) output

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -211,29 +211,30 @@ def score(
     parts = run.read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
     with console.status("Loading the model …"), installed():
         model = load()
-    if settings.chat and model.kind == "masked":
-        raise ScoringError(f"{name!r} is a masked model, which does not chat; leave out --chat.")
-    chat = Chat(model.tokens.tokenizer, name, prompt.system) if settings.chat else None
-    lacking = [missing.name for part in parts for missing in part.lacking]
-    parts, unsuited = run.suited(parts, "chat" if chat else model.kind, name, named=named)
-    parts, unable = run.able(parts, model, settings.profile, named=named)
-    stored = key(model, prompt, truncate=settings.truncate, chat=chat)
-    kept = nullcontext(settings.out) if settings.out else tempfile.TemporaryDirectory()
-    with kept as folder, processes.connected(), Store(Path(folder) / "responses", stored, processes.rank) as store:
-        model.recognise(store)
-        result = run.run(
-            model,
-            parts,
-            store,
-            profile=settings.profile,
-            prompt=prompt,
-            chat=chat,
-            batch_tokens=settings.batch_tokens,
-            truncate=settings.truncate,
-            resamples=settings.resamples,
-            console=console,
-            processes=processes,
-        )
+    with closing(model):
+        if settings.chat and model.kind == "masked":
+            raise ScoringError(f"{name!r} is a masked model, which does not chat; leave out --chat.")
+        chat = Chat(model.tokens.tokenizer, name, prompt.system) if settings.chat else None
+        lacking = [missing.name for part in parts for missing in part.lacking]
+        parts, unsuited = run.suited(parts, "chat" if chat else model.kind, model.name, named=named)
+        parts, unable = run.able(parts, model, settings.profile, named=named)
+        stored = key(model, prompt, truncate=settings.truncate, chat=chat)
+        kept = nullcontext(settings.out) if settings.out else tempfile.TemporaryDirectory()
+        with kept as folder, processes.connected(), Store(Path(folder) / "responses", stored, processes.rank) as store:
+            model.recognise(store)
+            result = run.run(
+                model,
+                parts,
+                store,
+                profile=settings.profile,
+                prompt=prompt,
+                chat=chat,
+                batch_tokens=settings.batch_tokens,
+                truncate=settings.truncate,
+                resamples=settings.resamples,
+                console=console,
+                processes=processes,
+            )
     remarks = (*unsuited, *unable, *model.remarks, *want(lacking, settings.data))
     validity = {part.benchmark.name: part.benchmark.validity for part in parts}
     return replace(result, validity=validity, remarks=remarks)

@@ -38,20 +38,19 @@ class Sampling:
         return f"{self.samples} sampled answers to each question at temperature {self.temperature:g}"
 
 
-def sampled(parts: Sequence[Part], *, named: bool) -> tuple[list[Part], list[str]]:
-    """The parts that can be asked in words, and a remark for each other one.
+def sampled(some: Sequence[Benchmark], *, named: bool) -> tuple[list[Benchmark], list[str]]:
+    """The benchmarks that can be asked in words, and a remark for each other one.
 
     Raises
     ------
     ScoringError
-        When a benchmark that the user named needs probabilities, or no part is left.
+        When a benchmark that the user named needs probabilities.
     """
-    fit = [part for part in parts if part.benchmark.sampled and part.splits]
-    others = [part.benchmark.name for part in parts if not part.benchmark.sampled]
+    others = [benchmark.name for benchmark in some if not benchmark.sampled]
     remarks = [f"The benchmark {name} needs log-probabilities, which a chat API does not give" for name in others]
-    if remarks and (named or not fit):
+    if remarks and named:
         raise ScoringError(f"{remarks[0]}; leave the benchmark out, or use a server that gives them.")
-    return fit, [f"{remark}; it is left out." for remark in remarks]
+    return [b for b in some if b.sampled], [f"{remark}; it is left out." for remark in remarks]
 
 
 Answers = Mapping[str, tuple[list[Row], list[Response]]]

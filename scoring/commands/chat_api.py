@@ -44,9 +44,10 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
             "one."
         )
     named = bool(settings.benchmarks)
-    parts = read(settings.chosen(), settings.data, settings.profile, settings.limit, named=named)
+    benchmarks, remarks = sampled(settings.chosen(), named=named)
+    parts = read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
     lacking = [missing.name for part in parts for missing in part.lacking]
-    parts, remarks = sampled(parts, named=named)
+    parts = [part for part in parts if part.splits]
     about: dict[str, Any] = {"sampling": sampling, "profile": settings.profile, "prompt": prompt}
     try:
         with opened(options, errors) as client:

@@ -14,11 +14,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from builders.generation.run import RunOptions
 from scoring import DATA, benchmarks
 from scoring.api import Settings, score
-from scoring.chat_api import Sampling
-from scoring.commands.chat_api import sample
 from scoring.commands.compare import show_comparison
 from scoring.commands.servers import ServedOptions, connect_to, served_as
 from scoring.inference.load_options import LoadOptions
@@ -249,6 +246,10 @@ def main(
                 resamples,
             )
             if chat_api:
+                from builders.generation.run import RunOptions
+                from scoring.chat_api import Sampling
+                from scoring.commands.chat_api import sample
+
                 asked = RunOptions(
                     name,
                     folder,

@@ -62,4 +62,5 @@ def served_as(base_urls: Sequence[str], model_name: str | None, options: LoadOpt
             f"--{given[0].replace('_', '-')} says how a model is loaded, and a server has loaded it already; leave it "
             "out, or start the server with it."
         )
-    return model_name or " ".join(filter(None, (urlsplit(url).netloc.rpartition("@")[2] for url in base_urls)))
+    hosts = [urlsplit(url).netloc.rpartition("@")[2] for url in base_urls]
+    return model_name or " ".join(filter(None, hosts)) or "server"

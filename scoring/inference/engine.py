@@ -157,6 +157,9 @@ class Engine(ABC):
     def recognise(self, _store: Store) -> None:  # noqa: B027  nothing to check for a model that is identified
         """Checks that the responses of a store are of the model that answers now."""
 
+    def close(self) -> None:  # noqa: B027  nothing to close for a model in this process
+        """Closes connections."""
+
     @abstractmethod
     def score(self, queries: Sequence[Query], batching: Batching) -> Iterator[Scored]:
         """Log-probabilities of all answers of the queries, in the order in which they are computed.

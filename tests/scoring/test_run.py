@@ -346,7 +346,7 @@ def test_an_adapter_in_a_pickle_is_refused_until_it_is_allowed(tmp_path):
 @pytest.mark.fault(42)
 @pytest.mark.parametrize("changed", ["name", "revision", "kind", "dtype", "adapter", "exact"])
 def test_replies_of_another_model_are_not_reused(changed):
-    about = dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x")
+    about = dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x") | {"store_key": {}}
     plain = prompts.get("plain")
     one, other = (answering.key(SimpleNamespace(**{**about, **more}), plain) for more in ({}, {changed: "y"}))
     assert one != other
@@ -355,7 +355,9 @@ def test_replies_of_another_model_are_not_reused(changed):
 
 @pytest.mark.fault(42)
 def test_replies_of_another_prompt_decoding_or_package_are_not_reused(monkeypatch):
-    model = SimpleNamespace(**dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x"))
+    model = SimpleNamespace(
+        **dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x"), store_key={}
+    )
     mine = prompts.Prompt("mine", version="1.0.0", instruction="Be fair.")
     others = [mine, replace(mine, instruction="Be fair!"), replace(mine, decoding={"top_k": 5})]
     others += [replace(mine, placement={"neutral": "none"}), replace(mine, version="2")]

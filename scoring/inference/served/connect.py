@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
@@ -58,7 +59,18 @@ def connect(
         a tokenizer that is not the model's, and servers of different models.
     """
     started = time.perf_counter()
-    clients = [Client(url, timeout, attempts) for url in dict.fromkeys(base_urls)]
+    with ExitStack() as undo:
+        clients = [undo.enter_context(closing(Client(url, timeout, attempts))) for url in dict.fromkeys(base_urls)]
+        engine = _connected(clients, model, tokenizer, revision, trained=trained)
+        undo.pop_all()
+    engine.concurrency = concurrency
+    engine.stats.load_seconds = time.perf_counter() - started
+    return engine
+
+
+def _connected(
+    clients: Sequence[Client], model: str | None, tokenizer: str | None, revision: str | None, *, trained: bool
+) -> Served:
     found = [identity(client) for client in clients]
     names = [served_name(client, about, model) for client, about in zip(clients, found, strict=True)]
     if len(set(names)) > 1:
@@ -71,16 +83,13 @@ def connect(
     _check_same(servers)
     windows = [window - EXTRA for server in servers if (window := server.window)]
     tokens.window = min([*windows, *([tokens.window] if tokens.window else [])], default=None)
-    engine = Served(
+    return Served(
         servers,
         tokens,
         name=names[0],
         family=str(_config(folder).get("model_type", "")),
         identity=_digest(tokens),
-        concurrency=concurrency,
     )
-    engine.stats.load_seconds = time.perf_counter() - started
-    return engine
 
 
 def _tokens(given: str | None, origin: str, revision: str | None, host: str) -> tuple[Tokens, Path]:

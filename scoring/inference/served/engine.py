@@ -108,6 +108,11 @@ class Served(Engine):
         }
 
     @property
+    def waiting_seconds(self) -> float:
+        """Seconds in which at least one request to a server was in progress."""
+        return self._busy.seconds
+
+    @property
     def remarks(self) -> list[str]:
         """A sentence for each server that was lost."""
         return [f"A server was dropped: {server.lost}." for server in self.servers if server.lost]

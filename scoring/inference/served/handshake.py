@@ -82,8 +82,10 @@ class Server:
         """
         try:
             (now,) = self.dialect.sequences([control(tokens)])
-        except (Ignored, Refused) as error:
-            raise refusal(self.client, self.dialect.software, f"{error} after it had answered", INSTEAD) from None
+        except Refused as error:
+            raise ScoringError(f"{error}; what was answered before is kept.") from None
+        except Ignored as error:
+            raise refusal(self.client, self.software, error, f"what was answered is kept; {INSTEAD}") from None
         if change(self.control, now) > CHANGE:
             raise ScoringError(
                 f"{self.client.host} changed its model during the run: a token of the control sentence has another "

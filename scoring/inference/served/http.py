@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -166,6 +167,10 @@ class Client:
             raise self._failure(status, wish, data)
         try:
             return orjson.loads(data)
+        except ValueError:
+            pass
+        try:
+            return json.loads(data)  # takes NaN, which is then refused as a number
         except ValueError:
             what = "a web page" if data.lstrip()[:1] == b"<" else "no whole JSON"
             raise ScoringError(

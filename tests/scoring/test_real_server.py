@@ -1,0 +1,106 @@
+"""The whole causal suite through a real server, compared with the local engine: ``make test-served``."""
+
+import os
+
+import pytest
+from typer.testing import CliRunner
+
+from scoring.__main__ import app
+from scoring.inference.load_options import BUNDLED
+from scoring.inference.loading import load
+from scoring.inference.served.connect import connect
+from scoring.types import ScoringError
+from tests.helpers import ROOT
+from tools import compare_engines, real_server
+
+pytestmark = pytest.mark.skipif(
+    "PROBES_SERVED" not in os.environ or not real_server.installed(),
+    reason="needs a real inference server, which make test-served installs and starts",
+)
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return compare_engines.parts(str(ROOT / "output"))
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    with real_server.vllm(BUNDLED["tiny-causal"], tmp_path_factory.mktemp("server") / "server.log") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def local(parts, tmp_path_factory):
+    model = load(BUNDLED["tiny-causal"], dtype="float32", device="cpu")
+    return compare_engines.measured(model, parts, tmp_path_factory.mktemp("local"))
+
+
+@pytest.fixture(scope="module")
+def served(url, parts, tmp_path_factory):
+    engine = connect([url], None, "tiny-causal")
+    assert engine.servers[0].points
+    yield compare_engines.measured(engine, parts, tmp_path_factory.mktemp("served"))
+    engine.close()
+
+
+def test_every_benchmark_for_causal_models_is_there(parts):
+    assert {part.benchmark.name for part in parts} == {
+        "biaske",
+        "crows_pairs",
+        "neutral",
+        "occugender",
+        "stereoset",
+        "unstereo",
+    }
+
+
+def test_every_log_probability_is_that_of_the_local_engine(local, served):
+    apart, count = compare_engines.largest_difference(local, served)
+    print(f"{count:,} log-probabilities differ by at most {apart:.1e}.")
+    assert apart < compare_engines.LOGPROB
+
+
+def test_every_metric_is_that_of_the_local_engine(local, served):
+    assert compare_engines.differing(local, served) == []
+
+
+def test_the_page_of_engines_has_every_metric(local, served, url, parts, tmp_path):
+    chat = compare_engines.sampled(url, parts, tmp_path)
+    made = compare_engines.page(local, served, chat, "vLLM")
+    told = (ROOT / "docs" / "ENGINES.md").read_text()
+    assert metrics(made) == metrics(told)
+    same = {name for name in chat.metrics if name[0] == "neutral"}
+    assert same
+    for name in same:
+        assert chat.metrics[name].value == pytest.approx(local.metrics[name].value, abs=1e-3, nan_ok=True)
+    print(made)
+
+
+def metrics(text):
+    """Benchmark, group, metric and the number of the local engine in each row of the page, rounded."""
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")][2:]
+    return {tuple(row[:3]): row[3][:-2] for row in rows}
+
+
+def test_a_new_user_gets_one_sentence_for_a_wrong_tokenizer(url, tmp_path):
+    arguments = [
+        "--base-url",
+        url,
+        "--tokenizer",
+        "tiny-masked",
+        "--data",
+        str(ROOT / "output"),
+        "--out",
+        str(tmp_path),
+    ]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1
+    assert "give --tokenizer the tokenizer of the model that is served." in done.output
+
+
+def test_a_token_outside_the_vocabulary_is_refused_by_the_server(url):
+    engine = connect([url], None, "tiny-causal")
+    with pytest.raises(ScoringError, match="answered 400"):
+        engine.servers[0].client.post(f"{url}/completions", {"model": "tiny", "prompt": [[0, 10**6]], "max_tokens": 1})
+    engine.close()

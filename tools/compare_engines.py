@@ -1,0 +1,210 @@
+"""Writes docs/ENGINES.md: every metric of tiny-causal by three engines, and their differences.
+
+    python -m tools.compare_engines --data output --out docs/ENGINES.md
+
+It starts vLLM on a CPU (``make .venv-served/.ready``). The served engine asks it for log-probabilities. The chat engine
+asks the same server for words: at temperature 0, once, where the continuation is the one of the other engines
+(neutral), and at temperature 1 for the explicit questions of OccuGender, which only has sampled answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from builders.generation.run import RunOptions, opened
+from cards.files import put
+from scoring import benchmarks, chat_api, prompts, run
+from scoring.answering import key, questions
+from scoring.inference.engine import Engine
+from scoring.inference.load_options import BUNDLED
+from scoring.inference.loading import load
+from scoring.inference.served.connect import connect
+from scoring.inference.store import Store
+from scoring.types import Estimate, Request, Response
+from tools import real_server
+
+ROOT = Path(__file__).parent.parent
+#: Answers to a question of OccuGender.
+SAMPLES = 10
+#: The largest difference of a log-probability, and of a metric.
+LOGPROB, METRIC = 1e-4, 1e-3
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one engine answered: responses by the id of the request, and metrics by benchmark, group and name."""
+
+    responses: Mapping[str, Response]
+    metrics: Mapping[Key, Estimate]
+
+
+def parts(data: str, limit: int | None = None) -> list[run.Part]:
+    """The benchmarks for causal models whose data is built."""
+    found = run.read([benchmarks.get(name) for name in benchmarks.names()], data, "clean", limit)
+    return [part for part in found if "causal" in part.benchmark.kinds and part.splits]
+
+
+def measured(engine: Engine, some: Sequence[run.Part], folder: Path) -> Measured:
+    """All answers and metrics of an engine that gives log-probabilities."""
+    plain = prompts.get("plain")
+    fit, _ = run.able(some, engine, "clean", named=True)
+    with Store(folder, key(engine, plain)) as store:
+        result = run.run(engine, fit, store, prompt=plain, resamples=2, console=Console(stderr=True))
+        asked: list[Request] = [
+            request
+            for part in fit
+            for question in questions(part.benchmark, part.splits, "clean", plain, engine)
+            for request in question.requests.values()
+        ]
+        responses = {request.id: store.get(request) for request in asked}
+    assert None not in responses.values()
+    return Measured({name: r for name, r in responses.items() if r}, metrics(result.report.estimates))
+
+
+def metrics(estimates: Iterable[Estimate]) -> dict[Key, Estimate]:
+    """Estimates by benchmark, group and metric."""
+    return {(e.benchmark, e.group, e.metric): e for e in estimates}
+
+
+def sampled(url: str, some: Sequence[run.Part], folder: Path) -> Measured:
+    """The metrics of answers in words, through the same server as a chat API."""
+    os.environ.setdefault("OPENAI_API_KEY", "none")
+    found: dict[Key, Estimate] = {}
+    for name, sampling in {
+        "neutral": chat_api.Sampling(1, 0.0),
+        "occugender": chat_api.Sampling(SAMPLES, 1.0),
+    }.items():
+        own = [part for part in some if part.benchmark.name == name]
+        about = {"model": "tiny", "sampling": sampling, "profile": "clean", "prompt": prompts.get("plain")}
+        options = RunOptions("tiny", folder / name, url, concurrency=64)
+        with opened(options, Console(stderr=True)) as client:
+            answers = chat_api.ask(client, own, **about)  # type: ignore[arg-type]
+        found |= metrics(chat_api.result(answers, own, resamples=2, **about).report.estimates)  # type: ignore[arg-type]
+    return Measured({}, found)
+
+
+def largest_difference(one: Measured, other: Measured) -> tuple[float, int]:
+    """The largest difference of log-probabilities, and how many were compared.
+
+    Raises
+    ------
+    ValueError
+        When the engines answered other questions, or other numbers of tokens.
+    """
+    if one.responses.keys() != other.responses.keys():
+        raise ValueError("The engines answered different requests.")
+    ours, theirs = (np.array([v for name in one.responses for v in _numbers(m.responses[name])]) for m in (one, other))
+    if ours.shape != theirs.shape or (np.isnan(ours) != np.isnan(theirs)).any():
+        raise ValueError("The engines answered different numbers of log-probabilities.")
+    return float(np.nanmax(abs(ours - theirs))), int((~np.isnan(ours)).sum())
+
+
+def _numbers(response: Response) -> Iterator[float]:
+    for logprobs in response.logprobs:
+        yield from logprobs
+    yield from response.candidate_logprobs
+
+
+def other_texts(one: Measured, other: Measured) -> int:
+    """How many continuations differ."""
+    return sum(one.responses[name].text != other.responses[name].text for name in one.responses)
+
+
+def differing(one: Measured, other: Measured, close: float = METRIC) -> list[Key]:
+    """The metrics that only one has, or that differ by more than ``close``, NaN apart from numbers."""
+    names = one.metrics.keys() | other.metrics.keys()
+    return sorted(name for name in names if not _close(one.metrics.get(name), other.metrics.get(name), close))
+
+
+def _close(one: Estimate | None, other: Estimate | None, close: float) -> bool:
+    if one is None or other is None:
+        return False
+    return abs(one.value - other.value) <= close or (math.isnan(one.value) and math.isnan(other.value))
+
+
+def page(local: Measured, served: Measured, chat: Measured, software: str) -> str:
+    """The text of docs/ENGINES.md."""
+    apart, count = largest_difference(local, served)
+    texts = sum(bool(r.text) for r in local.responses.values())
+    lines = [
+        "# Engines",
+        "",
+        "Written by `python -m tools.compare_engines`; `make test-served` measures it again and fails where it "
+        "differs.",
+        "",
+        "`tiny-causal` in float32, profile `clean`, all rows of the built data: the transformers engine, "
+        f"{software} on a CPU through the served engine, and the same server as a chat API.",
+        "",
+        f"- {len(local.responses):,} requests, {count:,} log-probabilities: the served engine differs from the "
+        f"transformers engine by at most {apart:.1e}. {other_texts(local, served)} of {texts:,} continuations differ.",
+        f"- {len(local.metrics):,} metrics: {len(differing(local, served))} differ by more than {METRIC:g}.",
+        "- The chat engine has no log-probabilities. `neutral` is continued at temperature 0, so its scores are those "
+        f"of the others; `occugender` has {SAMPLES} sampled answers to each explicit question at temperature 1, whose "
+        "shares are no probabilities and are not comparable with them.",
+        "",
+        "A dash is a metric that the engine does not give.",
+        "",
+        "| benchmark | group | metric | transformers | served | difference | chat (words) | difference |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, estimate in local.metrics.items():
+        cells = [_shown(estimate.value)]
+        for other in (served, chat):
+            found = other.metrics.get(name)
+            cells += [_shown(found.value), _apart(found.value, estimate.value)] if found else ["–", "–"]
+        lines.append(f"| {' | '.join((*name, *cells))} |")
+    for name, estimate in chat.metrics.items():
+        if name not in local.metrics:
+            lines.append(f"| {' | '.join((*name, '–', '–', '–', _shown(estimate.value), '–'))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: float) -> str:
+    return "not defined" if math.isnan(value) else f"{value:.4f}"
+
+
+def _apart(one: float, other: float) -> str:
+    return "–" if math.isnan(one - other) else f"{one - other:.1e}" if one != other else "0"
+
+
+def main() -> None:
+    """Measures the engines and writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="output", help="folder that python -m builders.rebuild wrote")
+    parser.add_argument("--limit", type=int, help="rows of each split")
+    parser.add_argument("--base-url", help="a vLLM server of tiny-causal that runs already; else one is started")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "ENGINES.md")
+    given = parser.parse_args()
+    some = parts(given.data, given.limit)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        local = measured(load(BUNDLED["tiny-causal"], dtype="float32", device="cpu"), some, folder / "local")
+        if given.base_url:
+            put(given.out, _with_server(given.base_url, local, some, folder).encode())
+        else:
+            with real_server.vllm(BUNDLED["tiny-causal"], folder / "server.log") as url:
+                put(given.out, _with_server(url, local, some, folder).encode())
+
+
+def _with_server(url: str, local: Measured, some: Sequence[run.Part], folder: Path) -> str:
+    engine = connect([url], None, "tiny-causal")
+    try:
+        served = measured(engine, some, folder / "served")
+    finally:
+        engine.close()
+    return page(local, served, sampled(url, some, folder / "chat"), engine.servers[0].software)
+
+
+if __name__ == "__main__":
+    main()
