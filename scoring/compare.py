@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import cards.results
+from builders.manifest import file_sha256
 from scoring import benchmarks
 from scoring.benchmarks._groups import items
 from scoring.report import file_name, read
@@ -81,7 +83,11 @@ def _shared(one: Report, other: Report) -> list[str]:
 
 def _examples(run: Path, benchmark: str) -> Table:
     path = run / "examples" / file_name(benchmark)
+    described = cards.results.load(run).examples.get(benchmark)
+    checksum = described.get("sha256") if isinstance(described, dict) else None
     try:
+        if checksum and file_sha256(path) != checksum:
+            raise ScoringError(f"{path} is not the file that results.json describes; score that model again.")
         return as_table(pq.read_table(path).to_pylist())
     except (OSError, pa.ArrowException) as error:
         raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None

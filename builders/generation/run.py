@@ -70,6 +70,8 @@ def generate(name: str, options: RunOptions, settings: Any, console: Console, er
     is_live = not (options.offline or options.dry_run)
     path = options.replies or options.out / CACHE
     with ResponseCache(path, options.also or (), writable=is_live) as cache:
+        for sentence in cache.damaged:
+            errors.print(sentence)
         if options.dry_run:
             _dry_run(name, options, settings, cache, prices, console)
         elif options.offline:

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from cards.files import locked
 from scoring import DATA, benchmarks
 from scoring.inference.chat import Chat
 from scoring.inference.load_options import LoadOptions
@@ -66,6 +67,7 @@ class Settings:
     limit: int | None
     truncate: bool
     resamples: int
+    overwrite: bool = False
 
     def full_prompt(self) -> Prompt:
         """The prompt, with the system text.
@@ -131,7 +133,20 @@ def score(options: LoadOptions, settings: Settings, console: Console, errors: Co
     chat = Chat(model.tokens.tokenizer, options.model, prompt.system) if settings.chat else None
     lacking = [missing.name for part in parts for missing in part.lacking]
     parts, remarks = run.suited(parts, "chat" if chat else model.kind, options.model, named=bool(settings.benchmarks))
-    with Store(settings.out / "responses", key(model, prompt, truncate=settings.truncate, chat=chat)) as store:
+    planned = run.report_of(model, parts, settings.profile, prompt, chat, (), settings.resamples)
+    with (
+        locked(settings.out, ScoringError),
+        Store(settings.out / "responses", key(model, prompt, truncate=settings.truncate, chat=chat)) as store,
+    ):
+        if not settings.overwrite:
+            report.check_finished(settings.out, planned)
+        tell(
+            errors,
+            [
+                f"{store.path} line {line} is not as it was written; its question is asked again."
+                for line in store.damaged
+            ],
+        )
         result = run.run(
             model,
             parts,
@@ -144,7 +159,8 @@ def score(options: LoadOptions, settings: Settings, console: Console, errors: Co
             resamples=settings.resamples,
             console=errors,
         )
-    report.write(settings.out, result.report, result.tables, {p.benchmark.name: p.benchmark.validity for p in parts})
+        validity = {part.benchmark.name: part.benchmark.validity for part in parts}
+        report.write(settings.out, result.report, result.tables, validity)
     for part in parts:
         console.print(summary(part.benchmark.name, result.report))
     tell(console, remarks + want(lacking, settings.data))
@@ -206,6 +222,9 @@ def main(
         typer.Option("--allow-pickle", help="Read pickled weights, which can run code, where there are no others."),
     ] = False,
     resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples.")] = RESAMPLES,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the results of a run with other settings in --out.")
+    ] = False,
     include: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE.py", help="Add the BENCHMARK of a Python file; repeat it for several files."),
@@ -248,7 +267,7 @@ def main(
             said = ("chat" * chat, system, adapter or "", adapter_revision or "", dtype, quantize or "", revision or "")
             folder = out or default_folder(*map(redactor(os.environ), (model, profile, prompt, *said)))
             known = Settings(
-                names, data, folder, profile, prompt, chat, system, batch_tokens, limit, truncate, resamples
+                names, data, folder, profile, prompt, chat, system, batch_tokens, limit, truncate, resamples, overwrite
             )
             score(options, known, console, errors)
         if compare:
