@@ -74,13 +74,13 @@ def load(name: str, config: str, split: str | None = None, *, out: str | Path = 
     Raises
     ------
     builders.dataset.BuildError
-        When the folder has no such data set, config or split.
+        When the folder has no such data set, config or split, or a file is not the one of its manifest.
     """
     import pyarrow.parquet as pq
     from datasets import Dataset, DatasetDict, NamedSplit
 
     from builders.dataset import BuildError
-    from builders.manifest import read_manifest
+    from builders.manifest import NAME, file_sha256, read_manifest
 
     folder = Path(out) / name
     manifest = read_manifest(folder)
@@ -91,10 +91,11 @@ def load(name: str, config: str, split: str | None = None, *, out: str | Path = 
     splits = manifest.configs[config].splits
     if split is not None and split not in splits:
         raise BuildError(f"{config} has no split {split!r}; it has {', '.join(splits)}.")
+    chosen = {name: entry for name, entry in splits.items() if split in (None, name)}
+    for entry in chosen.values():
+        path = folder / entry.file
+        if not path.is_file() or file_sha256(path) != entry.sha256:
+            raise BuildError(f"{path} is not the file that {NAME} describes; build the data set again.")
     # Not by load_dataset, whose cache can return the rows of an earlier build.
-    rows = {
-        name: Dataset(pq.read_table(folder / entry.file), split=NamedSplit(name))
-        for name, entry in splits.items()
-        if split in (None, name)
-    }
+    rows = {name: Dataset(pq.read_table(folder / entry.file), split=NamedSplit(name)) for name, entry in chosen.items()}
     return DatasetDict(rows) if split is None else rows[split]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -15,21 +14,31 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from filelock import FileLock, Timeout
 from rich.progress import Progress
 
 from builders import datasets, write
 from builders.dataset import BuildError, Config, DataSet, Fetched, Files, SourceUnavailable
 from builders.folders import recover_folder, replace_folder
-from builders.manifest import NAME, ConfigEntry, Manifest, SourceEntry, SplitEntry, file_sha256, read_manifest
+from builders.manifest import (
+    CARD,
+    NAME,
+    ConfigEntry,
+    Manifest,
+    SourceEntry,
+    SplitEntry,
+    file_sha256,
+    is_data_set_file,
+    read_manifest,
+    written_files,
+)
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
 from builders.text.split import check_disjoint
 from cards.dataset_card import dataset_card
+from cards.files import locked, refuse_strays, strays
 from cards.packages import missing_sentence
 
 ROOT = Path(__file__).parent.parent
-CARD = "README.md"
 #: Libraries that make rows; another version may make other rows.
 _LIBRARIES = ("openpyxl", "spacy")
 
@@ -217,8 +226,9 @@ class Builder:
             differences=list(dataset.differences),
             written=list(dataset.written),
             configs=configs,
+            # Without the details, which depend on the machine.
             left_out={
-                config.name: left_out[config.name]
+                config.name: left_out[config.name].split(": ")[0].rstrip(".") + "."
                 for config in dataset.configs
                 if config.name in left_out and config.name not in configs
             },
@@ -254,17 +264,6 @@ def _link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-@contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    """Raises an error if another process builds in the same folder."""
-    out.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(out / ".lock", timeout=0):
-            yield
-    except Timeout:
-        raise BuildError(f"Another rebuild is running in {out}; wait for it or choose another --out.") from None
-
-
 def build_datasets(
     names: Sequence[str], fetcher: Fetcher, out: Path, profile: Profile, progress: Progress
 ) -> list[BuildResult]:
@@ -273,29 +272,47 @@ def build_datasets(
     Raises
     ------
     BuildError
-        When a source changed, a row does not agree with its config, or two splits share a phrase.
+        When a source changed, a row does not agree with its config, two splits share a phrase, or a folder that
+        would be replaced has a file that no build wrote.
     """
-    with _locked(out):
-        for name in datasets.names():
-            recover_folder(out / name)
-        leftovers = [out / f".new-{name}" for name in datasets.names()]
-        _remove(leftovers)
+    replaced: list[str] = []
+    with locked(out, BuildError):
         try:
+            _recover(out, names)
             builder = Builder(fetcher, out, profile, progress)
             results = [builder.stage(datasets.get(name)) for name in names]
             for result in results:
                 if result.staged:
                     replace_folder(result.staged, out / result.name)
+                    replaced.append(result.name)
             return results
         except OSError as error:
+            rest = f"{', '.join(replaced)} is new and the rest of " * bool(replaced)
             raise BuildError(
-                f"{error.strerror or error} while writing to {out}; the old output is unchanged. "
+                f"{error.strerror or error} while writing to {out}; {rest}the old output is unchanged. "
                 "Make room or choose another --out."
             ) from None
         finally:
-            _remove(leftovers)
+            for name in names:
+                _remove_staged(out / f".new-{name}")
 
 
-def _remove(folders: Sequence[Path]) -> None:
-    for folder in folders:
+def _recover(out: Path, names: Sequence[str]) -> None:
+    """Tidies up after an interrupted run, and refuses folders that would be replaced but were not built.
+
+    Raises
+    ------
+    BuildError
+        When a folder with the name of a data set, or of a temporary one, has a file that no build wrote.
+    """
+    for name in names:
+        recover_folder(out / name, written_files, BuildError)
+        refuse_strays(out / name, written_files(out / name), BuildError)
+        _remove_staged(out / f".new-{name}")
+        refuse_strays(out / f".new-{name}", (), BuildError)
+
+
+def _remove_staged(folder: Path) -> None:
+    """Removes a temporary folder, unless it has a file that no build writes."""
+    if all(map(is_data_set_file, strays(folder, ()))):
         shutil.rmtree(folder, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from builders.dataset import BuildError
 from builders.validation import first_fault
 
-NAME = "manifest.json"
+NAME, CARD = "manifest.json", "README.md"
 _STRICT = ConfigDict(extra="forbid", strict=True)
 
 
@@ -90,9 +91,23 @@ class Manifest:
     citations: dict[str, str]
     written: list[str] = field(default_factory=list)
 
+    @property
+    def files(self) -> set[str]:
+        """The files of the folder: the Parquet files, the card and the manifest itself."""
+        return {split.file for entry in self.configs.values() for split in entry.splits.values()} | {NAME, CARD}
+
     def json(self) -> str:
         """The text of the file."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+
+def is_data_set_file(file: str) -> bool:
+    """Whether a path below a data-set folder is one that a build writes.
+
+    >>> is_data_set_file("data/stsb/test.parquet"), is_data_set_file("data/notes.txt")
+    (True, False)
+    """
+    return file in (NAME, CARD) or re.fullmatch(r"data/[^/]+/[^/]+\.parquet", file) is not None
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -107,15 +122,25 @@ def read_manifest(folder: Path) -> Manifest | None:
     if not path.is_file():
         return None
     try:
-        return _MANIFEST.validate_json(path.read_bytes())
+        manifest = _MANIFEST.validate_json(path.read_bytes())
+        foreign = sorted(file for file in manifest.files if not is_data_set_file(file))
+        fault = f"{foreign[0]!r} is not a file of a data set" if foreign else ""
     except ValidationError as error:
+        fault = first_fault(error)
+    if fault:
         raise BuildError(
-            f"{path} is not a manifest of this version ({first_fault(error)}); "
-            "move the folder away or choose another --out."
-        ) from None
+            f"{path} is not a manifest of this version ({fault}); move the folder away or choose another --out."
+        )
+    return manifest
 
 
 _MANIFEST = TypeAdapter(Manifest)
+
+
+def written_files(folder: Path) -> set[str]:
+    """The files of a data-set folder that a build wrote: those of its manifest."""
+    manifest = read_manifest(folder)
+    return manifest.files if manifest else set()
 
 
 def file_sha256(path: Path) -> str:

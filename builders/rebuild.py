@@ -89,7 +89,7 @@ def main(
         errors.print(f"error: {error}", style="red")
         code = error.exit_code
     except KeyboardInterrupt:
-        errors.print("Interrupted; the old output is unchanged.")
+        errors.print("Interrupted; each data set is as it was, or complete and new.")
         code = 130
     raise typer.Exit(code)
 

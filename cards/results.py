@@ -6,6 +6,8 @@ checks that every number is within the range of its metric, which publishing req
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import field
@@ -149,17 +151,30 @@ class Run:
 _RUN = TypeAdapter(Run)
 
 
+def checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the canonical JSON of a document, without its own ``sha256``."""
+    other = {name: value for name, value in content.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(other, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 def load(path: Path) -> Run:
     """The run in a ``results.json``, or in the folder that has one.
 
     Raises
     ------
     CardError
-        When there is no such file, it has another schema, or a field is missing, unknown or of another type.
+        When there is no such file, it has another schema, a field is missing, unknown or of another type, or its
+        checksum is another. Results of earlier versions have no checksum.
     """
     file = path / "results.json" if path.is_dir() else path
     try:
-        return _RUN.validate_json(file.read_bytes())
+        data = file.read_bytes()
+        content = _parsed(data)
+        stated = content.pop("sha256", None)
+        run = _RUN.validate_json(json.dumps(content) if stated else data)
+        if stated not in (None, checksum(content)):
+            raise CardError(f"{file} is not as it was written (its checksum is another); score the model again.")
+        return run
     except OSError as error:
         reason = error.strerror or type(error).__name__
     except ValidationError as error:
@@ -173,6 +188,15 @@ def load(path: Path) -> Run:
             ) from None
         reason = faults[0]["msg"]
     raise CardError(f"{file} cannot be read as results ({reason}); give a results.json or its folder.")
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    """The object in JSON; empty where there is none, which the validation says."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def read(path: Path) -> Run:

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
 from rich.console import Console
 
+from cards.files import LOCK, locked, refuse_strays, strays
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
 from mitigation.errors import MitigationError
 from mitigation.quantization import choose_quantization, load_for_training
@@ -73,7 +72,9 @@ def mitigate(
     MitigationError
         If the recipe does not work for this kind of model, or ``out`` has other content.
     """
+    work = out.with_name(f"{out.name}-work")
     check_target(out)
+    check_work_folder(work)
     bits = None
     if loaded is None:
         bits, remark = choose_quantization(recipe, quantize, options.device)
@@ -89,14 +90,13 @@ def mitigate(
             f"The recipe {recipe.name} is for {' or '.join(recipe.kinds)} models, and {options.model} is a "
             f"{model.kind} one; give another model."
         )
-    work = out.with_name(f"{out.name}-work")
     chosen = evaluation(model) if evaluation else None  # before training, so that errors in it come first
     if rank := int(os.environ.get("RANK", "0")):
         recipe.run(model, settings, data, empty_folder(work / f"rank-{rank}"), errors)
         shutil.rmtree(work / f"rank-{rank}")
         return None
     full_precision: dict[Key, Numbers] = {}
-    with locked(work):
+    with locked(work, MitigationError):
         adapter = make_adapter(recipe, settings, model, data, work / "made", errors)
         if chosen is not None:
             adapter = replace(adapter, changes=evaluate_adapter(model, chosen, work, out.name, errors))
@@ -120,21 +120,17 @@ def _gpu_of_process() -> str | None:
     return f"cuda:{local_rank}" if local_rank and torch.cuda.is_available() else None
 
 
-@contextmanager
-def locked(work: Path) -> Iterator[None]:
-    """Locks a folder against a second run.
+def check_work_folder(work: Path) -> None:
+    """Refuses a folder for the steps of a run, whose parts will be replaced, that no run made.
 
     Raises
     ------
     MitigationError
-        If another run has locked it.
+        If it has files and no lock, which every run leaves there.
     """
-    work.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(work / ".lock", timeout=0):
-            yield
-    except Timeout:
-        raise MitigationError(f"{work} is in use by another run; wait until it ends, or give another --out.") from None
+    if not (work / LOCK).is_file():
+        # Other processes of a distributed training may be faster.
+        refuse_strays(work, [name for name in strays(work, ()) if name.startswith("rank-")], MitigationError)
 
 
 def empty_folder(folder: Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
+from cards.files import locked
 from cards.packages import required
-from scoring import DATA, run
+from scoring import DATA, report, run
 from scoring import benchmarks as registry
 from scoring.inference.chat import Chat
 from scoring.inference.load_options import LoadOptions
@@ -48,6 +49,7 @@ class Settings:
     limit: int | None = None
     truncate: bool = False
     resamples: int = RESAMPLES
+    overwrite: bool = False
 
     def full_prompt(self) -> Prompt:
         """The prompt, with the system text.
@@ -92,6 +94,7 @@ def evaluate(
     truncate: bool = False,
     batch_tokens: int | None = None,
     resamples: int = RESAMPLES,
+    overwrite: bool = False,
     base_url: Sequence[str] = (),
     model_name: str | None = None,
     include: Sequence[str | Path] = (),
@@ -114,6 +117,7 @@ def evaluate(
     out:
         A folder for the files of the run. Responses are stored there as they arrive, so an interrupted call
         continues where it stopped. Without it nothing is written; see :meth:`scoring.result.RunResult.save`.
+        ``overwrite`` replaces the results of a run with other settings there.
     profile:
         Definitions of this project (``clean``), or the published ones (``paper``).
     prompt, system, chat:
@@ -151,7 +155,7 @@ def evaluate(
         registry.include(Path(path))
     settings = Settings(
         benchmarks, str(data), Path(out) if out else None, profile, prompt, chat, system, batch_tokens, limit, truncate,
-        resamples,
+        resamples, overwrite,
     )  # fmt: skip
     console = console or Console(quiet=True)
     if isinstance(model, (str, Path)):
@@ -168,8 +172,6 @@ def evaluate(
             raise TypeError(f"The option {next(iter(options))!r} says how to load a model, and this one is loaded.")
         with unchanged(model):
             result = score(name_of(model), partial(engine_of, model, tokenizer), settings, console)
-    if out:
-        result.save(out)
     return result
 
 
@@ -219,8 +221,16 @@ def score(
         parts, unsuited = run.suited(parts, "chat" if chat else model.kind, model.name, named=named)
         parts, unable = run.able(parts, model, settings.profile, named=named)
         stored = key(model, prompt, truncate=settings.truncate, chat=chat)
-        kept = nullcontext(settings.out) if settings.out else tempfile.TemporaryDirectory()
-        with kept as folder, processes.connected(), Store(Path(folder) / "responses", stored, processes.rank) as store:
+        validity = {part.benchmark.name: part.benchmark.validity for part in parts}
+        with ExitStack() as stack:
+            folder = Path(settings.out or stack.enter_context(tempfile.TemporaryDirectory()))
+            if processes.first:
+                stack.enter_context(locked(folder, ScoringError))
+                if not settings.overwrite:
+                    planned = run.report_of(model, parts, settings.profile, prompt, chat, (), settings.resamples)
+                    report.check_finished(folder, planned)
+            stack.enter_context(processes.connected())
+            store = stack.enter_context(Store(folder / "responses", stored, processes.rank))
             model.recognise(store)
             result = run.run(
                 model,
@@ -235,9 +245,15 @@ def score(
                 console=console,
                 processes=processes,
             )
-    remarks = (*unsuited, *unable, *model.remarks, *want(lacking, settings.data))
-    validity = {part.benchmark.name: part.benchmark.validity for part in parts}
-    return replace(result, validity=validity, remarks=remarks)
+            damaged = [
+                f"{store.path} line {line} was not as it was written; its question was asked again."
+                for line in store.damaged
+            ]
+            remarks = (*unsuited, *unable, *model.remarks, *damaged, *want(lacking, settings.data))
+            result = replace(result, validity=validity, remarks=remarks)
+            if settings.out:
+                result.save(folder)
+    return result
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import cards.results
+from builders.manifest import file_sha256
 from scoring import benchmarks, compare, report
 from scoring.report.frames import estimates_frame, frame_html
 from scoring.statistics.stats import RESAMPLES
@@ -119,7 +121,11 @@ def read_examples(folder: Path, benchmark: str) -> Table:
         When the file cannot be read.
     """
     path = folder / "examples" / report.file_name(benchmark)
+    described = cards.results.load(folder).examples.get(benchmark)
+    checksum = described.get("sha256") if isinstance(described, dict) else None
     try:
+        if checksum and file_sha256(path) != checksum:
+            raise ScoringError(f"{path} is not the file that results.json describes; score that model again.")
         return as_table(pq.read_table(path).to_pylist())
     except (OSError, pa.ArrowException) as error:
         raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None

@@ -122,7 +122,7 @@ def run(
         name = part.benchmark.name
         records[name] = table(part.benchmark, profile, asked[name], responses, cut if truncate else None)
         estimates += estimate(part.benchmark, profile, records[name], resamples)
-    return RunResult(_report(model, parts, profile, prompt, chat, estimates, resamples), records)
+    return RunResult(report_of(model, parts, profile, prompt, chat, estimates, resamples), records)
 
 
 def table(
@@ -151,7 +151,7 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
     return measure(about, table, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
 
 
-def _report(
+def report_of(
     model: Engine,
     parts: Sequence[Part],
     profile: str,
@@ -160,6 +160,7 @@ def _report(
     estimates: Sequence[Estimate],
     resamples: int,
 ) -> Report:
+    """The report of a run with these settings."""
     return Report(
         model=model.name,
         revision=model.revision,

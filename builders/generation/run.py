@@ -89,6 +89,8 @@ def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | D
     is_live = not (options.offline or options.dry_run)
     path = options.replies or options.out / CACHE
     with ResponseCache(path, options.also or (), writable=is_live) as cache:
+        for sentence in cache.damaged:
+            errors.print(sentence)
         if options.dry_run:
             yield DryRunClient(cache)
         elif options.offline:

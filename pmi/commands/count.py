@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from cards.files import LOCK, locked, refuse_strays, strays
 from pmi.counting.corpus import Format
 from pmi.counting.counts import CountsSummary
 from pmi.terminal import show
@@ -17,6 +19,9 @@ from pmi.types import Boundary, TableError
 
 if TYPE_CHECKING:
     from pmi.counting.local import Runner
+
+#: Files of the folder of finished files: their tables, also unfinished ones, logs of a cluster, and the lock.
+_PART = re.compile(rf"\.?[0-9a-f]{{64}}\.parquet(\.\w+)?|logs-[0-9a-f]{{12}}/.*|{re.escape(LOCK)}", re.DOTALL)
 
 
 def main(
@@ -52,6 +57,12 @@ def main(
             "passed to sbatch. May be repeated.",
         ),
     ] = None,
+    max_window: Annotated[
+        int,
+        typer.Option(
+            min=1, max=2048, metavar="MB", help="The largest window of a zstd frame; zstd --long=N needs 2^(N-20)."
+        ),
+    ] = 128,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Stop at what cannot be read or is not UTF-8, instead of reporting it."),
@@ -68,6 +79,9 @@ def main(
 
     errors = Console(stderr=True)
     work_folder = out.with_name(f"{out.name}.parts")
+    if out.is_dir():
+        raise TableError(f"{out} is a folder; give a file for the counts as --out.")
+    refuse_strays(work_folder, list(filter(_PART.fullmatch, strays(work_folder, ()))), TableError)
     rule = rule_of(
         name or ", ".join(corpus),
         _read_words(words) if words else GENDERED_WORDS,
@@ -76,7 +90,7 @@ def main(
         boundary,
     )
     columns = (TextColumn("counting"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True) as bar:
+    with Progress(*columns, console=errors, transient=True) as bar, locked(work_folder, TableError):
         task = bar.add_task("counting", total=None)
         counting = count_parts(
             corpus,
@@ -88,10 +102,12 @@ def main(
             runner=_cluster_runner(engine, cluster or []),
             work_folder=work_folder,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
+            max_window=max_window << 20,
         )
         with counting as parts:
             summary = merge_files(parts, out)
-    shutil.rmtree(work_folder)
+    if all(map(_PART.fullmatch, strays(work_folder, ()))):
+        shutil.rmtree(work_folder)
     for loss in summary.totals.losses:
         show(errors, loss)
     show(Console(), _summary_text(summary, out))

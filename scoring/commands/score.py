@@ -66,8 +66,7 @@ def default_folder(model: str, *settings: str) -> Path:
 
 
 def show_run(result: RunResult, folder: Path, console: Console) -> None:
-    """Writes the files of a run and prints a summary."""
-    result.save(folder)
+    """Prints a summary of a run whose files are in a folder."""
     for name in result.validity:
         console.print(summary(name, result.report))
     tell(
@@ -185,6 +184,9 @@ def main(
         str,
         typer.Option(help="The API's name for max_tokens; newer: max_completion_tokens.", rich_help_panel=CHAT_API),
     ] = "max_tokens",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the results of a run with other settings in --out.")
+    ] = False,
     include: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE.py", help="Add the BENCHMARK of a Python file; repeat it for several files."),
@@ -244,6 +246,7 @@ def main(
                 limit,
                 truncate,
                 resamples,
+                overwrite,
             )
             if chat_api:
                 from builders.generation.run import RunOptions

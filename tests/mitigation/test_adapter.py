@@ -40,8 +40,9 @@ def own(made, tmp_path):
 
 
 def edited(path, **changed):
-    facts_json = json.loads(path.read_text())
-    path.write_text(json.dumps({**facts_json, **changed}))
+    found = json.loads(path.read_text())
+    found.pop("sha256", None)  # facts without a checksum are read, as those of an earlier version
+    path.write_text(json.dumps({**found, **changed}))
 
 
 def signed(folder):
@@ -178,6 +179,15 @@ def test_weights_that_are_not_the_described_ones_are_refused(own):
     assert refused(own) == f"{own / WEIGHTS} is not the file that mitigation.json describes; fetch the adapter again."
 
 
+@pytest.mark.fault(69)
+def test_a_changed_number_of_the_facts_is_found(own):
+    text = (own / FACTS).read_text()
+    (own / FACTS).write_text(text.replace('"seconds": ', '"seconds": 1', 1))
+    assert refused(own) == (
+        f"{own / FACTS} is not as it was written (its checksum is another); fetch the adapter again."
+    )
+
+
 @pytest.mark.fault(52)
 @pytest.mark.parametrize("file", [FACTS, CONFIG])
 def test_an_unknown_field_is_refused_by_name(own, file):
@@ -238,7 +248,9 @@ def test_a_configuration_of_an_unknown_method_or_with_code_is_refused(own):
     edited(own / CONFIG, peft_type="EVIL")
     assert refused(signed(own)).startswith(f"{own / CONFIG} has the method 'EVIL'; the ones known here are ")
     edited(own / CONFIG, peft_type="LORA", auto_mapping={"parent_library": "os", "base_model_class": "system"})
-    assert refused(signed(own)) == f"{own / CONFIG} asks for code of its own in auto_mapping; take the field out."
+    assert (
+        refused(signed(own)) == f"{own / CONFIG} asks for code or files elsewhere in auto_mapping; take the field out."
+    )
 
 
 @pytest.mark.fault(53)
@@ -272,11 +284,8 @@ def test_peft_alone_has_the_same_logits(made):
 
 def test_a_folder_of_something_else_is_not_replaced(made, tmp_path):
     (tmp_path / "thesis.tex").write_text("years")
-    with pytest.raises(MitigationError) as error:
+    with pytest.raises(MitigationError, match=r"thesis\.tex was not written by this program"):
         check_target(tmp_path)
-    assert str(error.value) == (
-        f"{tmp_path} is there and is no adapter; give --out a new folder, or one to be replaced."
-    )
     check_target(made)
     check_target(tmp_path / "new")
 

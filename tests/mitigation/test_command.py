@@ -14,6 +14,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from cards.files import locked
 from mitigation import quantization, run
 from mitigation.__main__ import app
 from mitigation.errors import MitigationError
@@ -264,16 +265,19 @@ def test_wrong_arguments_are_one_sentence(source, tmp_path, arguments, message):
 
 def test_a_folder_of_something_else_is_refused_before_anything_is_done(source, tmp_path):
     (tmp_path / "thesis.tex").write_text("years")
-    message = refused("debias_tuning", "tiny-causal", "--out", tmp_path, "--data", source, *FEW)
-    assert message == f"error: {tmp_path} is there and is no adapter; give --out a new folder, or one to be replaced."
+    told = refused("debias_tuning", "tiny-causal", "--out", tmp_path, "--data", source, *FEW)
+    assert told == (
+        f"error: {tmp_path / 'thesis.tex'} was not written by this program, and {tmp_path} would be replaced as a "
+        "whole; move it away or choose another --out."
+    )
+    assert (tmp_path / "thesis.tex").read_text() == "years"
 
 
 @pytest.mark.fault(9)
 def test_a_second_run_in_the_same_folder_is_refused(source, tmp_path):
-    with run.locked(tmp_path / "a-work"):
-        message = refused("prompts", "tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
-    work = tmp_path / "a-work"
-    assert message == f"error: {work} is in use by another run; wait until it ends, or give another --out."
+    with locked(tmp_path / "a-work", MitigationError):
+        told = refused("prompts", "tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
+    assert told == f"error: Another run is writing to {tmp_path / 'a-work'}; wait for it or choose another --out."
     assert not (tmp_path / "a").exists()
 
 
