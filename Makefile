@@ -4,6 +4,7 @@ PYTHON ?= python3
 PROCESSES ?= auto
 VENV := .venv
 OLDEST := .venv-oldest
+DOCS := .venv-docs
 # pip does not compile bytecode: most modules are never imported, and compiling all takes nearly half of the
 # installation time. Python compiles a module when it is first imported.
 unexport PYTHONDONTWRITEBYTECODE
@@ -13,7 +14,7 @@ new = $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 
 # The two environments of the tests are created in parallel.
 MAKEFLAGS += --jobs=2
 
-.PHONY: demo test test-architectures bench clean
+.PHONY: demo test test-architectures docs bench clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m builders.rebuild --offline --out output
@@ -27,6 +28,10 @@ test: $(VENV)/.dev $(OLDEST)/.ready
 test-architectures: $(VENV)/.dev
 	PROBES_ALL_FAMILIES=1 $(VENV)/bin/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 8 --dist worksteal \
 		tests/scoring/test_families.py
+
+# The documentation site, in the folder site. It needs no other environment.
+docs: $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m benchmarks.rebuild
@@ -55,5 +60,11 @@ $(OLDEST)/.ready: tests/oldest.txt
 	$(OLDEST)/bin/python $(PIP) --requirement tests/oldest.txt
 	touch $@
 
+$(DOCS)/.ready: docs/requirements.txt constraints.txt
+	rm -rf $(DOCS)
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python $(PIP) --constraint constraints.txt --requirement docs/requirements.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(OLDEST) output
+	rm -rf $(VENV) $(OLDEST) $(DOCS) output site

@@ -1,6 +1,6 @@
 """Parts of the documentation pages that are in the registries already: metrics, benchmarks, data sets, recipes.
 
-``mkdocs.yml`` names this file as a hook. A comment such as ``<!-- metric facts -->`` in a page is replaced by a table
+``mkdocs.yml`` names this file as a hook. A line such as ``<!-- metric facts -->`` in a page is replaced by a table
 when the site is built, so no fact is written twice. The front matter of a page says what it is about: ``metrics``
 maps benchmarks to names of metrics, and ``dataset`` is the name of a data set.
 """
@@ -118,10 +118,10 @@ def metric_facts(meta: Meta) -> str:
             use = uses[metric_name]
             runs = "two" if use.of_two_runs else "one"
             ideal = number(use.metric.ideal)
-            rows.append((f"`{metric_name}`", f"`{name}`", ", ".join(use.profiles), runs, ideal, _range(use.metric)))
+            rows.append((f"`{metric_name}`", ideal, _range(use.metric), f"`{name}`", ", ".join(use.profiles), runs))
             readings[f"- `{metric_name}`: {use.metric.reading}"] = None
-    facts = table(("metric", "benchmark", "profiles", "runs", "ideal", "range"), rows)
-    return f"{facts}\nA report says of it:\n\n" + "\n".join(readings) + "\n"
+    facts = table(("metric", "ideal", "range", "benchmark", "profiles", "runs"), rows)
+    return f"{facts}\nWhat a report says:\n\n" + "\n".join(readings) + "\n"
 
 
 def metric_list(_: Meta) -> str:
@@ -130,13 +130,13 @@ def metric_list(_: Meta) -> str:
     return "\n".join(
         f"### {name}\n\n{benchmark.summary}\n\n"
         + table(
-            ("metric", "profiles", "ideal", "range"),
+            ("metric", "ideal", "range", "profiles"),
             (
                 (
                     f"[`{metric}`]({pages[name, metric][0]})",
-                    ", ".join(use.profiles),
                     number(use.metric.ideal),
                     _range(use.metric),
+                    ", ".join(use.profiles),
                 )
                 for metric, use in metric_uses(benchmark).items()
             ),
@@ -286,14 +286,13 @@ PARTS: Mapping[str, Callable[[Meta], str]] = {
 
 
 def fill(markdown: str, meta: Meta) -> str:
-    """A page with its comments replaced by the parts they name.
+    """A page whose lines ``<!-- NAME -->`` are replaced by the part of that name.
 
     >>> fill("<!-- nothing here -->", {})
     '<!-- nothing here -->'
     """
-    return re.sub(
-        r"<!-- ([\w ]+) -->", lambda found: PARTS[found[1]](meta) if found[1] in PARTS else found[0], markdown
-    )
+    names = "|".join(PARTS)
+    return re.sub(rf"^<!-- ({names}) -->$", lambda found: PARTS[found[1]](meta), markdown, flags=re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
