@@ -17,21 +17,31 @@ from tests.helpers import ROOT, mirror
 from tools import pages
 
 DOCS = ROOT / "docs"
-TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
-_BLOCK = re.compile(r"(?:<!-- not run: (?P<reason>.+?) -->\n)?^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.M | re.S)
+#: Pages whose code is run.
+RUN = [
+    *sorted((DOCS / "tutorials").glob("*.md")),
+    *(pages.DATASET_PAGES / f"{name}.md" for name in datasets.names()),
+    DOCS / "contributing.md",
+]
+_BLOCK = re.compile(
+    r"""(?:^<!--\ not\ run:\ (?P<reason>.+?)\ -->\n)?
+    ^```(?P<language>\w+)(?:\ title="(?P<file>[^"]+)")?\n(?P<code>.*?)^```$""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A code block of a page; with a reason it is not run."""
+    """A code block of a page; the content of a file, or code to run unless there is a reason not to."""
 
     language: str
+    file: str | None
     code: str
-    reason: str
+    reason: str | None
 
 
 def blocks(page):
-    return [Block(b["language"], b["code"], b["reason"] or "") for b in _BLOCK.finditer(page.read_text("utf-8"))]
+    return [Block(**found.groupdict()) for found in _BLOCK.finditer(page.read_text("utf-8"))]
 
 
 def command(line):
@@ -49,29 +59,27 @@ def output(tmp_path_factory):
 
 @pytest.mark.mirror
 @pytest.mark.filterwarnings("ignore")  # those of other packages, which a reader would see as lines on the terminal
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_the_code_of_a_tutorial_runs_in_order(page, output, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs_in_order(page, output, tmp_path, monkeypatch):
     (tmp_path / "output").symlink_to(output)
     monkeypatch.setenv("PROBES_MIRROR", str(mirror()))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(benchmarks, "_included", {})
-    names = {"__name__": "tutorial"}
-    for block in blocks(page):
-        if block.reason:
-            continue
-        if block.language == "python":
+    for registry in (datasets, benchmarks, recipes):
+        monkeypatch.setattr(registry, "_included", {})
+    to_run = [block for block in blocks(page) if not block.reason]
+    assert to_run
+    names = {"__name__": "page"}
+    for block in to_run:
+        if block.file:
+            (tmp_path / block.file).write_text(block.code, "utf-8")
+        elif block.language == "python":
             exec(compile(block.code, page.name, "exec"), names)
-            continue
-        assert block.language == "bash", f"a block of {page.name} is {block.language}; use bash or python"
-        for line in block.code.splitlines():
-            done = commands.run(*command(line))
-            assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-
-
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_a_tutorial_has_code_that_runs(page):
-    assert [block for block in blocks(page) if not block.reason]
+        else:
+            assert block.language == "bash", f"{page.name} has a block of {block.language}; use bash or python"
+            for line in block.code.replace("\\\n", " ").splitlines():
+                done = commands.run(*command(line))
+                assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
 def test_every_metric_has_one_page_and_every_page_a_metric():
@@ -121,17 +129,6 @@ def test_every_data_set_has_a_page():
         for config in datasets.get(name).configs:
             assert f"| `{config.name}` | " in facts
             assert config.licence in facts
-
-
-@pytest.mark.mirror
-@pytest.mark.parametrize("name", datasets.names())
-def test_the_example_of_a_data_set_names_a_config_and_a_split_that_exist(name):
-    (code,) = [b.code for b in blocks(pages.DATASET_PAGES / f"{name}.md") if b.language == "python"]
-    called = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
-    (load,) = [node for node in called if getattr(node.func, "attr", "") == "load"]
-    config, split = load.args[1].value, load.keywords[0].value.value
-    assert load.args[0].value == name
-    assert split in {c.name: c.splits for c in datasets.get(name).configs}[config]
 
 
 def test_every_recipe_is_in_the_list_with_all_its_settings():

@@ -189,6 +189,11 @@ def dataset_list(_: Meta) -> str:
     )
 
 
+def dataset_summary(meta: Meta) -> str:
+    """What a data set is."""
+    return datasets.get(meta["dataset"]).summary
+
+
 def dataset_facts(meta: Meta) -> str:
     """Configs, columns, meaning of scores, differences, sources, licences and citations of a data set."""
     data, known = datasets.get(meta["dataset"]), catalogue()
@@ -223,7 +228,7 @@ def dataset_facts(meta: Meta) -> str:
         ),
         "Citation": "\n".join(f"```bibtex\n{known.citations[key].strip()}\n```\n" for key in sorted(cited)),
     }
-    return data.summary + "\n\n" + "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items() if text)
+    return "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items() if text)
 
 
 def _columns(config: Config) -> str:
@@ -280,6 +285,7 @@ PARTS: Mapping[str, Callable[[Meta], str]] = {
     "metric list": metric_list,
     "benchmark list": benchmark_list,
     "dataset list": dataset_list,
+    "dataset summary": dataset_summary,
     "dataset facts": dataset_facts,
     "recipe list": recipe_list,
 }
