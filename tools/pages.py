@@ -259,7 +259,7 @@ def _recipe(name: str) -> str:
                 cell(field.metadata["help"]),
                 cell(field.metadata["source"]),
             )
-            for field in fields(recipe.settings_type)
+            for field in fields(recipe.profiles["clean"])
         ),
     )
     about = f"{recipe.summary}\n\nSource: {recipe.source}. Models: {', '.join(recipe.kinds)}."
