@@ -5,7 +5,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from mitigation.run import check_work_folder
 from rich.progress import Progress
 
 from builders import datasets
@@ -16,6 +15,7 @@ from builders.sources.fetch import Fetcher
 from cards.files import locked
 from mitigation.adapters.write import check_target
 from mitigation.errors import MitigationError
+from mitigation.run import check_work_folder
 from tests import commands
 
 PROBES = "gender-neutral-probes"
