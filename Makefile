@@ -20,7 +20,7 @@ SERVED := .venv-served
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m builders.rebuild --offline --out output
-	$(VENV)/bin/python -m scoring tiny-causal --data output --out output/runs/tiny-causal
+	$(VENV)/bin/python -m scoring tiny-causal --data output --out output/runs/tiny-causal --overwrite
 
 test: $(VENV)/.dev $(OLDEST)/.ready
 	$(VENV)/bin/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
