@@ -80,7 +80,8 @@ def _responsible_ai(facts: dict[str, Any]) -> dict[str, Any]:
         ),
         "data_collection_raw_data": " ".join(
             file["url"] for _, source in sorted(sources.items()) for file in source["files"]
-        ),
+        )
+        or "There is none: all text is part of the project.",
         "data_preprocessing_protocol": list(facts["differences"]),
         "data_manipulation_protocol": f"{rows} rows are published and {dropped} records were left out; manifest.json "
         "counts the reasons.",

@@ -400,7 +400,9 @@ REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 #: Some of the licences that the Hub knows.
 LICENCES = {"apache-2.0", "mit", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "cc0-1.0", "llama2", "llama3", "other"}
 #: The fields that are a text, or several.
-TEXTS = ("language", "license", "tags", "datasets", "base_model", "size_categories", "metrics")
+TEXTS = ("language", "license", "tags", "datasets", "base_model", "size_categories", "metrics", "task_categories")
+#: Some of the tasks that the Hub knows.
+TASK_CATEGORIES = {"text-generation", "fill-mask", "question-answering", "text-classification", "other"}
 
 
 def card_faults(kind: str, data: Any) -> Iterator[str]:
@@ -414,6 +416,8 @@ def card_faults(kind: str, data: Any) -> Iterator[str]:
             yield f"{name} is a text or a list of texts"
         if name == "license" and not {*several} <= LICENCES | {""}:
             yield "license is one of the list"
+        if name == "task_categories" and not {*several} <= TASK_CATEGORIES | {""}:
+            yield "task_categories are of the list"
         if name == "base_model" and not all(not text or re.fullmatch(r"[\w.-]+(/[\w.-]+)?", text) for text in several):
             yield "base_model is the name of a model of the Hub"
     for model in data.get("model-index", []) if kind == "model" else []:
@@ -429,6 +433,29 @@ def index_faults(result: dict[str, Any]) -> Iterator[str]:
             yield f"{part} of a result has the fields {', '.join(fields)}"
     if not result.get("metrics") or not all({"type", "value"} <= each.keys() for each in result["metrics"]):
         yield "a result has metrics with type and value"
+
+
+#: Some of the evaluation frameworks that the Hub has in its list.
+FRAMEWORKS = {"inspect-ai", "lm-evaluation-harness", "math-arena", "mteb", "nemo-evaluator"}
+TASK = {"id", "config", "split"}
+#: What a task of inspect-ai has besides.
+INSPECT_TASK = {"field_spec", "solvers", "scorers"}
+
+
+def benchmark_faults(data: Any) -> Iterator[str]:
+    """What the documented form of eval.yaml does not allow."""
+    if not isinstance(data, dict) or not {"name", "description", "evaluation_framework", "tasks"} <= data.keys():
+        yield "name, description, evaluation_framework and tasks are required"
+        return
+    if data["evaluation_framework"] not in FRAMEWORKS:
+        yield f"evaluation_framework {data['evaluation_framework']} is not a supported framework"
+    allowed = TASK | (INSPECT_TASK if data["evaluation_framework"] == "inspect-ai" else set())
+    for task in data["tasks"]:
+        if "id" not in task or allowed - TASK - task.keys():
+            yield f"a task needs {', '.join(sorted(allowed - TASK | {'id'}))}"
+        yield from (f"tasks.{name} is unknown" for name in sorted(task.keys() - allowed))
+    if len({task.get("id") for task in data["tasks"]}) < len(data["tasks"]) or not data["tasks"]:
+        yield "tasks have ids of their own"
 
 
 @route("POST", REPO + "/preupload/(?P<revision>[^/]+)")
@@ -483,6 +510,9 @@ def commit(request: Request, kind: str, name: str, branch: str) -> Answer:
         CHANGES[change["key"]](request.hub, files, change["value"])
     if fault := next(card_faults(kind, front_matter(files)), None):
         raise Refused(400, f"Invalid metadata in README.md: {fault}")
+    described = files.get("eval.yaml") if kind == "dataset" else None
+    if described and (fault := next(benchmark_faults(yaml.safe_load(described.data)), None)):
+        raise Refused(400, f"Invalid eval.yaml: {fault}")
     title, url = header["value"].get("summary", ""), f"{request.hub.url}/{name}"
     if request.flag("create_pr"):
         number = repo.propose(files, title, header["value"].get("description", ""), parent)
@@ -646,8 +676,9 @@ class Hub:
         self.repos: dict[tuple[str, str], Repo] = {}
         self.large: dict[str, bytes] = {}
         self.requests: list[Request] = []
-        #: Statuses by patterns of method and path: what goes wrong, until it is taken out; a list is used up.
-        self.faults: dict[str, int | list[int]] = {}
+        #: Statuses by patterns of method and path: what goes wrong, until it is taken out; a list is used up, and
+        #: None in it lets a request pass.
+        self.faults: dict[str, int | list[int | None]] = {}
         #: Seconds before each answer.
         self.delay = 0.0
         for kind in KINDS if folder else ():
