@@ -10,7 +10,7 @@ called, so importing this package is cheap.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
@@ -101,14 +101,6 @@ def load(name: str, config: str, split: str | None = None, *, out: str | Path = 
     return DatasetDict(rows) if split is None else rows[split]
 
 
-@overload
-def with_text(
-    rows: Dataset, dataset: str = ..., config: str = ..., *, mirror: str | Path | None = ..., offline: bool = ...
-) -> Dataset: ...
-@overload
-def with_text(
-    rows: DatasetDict, dataset: str = ..., config: str = ..., *, mirror: str | Path | None = ..., offline: bool = ...
-) -> DatasetDict: ...
 def with_text(
     rows: Dataset | DatasetDict,
     dataset: str = "",

@@ -83,7 +83,8 @@ def default_config(facts: dict[str, Any]) -> str:
     >>> default_config({"configs": {"a": parts, "b-paper": {"columns": {}}, "c": {"columns": {}}}})
     'c'
     """
-    return min(facts["configs"], key=lambda name: (bool(withheld_columns(facts["configs"][name])), _is_paper(name)))
+    names: list[str] = list(facts["configs"])
+    return min(names, key=lambda name: (bool(withheld_columns(facts["configs"][name])), _is_paper(name)))
 
 
 def _is_paper(name: str) -> bool:

@@ -137,6 +137,25 @@ def downloaded(api: Any, name: str, path: str, revision: str, kind: str = "model
         return None
 
 
+def add_files(
+    api: Any, name: str, files: Mapping[str, bytes], message: str, *, kind: str = "dataset", **new: Any
+) -> str:
+    """Adds or changes files of a repository in one commit; returns its address. Files that are the same are not sent.
+
+    Parameters
+    ----------
+    new:
+        Arguments for creating the repository, if there is none.
+    """
+    from huggingface_hub import CommitOperationAdd
+
+    api.create_repo(name, repo_type=kind, exist_ok=True, **new)
+    operations = [CommitOperationAdd(path, content) for path, content in files.items()]
+    with sending():
+        api.create_commit(name, operations=operations, commit_message=message, repo_type=kind)
+    return f"{api.endpoint}/{'' if kind == 'model' else f'{kind}s/'}{name}"
+
+
 def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Path | None = None) -> tuple[str, str]:
     """The text of the ``manifest.json`` of a published data set and its commit, or of one in a folder.
 
@@ -174,7 +193,12 @@ def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Pa
     return path.read_text(encoding="utf-8"), commit
 
 
-def failures() -> tuple[type[BaseException], ...]:
+def refusals() -> tuple[type[Exception], ...]:
+    """:func:`failures`, and the refusals that have their sentence already."""
+    return HubRefusal, *failures()
+
+
+def failures() -> tuple[type[Exception], ...]:
     """The errors of the Hub's client when the Hub refuses, cannot be reached, or a connection breaks.
 
     They are derived from errors of the client's HTTP library, which differs between releases of the client.
@@ -207,13 +231,13 @@ def sending() -> Iterator[None]:
 
 
 @contextmanager
-def explained(errors: Console, *mistakes: type[BaseException]) -> Iterator[None]:
+def explained(errors: Console, *mistakes: type[Exception]) -> Iterator[None]:
     """Ends a command with one sentence: status 1 for mistakes, 2 for refusals of the Hub, 130 when interrupted."""
     try:
         yield
     except mistakes as error:
         sentence, status = f"error: {error}", 1
-    except (*failures(), HubRefusal) as error:
+    except refusals() as error:
         sentence, status = f"error: {refusal(error)}", 1 if getattr(error, "filename", None) else 2
     except KeyboardInterrupt:
         sentence, status = "Interrupted; what was sent stays, and the same command continues.", 130
@@ -229,12 +253,20 @@ def refusal(error: BaseException) -> str:
         return str(error)
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status:
-        said = _one_line(getattr(error, "server_message", None) or "no reason given")
+        said = _one_line(getattr(error, "server_message", None) or _reason_in_body(error) or "no reason given")
         return f"The Hub refuses this ({status}: {said}); {_advice(status)}."
     if getattr(error, "filename", None):
         reason = getattr(error, "strerror", None) or type(error).__name__
         return f"{getattr(error, 'filename', '')} cannot be used ({reason}); name a file that can be read and written."
     return f"The Hub cannot be reached ({type(error).__name__}); check the network and run the same command again."
+
+
+def _reason_in_body(error: Any) -> str:
+    """The reason in the body of a response, which the client leaves out of some errors."""
+    try:
+        return str(error.response.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _advice(status: int) -> str:
@@ -249,7 +281,7 @@ def _one_line(text: str) -> str:
 
 def unreachable(api: Any) -> str:
     """Why the Hub cannot be reached, in one sentence; empty when it answers. Takes five seconds at most."""
-    from huggingface_hub.utils import get_session
+    from huggingface_hub import get_session
 
     reasons = [f"The Hub did not answer within {PATIENCE:.0f} seconds; check the network and run the command again."]
 

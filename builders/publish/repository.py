@@ -13,7 +13,7 @@ from rich.console import Console
 from builders.dataset import BuildError
 from builders.manifest import file_sha256
 from builders.publish.publication import Publication
-from cards.hub import HubRefusal, failures, refusal, sending
+from cards.hub import refusal, refusals, sending
 
 #: The Hub's own file for large files, which it creates with the repository.
 ATTRIBUTES = ".gitattributes"
@@ -188,7 +188,7 @@ def push(
     if any(change.action != "keep" for change in asked):
         try:
             repository.commit(evaluation, asked, "Describe the benchmark")
-        except (*failures(), HubRefusal) as error:
+        except refusals() as error:
             raise BenchmarkRefused(
                 f"{name} {tag} is published, but not its {BENCHMARK}: {refusal(error)} The same command sends it "
                 "again, and --no-benchmark leaves it out."

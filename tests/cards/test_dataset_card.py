@@ -53,10 +53,15 @@ def test_the_header_gives_explicit_configs_with_one_file_a_split():
         "language": ["en"],
         "license": ["cc-by-sa-4.0", "mit"],
         "pretty_name": 'Probes: "neutral"',
+        "task_categories": None,
         "size_categories": ["n<1K"],
         "tags": ["fairness"],
         "configs": [
-            {"config_name": "stsb", "data_files": [{"split": "test", "path": "data/stsb/test.parquet"}]},
+            {
+                "config_name": "stsb",
+                "default": True,
+                "data_files": [{"split": "test", "path": "data/stsb/test.parquet"}],
+            },
         ],
     }
 
