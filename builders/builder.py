@@ -206,7 +206,7 @@ class Builder:
                 for config in dataset.configs
                 if config.name in left_out and config.name not in configs
             },
-licences={key: pinned.licences[key].facts for key in sorted(licences)},
+            licences={key: pinned.licences[key].facts for key in sorted(licences)},
             citations={key: pinned.citations[key] for key in sorted(citations)},
         )
 

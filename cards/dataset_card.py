@@ -42,8 +42,9 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
     for name, config in facts["configs"].items():
         _check_licence_and_citations(facts, name, config)
     licences = licence_keys(facts)
-    facts["configs"] = {name: facts["configs"][name] for name in sorted(facts["configs"], key=_is_paper)}
     columns = {name: withheld_columns(config) for name, config in facts["configs"].items()}
+    shown = sorted(columns, key=lambda name: (_is_paper(name), bool(columns[name])))
+    facts["configs"] = {name: facts["configs"][name] for name in shown}
     return template("dataset_card.md.j2").render(
         {"task_categories": [], **facts},
         organisation=organisation,

@@ -84,7 +84,8 @@ def make_publication(folder: Path, organisation: str, url: str, *, restricted: b
     configs = {name: published(folder, manifest, name, restricted=restricted) for name in manifest.configs}
     kept = {name: config.entry for name, config in configs.items() if config.files}
     repository = f"{organisation}/{manifest.name}"
-    states = tuple(_state(name, config) for name, config in configs.items())
+    shown = sorted(configs, key=lambda name: (name.endswith("-paper"), bool(configs[name].reason)))
+    states = tuple(_state(name, configs[name]) for name in shown)
     if not kept:
         return Publication(repository, manifest.version, {}, states)
     closed = {name: f"not redistributed: {config.reason}" for name, config in configs.items() if name not in kept}
@@ -122,8 +123,8 @@ def _state(name: str, config: PublishedConfig) -> str:
 
 
 def _first_row(files: Mapping[str, bytes | Path], config: ConfigEntry) -> dict[str, Any]:
-    """The first row of a config."""
-    content = files[next(iter(config.splits.values())).file]
+    """The first row of the last split of a config, which the card loads."""
+    content = files[list(config.splits.values())[-1].file]
     table = pq.read_table(io.BytesIO(content) if isinstance(content, bytes) else content)
     row: dict[str, Any] = table.slice(0, 1).to_pylist()[0]
     return row

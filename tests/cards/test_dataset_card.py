@@ -70,7 +70,7 @@ def test_the_body_states_the_facts_of_the_manifest():
     text = card()
     for fact in (
         '"org/probes", "stsb", split="test", revision="v1.2.3"',
-        "| stsb | test | 364 | MIT | Statements. |",
+        "| stsb | test 364 | MIT | Statements. |",
         "| stsb | test | 2 | row is blank |",
         "- `snli`: snli/test is not available.",
         "| stsb/test | CC-BY-SA-4.0 | <https://example.org/a.csv>  | two rows | stsb |",
