@@ -3,7 +3,8 @@
 Source files are fetched and verified (:mod:`builders.sources`), parsed to checked rows
 (:mod:`builders.datasets`, :mod:`builders.parsers`), and written as Parquet with a manifest and a card
 (:mod:`builders.builder`). The command is ``python -m builders.rebuild``; :func:`build` and :func:`load` do the
-same in Python. Imports are made when a function is called, so importing this package is cheap.
+same in Python, and :func:`with_text` restores text that is not published. Imports are made when a function is
+called, so importing this package is cheap.
 """
 
 from __future__ import annotations
@@ -99,3 +100,50 @@ def load(name: str, config: str, split: str | None = None, *, out: str | Path = 
     # Not by load_dataset, whose cache can return the rows of an earlier build.
     rows = {name: Dataset(pq.read_table(folder / entry.file), split=NamedSplit(name)) for name, entry in chosen.items()}
     return DatasetDict(rows) if split is None else rows[split]
+
+
+def with_text(
+    rows: Dataset | DatasetDict,
+    dataset: str = "",
+    config: str = "",
+    *,
+    mirror: str | Path | None = None,
+    offline: bool = False,
+) -> Dataset | DatasetDict:
+    """Published rows with the text that a licence does not allow to publish, read from its source.
+
+    ``with_text(load_dataset("org/gender-neutral-probes", "stsb"))`` returns the rows of a local build. The source
+    is downloaded once, or read from the mirror, and every text is checked by its published hash. Rows that lack
+    nothing are returned as they are.
+
+    Parameters
+    ----------
+    dataset, config:
+        The names of data set and config; by default those that ``load_dataset`` noted.
+    mirror, offline:
+        As for :func:`build`.
+
+    Raises
+    ------
+    builders.dataset.BuildError
+        When the names are not known, a source is not available, or a text does not have its published hash.
+    """
+    from datasets import Dataset, DatasetDict
+
+    from builders.dataset import BuildError
+    from builders.publish.restore import lacking, restored
+
+    if isinstance(rows, DatasetDict):
+        return DatasetDict(
+            {split: with_text(part, dataset, config, mirror=mirror, offline=offline) for split, part in rows.items()}
+        )
+    if not lacking(rows.column_names):
+        return rows
+    dataset, config = dataset or rows.info.dataset_name or "", config or rows.info.config_name or ""
+    if not dataset or not config:
+        raise BuildError(
+            "These rows do not say of which data set they are; give with_text the data set and the config."
+        )
+    table = rows.with_format("arrow")[:]
+    whole = restored(table, dataset, config, mirror=Path(mirror) if mirror else None, offline=offline)
+    return Dataset(whole, split=rows.split)

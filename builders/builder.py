@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rich.progress import Progress
 
 from builders import datasets, write
-from builders.dataset import BuildError, Config, DataSet, Fetched, Files, SourceUnavailable
+from builders.dataset import BuildError, Config, DataSet, Files, SourceUnavailable
 from builders.folders import recover_folder, replace_folder
 from builders.manifest import (
     CARD,
@@ -95,23 +95,12 @@ def planned_entry(config: Config, files: Files, recipe: str) -> ConfigEntry:
         encoder=write.ENCODER,
         recipe=recipe,
         columns={field.name: str(field.type) for field in config.schema},
-        sources=[_source_entry(files[name]) for name in config.sources],
+        sources=[SourceEntry.of(files[name].source, files[name].alternative) for name in config.sources],
         embedded={file: file_sha256(ROOT / file) for file in config.embedded},
         cite=list(config.cite),
         splits={},
-    )
-
-
-def _source_entry(fetched: Fetched) -> SourceEntry:
-    source, used = fetched.source, fetched.used
-    pins = ("url", "sha256", "git_blob", "member")
-    return SourceEntry(
-        name=source.name,
-        licence=source.licence,
-        citation=source.citation,
-        alternative=fetched.alternative,
-        lacks=used.lacks,
-        files=[{pin: value for pin in pins if (value := getattr(remote, pin))} for remote in used.files],
+        filters=list(config.filters),
+        quotes=list(config.quotes),
     )
 
 
@@ -225,6 +214,8 @@ class Builder:
             validity=dataset.validity,
             differences=list(dataset.differences),
             written=list(dataset.written),
+            task_categories=list(dataset.task_categories),
+            benchmark=dict(dataset.benchmark),
             configs=configs,
             # Without the details, which depend on the machine.
             left_out={
@@ -232,10 +223,7 @@ class Builder:
                 for config in dataset.configs
                 if config.name in left_out and config.name not in configs
             },
-            licences={
-                key: {fact: getattr(pinned.licences[key], fact) for fact in ("name", "url", "redistribute")}
-                for key in sorted(licences)
-            },
+            licences={key: pinned.licences[key].facts for key in sorted(licences)},
             citations={key: pinned.citations[key] for key in sorted(citations)},
         )
 

@@ -19,7 +19,8 @@ from builders import datasets
 from builders.builder import Builder, Profile
 from builders.dataset import BuildError, DataSet, SourceUnavailable
 from builders.manifest import CARD, NAME, ConfigEntry, Manifest, file_sha256, read_manifest
-from builders.publish.publication import make_publication, withheld_configs
+from builders.publish.publication import make_publication
+from builders.publish.published import closed
 from builders.sources.fetch import Fetcher
 from cards.dataset_card import dataset_card
 from cards.files import strays
@@ -111,7 +112,7 @@ def _flat(value: Any, key: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
 
 def _left_out_differences(published: Manifest, fresh: Manifest, dataset: DataSet) -> Iterator[str]:
     """Configs that are said to be left out and are not, or for a reason that none of their sources can give."""
-    withheld = withheld_configs(fresh)
+    withheld = {name: reason for name, config in fresh.configs.items() if (reason := closed(fresh, config))}
     sources = {config.name: config.sources for config in dataset.configs if config.name not in published.configs}
     for name, reason in published.left_out.items():
         known = [f"{source} is not available." for source in sources.get(name, ())]

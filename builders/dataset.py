@@ -179,6 +179,15 @@ class Config:
         Keys of ``[citations]`` in ``sources.toml`` beyond those of the sources.
     packages:
         Optional packages that the rows need, each with the extra of this project that installs it.
+    filters:
+        Those of ``sources`` that only decide which rows are left out. No column has anything of them, so their
+        licences do not bind the config.
+    quotes:
+        Columns with text of the sources. Where a licence does not allow to publish it, the config is published
+        without these columns, and :func:`builders.with_text` restores them from the sources.
+    quoted:
+        Makes rows with the columns of ``quotes`` from the sources that are no filters. Every id of the config must
+        be among their ids; other rows and drops are ignored. By default ``rows``.
     """
 
     name: str
@@ -192,6 +201,9 @@ class Config:
     embedded: tuple[str, ...] = ()
     cite: tuple[str, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
+    filters: tuple[str, ...] = ()
+    quotes: tuple[str, ...] = ()
+    quoted: Callable[[Files], Rows] | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -210,6 +222,8 @@ class DataSet:
 
     ``version`` is semantic: a patch corrects words, a minor version adds rows or columns, a major version changes
     the meaning of a score on the data. ``written`` describes how this project wrote sentences, and their limits.
+    ``task_categories`` are the Hub's names of the tasks. ``benchmark`` says how the data set is a benchmark on the
+    Hub (:mod:`cards.benchmark`); without it, the data set is none.
 
     Example
     -------
@@ -236,12 +250,15 @@ class DataSet:
     written: tuple[str, ...] = ()
     language: str = "en"
     tags: tuple[str, ...] = field(default=("gender-bias", "fairness", "evaluation"))
+    task_categories: tuple[str, ...] = ("text-generation",)
+    benchmark: Mapping[str, Any] = field(default_factory=dict)
 
 
 def card_texts(name: str) -> dict[str, Any]:
     """The texts of a data set of the project for its card, from ``builders/data/cards/NAME.toml``.
 
-    They are the arguments ``title``, ``summary``, ``validity``, ``differences`` and ``written`` of :class:`DataSet`.
+    They are the arguments ``title``, ``summary``, ``validity``, ``differences``, ``written``, ``task_categories`` and
+    ``benchmark`` of :class:`DataSet`.
     """
     texts = table(f"cards/{name}")
     return {field: tuple(value) if isinstance(value, list) else value for field, value in texts.items()}

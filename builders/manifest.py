@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from builders.dataset import BuildError
+from builders.dataset import BuildError, Source
 from builders.validation import first_fault
 
 NAME, CARD = "manifest.json", "README.md"
@@ -20,7 +20,10 @@ _STRICT = ConfigDict(extra="forbid", strict=True)
 
 @dataclass(frozen=True, slots=True)
 class SplitEntry:
-    """One Parquet file. ``sha256`` is of its bytes; ``content`` is of its rows and independent of the encoder."""
+    """One Parquet file. ``sha256`` is of its bytes; ``content`` is of its rows and independent of the encoder.
+
+    ``built`` is the ``content`` of the rows as they are built, if other columns or licences are published.
+    """
 
     __pydantic_config__ = _STRICT
 
@@ -30,6 +33,7 @@ class SplitEntry:
     sha256: str
     content: str
     dropped: dict[str, int]
+    built: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +49,21 @@ class SourceEntry:
     lacks: str
     files: list[dict[str, str]]
 
+    @classmethod
+    def of(cls, source: Source, alternative: int) -> SourceEntry:
+        """The entry of a source of which an alternative is used."""
+        used, pins = source.alternatives[alternative], ("url", "sha256", "git_blob", "member")
+        files = [{pin: value for pin in pins if (value := getattr(remote, pin))} for remote in used.files]
+        return cls(source.name, source.licence, source.citation, alternative, used.lacks, files)
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
     """One config: its schema, its splits, its sources, and what built it.
 
     ``recipe`` is a digest of the code, ``embedded`` has the hash of each file of the project that rows come from.
+    ``filters`` are the names of sources that only decide which rows are left out, and ``quotes`` the columns with
+    text of the sources; a published config may lack these columns.
     """
 
     __pydantic_config__ = _STRICT
@@ -66,6 +79,8 @@ class ConfigEntry:
     embedded: dict[str, str]
     cite: list[str]
     splits: dict[str, SplitEntry]
+    filters: list[str] = field(default_factory=list)
+    quotes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +105,8 @@ class Manifest:
     licences: dict[str, dict[str, Any]]
     citations: dict[str, str]
     written: list[str] = field(default_factory=list)
+    task_categories: list[str] = field(default_factory=list)
+    benchmark: dict[str, Any] = field(default_factory=dict)
 
     @property
     def files(self) -> set[str]:
@@ -141,6 +158,11 @@ def written_files(folder: Path) -> set[str]:
     """The files of a data-set folder that a build wrote: those of its manifest."""
     manifest = read_manifest(folder)
     return manifest.files if manifest else set()
+
+
+def bytes_sha256(content: bytes) -> str:
+    """SHA-256 of bytes, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def file_sha256(path: Path) -> str:

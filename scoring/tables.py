@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from builders.dataset import BuildError
 from builders.manifest import file_sha256, read_manifest
+from builders.publish.restore import restored
 from builders.write import content_digest
 from cards.results import UNPUBLISHED
 from scoring import DATA
@@ -143,6 +144,10 @@ def _hub(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, 
             f"There is no folder {source} here, and {name} with {config}/{split} could not be had from the "
             f"Hub ({type(error).__name__}); name a folder that python -m builders.rebuild wrote, or an organisation.",
         ) from None
+    try:
+        table = restored(table, dataset, config)
+    except BuildError as error:
+        raise DataMissing(f"{dataset}/{config}/{split}", str(error)) from None
     return table, f"{revision or 'main'} sha256:{content_digest(table)}"
 
 

@@ -126,8 +126,21 @@ def _rebuilt(corpus: str, files: Files) -> Rows:
             taken |= {phrase_key(statement) for statement in _project_statements()}
 
 
+def _selected(corpus: str, files: Files) -> Rows:
+    """The rows of :func:`_rebuilt` and those that it leaves out because of other corpora or splits."""
+    for split in SPLITS:
+        for row in select(corpus, split, files[f"{corpus}/{split}"]):
+            if isinstance(row, Row):
+                statement = _statement_of(row)
+                yield Row(split, content_id(corpus, statement), row.origin, _prompt(statement))
+
+
+def _statement_of(row: Row) -> str:
+    return f"My friend {row.values['predicate']}"
+
+
 def _clean(corpus: str, row: Row, taken: set[str], seen: set[str]) -> Row | Drop:
-    statement = f"My friend {row.values['predicate']}"
+    statement = _statement_of(row)
     key = phrase_key(statement)
     if not is_neutral(statement):
         return Drop(row.split, row.origin, "has a gendered word")
@@ -212,6 +225,9 @@ def _corpus(name: str, title: str, licence: str) -> tuple[Config, Config]:
             disjoint="statement",
             embedded=("builders/data/llm-1.txt", "builders/data/llm-2.txt"),
             cite=_PAPERS,
+            filters=tuple(source for source in _RAW if not source.startswith(f"{name}/")),
+            quotes=("statement", "prompt"),
+            quoted=partial(_selected, name),
         ),
         Config(
             f"{name}-paper",
@@ -222,6 +238,7 @@ def _corpus(name: str, title: str, licence: str) -> tuple[Config, Config]:
             sources=tuple(f"debias-llms/{name}-{split}" for split in SPLITS),
             splits=SPLITS,
             cite=_PAPERS,
+            quotes=("statement", "prompt"),
         ),
     )
 

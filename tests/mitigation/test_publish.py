@@ -26,7 +26,7 @@ from scoring.adapters.stamp import StampConfig
 from scoring.inference.load_options import BUNDLED
 from tests import commands
 from tests.helpers import ROOT
-from tests.hub import GUEST, Hub
+from tests.hub import CUT, GUEST, Hub
 from tests.mitigation.made import bundled, data, quick, silent, tuned
 
 BASE = "org/small"
@@ -167,7 +167,7 @@ def test_the_card_has_base_recipe_data_numbers_cost_and_limits(own):
     assert {"gender-bias", "lora", "debias_tuning"} <= set(card.data.tags)
     facts = read(own)
     for fact in (
-        r"| neutral | stsb | gas | 0.5 \[0.4, 0.6\] | 0.1 \[0.05, 0.15\] | -0.4 \[-0.5, -0.3\] | 40 |",
+        r"| neutral | stsb | gas | 0.50 \[0.40, 0.60\] | 0.10 \[0.05, 0.15\] | -0.40 \[-0.50, -0.30\] | 40 |",
         "| loss | 0.5 |",
         f"{facts.cost.parameters:,} parameters trained",
         f"| steps | {facts.settings['steps']} |",
@@ -269,19 +269,30 @@ def test_a_refused_upload_is_reported_without_the_token(own, tmp_path, monkeypat
         monkeypatch.setenv("HF_TOKEN", GUEST)
         result = publish(own, *WHOLE)
         assert result.returncode == 2
-        assert "The Hub refuses this (403); log in with `hf auth login` or set HF_TOKEN" in result.stderr
+        assert (
+            "The Hub refuses this (403: You don't have the required permissions to perform this operation); log in"
+            in result.stderr
+        )
         assert GUEST not in result.stdout + result.stderr
         assert not hub.repos
 
 
-@pytest.mark.parametrize("sending", ["POST .*/commit/main", "PUT /lfs/.*"])
-def test_a_hub_that_breaks_while_it_is_written_to_is_one_sentence(own, tmp_path, sending):
+@pytest.mark.parametrize(
+    ("sending", "fault"),
+    [("PUT /lfs/.*", 500), *(("POST .*/commit/main", fault) for fault in (400, 401, 409, 413, 429, 500, CUT))],
+)
+def test_a_refusal_while_it_is_written_is_one_sentence_and_the_next_try_completes(own, tmp_path, sending, fault):
     with Hub(cache=tmp_path / "cache") as hub:
-        hub.faults[sending] = 500
-        result = publish(own, *WHOLE)
-        assert result.returncode == 2
-        assert "The Hub answers 500 (HfHubHTTPError); try again later." in result.stderr
+        hub.faults[sending] = fault
+        refused = publish(own, *WHOLE)
+        assert refused.returncode == 2
+        reason = "The Hub cannot be reached" if fault == CUT else f"The Hub refuses this ({fault}: Internal error)"
+        assert refused.stderr.splitlines()[-1].startswith(f"error: {reason}")
+        assert "Traceback" not in refused.stderr
         assert set(hub.repos["model", "org/less"].at("main").tree) == set()
+        hub.faults.clear()
+        assert publish(own, *WHOLE).returncode == 0
+        assert "adapter_model.safetensors" in hub.repos["model", "org/less"].at("main").tree
 
 
 @pytest.mark.fault(15)

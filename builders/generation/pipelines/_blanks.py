@@ -1,4 +1,4 @@
-"""Prompts with one blank and two objects for it, as BiasKE has them, and the checks of those that models write."""
+"""Prompts with one blank and two objects for it, as in BiasKE (BiaScope), and checks of those that models write."""
 
 from __future__ import annotations
 
