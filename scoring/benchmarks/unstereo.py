@@ -191,7 +191,9 @@ def _natural(file: ScoreFile) -> NDArray[np.bool_]:
     name = next((name for name in ("natural", "is_natural") if name in file), None)
     if name is None:
         return np.ones(len(file), bool)
-    words = {"true": True, "1": True, "false": False, "0": False, "": True, "none": True, "nan": True}
+    # A column of truth values with gaps is one of floats in pandas and Parquet.
+    words = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+    words |= {"": True, "none": True, "nan": True}
     values = file.cells(name).str.lower().map(words)
     file.refuse(values.isna().to_numpy(), "has {value!r} as {name} ({rows}); give true or false.", name)
     return values.to_numpy(dtype=bool)
