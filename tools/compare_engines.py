@@ -33,6 +33,8 @@ from scoring.types import Estimate, Request, Response
 from tools import real_server
 
 ROOT = Path(__file__).parent.parent
+#: Rows of each split that the page is made of; the tests compare all rows.
+ROWS = 100
 #: Answers to a question of OccuGender.
 SAMPLES = 10
 #: The largest difference of a log-probability, and of a metric.
@@ -140,10 +142,10 @@ def page(local: Measured, served: Measured, chat: Measured, software: str) -> st
     lines = [
         "# Engines",
         "",
-        "Written by `python -m tools.compare_engines`; `make test-served` measures it again and fails where it "
-        "differs.",
+        "Written by `python -m tools.compare_engines`. `make test-served` measures it again and fails where it "
+        "differs, and compares the first two engines on all rows.",
         "",
-        "`tiny-causal` in float32, profile `clean`, all rows of the built data: the transformers engine, "
+        f"`tiny-causal` in float32, profile `clean`, the first {ROWS} rows of each split: the transformers engine, "
         f"{software} on a CPU through the served engine, and the same server as a chat API.",
         "",
         f"- {len(local.responses):,} requests, {count:,} log-probabilities: the served engine differs from the "
@@ -182,11 +184,11 @@ def main() -> None:
     """Measures the engines and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="output", help="folder that python -m builders.rebuild wrote")
-    parser.add_argument("--limit", type=int, help="rows of each split")
+    parser.add_argument("--rows", type=int, default=ROWS, help="rows of each split")
     parser.add_argument("--base-url", help="a vLLM server of tiny-causal that runs already; else one is started")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "ENGINES.md")
     given = parser.parse_args()
-    some = parts(given.data, given.limit)
+    some = parts(given.data, given.rows)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         local = measured(load(BUNDLED["tiny-causal"], dtype="float32", device="cpu"), some, folder / "local")

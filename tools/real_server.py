@@ -60,6 +60,8 @@ def vllm(
         "--max-model-len": 512,
         "--max-num-seqs": 64,
         "--max-logprobs": 20,
+        # vLLM 0.32.0 on a CPU ends with an error when it computes a prompt in parts whose request has a seed.
+        "--max-num-batched-tokens": 4096,
         "--chat-template": template,
     }
     listed = [str(part) for pair in options.items() for part in pair]

@@ -226,6 +226,10 @@ def main(
         if compare and not (compare / "results.json").is_file():
             raise ScoringError(f"{compare} has no results.json to compare with; give --compare the folder of a run.")
         remote = bool(base_url or chat_api)
+        if chat_api and (not model_name or len(base_url or ()) > 1):
+            raise typer.BadParameter("A chat API needs the name of a model (--model-name), and at most one --base-url.")
+        if remote and not processes.first:
+            return  # one process asks servers; they do the work
         name = served_as(base_url or (), model_name, options) if remote else model
         if not name:
             raise typer.BadParameter("Name a model, or give --base-url, or use --list.")

@@ -1,6 +1,7 @@
 """The whole causal suite through a real server, compared with the local engine: ``make test-served``."""
 
 import os
+from contextlib import closing
 
 import pytest
 from typer.testing import CliRunner
@@ -38,10 +39,9 @@ def local(parts, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(url, parts, tmp_path_factory):
-    engine = connect([url], None, "tiny-causal")
-    assert engine.servers[0].points
-    yield compare_engines.measured(engine, parts, tmp_path_factory.mktemp("served"))
-    engine.close()
+    with closing(connect([url], None, "tiny-causal")) as engine:
+        assert engine.servers[0].points
+        return compare_engines.measured(engine, parts, tmp_path_factory.mktemp("served"))
 
 
 def test_every_benchmark_for_causal_models_is_there(parts):
@@ -65,11 +65,17 @@ def test_every_metric_is_that_of_the_local_engine(local, served):
     assert compare_engines.differing(local, served) == []
 
 
-def test_the_page_of_engines_has_every_metric(local, served, url, parts, tmp_path):
+def test_the_page_of_engines_has_every_metric(url, tmp_path):
+    parts = compare_engines.parts(str(ROOT / "output"), compare_engines.ROWS)
+    local = compare_engines.measured(load(BUNDLED["tiny-causal"], dtype="float32", device="cpu"), parts, tmp_path)
+    with closing(connect([url], None, "tiny-causal")) as engine:
+        served = compare_engines.measured(engine, parts, tmp_path)
+    assert compare_engines.differing(local, served) == []
     chat = compare_engines.sampled(url, parts, tmp_path)
     made = compare_engines.page(local, served, chat, "vLLM")
     told = (ROOT / "docs" / "ENGINES.md").read_text()
-    assert metrics(made) == metrics(told)
+    assert metrics(made).keys() == metrics(told).keys()
+    assert list(metrics(made).values()) == pytest.approx(list(metrics(told).values()), abs=1e-3, nan_ok=True)
     same = {name for name in chat.metrics if name[0] == "neutral"}
     assert same
     for name in same:
@@ -78,9 +84,9 @@ def test_the_page_of_engines_has_every_metric(local, served, url, parts, tmp_pat
 
 
 def metrics(text):
-    """Benchmark, group, metric and the number of the local engine in each row of the page, rounded."""
+    """The number of the local engine by benchmark, group and metric, in the rows of the page; NaN without one."""
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")][2:]
-    return {tuple(row[:3]): row[3][:-2] for row in rows}
+    return {tuple(row[:3]): float("nan") if row[3] in ("–", "not defined") else float(row[3]) for row in rows}
 
 
 def test_a_new_user_gets_one_sentence_for_a_wrong_tokenizer(url, tmp_path):
@@ -100,7 +106,6 @@ def test_a_new_user_gets_one_sentence_for_a_wrong_tokenizer(url, tmp_path):
 
 
 def test_a_token_outside_the_vocabulary_is_refused_by_the_server(url):
-    engine = connect([url], None, "tiny-causal")
-    with pytest.raises(ScoringError, match="answered 400"):
-        engine.servers[0].client.post(f"{url}/completions", {"model": "tiny", "prompt": [[0, 10**6]], "max_tokens": 1})
-    engine.close()
+    body = {"model": "tiny", "prompt": [[0, 10**6]], "max_tokens": 1}
+    with closing(connect([url], None, "tiny-causal")) as engine, pytest.raises(ScoringError, match="answered 400"):
+        engine.servers[0].client.post(f"{url}/completions", body)

@@ -15,9 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from scoring.inference.served.dialects import CHANGED, VLLM, Dialect, Echo, Ignored, SGLang
+from scoring.inference.served.dialects import CHANGED, TOP, VLLM, Dialect, Echo, Ignored, SGLang
 from scoring.inference.served.http import Client, Refused, Unavailable
 from scoring.inference.tokens import Tokens
 from scoring.types import Option, Request, ScoringError
@@ -187,8 +188,8 @@ def served_name(client: Client, about: Identity, name: str | None) -> str:
     ScoringError
         When it is not served, or there are several.
     """
-    if name is None and len(about.models) == 1:
-        return next(iter(about.models))
+    if name is None and len(about.models) < 2:
+        return next(iter(about.models), "model")
     shown = ", ".join(list(about.models)[:8]) or "none"
     if name is None:
         raise ScoringError(f"{client.host} lists {len(about.models)} models ({shown}); choose one with --model-name.")
@@ -292,5 +293,10 @@ def _points(dialect: Dialect, tokens: Tokens) -> bool:
         return False
     prompts = _next_words(tokens)
     known = {ids[-1]: logprobs[-1] for ids, logprobs in zip(prompts, dialect.sequences(prompts), strict=True)}
-    (found,) = dialect.next_tokens([prompts[0][:-1]], list(known))
-    return bool(found) and all(abs(value - known[token]) <= CHANGE for token, value in found.items())
+    # As many as are asked for later, because servers have limits.
+    others = (n for n in range(len(tokens.tokenizer)) if n not in known)
+    try:
+        (found,) = dialect.next_tokens([prompts[0][:-1]], [*known, *islice(others, TOP - len(known))])
+    except (Ignored, Refused):
+        return False
+    return bool(found) and all(abs(found[n] - known[n]) <= CHANGE for n in found.keys() & known.keys())

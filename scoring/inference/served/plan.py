@@ -72,11 +72,14 @@ def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tu
             )
     alone = [c for c in contexts.values() if len(c.wanted) == 1 or not points]
     prompts += [prompt for context in alone for prompt in context.apart(list(context.wanted))]
-    return (merged(prompts) if share else prompts), [c for c in contexts.values() if len(c.wanted) > 1 and points]
+    prompts = merged(prompts) if share else prompts
+    # In the order of the queries, so that the answers of a request come together and are complete early.
+    prompts.sort(key=lambda prompt: min(answer for _, answer in prompt.reads))
+    return prompts, [c for c in contexts.values() if len(c.wanted) > 1 and points]
 
 
 def merged(prompts: Sequence[TokenRow]) -> list[TokenRow]:
-    """Prompts that are no beginning of another one, with the reads of those that are; sorted, so that beginnings meet.
+    """Prompts that are no beginning of another one, with the reads of those that are.
 
     >>> [(p.ids, p.reads) for p in merged([TokenRow((1, 2), [(1, 0)]), TokenRow((1, 2, 3), [(2, 1)])])]
     [((1, 2, 3), [(2, 1), (1, 0)])]
