@@ -19,8 +19,8 @@ def published(folder, **changes):
 
 
 def files(folder, there=None, **changes):
-    found, _ = published(folder, **changes)
-    made = eval_files(found, SOURCE, lambda path: (there or {}).get(path))
+    results, _ = published(folder, **changes)
+    made = eval_files(results, SOURCE, lambda path: (there or {}).get(path))
     return {path: yaml.safe_load(content) for path, content in made.items()}
 
 
@@ -34,25 +34,25 @@ def test_each_benchmark_has_a_file_with_one_value_a_task(tmp_path):
         "source": {"url": "https://hub.example/org/model", "name": "Model card", "user": "ada"},
         "notes": "gas of stsb (test), 95 % interval 0.20 to 0.31, n 40, ideal 0; profile clean; the model alone",
     }
-    assert [each["dataset"]["task_id"] for each in made[".eval_results/neutral.yaml"]] == ["stsb", "templates"]
+    assert [entry["dataset"]["task_id"] for entry in made[".eval_results/neutral.yaml"]] == ["stsb", "templates"]
 
 
 def test_the_notes_tell_adapter_prompt_and_profile_and_the_file_is_its_own(tmp_path):
     (path,) = files(tmp_path, adapter="less@c0ffee", prompt="kind", estimates=ESTIMATES[:1])
     assert path.startswith(".eval_results/neutral-adapter-less-prompt-kind")
-    found, _ = published(tmp_path, adapter="less@c0ffee", prompt="kind")
-    assert found[0].notes.endswith("; profile clean; adapter less, prompt kind")
+    results, _ = published(tmp_path, adapter="less@c0ffee", prompt="kind")
+    assert results[0].notes.endswith("; profile clean; adapter less, prompt kind")
 
 
 def test_what_the_notes_tell_is_read_back(tmp_path):
-    found, _ = published(tmp_path, prompt="kind; (x)")
-    told = [parse_notes(each.notes) for each in found]
-    assert [(each.metric, each.low, each.high, each.n, each.ideal) for each in told] == [
+    results, _ = published(tmp_path, prompt="kind; (x)")
+    notes = [parse_notes(result.notes) for result in results]
+    assert [(note.metric, note.low, note.high, note.n, note.ideal) for note in notes] == [
         ("gas", 0.2, 0.31, 40, 0),
         ("gas", 0.2, 0.31, 40, 0),
         ("us_score", 50, 60, 40, 100),
     ]
-    assert {each.setting for each in told} == {"prompt kind; (x)"}
+    assert {note.setting for note in notes} == {"prompt kind; (x)"}
     assert parse_notes("no-tools") is parse_notes(None) is None
 
 
@@ -60,13 +60,13 @@ def test_paper_configs_are_tasks_of_their_own(tmp_path):
     data = {f"{PROBES}/stsb-paper/test": f"1.2.0 sha256:{DIGEST}"}
     split = json.loads(manifest())["configs"]["stsb"]
     text = manifest(configs={"stsb-paper": split})
-    found, _ = published_results(read(run(tmp_path, data=data, profile="paper")), "org", lambda *_: (text, ""))
-    assert [(each.config, each.score.group) for each in found] == [("stsb-paper", "stsb")]
+    results, _ = published_results(read(run(tmp_path, data=data, profile="paper")), "org", lambda *_: (text, ""))
+    assert [(result.config, result.score.group) for result in results] == [("stsb-paper", "stsb")]
 
 
 def left_out(folder, **changes):
-    found, remarks = published(folder, **changes)
-    assert "stsb" not in {each.config for each in found}
+    results, remarks = published(folder, **changes)
+    assert "stsb" not in {result.config for result in results}
     return remarks
 
 
@@ -109,8 +109,8 @@ def test_every_headline_is_a_metric_of_its_benchmark_and_reads_its_data_set():
 
 
 def test_a_run_without_the_number_that_is_published_says_so(tmp_path):
-    found, remarks = published(tmp_path, estimates=(estimate(metric="gld"),))
-    assert found == []
+    results, remarks = published(tmp_path, estimates=(estimate(metric="gld"),))
+    assert results == []
     assert remarks == ["neutral: profile clean has no gas; scores are only in the card."]
 
 
@@ -128,7 +128,7 @@ def test_results_of_other_tasks_in_a_file_stay(tmp_path):
     other = f"- dataset: {{id: org/{PROBES}, task_id: snli}}\n  value: 0.5\n  verifyToken: abc\n"
     old = f"- dataset: {{id: org/{PROBES}, task_id: stsb}}\n  value: 0.75\n"
     made = files(tmp_path, {".eval_results/neutral.yaml": other + old})[".eval_results/neutral.yaml"]
-    assert [(each["dataset"]["task_id"], each["value"]) for each in made] == [
+    assert [(entry["dataset"]["task_id"], entry["value"]) for entry in made] == [
         ("snli", 0.5),
         ("stsb", 0.25),
         ("templates", 0.25),
@@ -154,7 +154,7 @@ def test_hostile_names_come_back_from_the_file_as_they_were(tmp_path):
 
 
 def test_the_older_form_has_the_same_values(tmp_path):
-    found, _ = published(tmp_path)
-    first = model_index(found, "text-generation")[0]
+    results, _ = published(tmp_path)
+    first = model_index(results, "text-generation")[0]
     assert (first.dataset_type, first.dataset_config, first.dataset_revision) == (f"org/{PROBES}", "stsb", "c" * 40)
     assert (first.metric_type, first.metric_value, first.dataset_split) == ("gas", 0.25, "test")
