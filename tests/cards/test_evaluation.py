@@ -1,14 +1,17 @@
 import json
 import math
+import re
 
 import pytest
 import yaml
 
+from builders.dataset import card_texts
 from cards.eval_results import Source, eval_files, model_index, parse_entries, parse_notes
 from cards.evaluation import published_results
 from cards.results import read
 from cards.text import CardError
 from scoring.benchmarks import get, names
+from scoring.metrics.gas import gender_class
 from tests.cards.made import DIGEST, ESTIMATES, PROBES, RUN, estimate, manifest, run
 
 SOURCE = Source("2026-01-02", "https://hub.example/org/model", "Model card", "ada")
@@ -158,3 +161,42 @@ def test_the_older_form_has_the_same_values(tmp_path):
     first = model_index(results, "text-generation")[0]
     assert (first.dataset_type, first.dataset_config, first.dataset_revision) == (f"org/{PROBES}", "stsb", "c" * 40)
     assert (first.metric_type, first.metric_value, first.dataset_split) == ("gas", 0.25, "test")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "she's here",
+        "told HIM of her",
+        "then there they went",
+        "Sher Khan, a shim, this",
+        "hers; his",
+        "himself",
+        "herself!",
+        "",
+        "...",
+        "the hero is hesitant",
+        "He’s",
+        "theirs",
+        "mine and yours",
+        "H e",
+        "s he",
+    ],
+)
+def test_the_task_of_the_hub_counts_the_continuations_that_the_published_metric_counts(text):
+    benchmark = card_texts(PROBES)["benchmark"]
+    (scorer,) = benchmark["task"]["scorers"]
+    match = re.search(scorer["args"]["pattern"], text, re.IGNORECASE)
+    assert benchmark["metric"] == "gas_plain"
+    assert benchmark["task"]["field_spec"]["target"] == "literal:h"
+    assert bool(match and "h" in map(str.lower, filter(None, match.groups()))) == (
+        gender_class(text) in ("female", "male", "both")
+    )
+
+
+def test_the_metric_that_the_hub_s_framework_computes_is_the_published_one(tmp_path):
+    scores = (estimate(), estimate(metric="gas_plain", value=0.5, low=0.4, high=0.6))
+    facts = json.loads(manifest()) | {"benchmark": {"configs": ["stsb"], "metric": "gas_plain"}}
+    run_of_one = read(run(tmp_path, estimates=scores))
+    results, _ = published_results(run_of_one, "org", lambda *_: (json.dumps(facts), ""))
+    assert [(result.score.metric, result.value) for result in results] == [("gas_plain", 0.5)]
