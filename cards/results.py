@@ -119,19 +119,19 @@ def good_values(ideal: float | None, least: float = -math.inf, most: float = mat
 
 
 def supported_digits(value: float, low: float, high: float) -> str:
-    """A number with as many digits as its interval supports: two significant digits of the width of the interval.
+    """A number with as many digits as its interval supports: the last one is at most a fifth of the interval's width.
 
     Without an interval, or with one of width zero, it has four significant digits.
 
-    >>> supported_digits(0.25123, 0.1987, 0.3121), supported_digits(55.4, 50.2, 60.9)
-    ('0.25', '55')
+    >>> supported_digits(0.25123, 0.1987, 0.3121), supported_digits(32.9, 29.0, 36.7)
+    ('0.25', '33')
     >>> supported_digits(0.12344, math.nan, math.nan)
     '0.1234'
     """
     width = high - low
     if not (math.isfinite(width) and width > 0):
         return f"{value:.4g}"
-    places = max(0, 1 - math.floor(math.log10(width)))
+    places = max(0, math.ceil(round(math.log10(5 / width), 9)))
     return f"{round(value, places) + 0.0:.{places}f}"  # + 0.0 turns -0.0 into 0.0
 
 
