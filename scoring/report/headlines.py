@@ -95,9 +95,9 @@ def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str
 
     def shown(match: re.Match[str]) -> str:
         value, form = values[match[1]], match[2] or ""
-        if form.startswith(":"):
-            return f"{value:.{form[1]}f}"
-        return f"{100 * value if form else value:.0f}"
+        decimals = int(form[1]) if form.startswith(":") else 0
+        number = round(100 * value if form == "%" else value, decimals) + 0.0
+        return f"{number:.{decimals}f}".replace("-", "\N{MINUS SIGN}")
 
     return _SCORE.sub(shown, pattern)
 
@@ -162,9 +162,18 @@ def settings(report: Report) -> str:
     said = [f"{name} {text}" for name, text in parts.items() if text]
     if report.environment.get("chat template"):
         said.append("chat template")
-    if any(", " in version for version in report.data.values()):
-        said.append("a part of the rows only")
     return ", ".join(said)
+
+
+def partial(report: Report) -> bool:
+    """Whether only a part of the rows of any split was scored."""
+    return any(", " in version for version in report.data.values())
+
+
+def described(report: Report) -> str:
+    """The name of the model with what differs from the usual way to score, for pages about two runs."""
+    said = settings(report)
+    return f"{model_name(report)} ({said})" if said else model_name(report)
 
 
 def conclusion(found: Sequence[Change]) -> str:

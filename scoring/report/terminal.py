@@ -15,7 +15,7 @@ from rich.text import Text
 from scoring import benchmarks
 from scoring.prompts import PROMPTS
 from scoring.report.clean import redactor
-from scoring.report.headlines import changes, conclusion, headline_changes, headline_scores, model_name
+from scoring.report.headlines import changes, conclusion, described, headline_changes, headline_scores
 from scoring.report.names import short_name
 from scoring.report.numbers import Scale, by_metric, metric_range
 from scoring.types import Comparison, Report, Result, ScoringError
@@ -71,7 +71,7 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
     The table has the headline of each benchmark and its language ability, or with ``verbose`` every metric.
     """
     headlines = headline_changes(compared)
-    yield f"{model_name(compared.run)} compared with {model_name(compared.base)}"
+    yield f"{described(compared.run)} compared with {described(compared.base)}"
     grid = _grid("benchmark", "group", "score", "before", "after", "difference [95 %]", "verdict")
     if not verbose:
         grid = _grid("benchmark", "score", "before", "after", "difference [95 %]", "verdict")
