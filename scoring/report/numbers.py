@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -136,6 +136,17 @@ def marked(estimate: Result) -> str:
     '(binomial)'
     """
     return f"({estimate.method})" if estimate.method not in ("", "bootstrap") else ""
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of a text table whose columns are as wide as their longest cell.
+
+    >>> list(aligned([("n", "name"), ("10", "a")]))
+    ['n   name', '10  a']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def methods(estimates: Iterable[Result]) -> list[str]:
