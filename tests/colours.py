@@ -50,7 +50,7 @@ def ciede2000(one, other):
     h1, h2 = math.degrees(math.atan2(b1, a1)) % 360, math.degrees(math.atan2(b2, a2)) % 360
     turn = 0.0 if c1 * c2 == 0 else (h2 - h1 + 180) % 360 - 180
     dl, dc, dh = l2 - l1, c2 - c1, 2 * math.sqrt(c1 * c2) * math.sin(math.radians(turn / 2))
-    l, c = (l1 + l2) / 2, (c1 + c2) / 2
+    lightness, c = (l1 + l2) / 2, (c1 + c2) / 2
     h = h1 + h2 if c1 * c2 == 0 else (h1 + turn / 2) % 360
     t = (
         1
@@ -59,7 +59,7 @@ def ciede2000(one, other):
         + 0.32 * math.cos(math.radians(3 * h + 6))
         - 0.20 * math.cos(math.radians(4 * h - 63))
     )
-    sl = 1 + 0.015 * (l - 50) ** 2 / math.sqrt(20 + (l - 50) ** 2)
+    sl = 1 + 0.015 * (lightness - 50) ** 2 / math.sqrt(20 + (lightness - 50) ** 2)
     sc, sh = 1 + 0.045 * c, 1 + 0.015 * c * t
     rt = -math.sin(math.radians(60 * math.exp(-(((h - 275) / 25) ** 2)))) * 2 * math.sqrt(c**7 / (c**7 + 25**7))
     return math.sqrt((dl / sl) ** 2 + (dc / sc) ** 2 + (dh / sh) ** 2 + rt * (dc / sc) * (dh / sh))
