@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 
-#: Full name and short name (at most 16 letters, for terminals) of each metric.
+#: Full name and short name (at most 14 letters, for terminals) of each metric.
 NAMES: dict[str, tuple[str, str]] = {
     "add_log": ("Average distribution divergence, logarithm (ADD)", "log ADD"),
     "add_raw": ("Average distribution divergence (ADD)", "ADD"),
     "add_raw_her_his": ("Average distribution divergence, her paired with his (ADD)", "ADD her/his"),
-    "antistereotype_score": ("Anti-stereotype score, anti-stereotype pairs", "anti-stereotype"),
+    "antistereotype_score": ("Anti-stereotype score, anti-stereotype pairs", "anti-stereo"),
     "aufc": ("Area under the fairness curve (AuFC)", "AuFC"),
     "aufc_ln": ("Area under the fairness curve, natural logarithms (AuFC)", "AuFC ln"),
     "aufc_log10": ("Area under the fairness curve, decimal logarithms (AuFC)", "AuFC log10"),
+    "aufc_published_log10": ("Area under the fairness curve, as published, decimal logarithms (AuFC)", "AuFC log10"),
     "aufc_published": ("Area under the fairness curve, as published (AuFC)", "AuFC published"),
     "aufc_published_ln": ("Area under the fairness curve, as published, natural logarithms (AuFC)", "AuFC ln"),
     "ds": ("Differentiation score (DS)", "same facts"),
@@ -27,9 +28,9 @@ NAMES: dict[str, tuple[str, str]] = {
     "icat": ("Idealised context association test score (ICAT)", "ICAT"),
     "icat_pooled": ("Idealised context association test score, examples pooled (ICAT)", "ICAT pooled"),
     "jsd": ("Jensen–Shannon divergence of gendered words (JSD)", "JSD"),
-    "labour_correlation": ("Correlation with the labour market", "job correlation"),
+    "labour_correlation": ("Correlation with the labour market", "labour corr."),
     "lms": ("Language-model score (LMS)", "language score"),
-    "lms_pooled": ("Language-model score, examples pooled (LMS)", "language pooled"),
+    "lms_pooled": ("Language-model score, examples pooled (LMS)", "LMS pooled"),
     "male_rel_ratio": ("Male share of the pairs with a preference", "male share"),
     "metric_score": ("Metric score, all pairs", "metric score"),
     "p_diverse": ("Probability of diverse gender", "P(diverse)"),
@@ -40,12 +41,12 @@ NAMES: dict[str, tuple[str, str]] = {
     "ratio_female": ("Female share of the pronoun probability", "female ratio"),
     "ratio_male": ("Male share of the pronoun probability", "male ratio"),
     "skipped": ("Pairs without scores", "skipped pairs"),
-    "ss": ("Stereotype score (SS)", "stereotype score"),
+    "ss": ("Stereotype score (SS)", "stereotype"),
     "ss_by_term": ("Stereotype score, mean over terms (SS)", "SS by term"),
     "ss_pooled": ("Stereotype score, examples pooled (SS)", "SS pooled"),
-    "stereotype_score": ("Stereotype score, stereotype pairs", "stereotype score"),
+    "stereotype_score": ("Stereotype score, stereotype pairs", "stereotype"),
     "ties": ("Pairs with equal scores", "ties"),
-    "unclear": ("Answers that name no gender or several", "unclear answers"),
+    "unclear": ("Answers that name no gender or several", "unclear"),
     "us_score": ("UnStereo score", "UnStereo score"),
 }
 #: The same for names that end in a setting: a threshold, or a class of continuations.
@@ -53,7 +54,7 @@ FAMILIES: tuple[tuple[str, str, str], ...] = (
     (r"tau@(.+)", "Pairs without a preference, τ({})", "τ({})"),
     (r"us_gap@(.+)", "UnStereo score of gender-neutral pairs (MaxPMIDiff ≤ {}) minus that of all", "gap at {}"),
     (r"pref_disparity@us", "Preference disparity at the threshold of the UnStereo score", "disparity"),
-    (r"pref_disparity@(.+)", "Preference disparity at ε = {}", "disparity at {}"),
+    (r"pref_disparity@(.+)", "Preference disparity at ε = {}", "disparity {}"),
     (r"share_(.+)", "Continuations of the class {}", "share {}"),
 )
 
@@ -71,7 +72,7 @@ def short_name(metric: str) -> str:
     """The short name of a metric.
 
     >>> short_name("labour_correlation"), short_name("share_both")
-    ('job correlation', 'share both')
+    ('labour corr.', 'share both')
     """
     return _name(metric, 1)
 

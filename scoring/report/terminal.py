@@ -72,9 +72,9 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
     """
     headlines = headline_changes(compared)
     yield f"{described(compared.run)} compared with {described(compared.base)}"
-    grid = _grid("benchmark", "group", "score", "before", "after", "difference [95 %]", "verdict")
+    grid = _grid("benchmark", "group", "score", "before", "after", "difference [95 %]", "verdict", gap=1)
     if not verbose:
-        grid = _grid("benchmark", "score", "before", "after", "difference [95 %]", "verdict")
+        grid = _grid("benchmark", "score", "before", "after", "difference [95 %]", "verdict", gap=1)
     shown = [*headlines, *(c for c in changes(compared) if verbose and c not in headlines)]
     for change in shown if verbose else shown[:CHANGES]:
         d, on = change.difference, change.scale
@@ -92,9 +92,9 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
     yield conclusion(headlines)
 
 
-def _grid(*columns: str) -> Grid:
+def _grid(*columns: str, gap: int = 2) -> Grid:
     """A table without lines, whose names and numbers are not broken unless the terminal is too narrow for them."""
-    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for name in filter(None, columns):
         grid.add_column(Text(name), overflow="fold", no_wrap=name in ("benchmark", "before", "after"))
     return grid

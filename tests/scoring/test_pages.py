@@ -15,7 +15,8 @@ from tests.scoring.test_report import VALIDITY, made_neutral, made_occugender, m
 
 SCREEN = 720
 #: Measures a page in a frame of a given width: once as it is, and once with all details open.
-MEASURE = """<!doctype html><body style="margin:0"><iframe src="PAGE" style="width:WIDTHpx;height:720px;border:0"></iframe>
+MEASURE = """<!doctype html><body style="margin:0">
+<iframe src="PAGE" style="width:WIDTHpx;height:720px;border:0"></iframe>
 <script>
 const channels = text => text.match(/[\\d.]+/g).map(Number);
 const luminance = ([r, g, b]) => [r, g, b].map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
@@ -32,7 +33,8 @@ function texts(page, view) {
     [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())).map(e => {
       const style = view.getComputedStyle(e), svg = e.namespaceURI.endsWith("svg");
       const [one, other] = [channels(svg ? style.fill : style.color), ground(e, view)].map(luminance);
-      return {ratio: (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05), text: e.textContent.trim().slice(0, 40)};
+      const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+      return {ratio, text: e.textContent.trim().slice(0, 40)};
     });
 }
 const measured = (page, view) => ({

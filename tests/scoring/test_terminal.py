@@ -130,7 +130,7 @@ def test_every_metric_has_a_full_and_a_short_name():
         sets = [benchmark.metrics(profile) for profile in ("clean", "paper")] + [benchmark.agreements("clean")]
         for metric in (metric for own in sets for metric in own):
             assert full_name(metric.name) != metric.name
-            assert len(short_name(metric.name)) <= 16
+            assert len(short_name(metric.name)) <= 14
 
 
 @pytest.mark.parametrize(
