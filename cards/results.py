@@ -46,11 +46,18 @@ UNPUBLISHED = "unpublished"
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
 class Headline:
-    """The published number of a benchmark: the data set, the metric, and the group by config where names differ."""
+    """The published number of a benchmark: the data set, the metric, and the group by config where names differ.
+
+    ``shown`` is the group that reports show in one row, by default the first. ``sentence`` says in words what that
+    row means: ``{ss}`` is the value of the metric ``ss`` as a whole number, ``{gas%}`` a share times 100, and
+    ``{r:2}`` a number with two decimals.
+    """
 
     dataset: str
     metric: str
     groups: Mapping[str, str] = field(default_factory=dict)
+    shown: str = ""
+    sentence: str = ""
 
     def group(self, config: str) -> str:
         """The group of scores for a config.
@@ -68,7 +75,7 @@ class Score:
 
     An undefined number is NaN, and ``why`` says why. ``least`` and ``most`` are the ends of the metric's
     range, and ``ideal`` is the value of an unbiased model. ``sd`` is the standard deviation of the bootstrap,
-    ``printed_sd`` that by the formula of the paper.
+    ``printed_sd`` that by the formula of the paper. ``ability`` marks a score of language ability, not of bias.
     """
 
     benchmark: str
@@ -88,6 +95,7 @@ class Score:
     most: Number
     method: str = ""
     label: str = ""
+    ability: bool = False
 
     @property
     def number(self) -> str:
