@@ -9,22 +9,23 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from scoring import DATA, benchmarks
-from scoring.api import Settings, score
 from scoring.commands.compare import show_comparison
 from scoring.commands.servers import ServedOptions, connect_to, served_as
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import Processes, own_device
 from scoring.report.clean import redactor
 from scoring.report.terminal import catalogue, details, ended, speed, summary, tell
-from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    from scoring.result import RunResult
 
 SERVERS, CHAT_API = "Inference servers", "Chat API"
 
@@ -250,6 +251,8 @@ def main(
             said = ("chat" * chat, system, adapter or "", adapter_revision or "", dtype, quantize or "", revision or "")
             more = ("chat-api" * chat_api, tokenizer or "") if remote else ()
             folder = out or default_folder(*map(redactor(os.environ), (name, profile, prompt, *said, *more)))
+            from scoring.api import Settings, score  # imports what a list of benchmarks does not need
+
             known = Settings(
                 chosen(names),
                 data,
