@@ -86,7 +86,7 @@ def refused(*arguments, code=1):
     return done.output.strip()
 
 
-def results(folder, without=("speed",)):
+def results(folder, without=("speed", "sha256")):
     found = json.loads((folder / "results.json").read_text())
     return {k: v for k, v in found.items() if k not in without}
 
@@ -321,8 +321,8 @@ def test_code_and_pickles_are_refused_until_they_are_allowed(data, tmp_path):
     (kept / "model.safetensors").unlink()
     arguments = ("--data", data, "--benchmarks", "unstereo", "--resamples", "20", "--out", tmp_path / "out")
     assert refused(kept, *arguments) == (
-        f"error: '{kept}' has its weights in pickle files only, which can run code when read; convert them to "
-        "safetensors, or allow them with --allow-pickle and a pinned revision."
+        f"error: '{kept}' has its weights in pickle files (pytorch_model.bin), which can run code when read; "
+        "convert them to safetensors, or allow them with --allow-pickle and a pinned revision."
     )
     assert command(kept, *arguments, "--allow-pickle").exit_code == 0
     own = tmp_path / "own"
@@ -339,7 +339,7 @@ def test_code_and_pickles_are_refused_until_they_are_allowed(data, tmp_path):
 def test_an_adapter_in_a_pickle_is_refused_until_it_is_allowed(tmp_path):
     (tmp_path / "adapter_config.json").write_text("{}")
     (tmp_path / "adapter_model.bin").write_bytes(b"")
-    with pytest.raises(ScoringError, match="has its weights in pickle files only, which can run code when read"):
+    with pytest.raises(ScoringError, match=r"pickle files \(adapter_model\.bin\), which can run code when read"):
         load(BUNDLED["tiny-causal"], adapter=tmp_path)
 
 
