@@ -599,7 +599,7 @@ def test_only_the_named_member_is_unpacked_and_only_once(server: Server, fetcher
     assert got.path == whole.parent / "corpus.zip.members" / "d" / "test.jsonl"
     assert got.path.read_bytes() == BODY
     assert got.origin(3).file == "test.jsonl"
-    assert files(fetcher.cache) == [whole, got.path]
+    assert files(fetcher.cache) == [whole, got.path, got.path.with_name("test.jsonl.sha256")]
 
     written = got.path.stat().st_mtime_ns
     again = fetcher.get(source(pinned(url, archive, "d/test.jsonl"), pinned(url, archive, "d/train.jsonl")))
