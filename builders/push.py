@@ -12,6 +12,7 @@ from builders.dataset import BuildError
 from builders.manifest import NAME
 from builders.publish.publication import make_publication
 from builders.publish.repository import BenchmarkRefused, Repository, push, show
+from cards import leaderboard
 from cards.command import start
 from cards.hub import HubRefusal, explained, unreachable
 from cards.text import CardError
@@ -45,6 +46,10 @@ def main(
     benchmark: Annotated[
         bool, typer.Option("--benchmark/--no-benchmark", help="Make each data set a benchmark of the Hub (eval.yaml).")
     ] = True,
+    space: Annotated[
+        str,
+        typer.Option(metavar="ORG/NAME", help="Static Space to publish with the scores of the organisation's models."),
+    ] = "",
 ) -> None:
     """Publish built data sets with their version as a tag, as far as licences allow.
 
@@ -76,6 +81,9 @@ def main(
                 push(publication, repository, console, dry_run=dry_run, private=private, benchmark=benchmark)
             except BenchmarkRefused as error:
                 refused.append(str(error))
+        if space and not dry_run:
+            scores = leaderboard.page(leaderboard.task_tables(leaderboard.hub_entries(org, api, leaderboard.DATASETS)))
+            console.print(f"Space: {leaderboard.publish_space(api, space, scores.encode())}")
         if reason:
             console.print(f"{reason} So it is not shown what would change there.")
             console.print("Nothing was sent (--dry-run).")

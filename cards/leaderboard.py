@@ -206,6 +206,12 @@ Scores of `.eval_results` of models on the Hub, made by `python -m cards.leaderb
 """
 
 
+def publish_space(api: Any, name: str, content: bytes) -> str:
+    """Publishes a page as a static Space, which is created if there is none; returns its address."""
+    files = {"README.md": _SPACE.encode(), "index.html": content}
+    return add_files(api, name, files, "Update", kind="space", space_sdk="static")
+
+
 def main(
     sources: Annotated[
         list[str], typer.Argument(metavar="RUN|ORG|ORG/MODEL...", help="Folders of runs, or models of the Hub.")
@@ -244,8 +250,7 @@ def main(
         put(out, content)
         console.print(f"Written: {out}")
         if space:
-            files = {"README.md": _SPACE.encode(), "index.html": content}
-            console.print(f"Space: {add_files(api, space, files, 'Update', kind='space', space_sdk='static')}")
+            console.print(f"Space: {publish_space(api, space, content)}")
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)

@@ -328,6 +328,14 @@ def test_without_a_benchmark_there_is_no_eval_yaml(out, tmp_path):
         assert "eval.yaml" not in files(hub)
 
 
+def test_a_space_for_the_scores_is_published_with_the_data(out, tmp_path):
+    with Hub(cache=tmp_path / "cache") as hub:
+        result = push(out, "--space", "org/scores")
+        assert result.returncode == 0, result.stderr
+        assert f"Space: {hub.url}/spaces/org/scores" in result.stdout
+        assert "0 models, 0 tasks." in hub.repos["space", "org/scores"].at("main").tree["index.html"].data.decode()
+
+
 def test_an_organisation_must_be_named(out):
     result = commands.run("builders.push", out)
     assert result.returncode == 2
