@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from builders.generate import app
 from builders.generation import endpoint, pipelines
 from builders.generation.response_cache import read_responses
+from cards.packages import install_command
 from tests.helpers import ROOT
 from tests.openai_server import Answer, serving, writer
 
@@ -291,9 +292,8 @@ def test_without_the_client_it_says_what_to_install(generate, monkeypatch):
     monkeypatch.setitem(sys.modules, "builders.generation.endpoint", None)
     done = generate(*PIPELINES["biaske-facts"])
     assert done.exit_code == 1
-    assert (
-        "is not installed, which is needed to send requests; pip install gender-neutral-probes[generate]" in done.output
-    )
+    assert "Sending requests (without --offline) needs the package" in done.output
+    assert install_command("generate") in done.output
 
 
 def test_every_setting_of_every_pipeline_is_an_option():
