@@ -4,6 +4,7 @@ PYTHON ?= python3
 PROCESSES ?= auto
 VENV := .venv
 OLDEST := .venv-oldest
+DOCS := .venv-docs
 # pip does not compile bytecode: most modules are never imported, and compiling all takes nearly half of the
 # installation time. Python compiles a module when it is first imported.
 unexport PYTHONDONTWRITEBYTECODE
@@ -15,11 +16,11 @@ MAKEFLAGS += --jobs=2
 
 SERVED := .venv-served
 
-.PHONY: demo test test-architectures test-served bench clean
+.PHONY: demo test test-architectures test-served docs bench clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m builders.rebuild --offline --out output
-	$(VENV)/bin/python -m scoring tiny-causal --data output --out output/runs/tiny-causal
+	$(VENV)/bin/python -m scoring tiny-causal --data output --out output/runs/tiny-causal --overwrite
 
 test: $(VENV)/.dev $(OLDEST)/.ready
 	$(VENV)/bin/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
@@ -34,6 +35,10 @@ test-architectures: $(VENV)/.dev
 test-served: $(VENV)/.dev $(SERVED)/.ready
 	$(VENV)/bin/python -m builders.rebuild --offline --out output
 	PROBES_SERVED=1 $(VENV)/bin/python -m pytest -p no:randomly -s tests/scoring/test_real_server.py
+
+# The documentation site, in the folder site. It needs no other environment.
+docs: $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m benchmarks.rebuild
@@ -71,5 +76,11 @@ $(SERVED)/.ready: tests/served.txt
 	$(SERVED)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 
+$(DOCS)/.ready: docs/requirements.txt constraints.txt
+	rm -rf $(DOCS)
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python $(PIP) --constraint constraints.txt --requirement docs/requirements.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(OLDEST) $(SERVED) output
+	rm -rf $(VENV) $(OLDEST) $(SERVED) $(DOCS) output site

@@ -25,8 +25,8 @@ from benchmarks.machine import describe
 from cards.files import replacing
 from mitigation.adapters.temporary import attached
 from mitigation.evaluate import Evaluation, compare_runs
-from mitigation.mitigate import make_adapter
 from mitigation.recipes import get
+from mitigation.run import make_adapter
 from mitigation.training.data import TrainingData
 from scoring import DATA, benchmarks, run
 from scoring.adapters.facts import Change

@@ -39,8 +39,8 @@ from benchmarks.planted import Kind, ToyModelConfig, ToyTrainer, save
 from cards.files import put
 from mitigation.editing.locate import locate
 from mitigation.evaluate import Evaluation
-from mitigation.mitigate import mitigate
 from mitigation.recipes.fast import RECIPE, FastSettings
+from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
 from scoring import benchmarks, run
 from scoring.adapters.facts import Adapter

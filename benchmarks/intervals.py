@@ -16,7 +16,7 @@ import numpy as np
 from scoring.metrics.sums import mean
 from scoring.statistics.bootstrap import added_up, resampled
 from scoring.statistics.intervals import bootstrap
-from scoring.statistics.stats import estimate, paired
+from scoring.statistics.stats import compare, estimate
 from scoring.types import Difference, Floats, Group, Table
 
 RATE = mean("rate", lambda table: table["x"], None, 0, 1, "Share of events.", proportion=True)
@@ -144,7 +144,8 @@ def coverage(case: Case, runs: int, resamples: int = 400, seed: int = 0) -> Cove
 def _paired(table: Table, codes: Ints, resamples: int, seed: int) -> Difference:
     """One run has 1 where there is a gain, the other where there is a loss; both have 0 elsewhere."""
     gains, losses = ({"x": np.maximum(sign * table["x"], 0)} for sign in (1, -1))
-    return paired(RATE, gains, losses, None, codes, resamples, seed)
+    items = [(Group("", np.ones(len(codes), bool)), RATE)]
+    return compare(items, gains, losses, codes, resamples=resamples, seed=seed)[0]
 
 
 def main() -> None:

@@ -3,7 +3,8 @@
 Source files are fetched and verified (:mod:`builders.sources`), parsed to checked rows
 (:mod:`builders.datasets`, :mod:`builders.parsers`), and written as Parquet with a manifest and a card
 (:mod:`builders.builder`). The command is ``python -m builders.rebuild``; :func:`build` and :func:`load` do the
-same in Python. Imports are made when a function is called, so importing this package is cheap.
+same in Python, and :func:`with_text` restores text that is not published. Imports are made when a function is
+called, so importing this package is cheap.
 """
 
 from __future__ import annotations
@@ -74,13 +75,13 @@ def load(name: str, config: str, split: str | None = None, *, out: str | Path = 
     Raises
     ------
     builders.dataset.BuildError
-        When the folder has no such data set, config or split.
+        When the folder has no such data set, config or split, or a file is not the one of its manifest.
     """
     import pyarrow.parquet as pq
     from datasets import Dataset, DatasetDict, NamedSplit
 
     from builders.dataset import BuildError
-    from builders.manifest import read_manifest
+    from builders.manifest import NAME, file_sha256, read_manifest
 
     folder = Path(out) / name
     manifest = read_manifest(folder)
@@ -91,10 +92,58 @@ def load(name: str, config: str, split: str | None = None, *, out: str | Path = 
     splits = manifest.configs[config].splits
     if split is not None and split not in splits:
         raise BuildError(f"{config} has no split {split!r}; it has {', '.join(splits)}.")
+    chosen = {name: entry for name, entry in splits.items() if split in (None, name)}
+    for entry in chosen.values():
+        path = folder / entry.file
+        if not path.is_file() or file_sha256(path) != entry.sha256:
+            raise BuildError(f"{path} is not the file that {NAME} describes; build the data set again.")
     # Not by load_dataset, whose cache can return the rows of an earlier build.
-    rows = {
-        name: Dataset(pq.read_table(folder / entry.file), split=NamedSplit(name))
-        for name, entry in splits.items()
-        if split in (None, name)
-    }
+    rows = {name: Dataset(pq.read_table(folder / entry.file), split=NamedSplit(name)) for name, entry in chosen.items()}
     return DatasetDict(rows) if split is None else rows[split]
+
+
+def with_text(
+    rows: Dataset | DatasetDict,
+    dataset: str = "",
+    config: str = "",
+    *,
+    mirror: str | Path | None = None,
+    offline: bool = False,
+) -> Dataset | DatasetDict:
+    """Published rows with the text that a licence does not allow to publish, read from its source.
+
+    ``with_text(load_dataset("org/gender-neutral-probes", "stsb"))`` returns the rows of a local build. The source
+    is downloaded once, or read from the mirror, and every text is checked by its published hash. Rows that lack
+    nothing are returned as they are.
+
+    Parameters
+    ----------
+    dataset, config:
+        The names of data set and config; by default those that ``load_dataset`` noted.
+    mirror, offline:
+        As for :func:`build`.
+
+    Raises
+    ------
+    builders.dataset.BuildError
+        When the names are not known, a source is not available, or a text does not have its published hash.
+    """
+    from datasets import Dataset, DatasetDict
+
+    from builders.dataset import BuildError
+    from builders.publish.restore import lacking, restored
+
+    if isinstance(rows, DatasetDict):
+        return DatasetDict(
+            {split: with_text(part, dataset, config, mirror=mirror, offline=offline) for split, part in rows.items()}
+        )
+    if not lacking(rows.column_names):
+        return rows
+    dataset, config = dataset or rows.info.dataset_name or "", config or rows.info.config_name or ""
+    if not dataset or not config:
+        raise BuildError(
+            "These rows do not say of which data set they are; give with_text the data set and the config."
+        )
+    table = rows.with_format("arrow")[:]
+    whole = restored(table, dataset, config, mirror=Path(mirror) if mirror else None, offline=offline)
+    return Dataset(whole, split=rows.split)

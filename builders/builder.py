@@ -5,30 +5,40 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
-from filelock import FileLock, Timeout
 from rich.progress import Progress
 
 from builders import datasets, write
-from builders.dataset import BuildError, Config, DataSet, Fetched, Files, SourceUnavailable
+from builders.dataset import BuildError, Config, DataSet, Files, SourceUnavailable
 from builders.folders import recover_folder, replace_folder
-from builders.manifest import NAME, ConfigEntry, Manifest, SourceEntry, SplitEntry, file_sha256, read_manifest
-from builders.sources.catalogue import Licence, catalogue
+from builders.manifest import (
+    CARD,
+    NAME,
+    ConfigEntry,
+    Manifest,
+    SourceEntry,
+    SplitEntry,
+    file_sha256,
+    is_data_set_file,
+    read_manifest,
+    written_files,
+)
+from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
 from builders.text.split import check_disjoint
 from cards.dataset_card import dataset_card
+from cards.files import locked, refuse_strays, strays
+from cards.packages import missing_sentence
 
 ROOT = Path(__file__).parent.parent
-CARD = "README.md"
 #: Libraries that make rows; another version may make other rows.
 _LIBRARIES = ("openpyxl", "spacy")
 
@@ -65,7 +75,7 @@ def _project_digest() -> str:
             if path.is_file() and path.suffix in {".py", ".toml", ".txt", ".tsv", ".csv", ".j2", ".json"}:
                 digest.update(f"{path.relative_to(ROOT).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     for library in _LIBRARIES:
-        digest.update(f"{library} {version(library)}\0".encode())
+        digest.update(f"{library} {version(library) if find_spec(library) else 'missing'}\0".encode())
     return digest.hexdigest()
 
 
@@ -85,23 +95,12 @@ def planned_entry(config: Config, files: Files, recipe: str) -> ConfigEntry:
         encoder=write.ENCODER,
         recipe=recipe,
         columns={field.name: str(field.type) for field in config.schema},
-        sources=[_source_entry(files[name]) for name in config.sources],
+        sources=[SourceEntry.of(files[name].source, files[name].alternative) for name in config.sources],
         embedded={file: file_sha256(ROOT / file) for file in config.embedded},
         cite=list(config.cite),
         splits={},
-    )
-
-
-def _source_entry(fetched: Fetched) -> SourceEntry:
-    source, used = fetched.source, fetched.used
-    pins = ("url", "sha256", "git_blob", "member")
-    return SourceEntry(
-        name=source.name,
-        licence=source.licence,
-        citation=source.citation,
-        alternative=fetched.alternative,
-        lacks=used.lacks,
-        files=[{pin: value for pin in pins if (value := getattr(remote, pin))} for remote in used.files],
+        filters=list(config.filters),
+        quotes=list(config.quotes),
     )
 
 
@@ -175,6 +174,11 @@ class Builder:
         left_out = {}
         for config in dataset.configs:
             if self.profile in (Profile.all, config.profile):
+                missing = [package for package in config.packages if find_spec(package) is None]
+                if missing:
+                    extra = config.packages[missing[0]]
+                    left_out[config.name] = missing_sentence("The config", missing[0], extra)
+                    continue
                 try:
                     files = {name: self.fetcher.get(catalogue().sources[name]) for name in config.sources}
                     plans[config.name] = planned_entry(config, files, code_digest(dataset.name)), files
@@ -199,7 +203,7 @@ class Builder:
         sources = [source for entry in configs.values() for source in entry.sources]
         licences = {entry.licence for entry in configs.values()} | {source.licence for source in sources}
         citations = {key for entry in configs.values() for key in entry.cite} | {source.citation for source in sources}
-        known = catalogue()
+        pinned = catalogue()
         return Manifest(
             name=dataset.name,
             version=dataset.version,
@@ -210,19 +214,18 @@ class Builder:
             validity=dataset.validity,
             differences=list(dataset.differences),
             written=list(dataset.written),
+            task_categories=list(dataset.task_categories),
+            benchmark=dict(dataset.benchmark),
             configs=configs,
+            # Without the details, which depend on the machine.
             left_out={
-                config.name: left_out[config.name]
+                config.name: left_out[config.name].split(": ")[0].rstrip(".") + "."
                 for config in dataset.configs
                 if config.name in left_out and config.name not in configs
             },
-            licences={key: _licence_facts(known.licences[key]) for key in sorted(licences)},
-            citations={key: known.citations[key] for key in sorted(citations)},
+            licences={key: pinned.licences[key].facts for key in sorted(licences)},
+            citations={key: pinned.citations[key] for key in sorted(citations)},
         )
-
-
-def _licence_facts(licence: Licence) -> dict[str, Any]:
-    return {"name": licence.name, "url": licence.url, "redistribute": licence.redistribute}
 
 
 def _check_leaks(dataset: DataSet, manifest: Manifest, folder: Path) -> None:
@@ -249,17 +252,6 @@ def _link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-@contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    """Raises an error if another process builds in the same folder."""
-    out.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(out / ".lock", timeout=0):
-            yield
-    except Timeout:
-        raise BuildError(f"Another rebuild is running in {out}; wait for it or choose another --out.") from None
-
-
 def build_datasets(
     names: Sequence[str], fetcher: Fetcher, out: Path, profile: Profile, progress: Progress
 ) -> list[BuildResult]:
@@ -268,29 +260,47 @@ def build_datasets(
     Raises
     ------
     BuildError
-        When a source changed, a row does not agree with its config, or two splits share a phrase.
+        When a source changed, a row does not agree with its config, two splits share a phrase, or a folder that
+        would be replaced has a file that no build wrote.
     """
-    with _locked(out):
-        for name in datasets.names():
-            recover_folder(out / name)
-        leftovers = [out / f".new-{name}" for name in datasets.names()]
-        _remove(leftovers)
+    replaced: list[str] = []
+    with locked(out, BuildError):
         try:
+            _recover(out, names)
             builder = Builder(fetcher, out, profile, progress)
             results = [builder.stage(datasets.get(name)) for name in names]
             for result in results:
                 if result.staged:
                     replace_folder(result.staged, out / result.name)
+                    replaced.append(result.name)
             return results
         except OSError as error:
+            rest = f"{', '.join(replaced)} is new and the rest of " * bool(replaced)
             raise BuildError(
-                f"{error.strerror or error} while writing to {out}; the old output is unchanged. "
+                f"{error.strerror or error} while writing to {out}; {rest}the old output is unchanged. "
                 "Make room or choose another --out."
             ) from None
         finally:
-            _remove(leftovers)
+            for name in names:
+                _remove_staged(out / f".new-{name}")
 
 
-def _remove(folders: Sequence[Path]) -> None:
-    for folder in folders:
+def _recover(out: Path, names: Sequence[str]) -> None:
+    """Tidies up after an interrupted run, and refuses folders that would be replaced but were not built.
+
+    Raises
+    ------
+    BuildError
+        When a folder with the name of a data set, or of a temporary one, has a file that no build wrote.
+    """
+    for name in names:
+        recover_folder(out / name, written_files, BuildError)
+        refuse_strays(out / name, written_files(out / name), BuildError)
+        _remove_staged(out / f".new-{name}")
+        refuse_strays(out / f".new-{name}", (), BuildError)
+
+
+def _remove_staged(folder: Path) -> None:
+    """Removes a temporary folder, unless it has a file that no build writes."""
+    if all(map(is_data_set_file, strays(folder, ()))):
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,10 +1,12 @@
-"""Compares an existing data-set folder with a fresh build, row by row."""
+"""Compares an existing data-set folder with a fresh build: every file, row, statistic and fact."""
 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,15 +17,25 @@ from rich.progress import Progress
 
 from builders import datasets
 from builders.builder import Builder, Profile
-from builders.dataset import BuildError, SourceUnavailable
-from builders.manifest import NAME, ConfigEntry, Manifest, file_sha256, read_manifest
+from builders.dataset import BuildError, DataSet, SourceUnavailable
+from builders.manifest import CARD, NAME, ConfigEntry, Manifest, file_sha256, read_manifest
+from builders.publish.publication import make_publication
+from builders.publish.published import closed
 from builders.sources.fetch import Fetcher
+from cards.dataset_card import dataset_card
+from cards.files import strays
+from pmi.types import first_line
 
 #: Highest number of differences that are listed for one file.
 LISTED = 5
+#: A published folder has this file, which names the repository. The Hub and its client add the other files.
+CROISSANT = "croissant.json"
+_OF_THE_HUB = re.compile(r"\.gitattributes|\.cache/.*")
 
 
-def differences(folder: Path, published: Manifest, fresh: Manifest, fresh_folder: Path) -> tuple[list[str], list[str]]:
+def differences(
+    folder: Path, published: Manifest, fresh: Manifest, fresh_folder: Path, dataset: DataSet
+) -> tuple[list[str], list[str]]:
     """The differences of a published folder from a fresh build, and remarks on files with another encoding only.
 
     Each difference is a sentence with the file, the config, the row id and the column.
@@ -38,31 +50,56 @@ def differences(folder: Path, published: Manifest, fresh: Manifest, fresh_folder
             path = folder / expected.file
             if split not in entry.splits or not path.is_file():
                 wrong.append(f"{expected.file}: the file is missing (config {name}, split {split}).")
-            elif file_sha256(path) != expected.sha256:
-                rows = list(islice(_row_differences(path, fresh_folder / expected.file, name), LISTED))
-                wrong += rows
-                if not rows:
+                continue
+            is_same, is_ours = file_sha256(path) == expected.sha256, entry.encoder == fresh.configs[name].encoder
+            faults = (
+                [] if is_same else _file_differences(path, fresh_folder / expected.file, name, statistics=not is_ours)
+            )
+            if not faults and not is_ours:
+                faults = list(_stated(path, expected.file, entry, split))
+                if not (faults or is_same):
                     remarks.append(_encoding(expected.file, entry, fresh.configs[name]))
-    wrong += _manifest_differences(published, fresh)
-    listed = {split.file for entry in fresh.configs.values() for split in entry.splits.values()}
-    for path in sorted((folder / "data").rglob("*")):
-        if path.is_file() and path.relative_to(folder).as_posix() not in listed:
-            wrong.append(f"{path.relative_to(folder).as_posix()}: the file belongs to no config.")
+            elif not (faults or is_same):
+                faults = [f"{expected.file}: same rows, but other bytes than {entry.encoder} writes."]
+            wrong += faults
+    wrong += _manifest_differences(published, _expected(published, fresh, dataset))
+    wrong += _left_out_differences(published, fresh, dataset)
+    wrong += _other_files(folder, published)
     return wrong, remarks
 
 
-#: Facts of a manifest that may differ between machines although all rows are the same.
-_OF_THE_MACHINE = {"encoder", "sha256", "bytes"}
-#: Facts that depend on which configs a folder holds.
-_OF_ALL_CONFIGS = {"left_out", "licences", "citations"}
+def _expected(published: Manifest, fresh: Manifest, dataset: DataSet) -> Manifest:
+    """The fresh manifest of the published configs only."""
+    entries = {}
+    for name, entry in fresh.configs.items():
+        if (known := published.configs.get(name)) and known.encoder != entry.encoder:
+            # Another encoder writes other bytes; the stated ones are compared with the files.
+            splits = {
+                split: replace(expected, sha256=known.splits[split].sha256, bytes=known.splits[split].bytes)
+                for split, expected in entry.splits.items()
+                if split in known.splits
+            }
+            entry = replace(entry, encoder=known.encoder, splits=entry.splits | splits)
+        if known:
+            entries[name] = entry
+    return replace(Builder.manifest(dataset, entries, {}), left_out=published.left_out)
+
+
+def _stated(path: Path, file: str, entry: ConfigEntry, split: str) -> Iterator[str]:
+    """What the manifest says of the bytes of a file and is not so."""
+    stated = entry.encoder, entry.splits[split].sha256, entry.splits[split].bytes
+    encoder = f"pyarrow {pq.read_metadata(path).created_by.rpartition(' ')[2]}"
+    found = encoder, file_sha256(path), path.stat().st_size
+    for fact, one, other in zip(("encoder", "sha256", "bytes"), stated, found, strict=True):
+        if one != other:
+            yield f"{NAME}: the {fact} of {file} is {one!r}, and the file has {other!r}."
 
 
 def _manifest_differences(published: Manifest, fresh: Manifest) -> Iterator[str]:
-    """The facts in which a published manifest differs from a fresh one, without those that depend on the machine."""
+    """The facts in which a published manifest differs from a fresh one."""
     ours, theirs = (_flat(json.loads(manifest.json())) for manifest in (fresh, published))
     for key in sorted(theirs.keys() | ours.keys()):
-        is_unchecked = key[0] in _OF_ALL_CONFIGS or (key[0] == "configs" and key[1] not in published.configs)
-        if not is_unchecked and key[-1] not in _OF_THE_MACHINE and theirs.get(key) != ours.get(key):
+        if theirs.get(key) != ours.get(key) and (key[0] != "configs" or key[1] in fresh.configs):
             yield f"{NAME}: {' '.join(key)} is {theirs.get(key)!r}, expected {ours.get(key)!r}."
 
 
@@ -73,17 +110,79 @@ def _flat(value: Any, key: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     return {path: leaf for name, inner in value.items() for path, leaf in _flat(inner, (*key, name)).items()}
 
 
-def _row_differences(path: Path, fresh: Path, config: str) -> Iterator[str]:
+def _left_out_differences(published: Manifest, fresh: Manifest, dataset: DataSet) -> Iterator[str]:
+    """Configs that are said to be left out and are not, or for a reason that none of their sources can give."""
+    withheld = {name: reason for name, config in fresh.configs.items() if (reason := closed(fresh, config))}
+    sources = {config.name: config.sources for config in dataset.configs if config.name not in published.configs}
+    for name, reason in published.left_out.items():
+        known = [f"{source} is not available." for source in sources.get(name, ())]
+        known += [f"not redistributed: {withheld[name]}"] if name in withheld else []
+        if name not in sources or reason not in known:
+            yield f"{NAME}: left_out {name} is {reason!r}, expected {' or '.join(map(repr, known)) or 'nothing'}."
+
+
+def _other_files(folder: Path, published: Manifest) -> Iterator[str]:
+    """Files other than data that are not as a build or a publication writes them, and files that belong to neither."""
+    try:
+        files = _texts(folder, published)
+    except Exception as error:  # a manifest may lack any fact that a template needs
+        yield f"{folder.name}: the other files cannot be compared ({first_line(error)})."
+        return
+    for name, expected in files.items():
+        path = folder / name
+        if not path.is_file():
+            yield f"{name}: the file is missing."
+        elif path.read_bytes() != expected:
+            yield f"{name}: the file is not the one that is written from the manifest."
+    for name in strays(folder, files.keys() | published.files):
+        if CROISSANT not in files or not _OF_THE_HUB.fullmatch(name):
+            yield f"{name}: the file belongs to no config."
+
+
+def _texts(folder: Path, published: Manifest) -> Mapping[str, bytes]:
+    """The files of a folder besides its data."""
+    if not (folder / CROISSANT).is_file():
+        text = published.json()
+        return {NAME: text.encode(), CARD: dataset_card(text).encode()}
+    url = str(json.loads((folder / CROISSANT).read_bytes())["url"])
+    host, _, repository = url.partition("/datasets/")
+    files = make_publication(folder, repository.partition("/")[0], host, restricted=True).files
+    return {name: content for name, content in files.items() if isinstance(content, bytes)}
+
+
+def _file_differences(path: Path, fresh: Path, config: str, *, statistics: bool) -> list[str]:
+    """The first differences of two Parquet files in schema, rows and, if asked for, column statistics."""
     file = f"{path.parent.parent.name}/{path.parent.name}/{path.name}"
     try:
-        table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        yield f"{file}: config {config} cannot be read as Parquet ({str(error).splitlines()[0]})."
-        return
-    expected = pq.read_table(fresh)
+        faults = list(islice(_table_differences(file, config, pq.read_table(fresh), pq.read_table(path)), LISTED))
+        if statistics and not faults and _statistics(path) != _statistics(fresh):
+            return [f"{file}: config {config} has other column statistics than its rows."]
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: text that is not UTF-8
+        return [f"{file}: config {config} cannot be read as Parquet ({first_line(error)})."]
+    return faults
+
+
+def _table_differences(file: str, config: str, expected: pa.Table, table: pa.Table) -> Iterator[str]:
     if table.schema.names != expected.schema.names:
         yield f"{file}: config {config} has the columns {table.schema.names}, expected {expected.schema.names}."
         return
+    for ours, theirs in zip(expected.schema, table.schema, strict=True):
+        if not theirs.equals(ours, check_metadata=True):
+            yield f"{file}: config {config}, column {ours.name} is {theirs}, expected {ours}."
+    if table.schema.metadata != expected.schema.metadata:
+        yield f"{file}: config {config} has metadata in its schema that a build does not write."
+    yield from _row_differences(file, config, expected, table)
+
+
+def _statistics(path: Path) -> list[Any]:
+    """Number of values and nulls, lowest and highest value of each column of each row group."""
+    metadata = pq.read_metadata(path)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    found = [group.column(column).statistics for group in groups for column in range(group.num_columns)]
+    return [metadata.num_rows, *(each and (each.num_values, each.null_count, each.min, each.max) for each in found)]
+
+
+def _row_differences(file: str, config: str, expected: pa.Table, table: pa.Table) -> Iterator[str]:
     ours = {row["id"]: row for row in expected.to_pylist()}
     theirs = {row["id"]: row for row in table.to_pylist()}
     for row_id in ours.keys() - theirs.keys():
@@ -115,16 +214,16 @@ def check(names: Sequence[str], fetcher: Fetcher, out: Path, progress: Progress)
     with tempfile.TemporaryDirectory(prefix="check-") as scratch:
         builder = Builder(fetcher, Path(scratch), Profile.all, progress)
         for name in names:
-            folder = out / name
+            folder, dataset = out / name, datasets.get(name)
             published = _published(folder)
-            result = builder.stage(datasets.get(name))
+            result = builder.stage(dataset)
             unchecked = [config for config in published.configs if config in result.left_out]
             if unchecked or not result.manifest or not result.staged:
                 raise SourceUnavailable(
                     f"{name}: {', '.join(unchecked)} cannot be checked without its sources; "
                     f"{next(iter(result.left_out.values()))}"
                 )
-            new_wrong, new_remarks = differences(folder, published, result.manifest, result.staged)
+            new_wrong, new_remarks = differences(folder, published, result.manifest, result.staged, dataset)
             wrong += [f"{name}/{sentence}" for sentence in new_wrong]
             remarks += [f"{name}/{sentence}" for sentence in new_remarks]
     return wrong, remarks

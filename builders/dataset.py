@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
+from builders.embedded import table
 from builders.text.words import normalise
 
 #: The last columns of every config: the source and the licence of the row.
@@ -22,10 +22,6 @@ PROVENANCE = (
     pa.field("source_row", pa.int64(), nullable=False),
     pa.field("licence", pa.string(), nullable=False),
 )
-
-#: The name of the source of rows that the project wrote itself, and the folder of its data files.
-PROJECT = "gender-neutral-probes"
-DATA = Path(__file__).parent / "data"
 
 _STRICT = ConfigDict(extra="forbid", str_min_length=1)
 
@@ -167,7 +163,7 @@ class Config:
     licence:
         SPDX identifier (or ``LicenseRef-…``) of the rows, a key of ``[licences]`` in ``sources.toml``.
     columns:
-        The columns between ``id`` and :data:`PROVENANCE`. Make them with :func:`text` and :func:`column`.
+        The columns between ``id`` and :data:`PROVENANCE`. Made by :func:`text`, :func:`texts` and :func:`column`.
     rows:
         A function from the fetched sources to rows and drops, in their final order.
     sources:
@@ -181,6 +177,17 @@ class Config:
         Files of the project that rows come from, relative to its root. The manifest has their hashes.
     cite:
         Keys of ``[citations]`` in ``sources.toml`` beyond those of the sources.
+    packages:
+        Optional packages that the rows need, each with the extra of this project that installs it.
+    filters:
+        Those of ``sources`` that only decide which rows are left out. No column has anything of them, so their
+        licences do not bind the config.
+    quotes:
+        Columns with text of the sources. Where a licence does not allow to publish it, the config is published
+        without these columns, and :func:`builders.with_text` restores them from the sources.
+    quoted:
+        Makes rows with the columns of ``quotes`` from the sources that are no filters. Every id of the config must
+        be among their ids; other rows and drops are ignored. By default ``rows``.
     """
 
     name: str
@@ -193,6 +200,10 @@ class Config:
     disjoint: str = ""
     embedded: tuple[str, ...] = ()
     cite: tuple[str, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
+    filters: tuple[str, ...] = ()
+    quotes: tuple[str, ...] = ()
+    quoted: Callable[[Files], Rows] | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -211,6 +222,8 @@ class DataSet:
 
     ``version`` is semantic: a patch corrects words, a minor version adds rows or columns, a major version changes
     the meaning of a score on the data. ``written`` describes how this project wrote sentences, and their limits.
+    ``task_categories`` are the Hub's names of the tasks. ``benchmark`` says how the data set is a benchmark on the
+    Hub (:mod:`cards.benchmark`); without it, the data set is none.
 
     Example
     -------
@@ -237,14 +250,17 @@ class DataSet:
     written: tuple[str, ...] = ()
     language: str = "en"
     tags: tuple[str, ...] = field(default=("gender-bias", "fairness", "evaluation"))
+    task_categories: tuple[str, ...] = ("text-generation",)
+    benchmark: Mapping[str, Any] = field(default_factory=dict)
 
 
 def card_texts(name: str) -> dict[str, Any]:
     """The texts of a data set of the project for its card, from ``builders/data/cards/NAME.toml``.
 
-    They are the arguments ``title``, ``summary``, ``validity``, ``differences`` and ``written`` of :class:`DataSet`.
+    They are the arguments ``title``, ``summary``, ``validity``, ``differences``, ``written``, ``task_categories`` and
+    ``benchmark`` of :class:`DataSet`.
     """
-    texts = tomllib.loads((DATA / "cards" / f"{name}.toml").read_text(encoding="utf-8"))
+    texts = table(f"cards/{name}")
     return {field: tuple(value) if isinstance(value, list) else value for field, value in texts.items()}
 
 
@@ -255,6 +271,15 @@ def text(name: str, *, nullable: bool = False) -> pa.Field:
     pyarrow.Field<prompt: string not null>
     """
     return pa.field(name, pa.string(), nullable=nullable)
+
+
+def texts(*names: str) -> tuple[pa.Field, ...]:
+    """String columns.
+
+    >>> texts("prompt", "job")
+    (pyarrow.Field<prompt: string not null>, pyarrow.Field<job: string not null>)
+    """
+    return tuple(map(text, names))
 
 
 def column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:

@@ -7,7 +7,10 @@ import errno
 import os
 import shutil
 import sys
+from collections.abc import Callable, Collection
 from pathlib import Path
+
+from cards.files import refuse_strays
 
 
 def replace_folder(new: Path, target: Path) -> None:
@@ -33,9 +36,21 @@ def replace_folder(new: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def recover_folder(target: Path) -> None:
-    """Moves back a folder that an interrupted :func:`replace_folder` had moved aside."""
+def recover_folder(target: Path, written: Callable[[Path], Collection[str]], refusal: type[Exception]) -> None:
+    """Moves back a folder that an interrupted :func:`replace_folder` had moved aside.
+
+    Parameters
+    ----------
+    written:
+        The files of a folder that this program wrote, by their paths from it.
+
+    Raises
+    ------
+    refusal
+        When the folder in that place has a file that is not ours.
+    """
     aside = _aside(target)
+    refuse_strays(aside, written(aside), refusal)
     if aside.exists():
         if target.exists():
             shutil.rmtree(aside)

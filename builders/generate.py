@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from typing import Any, get_type_hints
 
 import typer
@@ -63,17 +63,16 @@ def _check_finite(values: dict[str, Any]) -> None:
 def _parameters(kind: type[Any]) -> list[inspect.Parameter]:
     """The fields of a dataclass as parameters of a command."""
     hints = get_type_hints(kind, include_extras=True)
-    return [
-        inspect.Parameter(
-            option.name, inspect.Parameter.KEYWORD_ONLY, annotation=hints[option.name], default=_default(option)
+    parameters = []
+    for option in fields(kind):
+        default = option.default if option.default_factory is MISSING else option.default_factory()
+        default = inspect.Parameter.empty if default is MISSING else default
+        parameters.append(
+            inspect.Parameter(
+                option.name, inspect.Parameter.KEYWORD_ONLY, annotation=hints[option.name], default=default
+            )
         )
-        for option in fields(kind)
-    ]
-
-
-def _default(option: Field[Any]) -> Any:
-    default = option.default if option.default_factory is MISSING else option.default_factory()
-    return inspect.Parameter.empty if default is MISSING else default
+    return parameters
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False, no_args_is_help=True)

@@ -11,9 +11,9 @@ from rich.console import Console
 from builders.dataset import BuildError
 from builders.manifest import NAME
 from builders.publish.publication import make_publication
-from builders.publish.repository import Repository, push
+from builders.publish.repository import BenchmarkRefused, Repository, push, show
 from cards.command import start
-from cards.hub import failures, refusal
+from cards.hub import HubRefusal, explained, unreachable
 from cards.text import CardError
 
 
@@ -40,16 +40,17 @@ def main(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the changes.")] = False,
     private: Annotated[bool, typer.Option("--private", help="Create new repositories as private.")] = False,
     restricted: Annotated[
-        bool,
-        typer.Option(
-            "--restricted", help="Publish also what only its source may redistribute, if you have the right to."
-        ),
+        bool, typer.Option("--restricted", help="Publish also text that licences forbid, if you have the right to.")
     ] = False,
+    benchmark: Annotated[
+        bool, typer.Option("--benchmark/--no-benchmark", help="Make each data set a benchmark of the Hub (eval.yaml).")
+    ] = True,
 ) -> None:
-    """Publish built data sets with their version as a tag; configs that may not be redistributed are withheld.
+    """Publish built data sets with their version as a tag, as far as licences allow.
 
-    The token comes from the environment (HF_TOKEN) or the Hub client's login. Exit status: 1 when a folder
-    is not complete or a version exists with other content, 2 when the Hub cannot be reached or refuses.
+    With --dry-run no network is needed; without it, changes are not compared. The token comes from the environment
+    (HF_TOKEN) or the Hub client's login. Exit status: 1 when a folder is not complete or a version exists with other
+    content, 2 when the Hub cannot be reached or refuses.
     """
     console = Console(markup=False, highlight=False, soft_wrap=True)
     errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
@@ -58,22 +59,30 @@ def main(
     if not org:
         raise typer.BadParameter("Name the organisation or user of the Hub with --org.")
     api = HfApi()
-    try:
+    refused = []
+    with explained(errors, BuildError, CardError):
         publications = [
             make_publication(folder, org, api.endpoint, restricted=restricted) for folder in folders(out, names or [])
         ]
+        reason = unreachable(api)
+        if reason and not dry_run:
+            raise HubRefusal(reason)
         for publication in publications:
+            show(publication, console)
+            if not publication.files or reason:
+                continue
             repository = Repository(publication.repository, api)
-            push(publication, repository, console, dry_run=dry_run, private=private)
-    except (BuildError, CardError) as error:
-        errors.print(f"error: {error}")
-        raise typer.Exit(1) from None
-    except failures() as error:
-        errors.print(f"error: {refusal(error)}")
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        errors.print("Interrupted; what was committed stays, and the same command continues.")
-        raise typer.Exit(130) from None
+            try:
+                push(publication, repository, console, dry_run=dry_run, private=private, benchmark=benchmark)
+            except BenchmarkRefused as error:
+                refused.append(str(error))
+        if reason:
+            console.print(f"{reason} So it is not shown what would change there.")
+            console.print("Nothing was sent (--dry-run).")
+    for sentence in refused:
+        errors.print(f"error: {sentence}")
+    if refused:
+        raise typer.Exit(2)
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)

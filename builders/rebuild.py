@@ -23,7 +23,7 @@ from cards.command import start
 def print_results(console: Console, results: Sequence[BuildResult], offline: bool) -> None:
     """Prints every split with its rows and hash, then the reasons of drops and of configs that were left out.
 
-    With ``offline`` the reason is always the missing source, so the configs are only named.
+    With ``offline`` most sources are expected to be missing, so configs without their sources are only named.
     """
     table = Table("config", "split", "rows", "sha256", "dropped", "state", pad_edge=False, box=None)
     drops, left_out = [], []
@@ -39,10 +39,12 @@ def print_results(console: Console, results: Sequence[BuildResult], offline: boo
                     f"dropped: {result.name} {config} {name}: {count:,} x {reason}"
                     for reason, count in split.dropped.items()
                 ]
-        if result.left_out and offline:
-            left_out.append(f"left out: {result.name}: {', '.join(result.left_out)}")
-        else:
-            left_out += [f"left out: {result.name} {config}: {reason}" for config, reason in result.left_out.items()]
+        reasons = result.left_out
+        if offline:
+            without_source = [config for config, reason in reasons.items() if "the package" not in reason]
+            left_out += [f"left out: {result.name}: {', '.join(without_source)}"] * bool(without_source)
+            reasons = {config: reason for config, reason in reasons.items() if config not in without_source}
+        left_out += [f"left out: {result.name} {config}: {reason}" for config, reason in reasons.items()]
     console.print(table, markup=True, soft_wrap=False)
     for line in (*drops, *left_out):
         console.print(line)
@@ -87,7 +89,7 @@ def main(
         errors.print(f"error: {error}", style="red")
         code = error.exit_code
     except KeyboardInterrupt:
-        errors.print("Interrupted; the old output is unchanged.")
+        errors.print("Interrupted; each data set is as it was, or complete and new.")
         code = 130
     raise typer.Exit(code)
 
@@ -123,7 +125,7 @@ def _run(
     left_out = sum(len(result.left_out) for result in results)
     if left_out:
         advice = ": run without --offline, or give --mirror DIR, a folder with the files of sources.toml as HOST/PATH"
-        errors.print(f"Left out because sources are missing: {left_out} configs{advice if offline else ''}.")
+        errors.print(f"Left out: {left_out} configs{advice if offline else ''}.")
     console.print(f"The data sets are in {out}.")
     # Offline, sources are expected to be missing, unless nothing of a data set named by the user could be built.
     named_but_missing = len(names) < len(datasets.names()) and any(result.manifest is None for result in results)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import hashlib
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.util import find_spec
@@ -14,15 +17,19 @@ from rich.console import Console
 from cards import hub, model_card, results
 from cards.command import start
 from cards.eval_results import Source, eval_files
-from cards.evaluation import published_results
+from cards.evaluation import Result, published_results
 from cards.files import put
+from cards.identity import check_model
 from cards.text import CardError, refuse_secrets, slug
+
+#: How many results, and how many remarks, are shown.
+SHOWN = 10
 
 
 def build(
     model: hub.Model, run: results.Run, organisation: str, data: Path | None, source: Source
-) -> tuple[dict[str, bytes], list[str]]:
-    """The files for the repository of a model, by path, and remarks on what is not published.
+) -> tuple[dict[str, bytes], list[Result], list[str]]:
+    """The files for the repository of a model by path, the published results, and what is not published.
 
     Raises
     ------
@@ -31,12 +38,12 @@ def build(
     """
 
     @cache
-    def manifest(dataset: str, version: str) -> str:
+    def manifest(dataset: str, version: str) -> tuple[str, str]:
         return hub.manifest(model.api, organisation, dataset, version, data)
 
     published, remarks = published_results(run, organisation, manifest)
     versions = {name.partition("/")[0]: version.split()[0] for name, version in run.data.items()}
-    manifests = {name: manifest(name, version) for name, version in versions.items() if version != results.UNPUBLISHED}
+    texts = {name: manifest(name, version)[0] for name, version in versions.items() if version != results.UNPUBLISHED}
     files = eval_files(published, source, model.text)
     figure = None
     if published and find_spec("matplotlib") is None:
@@ -49,10 +56,10 @@ def build(
             [result.score for result in published],
             [f"{result.config}: {result.score.metric}" for result in published],
         )
-    text = model_card.section(run, published, remarks, manifests, figure)
+    text = model_card.section(run, published, remarks, texts, figure)
     files["README.md"] = model_card.merged(model.text("README.md"), model.title, text, run, published).encode()
     refuse_secrets(files)
-    return files, remarks
+    return files, published, remarks
 
 
 def main(
@@ -63,71 +70,133 @@ def main(
         Path | None, typer.Option(help="Folder of built data sets; by default they are read from the Hub.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the files; RUN/card by default.")] = None,
-    push: Annotated[bool, typer.Option("--push", help="Open a pull request.")] = False,
+    push: Annotated[bool, typer.Option("--push", help="Open a pull request, or update the open one.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show every line that would change.")] = False,
+    partial: Annotated[bool, typer.Option("--partial", help="Take a partial run, and mark it as one.")] = False,
     date: Annotated[str, typer.Option(help="Date of the scores; the date of the results file by default.")] = "",
-    source: Annotated[str, typer.Option(help="Address of the evidence; the model's page by default.")] = "",
+    evidence: Annotated[
+        str, typer.Option("--results", metavar="ORG/NAME", help="Data set of the Hub to publish the run's results in.")
+    ] = "",
+    source: Annotated[str, typer.Option(help="Address of the published run, if it is published already.")] = "",
     user: Annotated[str | None, typer.Option(help="The user of the Hub who is responsible for the scores.")] = None,
 ) -> None:
     """Write a model-card section and results in the Hub's format, and show what would change in the repository.
 
-    With --push a pull request is opened. The token comes from the environment (HF_TOKEN) or the Hub
-    client's login. Exit status: 1 when the run or the repository cannot be used, 2 when the Hub cannot be
-    reached or refuses.
+    The run must be of the model, at a revision with the same weights. With --push a pull request is opened. The
+    token comes from the environment (HF_TOKEN) or the Hub client's login. Exit status: 1 when the run or the
+    repository cannot be used, 2 when the Hub cannot be reached or refuses.
     """
-    console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+    console, errors = Console(soft_wrap=True, highlight=False, markup=False), Console(stderr=True, soft_wrap=True)
     from huggingface_hub import HfApi
 
     if not org:
         raise typer.BadParameter("Name the organisation that has the data sets with --org.")
-    try:
+    with hub.explained(errors, CardError):
         run = results.read(folder)
         model = hub.Model(name, HfApi())
         if push and model.folder:
             raise CardError(f"{name} is a folder; give the name of a repository of the Hub with --push.")
-        url, page_title = (source, "Evaluation") if source else (model.page, "Model card")
-        evidence = Source(date or _date(folder), url, page_title if url else None, user if url else None)
-        files, remarks = build(model, run, org, data, evidence)
-        changed = show(model, files, remarks, console)
+        if run.gaps and not partial:
+            raise CardError(
+                f"The run is partial ({len(run.gaps)} gaps, the first is {run.gaps[0]}); score all rows of all "
+                "benchmarks, or publish it marked as partial with --partial."
+            )
+        check_model(run, model)
+        file = folder / "results.json" if folder.is_dir() else folder
+        run_file = {_run_path(model, run, file): file.read_bytes()} if evidence else {}
+        refuse_secrets(run_file)
+        url, title = source, "Evaluation"
+        if evidence:
+            url, title = f"{model.api.endpoint}/datasets/{evidence}/blob/main/{next(iter(run_file))}", "Results"
+        elif not source and "/" in run.adapter and not Path(run.adapter.partition("@")[0]).exists():
+            url, title = f"{model.api.endpoint}/{run.adapter.partition('@')[0]}", "Adapter"
+        described = Source(date or _date(file), url or None, title if url else None, user if url else None)
+        files, published, remarks = build(model, run, org, data, described)
+        changed = changed_files(model, files)
+        for line in overview(model, changed, published, remarks, full=diff):
+            console.print(line)
         if dry_run:
             console.print("Nothing was written or sent (--dry-run).")
             return
-        destination = out or (folder if folder.is_dir() else folder.parent) / "card"
+        destination = out or file.parent / "card"
         for path, content in files.items():
             put(destination / path, content)
-        console.print(f"Written: {destination}", markup=False, highlight=False)
+        console.print(f"Written: {destination}")
         if push and changed:
+            if run_file:
+                hub.add_files(model.api, evidence, run_file, f"Results of {model.name}")
+                console.print(f"Results: {url}")
             benchmarks = ", ".join(dict.fromkeys(score.benchmark for score in run.estimates))
-            title = f"Gender-bias scores of {benchmarks}"
-            address = model.propose(changed, title, "Made by python -m cards of gender-neutral-probes.")
-            console.print(f"Pull request: {address}", markup=False, highlight=False)
-    except CardError as error:
-        errors.print(f"error: {error}", markup=False, highlight=False)
-        raise typer.Exit(1) from None
-    except hub.failures() as error:
-        errors.print(f"error: {hub.refusal(error)}", markup=False, highlight=False)
-        raise typer.Exit(2) from None
+            about = f"Gender-bias scores of {benchmarks}{f' ({run.setting})' if run.setting else ''}"
+            address, sent = model.propose(
+                {path: files[path] for path in changed}, about, "Made by python -m cards of gender-neutral-probes."
+            )
+            console.print(f"Pull request{'' if sent else ', unchanged'}: {address}")
 
 
-def show(model: hub.Model, files: dict[str, bytes], remarks: list[str], console: Console) -> dict[str, bytes]:
-    """Prints what would change in the repository; returns the files that would change."""
-    changed = {}
-    for path, content in files.items():
-        current = model.text(path)
-        if current is None or current.encode() != content:
-            changed[path] = content
-            for line in hub.difference(path, current, content):
-                console.print(line, markup=False, highlight=False)
-    for remark in remarks:
-        console.print(f"remark: {remark}", markup=False, highlight=False)
+def changed_files(model: hub.Model, files: Mapping[str, bytes]) -> dict[str, tuple[str | None, bytes]]:
+    """The files that would change in the repository: path to the current text, or None, and the new content."""
+    current = {path: model.text(path) for path in files}
+    return {
+        path: (current[path], content)
+        for path, content in files.items()
+        if current[path] is None or (current[path] or "").encode() != content
+    }
+
+
+def overview(
+    model: hub.Model,
+    changed: Mapping[str, tuple[str | None, bytes]],
+    published: list[Result],
+    remarks: list[str],
+    *,
+    full: bool,
+) -> Iterator[str]:
+    """What would change, on one screen: the files with their numbers of lines, results and remarks.
+
+    With ``full`` every line that would change follows.
+    """
+    differences = {path: list(difference(path, *texts)) for path, texts in changed.items()}
+    for path, lines in differences.items():
+        added = sum(line.startswith("+") for line in lines) - 1
+        removed = sum(line.startswith("-") for line in lines) - 1
+        yield f"{'change' if changed[path][0] is not None else 'add':6} {path} (+{added} -{removed} lines)"
+    for result in published[:SHOWN]:
+        score = result.score
+        yield f"  {result.repository} {result.config}: {score.metric} {score.number}, {score.good}"
+    if len(published) > SHOWN:
+        yield f"  and {len(published) - SHOWN} more results"
+    yield from (f"remark: {remark}" for remark in remarks[:SHOWN])
+    if len(remarks) > SHOWN:
+        yield f"and {len(remarks) - SHOWN} more remarks, which are in the section of the card"
     if not changed:
-        console.print(f"{model.name} has these files already.", markup=False, highlight=False)
-    return changed
+        yield f"{model.name} has these files already."
+    elif full:
+        for lines in differences.values():
+            yield from lines
+    else:
+        yield "Every line is shown with --diff."
 
 
-def _date(folder: Path) -> str:
+def difference(path: str, current: str | None, content: bytes) -> Iterator[str]:
+    r"""The unified diff of a file and its new content; ``current`` is None for a new file.
+
+    >>> list(difference("a", "1\n", b"2\n"))
+    ['--- a', '+++ a', '@@ -1 +1 @@', '-1', '+2']
+    """
+    old, new = (current or "").splitlines(), content.decode("utf-8").splitlines()
+    return difflib.unified_diff(old, new, path if current is not None else "nothing", path, lineterm="")
+
+
+def _run_path(model: hub.Model, run: results.Run, file: Path) -> str:
+    """The path of a run's results in a data set; other results have another path."""
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    return f"{model.name}/{slug(run.setting or 'model')}/results-{digest}.json"
+
+
+def _date(file: Path) -> str:
     """The day when a results file was written, in UTC."""
-    file = folder / "results.json" if folder.is_dir() else folder
     return datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cards.results import four_digits
+from cards.results import interval_text
 from cards.text import CardError, template
 
 #: By PEFT's name of a task: the class that loads the model, and the Hub's name of the task.
@@ -21,7 +21,7 @@ GROUPS, METRICS = 3, 3
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingData:
+class DataFacts:
     """A data set that a recipe trained on: its version, licence and citations (keys and BibTeX entries)."""
 
     name: str
@@ -45,7 +45,7 @@ def adapter_card(
     repository: str,
     licence: str,
     recipe: RecipeFacts,
-    training_data: list[TrainingData],
+    training_data: list[DataFacts],
     *,
     config: Mapping[str, Any] | None,
     prompt: Mapping[str, Any] | None,
@@ -111,9 +111,7 @@ def _number(numbers: list[float | None]) -> str:
     """A value with its interval; empty when it is undefined.
 
     >>> _number([0.5, 0.25, 0.75]), _number([0.5, None, None]), _number([None, None, None])
-    ('0.5 [0.25, 0.75]', '0.5', '')
+    ('0.50 [0.25, 0.75]', '0.5', '')
     """
     value, low, high = (math.nan if number is None else float(number) for number in numbers)
-    if math.isnan(value):
-        return ""
-    return f"{four_digits(value)} [{four_digits(low)}, {four_digits(high)}]" if low <= high else four_digits(value)
+    return "" if math.isnan(value) else interval_text(value, low, high)

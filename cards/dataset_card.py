@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from cards.benchmark import withheld_columns
 from cards.text import CardError, template
 
 #: The Hub's identifier by SPDX identifier; any other licence is "other" on the Hub.
@@ -15,6 +16,11 @@ HUB_LICENCES = {
     "CC-BY-SA-4.0": "cc-by-sa-4.0",
     "CC-BY-NC-4.0": "cc-by-nc-4.0",
 }
+#: What the data sets are for.
+USES = (
+    "Measuring gender bias of language models, and what mitigation does to it, as the papers cited describe.",
+    "Not for deciding about people, and not for claims about a model in other languages or tasks.",
+)
 
 
 def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any] | None = None) -> str:
@@ -36,9 +42,15 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
     for name, config in facts["configs"].items():
         _check_licence_and_citations(facts, name, config)
     licences = licence_keys(facts)
+    columns = {name: withheld_columns(config) for name, config in facts["configs"].items()}
+    shown = sorted(columns, key=lambda name: (_is_paper(name), bool(columns[name])))
+    facts["configs"] = {name: facts["configs"][name] for name in shown}
     return template("dataset_card.md.j2").render(
-        facts,
+        {"task_categories": [], **facts},
         organisation=organisation,
+        default=default_config(facts),
+        without={name: names for name, names in columns.items() if names},
+        uses=USES,
         row=row,
         hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),
         shown_licences={key: facts["licences"][key] for key in licences},
@@ -65,10 +77,31 @@ def _check_licence_and_citations(facts: dict[str, Any], name: str, config: dict[
                 raise CardError(f"{facts['name']}: {label} cites {key!r}, for which there is no citation.")
 
 
+def default_config(facts: dict[str, Any]) -> str:
+    """The config that is loaded when none is named: the first that is whole and no published definition, if any.
+
+    >>> parts = {"columns": {"id": "string"}, "quotes": ["text"]}
+    >>> default_config({"configs": {"a": parts, "b-paper": {"columns": {}}, "c": {"columns": {}}}})
+    'c'
+    """
+    names: list[str] = list(facts["configs"])
+    return min(names, key=lambda name: (bool(withheld_columns(facts["configs"][name])), _is_paper(name)))
+
+
+def _is_paper(name: str) -> bool:
+    return name.endswith("-paper")
+
+
 def licence_keys(facts: dict[str, Any]) -> list[str]:
-    """The licences of all configs and sources of a manifest, sorted."""
+    """The licences of all configs, and of all sources that something of is in them, sorted."""
     configs = facts["configs"].values()
-    return sorted({entry["licence"] for config in configs for entry in (config, *config["sources"])})
+    sources = {
+        source["licence"]
+        for config in configs
+        for source in config["sources"]
+        if source["name"] not in config.get("filters", [])
+    }
+    return sorted(sources | {config["licence"] for config in configs})
 
 
 def citation_keys(facts: dict[str, Any]) -> list[str]:
@@ -81,11 +114,12 @@ def citation_keys(facts: dict[str, Any]) -> list[str]:
 
 
 def _sources(facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """Each source once, in order of name, with the configs that use it."""
+    """Each source once, in order of name, with the configs that use it and those that only leave rows out by it."""
     by_name: dict[str, dict[str, Any]] = {}
     for name, config in facts["configs"].items():
         for source in config["sources"]:
-            by_name.setdefault(source["name"], {**source, "configs": []})["configs"].append(name)
+            use = f"{name} (only to leave rows out)" if source["name"] in config.get("filters", []) else name
+            by_name.setdefault(source["name"], {**source, "configs": []})["configs"].append(use)
     return [by_name[name] for name in sorted(by_name)]
 
 

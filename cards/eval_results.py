@@ -74,7 +74,7 @@ def _entry(result: Result, source: Source) -> EvalResultEntry:
         dataset_id=result.repository,
         task_id=result.config,
         value=result.value,
-        dataset_revision=result.revision,
+        dataset_revision=result.commit or None,
         date=source.date,
         source_url=source.url,
         source_name=source.name,
@@ -144,7 +144,7 @@ def model_index(results: list[Result], task: str) -> list[EvalResult]:
             dataset_name=f"{result.title} ({result.config})",
             dataset_config=result.config,
             dataset_split=result.splits[0] if len(result.splits) == 1 else None,
-            dataset_revision=result.revision,
+            dataset_revision=result.commit or result.tag,
             metric_type=result.score.metric,
             metric_name=f"{result.score.metric} of {result.score.group}"
             + f" ({result.setting})" * bool(result.setting),

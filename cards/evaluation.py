@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cards.benchmark import tasks
-from cards.results import UNPUBLISHED, Headline, Run, Score
+from cards.results import UNPUBLISHED, Headline, Run, Score, supported_digits
 
 #: The setting in notes for a model that was scored without adapter and with the default settings.
 MODEL_ALONE = "the model alone"
@@ -22,11 +22,15 @@ MODEL_ALONE = "the model alone"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The published score of a task, with the repository and version tag of its data set."""
+    """The published score of a task, with the repository, the version tag and the commit of its data set.
+
+    ``commit`` is empty when the data set was read from a folder.
+    """
 
     repository: str
     title: str
-    revision: str
+    tag: str
+    commit: str
     config: str
     splits: tuple[str, ...]
     score: Score
@@ -35,30 +39,34 @@ class Result:
 
     @property
     def value(self) -> float:
-        """The value with six significant digits."""
-        return float(f"{self.score.value:.6g}")
+        """The value with the digits that its interval supports."""
+        return float(self._digits(self.score.value))
 
     @property
     def notes(self) -> str:
         """What the number is and how it was measured; :func:`cards.eval_results.parse_notes` reads it."""
         score = self.score
-        interval = f", 95 % interval {score.low:.6g} to {score.high:.6g}" if score.has_interval else ""
+        ends = f"{self._digits(score.low)} to {self._digits(score.high)}"
+        interval = f", 95 % interval {ends}" if score.has_interval else ""
         ideal = "" if score.ideal is None else f", ideal {score.ideal:g}"
         about = f"{score.metric} of {score.group} ({' and '.join(self.splits)}){interval}, n {score.n}{ideal}"
         return f"{about}; profile {self.profile}; {self.setting or MODEL_ALONE}"
 
+    def _digits(self, number: float) -> str:
+        return supported_digits(number, self.score.low, self.score.high)
 
-def published_results(
-    run: Run, organisation: str, manifest: Callable[[str, str], str]
-) -> tuple[list[Result], list[str]]:
+
+#: ``manifest(data set, version)`` gives the text of ``manifest.json`` of the published data set, and its commit.
+Manifests = Callable[[str, str], tuple[str, str]]
+
+
+def published_results(run: Run, organisation: str, manifest: Manifests) -> tuple[list[Result], list[str]]:
     """The results of a run that may be published, and a remark for each one that may not.
 
     Parameters
     ----------
     organisation:
         The organisation on the Hub that has the data sets.
-    manifest:
-        ``manifest(data set, version)`` gives the text of ``manifest.json`` of the published data set.
     """
     results: list[Result] = []
     remarks: list[str] = []
@@ -74,9 +82,12 @@ def published_results(
         if not scores:
             remarks.append(f"{benchmark}: profile {run.profile} has no {headline.metric}; scores are only in the card.")
         for config, version, score in scores:
-            facts = json.loads(manifest(headline.dataset, version))
+            text, commit = manifest(headline.dataset, version)
+            facts = json.loads(text)
+            metric = facts.get("benchmark", {}).get("metric", headline.metric)
+            chosen = dict(_scores(run, benchmark, metric)).get(score.group, score)
             try:
-                results.append(_result(run, organisation, facts, headline, config, score))
+                results.append(_result(run, f"{organisation}/{facts['name']}", facts, commit, headline, config, chosen))
             except _NotPublished as reason:
                 remarks.append(f"{benchmark}, {score.group}: {reason}")
     return results, remarks
@@ -86,10 +97,15 @@ class _NotPublished(Exception):
     """A score is not published; the message says why."""
 
 
+def _scores(run: Run, benchmark: str, metric: str) -> Iterator[tuple[str, Score]]:
+    """The scores of a metric with their groups."""
+    return ((s.group, s) for s in run.estimates if (s.benchmark, s.metric) == (benchmark, metric))
+
+
 def headline_scores(run: Run, benchmark: str) -> Iterator[tuple[str, str, Score]]:
-    """For each config of a benchmark: its name, the version of its data, and its published score."""
+    """For each config of a benchmark: its name, the version of its data, and its main score."""
     headline = run.headlines[benchmark]
-    scores = {s.group: s for s in run.estimates if (s.benchmark, s.metric) == (benchmark, headline.metric)}
+    scores = dict(_scores(run, benchmark, headline.metric))
     seen = set()
     for name, version in run.data.items():
         dataset, config, _ = [*name.split("/"), "", ""][:3]
@@ -100,7 +116,7 @@ def headline_scores(run: Run, benchmark: str) -> Iterator[tuple[str, str, Score]
 
 
 def _result(
-    run: Run, organisation: str, facts: dict[str, Any], headline: Headline, config: str, score: Score
+    run: Run, repository: str, facts: dict[str, Any], commit: str, headline: Headline, config: str, score: Score
 ) -> Result:
     published = f"{facts['name']} {facts['version']}"
     task = next((task for task in tasks(json.dumps(facts)) if task["id"] == config), None)
@@ -117,9 +133,10 @@ def _result(
     if not math.isfinite(score.value):
         raise _NotPublished(f"{score.metric} is not defined ({score.why or score.value}); it is left out.")
     return Result(
-        repository=f"{organisation}/{facts['name']}",
+        repository=repository,
         title=facts["title"],
-        revision=f"v{facts['version']}",
+        tag=f"v{facts['version']}",
+        commit=commit,
         config=config,
         splits=tuple(splits),
         score=score,
@@ -131,10 +148,11 @@ def _result(
 def _check_rows(rows: str, published: dict[str, Any], where: str) -> None:
     """Checks that all rows of a published split were scored; ``rows`` is the entry of ``data`` in the run.
 
-    For example ``1.2.0 sha256:ab12…, 30 of 40 rows``: version, digest, and the part that was scored.
+    For example ``1.2.0 sha256:ab12…, 30 of 40 rows``: version, digest, and the part that was scored. The digest is
+    that of the published rows, or of the rows as they are built.
     """
     _, _, digest = rows.partition("sha256:")
-    if digest.partition(",")[0] != published.get("content"):
+    if digest.partition(",")[0] not in (published.get("content"), published.get("built") or None):
         raise _NotPublished(f"the rows scored are not those of {where}; it is left out.")
     if part := digest.partition(", ")[2]:
         raise _NotPublished(f"only {part} of {where} were scored; it is left out.")

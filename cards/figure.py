@@ -6,7 +6,7 @@ import io
 import math
 from collections.abc import Callable
 
-from cards.results import Score, four_digits
+from cards.results import Score, supported_digits
 
 
 def forest(scores: list[Score], labels: list[str]) -> bytes:
@@ -28,7 +28,7 @@ def forest(scores: list[Score], labels: list[str]) -> bytes:
             axes.plot(place(score.value), row, "o", color="#012a4a", markersize=5)
             if score.ideal is not None:
                 axes.plot(place(score.ideal), row, "|", color="#b5651d", markersize=14, markeredgewidth=2)
-            axes.text(1.03, row, four_digits(score.value), va="center", fontsize=9)
+            axes.text(1.03, row, supported_digits(score.value, score.low, score.high), va="center", fontsize=9)
         axes.set_yticks(range(len(scores)), [label.replace("$", r"\$") for label in labels], fontsize=9)
         axes.set_xticks([0, 1], ["least", "most"], fontsize=9)
         axes.set_xlim(-0.02, 1.16)

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-import difflib
+import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cards.text import CardError
+import typer
+from rich.console import Console
+
+from cards.text import CardError, secrets
+
+#: Seconds until a Hub that does not answer counts as not reachable.
+PATIENCE = 4.0
+#: What to do by the first status of the Hub that matches.
+_ADVICE = (
+    ((401, 403), "log in with `hf auth login` or set HF_TOKEN to a token that may write"),
+    ((409, 412), "it has been changed at the same time or exists already; run the same command again"),
+    ((413,), "it takes less at once; publish smaller files or ask for more room"),
+    ((429,), "it has had too many requests; wait some minutes and run the same command again"),
+    (range(400, 500), "correct what it names and run the same command again"),
+    (range(500, 600), "run the same command again later"),
+)
+
+
+class HubRefusal(Exception):
+    """The Hub cannot be reached or refuses. The message is one sentence for the user."""
 
 
 class Model:
@@ -23,6 +43,8 @@ class Model:
     def _head(self) -> str:
         from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
+        if reason := unreachable(self.api):
+            raise HubRefusal(reason)
         try:
             return str(self.api.model_info(self.name).sha)
         except (RepositoryNotFoundError, HFValidationError):
@@ -36,43 +58,57 @@ class Model:
         """The name without the organisation or the parent folders."""
         return self.folder.resolve().name if self.folder else self.name.rpartition("/")[2]
 
-    @property
-    def page(self) -> str | None:
-        """The address on the Hub; None for a folder."""
-        return None if self.folder else f"{self.api.endpoint}/{self.name}"
-
-    def text(self, path: str) -> str | None:
+    def text(self, path: str, revision: str = "") -> str | None:
         """The text of a file; None when it does not exist.
+
+        Parameters
+        ----------
+        revision:
+            A revision of the repository; by default the head at the start.
 
         Raises
         ------
         CardError
             When the file is not UTF-8 text.
         """
-        from huggingface_hub.errors import EntryNotFoundError
-
         try:
-            file = self.folder / path if self.folder else self.api.hf_hub_download(self.name, path, revision=self.head)
-            return Path(file).read_bytes().decode("utf-8")
-        except (EntryNotFoundError, FileNotFoundError):
-            return None
+            file = self.folder / path if self.folder else downloaded(self.api, self.name, path, revision or self.head)
+            return file.read_bytes().decode("utf-8") if file and file.is_file() else None
         except UnicodeDecodeError:
             raise CardError(f"{path} of {self.name} is not UTF-8 text; correct it first.") from None
 
-    def propose(self, files: Mapping[str, bytes], title: str, description: str) -> str:
-        """Opens a pull request that adds or changes files; returns its address. The main branch is not changed."""
+    def propose(self, files: Mapping[str, bytes], title: str, description: str) -> tuple[str, bool]:
+        """Opens a pull request that adds or changes files, or updates the open one of the same title and user.
+
+        The main branch is not changed. Returns the address of the pull request, and whether anything was sent.
+        """
+        number = self._open_request(title)
+        revision = f"refs/pr/{number}" if number else ""
+        changed = {path: data for path, data in files.items() if self._bytes(path, revision) != data}
+        if not changed:
+            return f"{self.api.endpoint}/{self.name}/discussions/{number}", False
         from huggingface_hub import CommitOperationAdd
 
+        operations = [CommitOperationAdd(path, content) for path, content in changed.items()]
+        target = {"revision": revision} if number else {"create_pr": True, "parent_commit": self.head}
         with sending():
             commit = self.api.create_commit(
-                self.name,
-                operations=[CommitOperationAdd(path, content) for path, content in files.items()],
-                commit_message=title,
-                commit_description=description,
-                create_pr=True,
-                parent_commit=self.head,
+                self.name, operations=operations, commit_message=title, commit_description=description, **target
             )
-        return str(commit.pr_url)
+        address = commit.pr_url or f"{self.api.endpoint}/{self.name}/discussions/{number}"
+        return str(address), True
+
+    def _bytes(self, path: str, revision: str) -> bytes | None:
+        file = downloaded(self.api, self.name, path, revision or self.head)
+        return file.read_bytes() if file else None
+
+    def _open_request(self, title: str) -> int | None:
+        """The number of the open pull request of the user with a title."""
+        user = self.api.whoami()["name"]
+        requests = self.api.get_repo_discussions(
+            self.name, author=user, discussion_type="pull_request", discussion_status="open"
+        )
+        return next((request.num for request in requests if request.title == title), None)
 
 
 def _folder(name: str) -> Path | None:
@@ -83,18 +119,47 @@ def _folder(name: str) -> Path | None:
         return None
 
 
-def difference(path: str, current: str | None, content: bytes) -> Iterator[str]:
-    r"""The unified diff of a file and its new content; ``current`` is None for a new file.
+def downloaded(api: Any, name: str, path: str, revision: str, kind: str = "model") -> Path | None:
+    """A file of a repository in the cache of the client; None when the repository does not have it.
 
-    >>> list(difference("a", "1\n", b"2\n"))
-    ['--- a', '+++ a', '@@ -1 +1 @@', '-1', '+2']
+    Raises
+    ------
+    HubRefusal
+        When the Hub cannot be reached. The client's error for that is also one for a missing file.
     """
-    old, new = (current or "").splitlines(), content.decode("utf-8").splitlines()
-    return difflib.unified_diff(old, new, path if current is not None else "nothing", path, lineterm="")
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    try:
+        return Path(api.hf_hub_download(name, path, revision=revision, repo_type=kind))
+    except LocalEntryNotFoundError as error:
+        raise HubRefusal(refusal(error.__cause__ or error)) from None
+    except EntryNotFoundError:
+        return None
 
 
-def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Path | None = None) -> str:
-    """The text of the ``manifest.json`` of a published data set, or of one in a folder of built data sets.
+def add_files(
+    api: Any, name: str, files: Mapping[str, bytes], message: str, *, kind: str = "dataset", **new: Any
+) -> str:
+    """Adds or changes files of a repository in one commit; returns its address. Files that are the same are not sent.
+
+    Parameters
+    ----------
+    new:
+        Arguments for creating the repository, if there is none.
+    """
+    from huggingface_hub import CommitOperationAdd
+
+    api.create_repo(name, repo_type=kind, exist_ok=True, **new)
+    operations = [CommitOperationAdd(path, content) for path, content in files.items()]
+    with sending():
+        api.create_commit(name, operations=operations, commit_message=message, repo_type=kind)
+    return f"{api.endpoint}/{'' if kind == 'model' else f'{kind}s/'}{name}"
+
+
+def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Path | None = None) -> tuple[str, str]:
+    """The text of the ``manifest.json`` of a published data set and its commit, or of one in a folder.
+
+    The commit is empty for a folder.
 
     Parameters
     ----------
@@ -106,31 +171,34 @@ def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Pa
     CardError
         When there is no such data set or version.
     """
-    from huggingface_hub.errors import (
-        EntryNotFoundError,
-        HFValidationError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
+    if folder:
+        file = folder / dataset / "manifest.json"
+        if not file.is_file():
+            raise CardError(f"{folder} has no data set {dataset}; give the folder of the data sets that the run used.")
+        return file.read_text(encoding="utf-8"), ""
     name, revision = f"{organisation}/{dataset}", f"v{version}" if version[:1].isdigit() else version
+    path = None
     try:
-        if folder:
-            return (folder / dataset / "manifest.json").read_text(encoding="utf-8")
-        path = api.hf_hub_download(name, "manifest.json", repo_type="dataset", revision=revision)
-        return Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise CardError(
-            f"{folder} has no data set {dataset}; give the folder of the data sets that the run used."
-        ) from None
-    except (RepositoryNotFoundError, RevisionNotFoundError, EntryNotFoundError, HFValidationError):
+        commit = str(api.dataset_info(name, revision=revision).sha)
+        path = downloaded(api, name, "manifest.json", commit, "dataset")
+    except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
+        pass
+    if path is None:
         raise CardError(
             f"The Hub has no data set {name} at {revision}; publish it with python -m builders.push, or name another "
             "organisation with --org."
-        ) from None
+        )
+    return path.read_text(encoding="utf-8"), commit
 
 
-def failures() -> tuple[type[BaseException], ...]:
+def refusals() -> tuple[type[Exception], ...]:
+    """:func:`failures`, and the refusals that have their sentence already."""
+    return HubRefusal, *failures()
+
+
+def failures() -> tuple[type[Exception], ...]:
     """The errors of the Hub's client when the Hub refuses, cannot be reached, or a connection breaks.
 
     They are derived from errors of the client's HTTP library, which differs between releases of the client.
@@ -143,22 +211,89 @@ def failures() -> tuple[type[BaseException], ...]:
 
 @contextmanager
 def sending() -> Iterator[None]:
-    """Raises the original error of a failed upload, which the client wraps in a RuntimeError."""
+    """Raises the original error of a failed upload, which the client wraps.
+
+    Raises
+    ------
+    HubRefusal
+        When the Hub refuses the metadata of a card, of which the client raises a ValueError.
+    """
     try:
         yield
+    except failures():
+        raise
     except RuntimeError as error:
         if isinstance(error.__cause__, failures()):
             raise error.__cause__ from None
         raise
+    except ValueError as error:
+        raise HubRefusal(f"The Hub refuses this (400: {_one_line(str(error))}); {_advice(400)}.") from None
+
+
+@contextmanager
+def explained(errors: Console, *mistakes: type[Exception]) -> Iterator[None]:
+    """Ends a command with one sentence: status 1 for mistakes, 2 for refusals of the Hub, 130 when interrupted."""
+    try:
+        yield
+    except mistakes as error:
+        sentence, status = f"error: {error}", 1
+    except refusals() as error:
+        sentence, status = f"error: {refusal(error)}", 1 if getattr(error, "filename", None) else 2
+    except KeyboardInterrupt:
+        sentence, status = "Interrupted; what was sent stays, and the same command continues.", 130
+    else:
+        return
+    errors.print(sentence, markup=False, highlight=False)
+    raise typer.Exit(status) from None
 
 
 def refusal(error: BaseException) -> str:
-    """The refusal of the Hub in one sentence, without anything that was sent to it."""
+    """The refusal of the Hub in one sentence with the Hub's own reason, without anything that was sent to it."""
+    if isinstance(error, HubRefusal):
+        return str(error)
     status = getattr(getattr(error, "response", None), "status_code", None)
-    if status in (401, 403):
-        return (
-            f"The Hub refuses this ({status}); log in with `hf auth login` or set HF_TOKEN to a token that may write."
-        )
     if status:
-        return f"The Hub answers {status} ({type(error).__name__}); try again later."
-    return f"The Hub cannot be reached ({type(error).__name__}); check the network and try again."
+        said = _one_line(getattr(error, "server_message", None) or _reason_in_body(error) or "no reason given")
+        return f"The Hub refuses this ({status}: {said}); {_advice(status)}."
+    if getattr(error, "filename", None):
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        return f"{getattr(error, 'filename', '')} cannot be used ({reason}); name a file that can be read and written."
+    return f"The Hub cannot be reached ({type(error).__name__}); check the network and run the same command again."
+
+
+def _reason_in_body(error: Any) -> str:
+    """The reason in the body of a response, which the client leaves out of some errors."""
+    try:
+        return str(error.response.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _advice(status: int) -> str:
+    return next((advice for statuses, advice in _ADVICE if status in statuses), "run the same command again later")
+
+
+def _one_line(text: str) -> str:
+    """A message of the Hub in one line, with secrets hidden and no full stop at the end."""
+    hidden = secrets(os.environ).sub("…", " ".join(text.split()))
+    return hidden[:400].rstrip(". ")
+
+
+def unreachable(api: Any) -> str:
+    """Why the Hub cannot be reached, in one sentence; empty when it answers. Takes five seconds at most."""
+    from huggingface_hub import get_session
+
+    reasons = [f"The Hub did not answer within {PATIENCE:.0f} seconds; check the network and run the command again."]
+
+    def ask() -> None:
+        try:
+            get_session().head(api.endpoint, timeout=PATIENCE)
+            reasons[0] = ""
+        except failures() as error:
+            reasons[0] = refusal(error)
+
+    # The client's timeout is not one for looking up the name and trying several addresses, so a thread is left alone.
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(PATIENCE)
+    return reasons[0]

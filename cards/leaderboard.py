@@ -1,17 +1,20 @@
 """Renders a page that compares models: ``python -m cards.leaderboard RUN… --out leaderboard.html``.
 
-The input is runs of scoring and ``.eval_results``. The page loads nothing from elsewhere.
+The input is runs of scoring, and ``.eval_results`` of folders, of models on the Hub (``ORG/MODEL``) or of all
+models of an organisation (``ORG``). The page loads nothing from elsewhere, and can be published as a static Space.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from huggingface_hub import EvalResultEntry
 from rich.console import Console
 
 from cards import results
@@ -19,7 +22,11 @@ from cards.command import start
 from cards.eval_results import FOLDER, Notes, parse_entries, parse_notes
 from cards.evaluation import headline_scores
 from cards.files import put
+from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.text import CardError, refuse_secrets, template
+
+#: The name of an organisation or a model of the Hub.
+NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +48,16 @@ class Entry:
     @property
     def interval(self) -> str:
         """The interval as text; empty when there is none."""
-        low, high = map(results.four_digits, (self.notes.low, self.notes.high))
+        low, high = map(self._digits, (self.notes.low, self.notes.high))
         return f"{low} to {high}" if self.has_interval else ""
+
+    @property
+    def number(self) -> str:
+        """The value as text, with the digits that its interval supports."""
+        return self._digits(self.value)
+
+    def _digits(self, number: float) -> str:
+        return results.supported_digits(number, self.notes.low, self.notes.high)
 
     @property
     def has_interval(self) -> bool:
@@ -110,12 +125,43 @@ def _published_entries(folder: Path) -> Iterator[Entry]:
             entries = parse_entries(file.read_text(encoding="utf-8"), str(file))
         except UnicodeDecodeError:
             raise CardError(f"{file} is not UTF-8 text; correct it first.") from None
+        yield from (_entry(folder.resolve().parent.name, entry, str(file)) for entry in entries)
+
+
+def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry]:
+    """The scores in ``.eval_results`` of a model of the Hub, or of all models of an organisation.
+
+    Parameters
+    ----------
+    datasets:
+        The names of the data sets whose scores are taken, without their organisation; others are passed over.
+
+    Raises
+    ------
+    CardError
+        When there is no such model.
+    """
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+
+    models = [name] if "/" in name else sorted(model.id for model in api.list_models(author=name))
+    for model in models:
+        try:
+            entries = api.model_info(model, expand=["evalResults"]).eval_results or []
+        except (RepositoryNotFoundError, HFValidationError):
+            raise CardError(
+                f"{model} is neither a file or folder nor a model of the Hub that you may read; correct the name."
+            ) from None
         for entry in entries:
-            if isinstance(entry.value, bool) or not isinstance(entry.value, (int, float)):
-                raise CardError(f"{file} has the value {entry.value!r:.40} for {entry.task_id}; give a number.")
-            notes = parse_notes(entry.notes) or Notes("value", math.nan, math.nan, 0, None, entry.notes or "")
-            dataset = str(entry.dataset_id).rpartition("/")[2]
-            yield Entry(folder.resolve().parent.name, dataset, str(entry.task_id), float(entry.value), notes)
+            if str(entry.dataset_id).rpartition("/")[2] in datasets:
+                yield _entry(model, entry, model)
+
+
+def _entry(model: str, entry: EvalResultEntry, where: str) -> Entry:
+    if isinstance(entry.value, bool) or not isinstance(entry.value, (int, float)):
+        raise CardError(f"{where} has the value {entry.value!r:.40} for {entry.task_id}; give a number.")
+    notes = parse_notes(entry.notes) or Notes("value", math.nan, math.nan, 0, None, entry.notes or "")
+    dataset = str(entry.dataset_id).rpartition("/")[2]
+    return Entry(model, dataset, str(entry.task_id), float(entry.value), notes)
 
 
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
@@ -138,33 +184,68 @@ def page(tables: list[TaskTable]) -> str:
     """The HTML of the page."""
     models = {entry.model for table in tables for entry in table.entries}
     return template("leaderboard.html.j2", html=True).render(
-        tables=tables, models=len(models), four_digits=results.four_digits
+        tables=tables, models=len(models), good=results.good_values
     )
 
 
+#: The data sets of the project whose scores a leaderboard of the Hub has.
+DATASETS = ("gender-neutral-probes", "occugender", "unstereo", "biaske")
+#: The README of the Space.
+_SPACE = """---
+title: Gender bias of language models
+emoji: 📊
+colorFrom: blue
+colorTo: gray
+sdk: static
+app_file: index.html
+pinned: false
+license: apache-2.0
+---
+
+Scores of `.eval_results` of models on the Hub, made by `python -m cards.leaderboard` of gender-neutral-probes.
+"""
+
+
 def main(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, or of models with .eval_results.")
+    sources: Annotated[
+        list[str], typer.Argument(metavar="RUN|ORG|ORG/MODEL...", help="Folders of runs, or models of the Hub.")
     ],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("leaderboard.html"),
+    space: Annotated[
+        str, typer.Option(metavar="ORG/NAME", help="Static Space of the Hub to publish the page in.")
+    ] = "",
 ) -> None:
-    """Make a page that compares models, from any number of runs and published results."""
-    console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
-    try:
-        tables = task_tables(entry for path in paths for entry in entries_of(path))
+    """Make a page that compares models, from any number of runs and published results.
+
+    A name that is no file or folder is an organisation or a model of the Hub. Exit status: 1 when a source cannot be
+    used, 2 when the Hub cannot be reached or refuses.
+    """
+    console, errors = Console(soft_wrap=True, markup=False, highlight=False), Console(stderr=True, soft_wrap=True)
+    from huggingface_hub import HfApi
+
+    api = HfApi()
+    with explained(errors, CardError):
+        paths = [source for source in sources if Path(source).exists()]
+        names = [source for source in sources if source not in paths]
+        for source in names:
+            if not NAME.fullmatch(source):
+                raise CardError(
+                    f"There is no file or folder {source}; name one, or an organisation or model of the Hub."
+                )
+        if (names or space) and (reason := unreachable(api)):
+            raise HubRefusal(f"There is no file or folder {names[0]}. {reason}" if names else reason)
+        entries = [entry for path in paths for entry in entries_of(Path(path))]
+        entries += [entry for name in names for entry in hub_entries(name, api, DATASETS)]
+        tables = task_tables(entries)
         if not tables:
             raise CardError("None of these has a score of a published task; score models with python -m scoring.")
         content = page(tables).encode()
         refuse_secrets({out.name: content})
         put(out, content)
-        console.print(f"Written: {out}", markup=False, highlight=False)
-    except CardError as error:
-        errors.print(f"error: {error}", markup=False, highlight=False)
-        raise typer.Exit(1) from None
-    except OSError as error:
-        problem = f"{error.filename or out} cannot be used ({error.strerror or type(error).__name__})"
-        errors.print(f"error: {problem}; name a file that can be written.", markup=False, highlight=False)
-        raise typer.Exit(1) from None
+        console.print(f"Written: {out}")
+        if space:
+            files = {"README.md": _SPACE.encode(), "index.html": content}
+            console.print(f"Space: {add_files(api, space, files, 'Update', kind='space', space_sdk='static')}")
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)

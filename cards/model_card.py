@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from huggingface_hub import ModelCard
+from huggingface_hub.repocard_data import eval_results_to_model_index
 
 from cards.eval_results import model_index
 from cards.evaluation import Result
 from cards.results import Run, Score
 from cards.text import CardError, slug, template
 
+#: How many lines the metadata of a card may have with the results.
+FRONT_LINES = 40
 #: The comments before and after the section of a setting.
 _BEGIN, _END = "<!-- gender-neutral-probes: {} -->", "<!-- end of gender-neutral-probes: {} -->"
 
@@ -100,7 +103,9 @@ def _readings(scores: list[Score], published: Set[tuple[str, str]]) -> list[Read
 def merged(readme: str | None, model: str, text: str, run: Run, results: list[Result]) -> str:
     """A model's README.md with the section and the results; they replace those of the same setting.
 
-    Other text, other metadata, and results of other data sets and settings are kept.
+    Other text, other metadata, and results of other data sets and settings are kept. As many results are in the
+    metadata as fit into :data:`FRONT_LINES` lines, the first ones of each data set first; all are in
+    ``.eval_results``.
 
     Raises
     ------
@@ -114,19 +119,36 @@ def merged(readme: str | None, model: str, text: str, run: Run, results: list[Re
             raise CardError(
                 f"The metadata of the README.md of {model} cannot be read ({type(error).__name__}); correct it first."
             ) from None
-    facts: Any = card.data
     card.text = _with_section(card.text, text, slug(run.setting or "model"))
-    if results:
-        replaced = {(result.repository, result.config) for result in results}
-        others = [
-            entry
-            for entry in facts.eval_results or []
-            if (entry.dataset_type, entry.dataset_config) not in replaced
-            or (entry.metric_args or {}).get("setting") != run.setting
-        ]
-        facts.eval_results = others + model_index(results, facts.get("pipeline_tag") or "text-generation")
-        facts.model_name = facts.get("model_name") or model
-    return str(card)
+    if not results:
+        return str(card)
+    facts: Any = card.data
+    replaced = {(result.repository, result.config) for result in results}
+    others = [
+        entry
+        for entry in facts.eval_results or []
+        if (entry.dataset_type, entry.dataset_config) not in replaced
+        or (entry.metric_args or {}).get("setting") != run.setting
+    ]
+    name = facts.get("model_name") or model
+    task = facts.get("pipeline_tag") or "text-generation"
+    facts.eval_results, facts.model_name = None, None
+    front = f"{facts.to_yaml()}\n" if facts.to_dict() else ""
+    room = max(1, FRONT_LINES - front.count("\n") - len(others) - 5)
+    chosen = others + model_index(_selected(results, room), task)
+    lines = [json.dumps(entry, ensure_ascii=False) for entry in eval_results_to_model_index(name, chosen)[0]["results"]]
+    index = "\n".join(["model-index:", f"- name: {json.dumps(name)}", "  results:", *(f"  - {line}" for line in lines)])
+    return f"---\n{front}{index}\n---\n{card.text}"
+
+
+def _selected(results: list[Result], number: int) -> list[Result]:
+    """So many results in their order: the first one of each data set, then the second ones, and so on."""
+    seen: Counter[str] = Counter()
+    ranks = []
+    for place, result in enumerate(results):
+        ranks.append((seen[result.repository], place))
+        seen[result.repository] += 1
+    return [results[place] for place in sorted(place for _, place in sorted(ranks)[:number])]
 
 
 def _with_section(body: str, text: str, setting: str) -> str:
@@ -135,8 +157,8 @@ def _with_section(body: str, text: str, setting: str) -> str:
     if begin not in body:
         return f"{body.rstrip()}\n\n{block}\n"
     before, _, rest = body.partition(begin)
-    _, found_end, after = rest.partition(end)
-    if not found_end:
+    _, is_closed, after = rest.partition(end)
+    if not is_closed:
         raise CardError(f"The README.md has {begin!r} without {end!r}; correct it first.")
     return f"{before}{block}{after}"
 

@@ -6,6 +6,8 @@ checks that every number is within the range of its metric, which publishing req
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import field
@@ -92,23 +94,56 @@ class Score:
         """The value with its interval as text."""
         if math.isnan(self.value):
             return f"not defined ({self.why})" if self.why else "not defined"
-        if not self.has_interval:
-            return four_digits(self.value)
-        return f"{four_digits(self.value)} [{four_digits(self.low)}, {four_digits(self.high)}]"
+        return interval_text(self.value, self.low, self.high)
 
     @property
     def has_interval(self) -> bool:
         """Whether both ends of the interval are finite."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
+    @property
+    def good(self) -> str:
+        """Which values are good, in words."""
+        return good_values(self.ideal, self.least, self.most)
 
-def four_digits(value: float) -> str:
-    """A number with four significant digits.
 
-    >>> four_digits(0.12344), four_digits(52.3154), four_digits(0), four_digits(-0.00004)
-    ('0.1234', '52.32', '0', '-4e-05')
+def good_values(ideal: float | None, least: float = -math.inf, most: float = math.inf) -> str:
+    """Which values of a metric are good, in words.
+
+    >>> good_values(0, 0, 1), good_values(100, 0, 100), good_values(50, 0, 100), good_values(None)
+    ('lower is better', 'higher is better', 'closer to 50 is better', 'no value is better')
     """
-    return f"{value:.4g}"
+    if ideal is None:
+        return "no value is better"
+    return {least: "lower is better", most: "higher is better"}.get(ideal, f"closer to {ideal:g} is better")
+
+
+def supported_digits(value: float, low: float, high: float) -> str:
+    """A number with as many digits as its interval supports: two significant digits of the width of the interval.
+
+    Without an interval, or with one of width zero, it has four significant digits.
+
+    >>> supported_digits(0.25123, 0.1987, 0.3121), supported_digits(55.4, 50.2, 60.9)
+    ('0.25', '55')
+    >>> supported_digits(0.12344, math.nan, math.nan)
+    '0.1234'
+    """
+    width = high - low
+    if not (math.isfinite(width) and width > 0):
+        return f"{value:.4g}"
+    places = max(0, 1 - math.floor(math.log10(width)))
+    return f"{round(value, places) + 0.0:.{places}f}"  # + 0.0 turns -0.0 into 0.0
+
+
+def interval_text(value: float, low: float, high: float) -> str:
+    """A value with its interval as text, with the digits that the interval supports.
+
+    >>> interval_text(0.25123, 0.1987, 0.3121), interval_text(0.5, math.nan, math.nan)
+    ('0.25 [0.20, 0.31]', '0.5')
+    """
+    if not math.isfinite(high - low):
+        return supported_digits(value, low, high)
+    return "{} [{}, {}]".format(*(supported_digits(number, low, high) for number in (value, low, high)))
 
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
@@ -145,8 +180,20 @@ class Run:
         }
         return ", ".join(f"{name} {text}" for name, text in parts.items() if text)
 
+    @property
+    def gaps(self) -> list[str]:
+        """What a complete run would have and this one lacks, each in a few words; empty for a complete run."""
+        parts = [f"{name}: {text.partition(', ')[2]}" for name, text in self.data.items() if ", " in text]
+        return parts + [f"{name}: no data" for name in self.environment.get("data lacking") or []]
+
 
 _RUN = TypeAdapter(Run)
+
+
+def checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the canonical JSON of a document, without its own ``sha256``."""
+    other = {name: value for name, value in content.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(other, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def load(path: Path) -> Run:
@@ -155,11 +202,18 @@ def load(path: Path) -> Run:
     Raises
     ------
     CardError
-        When there is no such file, it has another schema, or a field is missing, unknown or of another type.
+        When there is no such file, it has another schema, a field is missing, unknown or of another type, or its
+        checksum is another. Results of earlier versions have no checksum.
     """
     file = path / "results.json" if path.is_dir() else path
     try:
-        return _RUN.validate_json(file.read_bytes())
+        data = file.read_bytes()
+        content = _parsed(data)
+        stated = content.pop("sha256", None)
+        run = _RUN.validate_json(json.dumps(content) if stated else data)
+        if stated not in (None, checksum(content)):
+            raise CardError(f"{file} is not as it was written (its checksum is another); score the model again.")
+        return run
     except OSError as error:
         reason = error.strerror or type(error).__name__
     except ValidationError as error:
@@ -173,6 +227,15 @@ def load(path: Path) -> Run:
             ) from None
         reason = faults[0]["msg"]
     raise CardError(f"{file} cannot be read as results ({reason}); give a results.json or its folder.")
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    """The object in JSON; empty where there is none, which the validation says."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def read(path: Path) -> Run:

@@ -12,8 +12,24 @@ from pathlib import Path
 import jinja2
 
 _ESCAPES = str.maketrans({character: "\\" + character for character in "\\`*_[]<>|&~$@#!"})
-_SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)$", re.IGNORECASE)
-_SECRET_SHAPE = re.compile(r"\b(?:hf_|sk-|ghp_|github_pat_)[A-Za-z0-9_-]{20,}")
+_SECRET_NAME = re.compile(
+    r"(TOKENS?|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|API_?KEYS?|CREDENTIALS?|CONNECTION_STRING|_(KEY|PAT|PASS|PWD|AUTH|SAS))$",
+    re.IGNORECASE,
+)
+#: Forms of access tokens: the documented prefixes of providers, private keys, and secrets inside an address.
+_SECRET_SHAPE = "|".join(
+    (
+        # Random characters without a separator, which names of several words do not have.
+        r"\b(?:hf|api_org|gh[oprsu]|github_pat|gsk|r8|npm|[sr]k_live|whsec)_[A-Za-z0-9]{16,}[\w-]*",
+        r"\b(?:sk|xai|nvapi|pplx|pypi|gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas))-[\w-]*?[A-Za-z0-9]{16,}[\w-]*",
+        r"\bxox[abeoprs]-\d[\w-]{19,}",
+        r"\b(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16}\b",
+        r"\bAIza[\w-]{35}|\bya29\.[\w-]{20,}|\bSG\.[\w-]{22}\.[\w-]{43}|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+",
+        r"AccountKey=[A-Za-z0-9+/=]{40,}|-----BEGIN [A-Z ]*PRIVATE KEY-----",
+        r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)",
+        r"(?i:(?<=[?&])(?:access_|auth_|api_?)?(?:token|key|sig|signature|password|secret)=[^\s&#]{4,})",
+    )
+)
 
 
 class CardError(ValueError):
@@ -78,7 +94,7 @@ def secrets(environment: Mapping[str, str]) -> re.Pattern[str]:
     """
     values = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= 8}
     known = sorted(map(re.escape, values), key=len, reverse=True)
-    return re.compile("|".join([*known, _SECRET_SHAPE.pattern]))
+    return re.compile("|".join([*known, _SECRET_SHAPE]))
 
 
 def refuse_secrets(files: Mapping[str, bytes]) -> None:

@@ -1,6 +1,34 @@
 """Recipes that make a language model less biased; the result is a folder: a PEFT adapter or a prompt.
 
-Importing this package registers the fairness stamp with PEFT (see :mod:`scoring.adapters`).
+From Python::
+
+    import mitigation
+
+    made = mitigation.mitigate("debias_tuning", "gpt2", out="fair", limit=100)
+    made.table()     # a DataFrame: each score before and after, with the paired difference and its interval
+
+From the terminal: ``python -m mitigation RECIPE MODEL --out DIR``. Importing this package registers the fairness
+stamp with PEFT (see :mod:`scoring.adapters`).
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 import scoring.adapters  # noqa: F401  (registers the fairness stamp)
+
+if TYPE_CHECKING:
+    from mitigation.api import Mitigated, mitigate
+    from mitigation.errors import MitigationError
+
+__all__ = ["Mitigated", "MitigationError", "mitigate"]
+
+# Imported at first use, because loading a stamp needs nothing of them.
+_MODULES = {"Mitigated": "api", "MitigationError": "errors", "mitigate": "api"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'mitigation' has no attribute {name!r}")
+    return getattr(import_module(f"mitigation.{_MODULES[name]}"), name)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from dataclasses import Field, fields
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -15,29 +13,15 @@ from typer.core import TyperGroup
 
 from cards.command import start
 from mitigation import recipes
-from mitigation.mitigate import mitigate
+from mitigation.api import planned_evaluation
 from mitigation.recipe import Recipe, resolve_settings, split_list
+from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
 from scoring import DATA
 from scoring.adapters.facts import Adapter
 from scoring.inference.load_options import LoadOptions
 from scoring.report.terminal import ended, tell
 from scoring.statistics.stats import RESAMPLES
-
-
-class Profile(StrEnum):
-    """Settings and definitions to follow."""
-
-    clean = "clean"
-    paper = "paper"
-
-
-class Quantize(StrEnum):
-    """Whether weights are loaded in 4 bits."""
-
-    auto = "auto"
-    four = "4bit"
-    none = "none"
 
 
 def run(
@@ -50,8 +34,8 @@ def run(
     out: Annotated[Path, typer.Option(help="Folder of the adapter; an older adapter there is replaced at the end.")],
     config: Annotated[Path | None, typer.Option(help="Settings by name, in TOML or JSON.")] = None,
     profile: Annotated[
-        Profile, typer.Option(help="This project's settings and definitions, or the published ones.")
-    ] = Profile.clean,
+        Literal["clean", "paper"], typer.Option(help="This project's settings and definitions, or the published ones.")
+    ] = "clean",
     data: Annotated[
         str, typer.Option(metavar="FOLDER|ORG", help="Built data sets: a folder, or an organisation of the Hub.")
     ] = DATA,
@@ -68,8 +52,9 @@ def run(
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16 or float64.")] = "auto",
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
     quantize: Annotated[
-        Quantize, typer.Option(help="Load weights in 4 bits; auto if the recipe uses them and there is a GPU.")
-    ] = Quantize.auto,
+        Literal["auto", "4bit", "none"],
+        typer.Option(help="Load weights in 4 bits; auto if the recipe uses them and there is a GPU."),
+    ] = "auto",
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with the model (pin its --revision).")
     ] = False,
@@ -91,28 +76,14 @@ def run(
     rows = TrainingData(data, limit)
     with ended(errors):
         settings = resolve_settings(recipe, profile, config, overrides)
-        evaluation = _evaluation(recipe, benchmarks, rows, profile, text, chat, resamples) if evaluate else None
+        evaluation = (
+            planned_evaluation(recipe, split_list(benchmarks), rows, profile, text, chat, resamples)
+            if evaluate
+            else None
+        )
         adapter = mitigate(recipe, settings, options, rows, out, evaluation, console, errors, quantize=quantize)
         if adapter:
             print_cost(adapter, out, console)
-
-
-def _evaluation(
-    recipe: Recipe, names: str, data: TrainingData, profile: str, text: Path | None, chat: bool, resamples: int
-) -> Callable[[Any], Any]:
-    """A function from a model to its :class:`Evaluation`; the data is read now, before a model is loaded."""
-    from mitigation.evaluate import Evaluation, held_out_texts
-    from scoring import benchmarks, run
-
-    chosen = dict.fromkeys(split_list(names) or recipe.benchmarks or benchmarks.names())
-    parts = run.read([benchmarks.get(name) for name in chosen], data.source, profile, data.limit, named=bool(names))
-    texts = held_out_texts(data, text)
-
-    def evaluation(model: Any) -> Evaluation:
-        suitable, _ = run.suited(parts, "chat" if chat else model.kind, model.name, named=bool(names))
-        return Evaluation(tuple(suitable), texts, profile, resamples, chat)
-
-    return evaluation
 
 
 def print_cost(adapter: Adapter, out: Path, console: Console) -> None:
@@ -137,10 +108,10 @@ def command(recipe: Recipe) -> Any:
         overrides = {field.name: options.pop(field.name) for field in settings}
         run(recipe, {name: value for name, value in overrides.items() if value is not None}, **options)
 
-    parameters = [each for each in common if each.kind is each.KEYWORD_ONLY]
+    parameters = [parameter for parameter in common if parameter.kind is parameter.KEYWORD_ONLY]
     parameters += [_option(recipe, field) for field in settings]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     call.__doc__ = f"{recipe.summary}\n\n{recipe.source}."
     single = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
     single.command(recipe.name)(call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,6 +12,11 @@ from scoring.adapters.facts import Cost
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
+
+
+def trained_parameters(network: Any) -> int:
+    """The number of the parameters of a network that are trained."""
+    return sum(weight.numel() for weight in network.parameters() if weight.requires_grad)
 
 
 class CostMeter:

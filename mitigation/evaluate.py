@@ -20,7 +20,7 @@ from rich.text import Text
 
 from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
-from scoring import answering, compare, report, run
+from scoring import answering, report, run
 from scoring.adapters.facts import Change, Numbers
 from scoring.benchmarks import neutral
 from scoring.inference.chat import Chat
@@ -28,6 +28,7 @@ from scoring.inference.store import Store
 from scoring.metrics.sums import ratio, side_by_side
 from scoring.prompts import Prompt
 from scoring.report.terminal import GROUPS, METRICS
+from scoring.result import between
 from scoring.statistics import stats
 from scoring.tables import DataMissing
 from scoring.types import Estimate, Floats, Group, Metric, Option, Request, Table
@@ -115,7 +116,7 @@ def compare_runs(
     The comparison is also written into the folder ``after``. An agreement of two runs (for example the share
     of facts that are predicted as before) has only a value after.
     """
-    compared = compare.between(after, before, resamples)
+    compared = between(after, before, resamples)
     report.write_comparison(after, compared)
     old, new = ({(e.benchmark, e.group, e.metric): e for e in side.estimates} for side in (compared.base, compared.run))
     changes = [
@@ -147,8 +148,8 @@ def _perplexities(texts: Table, kind: str, resamples: int) -> list[Estimate]:
 
 def estimates(folder: Path, texts: Table, kind: str, resamples: int) -> dict[Key, Numbers]:
     """Every metric of the run in a folder, and the perplexity of the texts."""
-    found = [*report.read(folder).estimates, *(_perplexities(texts, kind, resamples) if len(texts["id"]) else [])]
-    return {(e.benchmark, e.group, e.metric): _numbers(e) for e in found}
+    measured = [*report.read(folder).estimates, *(_perplexities(texts, kind, resamples) if len(texts["id"]) else [])]
+    return {(e.benchmark, e.group, e.metric): _numbers(e) for e in measured}
 
 
 def _change(difference: Any, before: Estimate, after: Estimate) -> Change:

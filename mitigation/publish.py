@@ -9,10 +9,10 @@ import typer
 from rich.console import Console
 
 from cards.command import start
-from cards.hub import failures, refusal
+from cards.hub import add_files, explained
 from cards.text import CardError
 from mitigation.__main__ import Include
-from mitigation.adapters.publication import CARD, check_repository, publication, upload
+from mitigation.adapters.publication import CARD, check_repository, publication
 from scoring.report.terminal import tell
 from scoring.types import ScoringError
 
@@ -40,19 +40,14 @@ def main(
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError
 
-    try:
+    with explained(errors, ScoringError, CardError, HFValidationError):
         files = publication(folder, check_repository(repo), licence, base)
         tell(console, [f"{repo}", *(f"  {len(content):>11,} bytes  {name}" for name, content in files.items())])
         if dry_run:
             tell(console, [files[CARD].decode(), "Nothing was sent (--dry-run)."])
             return
-        tell(console, [f"Published: {upload(files, repo, HfApi(), private=private)}"])
-    except (ScoringError, CardError, HFValidationError) as error:
-        tell(errors, [f"error: {error}"])
-        raise typer.Exit(1) from None
-    except failures() as error:
-        tell(errors, [f"error: {refusal(error)}"])
-        raise typer.Exit(2) from None
+        address = add_files(HfApi(), repo, files, "Publish the adapter", kind="model", private=private)
+        tell(console, [f"Published: {address}"])
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)

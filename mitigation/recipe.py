@@ -68,11 +68,6 @@ class Recipe:
     quantized: bool = False
     citations: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def settings_type(self) -> type[Any]:
-        """The dataclass of the settings."""
-        return type(self.profiles["clean"])
-
 
 def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: Mapping[str, Any]) -> Any:
     """The settings of a profile, overridden by a file (TOML or JSON), and then by options of the command line.
@@ -83,7 +78,7 @@ def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: M
         If the file cannot be read, or a setting is unknown, of another type or out of its range.
     """
     settings = recipe.profiles[profile]
-    types = {each.name: type(getattr(settings, each.name)) for each in fields(settings)}
+    types = {setting.name: type(getattr(settings, setting.name)) for setting in fields(settings)}
     for origin, overrides in ((str(file), _read(file) if file else {}), ("The command line", options)):
         for name, value in overrides.items():
             if name not in types:

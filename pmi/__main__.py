@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from cards.command import start
+from cards.packages import missing_sentence
 from pmi import commands
 from pmi.types import JobSubmitted, PmiError
 
@@ -37,6 +38,10 @@ def one_sentence_errors(command: Callable[..., None]) -> Callable[..., None]:
             text, style = (str(error), None) if submitted else (f"error: {error}", "red")
             errors.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from None
+        except ModuleNotFoundError as error:
+            what = f"python -m pmi {command.__module__.rpartition('.')[2]}"
+            errors.print(f"error: {missing_sentence(what, error.name, 'pmi')}", markup=False, highlight=False)
+            raise typer.Exit(1) from None
         except KeyboardInterrupt:
             errors.print("Interrupted; finished files are kept, and the same command continues from there.")
             raise typer.Exit(130) from None

@@ -25,7 +25,7 @@ _WRITABLE = ".parquet, .csv, .tsv or .jsonl"
 
 
 class FileError(PmiError):
-    """A file cannot be read or written as asked."""
+    """A file cannot be read or written."""
 
 
 @contextmanager

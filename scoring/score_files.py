@@ -1,4 +1,4 @@
-"""Reads existing scores from Parquet or CSV; errors name the rows of wrong cells."""
+"""Files of existing scores, Parquet or CSV; errors name the rows of wrong cells, counted from 1 without the header."""
 
 from __future__ import annotations
 
@@ -16,34 +16,82 @@ from numpy.typing import NDArray
 from scoring.types import Floats, ScoringError
 
 
-def read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """The file's rows; its cells are not yet checked.
+class ScoreFile:
+    """The rows of a file, whose cells are checked when a column is taken.
 
     Raises
     ------
     ScoringError
-        When there is no such file, it is neither Parquet nor CSV, has no row, or lacks a column.
+        When there is no such file, it is neither Parquet nor CSV, has no row, or lacks one of ``columns``.
     """
-    if not path.is_file():
-        raise ScoringError(f"There is no file {path}; give a Parquet or CSV file with the columns {listed(columns)}.")
-    try:
-        with path.open("rb") as file:
-            is_parquet = file.read(4) == b"PAR1"
-        frame: pd.DataFrame = pq.read_table(path).to_pandas() if is_parquet else _csv(path)
-    except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
-        problem = " ".join(str(error).split())
-        raise ScoringError(f"{path} cannot be read ({problem}); give Parquet, or CSV in UTF-8 with a header.") from None
-    lacking = [name for name in columns if name not in frame.columns]
-    if lacking:
-        there = (
-            f"the columns {listed(map(str, frame.columns))} but not {listed(lacking)}"
-            if len(frame.columns)
-            else "no columns"
-        )
-        raise ScoringError(f"{path} has {there}; it needs {listed(columns)}.")
-    if frame.empty:
-        raise ScoringError(f"{path} has no rows; give one for each scored example.")
-    return frame.reset_index(drop=True)
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self.path = path
+        needed = ", ".join(columns)
+        if not path.is_file():
+            raise ScoringError(f"There is no file {path}; give a Parquet or CSV file with the columns {needed}.")
+        try:
+            with path.open("rb") as file:
+                is_parquet = file.read(4) == b"PAR1"
+            self._frame: pd.DataFrame = pq.read_table(path).to_pandas() if is_parquet else _csv(path)
+        except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
+            problem = " ".join(str(error).split())
+            raise ScoringError(
+                f"{path} cannot be read ({problem}); give Parquet, or CSV in UTF-8 with a header."
+            ) from None
+        given = ", ".join(map(str, self._frame.columns))
+        if lacking := ", ".join(name for name in columns if name not in self._frame):
+            there = f"the columns {given} but not {lacking}" if given else "no columns"
+            raise ScoringError(f"{path} has {there}; it needs {needed}.")
+        if self._frame.empty:
+            raise ScoringError(f"{path} has no rows; give one for each scored example.")
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def __contains__(self, column: str) -> bool:
+        return column in self._frame
+
+    def cells(self, name: str) -> pd.Series[str]:
+        """A column as text, empty where there is nothing."""
+        column = self._frame[name].astype(object)
+        return column.where(column.notna(), "").astype(str).str.strip()
+
+    def texts(self, name: str) -> NDArray[Any]:
+        """A column as text, without an empty cell."""
+        texts = self.cells(name).to_numpy(dtype=object)
+        self.refuse(texts == "", "has no {name} in {rows}; give one in every row.", name)
+        return texts
+
+    def numbers(self, name: str, *, may_lack: bool = False) -> Floats:
+        """A column as finite numbers, NaN where it is empty and may be."""
+        text = self.cells(name)
+        empty = text.str.lower().isin(["", "nan", "none", "null", "na"]).to_numpy(dtype=bool)
+        values: Floats = pd.to_numeric(text.where(~empty, "nan"), errors="coerce").to_numpy(dtype=np.float64)
+        wrong = ~np.isfinite(values) & ~empty
+        self.refuse(wrong, "has {value!r} as {name} ({rows}); expected a finite number.", name)
+        if not may_lack:
+            self.refuse(empty, "has no {name} in {rows}; give a finite number or leave the row out.", name)
+        return values
+
+    def check_unique(self, ids: NDArray[Any], name: str) -> None:
+        """Refuses an identifier that is there twice."""
+        twice = pd.Series(ids).duplicated().to_numpy()
+        self.refuse(twice, "has the {name} {value!r} twice ({rows}); give each one row.", name, ids)
+
+    def refuse(self, wrong: NDArray[np.bool_], problem: str, name: str, values: Iterable[Any] = ()) -> None:
+        """Raises an error if a row is ``wrong``.
+
+        ``problem`` is its text, with ``name``, ``rows`` and ``value``: the first wrong one of ``values``, by default
+        of the cells of the column.
+        """
+        if not wrong.any():
+            return
+        rows = np.flatnonzero(wrong) + 1
+        shown = ", ".join(map(str, rows[:5])) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
+        value = (list(values) or self.cells(name).tolist())[rows[0] - 1]
+        rows_text = f"{'row' if len(rows) == 1 else 'rows'} {shown}"
+        raise ScoringError(f"{self.path} {problem.format(name=name, rows=rows_text, value=value)}")
 
 
 def _csv(path: Path) -> pd.DataFrame:
@@ -54,69 +102,3 @@ def _csv(path: Path) -> pd.DataFrame:
         if len(row) != len(header):
             raise csv.Error(f"row {number} has {len(row)} cells, the header {len(header)}")
     return pd.DataFrame(rows, columns=header, dtype=object)
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names for a sentence."""
-    return ", ".join(names)
-
-
-def places(wrong: NDArray[np.bool_]) -> str:
-    """The first few row numbers, counted from 1 without the header."""
-    rows = np.flatnonzero(wrong) + 1
-    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
-    return f"{'row' if len(rows) == 1 else 'rows'} {listed(map(str, rows[:5]))}{more}"
-
-
-def numbers(frame: pd.DataFrame, name: str, path: Path, *, may_lack: bool = False) -> Floats:
-    """A column as numbers, NaN where it is empty and may be.
-
-    Raises
-    ------
-    ScoringError
-        When a cell holds no finite number; names the rows, counted from 1.
-    """
-    text = cells(frame, name)
-    empty = text.str.lower().isin(["", "nan", "none", "null", "na"]).to_numpy(dtype=bool)
-    values: Floats = pd.to_numeric(text.where(~empty, "nan"), errors="coerce").to_numpy(dtype=np.float64)
-    wrong = ~np.isfinite(values) & ~empty
-    if wrong.any():
-        shown = text[wrong].iloc[0]
-        raise ScoringError(f"{path} has {shown!r} as {name} ({places(wrong)}); expected a finite number.")
-    if empty.any() and not may_lack:
-        raise ScoringError(f"{path} has no {name} in {places(empty)}; give a finite number or leave the row out.")
-    return values
-
-
-def cells(frame: pd.DataFrame, name: str) -> pd.Series[str]:
-    """A column as text, empty where there is nothing."""
-    column = frame[name].astype(object)
-    return column.where(column.notna(), "").astype(str).str.strip()
-
-
-def texts(frame: pd.DataFrame, name: str, path: Path) -> NDArray[Any]:
-    """A column as text.
-
-    Raises
-    ------
-    ScoringError
-        When a cell is empty.
-    """
-    found = cells(frame, name).to_numpy(dtype=object)
-    if (found == "").any():
-        raise ScoringError(f"{path} has no {name} in {places(found == '')}; give one in every row.")
-    return found
-
-
-def unique(ids: Sequence[str] | NDArray[Any], path: Path, what: str) -> None:
-    """Checks identifiers, called ``what`` in the error.
-
-    Raises
-    ------
-    ScoringError
-        When one is there twice.
-    """
-    twice = pd.Series(ids).duplicated().to_numpy()
-    if twice.any():
-        shown = ids[int(np.flatnonzero(twice)[0])]
-        raise ScoringError(f"{path} has the {what} {shown!r} twice ({places(twice)}); give each one row.")

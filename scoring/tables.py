@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 
 from builders.dataset import BuildError
 from builders.manifest import file_sha256, read_manifest
+from builders.publish.restore import restored
 from builders.write import content_digest
 from cards.results import UNPUBLISHED
 from scoring import DATA
-from scoring.types import Row, ScoringError, Table
+from scoring.types import Benchmark, Row, ScoringError, Table
 
 _ORGANISATION = re.compile(r"(\w[\w-]*)(?:@([\w./-]+))?")
 
@@ -78,6 +79,15 @@ def given(rows: Iterable[Row], dataset: str, config: str, split: str, limit: int
     return _loaded(table, f"{UNPUBLISHED} sha256:{content_digest(table)}", dataset, config, split, limit)
 
 
+def of_benchmark(
+    benchmark: Benchmark, source: str, dataset: str, config: str, split: str, limit: int | None = None
+) -> Loaded:
+    """One split that a benchmark reads: its own rows (:func:`given`), or those of a built data set (:func:`load`)."""
+    if benchmark.rows:
+        return given(benchmark.rows(dataset, config, split), dataset, config, split, limit)
+    return load(source, dataset, config, split, limit)
+
+
 def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str, limit: int | None) -> Loaded:
     names = {"config": config, "split": split}
     rows = tuple(row | names for row in _drawn(table, limit).to_pylist())
@@ -134,6 +144,10 @@ def _hub(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, 
             f"There is no folder {source} here, and {name} with {config}/{split} could not be had from the "
             f"Hub ({type(error).__name__}); name a folder that python -m builders.rebuild wrote, or an organisation.",
         ) from None
+    try:
+        table = restored(table, dataset, config)
+    except BuildError as error:
+        raise DataMissing(f"{dataset}/{config}/{split}", str(error)) from None
     return table, f"{revision or 'main'} sha256:{content_digest(table)}"
 
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cards.results import Headline as Headline
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 Row = Mapping[str, Any]
@@ -146,15 +152,45 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Headline:
-    """The one number of a benchmark for each config of a data set, on model cards and on the leaderboard.
+class Contrast:
+    """Two columns of numbers whose difference says what the model prefers; reports show the largest differences.
 
-    ``groups`` has the group that a config is scored as, where it does not have the name of the config.
+    ``names`` are those of the two sides, ``sentences`` the columns with their texts, ``about`` the columns that
+    describe an example.
     """
 
-    dataset: str
-    metric: str
-    groups: Mapping[str, str] = field(default_factory=dict)
+    names: tuple[str, str]
+    numbers: tuple[str, str]
+    sentences: tuple[str, ...] = ()
+    about: tuple[str, ...] = ("id",)
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessTask:
+    """A task of lm-evaluation-harness: ``metrics`` of the rows of some ``configs``.
+
+    ``name`` follows the name of the benchmark, and "" is the benchmark as a whole. ``where`` has the values of
+    columns that a row must have. ``group`` says with which tasks it is grouped: those of the whole benchmark by
+    default, others of that name, or none.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+    configs: tuple[tuple[str, str, str], ...]
+    where: Mapping[str, Any] = field(default_factory=dict)
+    group: str | None = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredExamples:
+    """Examples with existing scores: a table, the cluster of each row, and metrics of groups.
+
+    Each item has a metric and its group, described in words of the benchmark such as ``{"dataset": "ours-5"}``.
+    """
+
+    table: Table
+    clusters: NDArray[Any]
+    items: Sequence[tuple[Mapping[str, Any], Group, Metric]]
 
 
 def _unknown(what: object) -> Any:
@@ -243,8 +279,13 @@ class Benchmark:
         Metrics of two runs: of the table of one with the columns of the other, the base, as ``base_…``.
     headline:
         The number that cards and the leaderboard show; None for none.
-    reported:
-        Metrics of its lm-evaluation-harness tasks, under ``""``, and by set where one has others.
+    contrast:
+        What reports show as the most decisive examples; None for none.
+    tasks:
+        Its tasks of lm-evaluation-harness.
+    score_file:
+        ``score_file(path, data)`` reads a file of existing scores for ``python -m scoring.rescore``, and gives examples
+        and remarks on the file; ``data`` is the folder of the built data sets.
     rows:
         ``rows(data set, config, split)`` for a benchmark that has its rows itself, not in a built data set.
     note:
@@ -268,7 +309,9 @@ class Benchmark:
     kinds: tuple[Literal["causal", "masked", "chat"], ...] = ("causal",)
     agreements: Callable[[str], Sequence[Metric]] = lambda _: ()
     headline: Headline | None = None
-    reported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    contrast: Contrast | None = None
+    tasks: tuple[HarnessTask, ...] = ()
+    score_file: Callable[[Path, Path], tuple[list[ScoredExamples], list[str]]] | None = None
     rows: Callable[[str, str, str], Iterable[Row]] | None = None
     note: str = ""
     needs: Callable[[str, BenchmarkContext], frozenset[str]] = lambda _profile, _context: frozenset({"logprobs"})
@@ -285,13 +328,11 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Measurement:
     """A metric over a group of ``n`` examples in so many clusters, with its 95 % interval.
 
     ``method`` names how the interval was computed (:mod:`scoring.statistics.intervals`). ``sd`` is that
-    of the bootstrap, ``printed_sd`` by the formula of the paper where it has one.
-    ``why`` explains a NaN. ``ideal`` and ``reading`` are the metric's, and ``least`` and ``most`` the
-    ends of its range. ``label`` names it in the plot of scores by group.
+    of the bootstrap. ``why`` explains a NaN. ``ideal`` and ``reading`` are the metric's.
     """
 
     benchmark: str
@@ -306,36 +347,32 @@ class Estimate:
     ideal: float | None = None
     reading: str = ""
     why: str = ""
+    method: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate(Measurement):
+    """The value of a metric.
+
+    ``printed_sd`` is the standard deviation by the formula of the paper where it has one, ``least`` and ``most`` are
+    the ends of the metric's range, and ``label`` names it in the plot of scores by group.
+    """
+
     printed_sd: float | None = None
     least: float = -math.inf
     most: float = math.inf
-    method: str = ""
     label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A metric of one run minus that of another over the same examples.
+class Difference(Measurement):
+    """The value of a metric in one run minus that in another over the same examples.
 
-    ``p`` is two-sided for no difference, ``p_holm`` the same held against all differences of one
-    family. ``why`` explains a NaN. ``ideal`` is the metric's. ``method`` names how the interval was computed.
+    ``p`` is two-sided for no difference, ``p_holm`` the same corrected for all groups of the metric.
     """
 
-    benchmark: str
-    group: str
-    metric: str
-    value: float
-    low: float
-    high: float
-    sd: float
-    p: float
-    p_holm: float
-    n: int
-    clusters: int
-    why: str = ""
-    ideal: float | None = None
-    reading: str = ""
-    method: str = ""
+    p: float = math.nan
+    p_holm: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,3 +403,19 @@ class Comparison:
     base: Report
     differences: tuple[Difference, ...]
     agreements: tuple[Estimate, ...] = ()
+
+    def table(self) -> pd.DataFrame:
+        """Every difference, a row each: before, after, difference, low, high, p, p_holm, ideal, n and verdict.
+
+        The verdict is ``nearer`` to the ideal value, ``further``, or ``unclear``
+        (:func:`scoring.statistics.verdict.verdict`).
+        """
+        from scoring.report.frames import differences_frame
+
+        return differences_frame(self.differences, self.run, self.base)
+
+    def _repr_html_(self) -> str:
+        """The differences as an HTML table, for notebooks."""
+        from scoring.report.frames import frame_html
+
+        return frame_html(self.table(), f"{self.run.model} compared with {self.base.model}")

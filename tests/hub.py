@@ -97,6 +97,7 @@ class Pull:
     description: str
     base: str
     oid: str
+    author: str
     merged: bool = False
 
 
@@ -110,12 +111,17 @@ class Repo:
     tags: dict[str, str] = field(default_factory=dict)
     pulls: dict[int, Pull] = field(default_factory=dict)
 
-    def propose(self, tree: Tree, title: str, description: str, parent: Commit) -> int:
+    def propose(self, tree: Tree, title: str, description: str, parent: Commit, author: str) -> int:
         """Opens a pull request; its number."""
         number = len(self.pulls) + 1
         made = self.commit(f"refs/pr/{number}", tree, title, parent.oid)
-        self.pulls[number] = Pull(title, description, parent.oid, made.oid)
+        self.pulls[number] = Pull(title, description, parent.oid, made.oid, author)
         return number
+
+    def is_own_request(self, branch: str, user: str) -> bool:
+        """Whether a branch is that of an open pull request of a user."""
+        pull = self.pulls.get(int(branch.removeprefix("refs/pr/"))) if branch.startswith("refs/pr/") else None
+        return bool(pull and pull.author == user and not pull.merged)
 
     def commit(self, branch: str, tree: Tree, title: str = "", parent: str | None = None) -> Commit:
         named = f"{self.kind} {self.name} {len(self.commits)} {title}".encode()
@@ -175,6 +181,13 @@ class Request:
             self.authorize()
         return self.repo(kind, name)
 
+    @property
+    def user(self) -> str:
+        """The name of the sender, as far as the Hub knows one."""
+        if self.token not in (GUEST, self.hub.token):
+            raise Refused(401, "Invalid username or password.")
+        return "guest" if self.token == GUEST else "tester"
+
     def authorize(self) -> None:
         if self.token == GUEST:
             raise Refused(403, "You don't have the required permissions to perform this operation.")
@@ -228,9 +241,16 @@ def answer(request: Request) -> Answer:
 
 @route("GET", "/api/whoami-v2")
 def whoami(request: Request) -> Answer:
-    request.authorize()
     token = {"type": "access_token", "accessToken": {"displayName": "test", "role": "write"}}
-    return Answer({"type": "user", "id": "1", "name": "tester", "orgs": [{"name": "org"}], "auth": token})
+    return Answer({"type": "user", "id": "1", "name": request.user, "orgs": [{"name": "org"}], "auth": token})
+
+
+@route("GET", "/api/models")
+def models(request: Request) -> Answer:
+    """The public models of an author."""
+    author = request.query.get("author", [""])[0]
+    names = sorted(name for kind, name in request.hub.repos if kind == "model" and name.startswith(f"{author}/"))
+    return Answer([{"_id": "0" * 24, "id": name, "modelId": name, "private": False, "tags": []} for name in names])
 
 
 @route("GET", REPO + "(?:/revision/(?P<revision>[^/]+))?")
@@ -400,7 +420,9 @@ REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 #: Some of the licences that the Hub knows.
 LICENCES = {"apache-2.0", "mit", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "cc0-1.0", "llama2", "llama3", "other"}
 #: The fields that are a text, or several.
-TEXTS = ("language", "license", "tags", "datasets", "base_model", "size_categories", "metrics")
+TEXTS = ("language", "license", "tags", "datasets", "base_model", "size_categories", "metrics", "task_categories")
+#: Some of the tasks that the Hub knows.
+TASK_CATEGORIES = {"text-generation", "fill-mask", "question-answering", "text-classification", "other"}
 
 
 def card_faults(kind: str, data: Any) -> Iterator[str]:
@@ -414,6 +436,8 @@ def card_faults(kind: str, data: Any) -> Iterator[str]:
             yield f"{name} is a text or a list of texts"
         if name == "license" and not {*several} <= LICENCES | {""}:
             yield "license is one of the list"
+        if name == "task_categories" and not {*several} <= TASK_CATEGORIES | {""}:
+            yield "task_categories are of the list"
         if name == "base_model" and not all(not text or re.fullmatch(r"[\w.-]+(/[\w.-]+)?", text) for text in several):
             yield "base_model is the name of a model of the Hub"
     for model in data.get("model-index", []) if kind == "model" else []:
@@ -431,10 +455,33 @@ def index_faults(result: dict[str, Any]) -> Iterator[str]:
         yield "a result has metrics with type and value"
 
 
+#: Some of the evaluation frameworks that the Hub has in its list.
+FRAMEWORKS = {"inspect-ai", "lm-evaluation-harness", "math-arena", "mteb", "nemo-evaluator"}
+TASK = {"id", "config", "split"}
+#: What a task of inspect-ai has besides.
+INSPECT_TASK = {"field_spec", "solvers", "scorers"}
+
+
+def benchmark_faults(data: Any) -> Iterator[str]:
+    """What the documented form of eval.yaml does not allow."""
+    if not isinstance(data, dict) or not {"name", "description", "evaluation_framework", "tasks"} <= data.keys():
+        yield "name, description, evaluation_framework and tasks are required"
+        return
+    if data["evaluation_framework"] not in FRAMEWORKS:
+        yield f"evaluation_framework {data['evaluation_framework']} is not a supported framework"
+    allowed = TASK | (INSPECT_TASK if data["evaluation_framework"] == "inspect-ai" else set())
+    for task in data["tasks"]:
+        if "id" not in task or allowed - TASK - task.keys():
+            yield f"a task needs {', '.join(sorted(allowed - TASK | {'id'}))}"
+        yield from (f"tasks.{name} is unknown" for name in sorted(task.keys() - allowed))
+    if len({task.get("id") for task in data["tasks"]}) < len(data["tasks"]) or not data["tasks"]:
+        yield "tasks have ids of their own"
+
+
 @route("POST", REPO + "/preupload/(?P<revision>[^/]+)")
 def preupload(request: Request, kind: str, name: str, revision: str) -> Answer:
     """Which of the files are to be sent as large ones."""
-    old = request.writable(kind, name, proposal=request.flag("create_pr")).at(revision).tree
+    old = proposable(request, kind, name, revision).at(revision).tree
     told = []
     for file in request.json()["files"]:
         path, known = file["path"], old.get(file["path"])
@@ -442,6 +489,13 @@ def preupload(request: Request, kind: str, name: str, revision: str) -> Answer:
         oid = known and (known.sha256 if known.large else known.oid)
         told.append({"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": oid})
     return Answer({"files": told})
+
+
+def proposable(request: Request, kind: str, name: str, branch: str) -> Repo:
+    """A repository that the sender may commit to, or propose a change to that opens or continues a pull request."""
+    repo = request.hub.repos.get((kind, name))
+    own = bool(repo and repo.is_own_request(branch, request.user))
+    return request.writable(kind, name, proposal=request.flag("create_pr") or own)
 
 
 def is_large(path: str, size: int) -> bool:
@@ -470,7 +524,7 @@ def lfs_put(request: Request, oid: str) -> Answer:
 @route("POST", REPO + "/commit/(?P<branch>[^/]+)")
 def commit(request: Request, kind: str, name: str, branch: str) -> Answer:
     """A commit as lines of JSON: a header, then what becomes of each file."""
-    repo = request.writable(kind, name, proposal=request.flag("create_pr"))
+    repo = proposable(request, kind, name, branch)
     parent = repo.at(branch)
     header, *changes = (json.loads(line) for line in request.body.splitlines() if line.strip())
     expected = header["value"].get("parentCommit")
@@ -483,12 +537,17 @@ def commit(request: Request, kind: str, name: str, branch: str) -> Answer:
         CHANGES[change["key"]](request.hub, files, change["value"])
     if fault := next(card_faults(kind, front_matter(files)), None):
         raise Refused(400, f"Invalid metadata in README.md: {fault}")
+    described = files.get("eval.yaml") if kind == "dataset" else None
+    if described and (fault := next(benchmark_faults(yaml.safe_load(described.data)), None)):
+        raise Refused(400, f"Invalid eval.yaml: {fault}")
     title, url = header["value"].get("summary", ""), f"{request.hub.url}/{name}"
     if request.flag("create_pr"):
-        number = repo.propose(files, title, header["value"].get("description", ""), parent)
+        number = repo.propose(files, title, header["value"].get("description", ""), parent, request.user)
         oid, more = repo.pulls[number].oid, {"pullRequestUrl": f"{url}/discussions/{number}"}
     else:
         oid, more = repo.commit(branch, files, title, parent.oid).oid, {}
+        if branch.startswith("refs/pr/"):
+            repo.pulls[int(branch.removeprefix("refs/pr/"))].oid = oid
     return Answer({"success": True, "commitOid": oid, "commitUrl": f"{url}/commit/{oid}", **more})
 
 
@@ -499,13 +558,15 @@ def discussions(request: Request, kind: str, name: str) -> Answer:
         {
             "num": number,
             "title": pull.title,
-            "author": {"name": "tester"},
+            "author": {"name": pull.author},
             "createdAt": DATE,
             "status": "merged" if pull.merged else "open",
             "isPullRequest": True,
             "repo": {"name": name, "type": kind},
         }
         for number, pull in request.repo(kind, name).pulls.items()
+        if pull.author in request.query.get("author", [pull.author])
+        and not (pull.merged and "open" in request.query.get("status", []))
     ]
     return Answer({"discussions": found, "count": len(found), "start": 0})
 
@@ -646,8 +707,9 @@ class Hub:
         self.repos: dict[tuple[str, str], Repo] = {}
         self.large: dict[str, bytes] = {}
         self.requests: list[Request] = []
-        #: Statuses by patterns of method and path: what goes wrong, until it is taken out; a list is used up.
-        self.faults: dict[str, int | list[int]] = {}
+        #: Statuses by patterns of method and path: what goes wrong, until it is taken out; a list is used up, and
+        #: None in it lets a request pass.
+        self.faults: dict[str, int | list[int | None]] = {}
         #: Seconds before each answer.
         self.delay = 0.0
         for kind in KINDS if folder else ():

@@ -29,6 +29,7 @@ class Answer:
     delay: float = 0.0
     usage: tuple[int, int] | None = (10, 5)
     raw: str = ""  # the whole body, for a server that is no such server
+    drip: float = 0.0  # seconds between two bytes of the body
 
 
 #: Given the body of a request and how often the same one came before.
@@ -85,9 +86,9 @@ def serving(script: Script) -> Iterator[Server]:
             finally:
                 with guard:
                     server.at_once -= 1
-            self.reply(answer.status, answer.raw or json.dumps(payload(body, answer)), answer.headers)
+            self.reply(answer.status, answer.raw or json.dumps(payload(body, answer)), answer.headers, answer.drip)
 
-        def reply(self, status: int, text: str, headers: dict[str, str]) -> None:
+        def reply(self, status: int, text: str, headers: dict[str, str], drip: float = 0.0) -> None:
             data = text.encode()
             try:
                 self.send_response(status)
@@ -95,7 +96,10 @@ def serving(script: Script) -> Iterator[Server]:
                 for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(data)
+                for start in range(0, len(data), 1 if drip else len(data)):
+                    self.wfile.write(data[start : start + (1 if drip else len(data))])
+                    if drip and server.closing.wait(drip):
+                        break
             except OSError:
                 self.close_connection = True  # the client gave up
 

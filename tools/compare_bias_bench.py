@@ -43,8 +43,8 @@ from tests.scoring.made import scored
 from tests.scoring.peers import bias_bench as peer
 
 COMMIT = "05c2314cf5f0014c514b8e11d9feb317dc646ecc"
-#: Rows whose scores are recorded: so many drawn ones, and so many on which the profiles are furthest apart.
-DRAWN_ROWS, FURTHEST_ROWS = 60, 10
+#: Numbers of rows whose scores are recorded: drawn at random, and with the largest differences between the profiles.
+DRAWN_ROWS, MOST_DIFFERENT_ROWS = 60, 10
 STEREOSET_METRICS = {"SS Score": "ss", "LM Score": "lms", "ICAT Score": "icat"}
 CROWS_METRICS = {
     "Metric score": "metric_score",
@@ -73,12 +73,12 @@ class Peer:
         """The logarithm of the score of each sentence by its id, and the printed results by domain."""
         runner = self.stereoset(network, tokenizer, name, str(file), is_generative=name in ("gpt2", peer.TRAINED))
         with _quiet(), torch.no_grad():
-            found = runner()
+            predicted = runner()
         with tempfile.TemporaryDirectory() as folder:
             predictions = Path(folder) / "predictions.json"
-            predictions.write_text(json.dumps(found))
+            predictions.write_text(json.dumps(predicted))
             results = self.evaluator(str(file), str(predictions)).get_overall_results()["intrasentence"]
-        return {each["id"]: math.log(each["score"]) for each in found["intrasentence"]}, results
+        return {sentence["id"]: math.log(sentence["score"]) for sentence in predicted["intrasentence"]}, results
 
     def crows_scores(
         self, network: Any, tokenizer: Any, name: str, bias: str, rows: set[str]
@@ -103,17 +103,17 @@ class Peer:
             return unrounded[-1]
 
         setattr(runner, method, remember)
-        found: dict[Any, Any] = {}
+        scores: dict[Any, Any] = {}
         with _appended() as appended, _quiet() as printed, torch.no_grad():
             runner()
-        for n, record in enumerate(each for each in appended if "sent_more_score" in each):
+        for n, record in enumerate(record for record in appended if "sent_more_score" in record):
             in_order = (1, -1)[record["stereo_antistereo"] != "stereo"]
             both = np.array(unrounded[2 * n : 2 * n + 2][::in_order])
-            told = [record["sent_more_score"], record["sent_less_score"]]
-            values = (np.log(both), np.log(told)) if generative else (both, told)
-            found[record["sent_more"], record["sent_less"]] = [list(map(float, v)) for v in values]
+            rounded = [record["sent_more_score"], record["sent_less_score"]]
+            values = (np.log(both), np.log(rounded)) if generative else (both, rounded)
+            scores[record["sent_more"], record["sent_less"]] = [list(map(float, v)) for v in values]
         numbers = dict(re.findall(r"^(\S+ score): (\S+)$", printed.getvalue(), re.MULTILINE))
-        return found, {CROWS_METRICS[k]: float(v) for k, v in numbers.items()}
+        return scores, {CROWS_METRICS[k]: float(v) for k, v in numbers.items()}
 
 
 @contextlib.contextmanager
@@ -146,9 +146,9 @@ def adapted(tokenizer: Any, name: str) -> Any:
     the trained model special tokens are left out and the beginning-of-sequence token stands for <|endoftext|>.
     """
 
-    def encode_plus(text: str, **settings: Any) -> Any:
-        del settings["pad_to_max_length"]  # False, as batches have one sentence
-        return tokenizer(text, **settings)
+    def encode_plus(text: str, **options: Any) -> Any:
+        del options["pad_to_max_length"]  # False, as batches have one sentence
+        return tokenizer(text, **options)
 
     tokenizer.encode_plus = encode_plus
     if name == peer.TRAINED:
@@ -159,9 +159,10 @@ def adapted(tokenizer: Any, name: str) -> Any:
 
 def value(benchmark: Benchmark, profile: str, table: Table, group: str, metric: str) -> float:
     """A metric of a group in a profile."""
-    found = next((g, m) for g, m in items(benchmark, profile, table) if g.name == group and m.name == metric)
-    inside = {name: column[found[0].mask] for name, column in table.items()}
-    return float(found[1].value(inside, np.ones((1, int(found[0].mask.sum()))))[0])
+    pairs = items(benchmark, profile, table)
+    mask, chosen = next((g.mask, m) for g, m in pairs if g.name == group and m.name == metric)
+    rows = {name: column[mask] for name, column in table.items()}
+    return float(chosen.value(rows, np.ones((1, int(mask.sum()))))[0])
 
 
 def aggregates(
@@ -180,7 +181,7 @@ def aggregates(
     ]
 
 
-def gaps(one: Scores, other: Scores) -> list[float]:
+def differences(one: Scores, other: Scores) -> list[float]:
     """The differences between the scores of each sentence.
 
     Raises
@@ -195,33 +196,33 @@ def gaps(one: Scores, other: Scores) -> list[float]:
 
 
 def compared(ours: Scores, theirs: Scores, as_clean: Scores) -> dict[str, Any]:
-    """What is recorded of the scores of all sentences; ``as_clean`` are those of texts asked as in ``clean``."""
-    between = gaps(ours, as_clean)
-    apart = {row: max(gaps({row: ours[row]}, {row: as_clean[row]}), default=0.0) for row in sorted(theirs)}
-    furthest = sorted((row for row in apart if apart[row] > DIFFERENT), key=lambda row: -apart[row])[:FURTHEST_ROWS]
-    stored = sorted({*random.Random(0).sample(sorted(theirs), DRAWN_ROWS), *furthest})
+    """What is recorded of the scores of all sentences; ``as_clean`` has those of the requests of ``clean``."""
+    of_profiles = differences(ours, as_clean)
+    by_row = {row: max(differences({row: ours[row]}, {row: as_clean[row]}), default=0.0) for row in sorted(theirs)}
+    largest = sorted((row for row in by_row if by_row[row] > DIFFERENT), key=lambda row: -by_row[row])
+    stored = sorted({*random.Random(0).sample(sorted(theirs), DRAWN_ROWS), *largest[:MOST_DIFFERENT_ROWS]})
     kept = {row: values and [float(f"{v:.7g}") for v in values] for row in stored for values in [theirs[row]]}
     return {
         "rows": len(theirs),
         "skipped": sum(values is None for values in theirs.values()),
-        "sentences": len(between),
-        "largest difference": float(f"{max(gaps(ours, theirs)):.2g}"),
+        "sentences": len(of_profiles),
+        "largest difference": float(f"{max(differences(ours, theirs)):.2g}"),
         "asked as in clean": {
-            "sentences that differ": sum(gap > DIFFERENT for gap in between),
-            "mean difference": round(float(np.mean(between)), 4),
-            "largest difference": round(max(between), 4),
+            "sentences that differ": sum(difference > DIFFERENT for difference in of_profiles),
+            "mean difference": round(float(np.mean(of_profiles)), 4),
+            "largest difference": round(max(of_profiles), 4),
         },
         "sample": kept,
     }
 
 
 def drawn(rows: list[Any], count: int) -> list[Any]:
-    """So many rows drawn with a seed, in their order; all for 0."""
+    """``count`` rows drawn with a seed, in their order; all for 0."""
     chosen = sorted(random.Random(1).sample(range(len(rows)), count)) if count else range(len(rows))
     return [rows[n] for n in chosen]
 
 
-def stereoset(code: Peer, made: Model, tokenizer: Any, name: str, count: int) -> dict[str, Any]:
+def stereoset(code: Peer, model: Model, tokenizer: Any, name: str, count: int) -> dict[str, Any]:
     """Both codes on the development set of StereoSet."""
     benchmark, rows = get("stereoset"), drawn(peer.stereoset_rows(), count)
     (file,) = mirrored("stereoset/dev")["stereoset/dev"].paths
@@ -230,12 +231,12 @@ def stereoset(code: Peer, made: Model, tokenizer: Any, name: str, count: int) ->
     with tempfile.NamedTemporaryFile("w", suffix=".json") as part:
         json.dump(document, part)
         part.flush()
-        by_id, results = code.stereoset_scores(made.network, tokenizer, name, Path(part.name))
+        by_id, results = code.stereoset_scores(model.network, tokenizer, name, Path(part.name))
     theirs: Scores = {row["id"]: [by_id[row[f"sentence_id_{label}"]] for label in LABELS] for row in rows}
-    paper, clean = (scored(made, benchmark, rows, profile) for profile in ("paper", "clean"))
-    # A profile is what is asked and what mean is taken; here the questions of one with the mean of the other.
+    paper, clean = (scored(model, benchmark, rows, profile) for profile in ("paper", "clean"))
+    # A profile decides the requests and the mean. Here the requests are those of one and the mean that of the other.
     as_in_clean = replace(benchmark, requests=lambda _, row, context: benchmark.requests("clean", row, context))
-    mixed = scored(made, as_in_clean, rows, "paper")
+    mixed = scored(model, as_in_clean, rows, "paper")
     printed = [
         (f"intrasentence validation {domain}".removesuffix(" overall"), metric, metric, results[domain][key])
         for domain in ("overall", *DOMAINS, "profession")
@@ -247,30 +248,30 @@ def stereoset(code: Peer, made: Model, tokenizer: Any, name: str, count: int) ->
     }
 
 
-def crows(code: Peer, made: Model, tokenizer: Any, name: str, count: int) -> dict[str, Any]:
+def crows(code: Peer, model: Model, tokenizer: Any, name: str, count: int) -> dict[str, Any]:
     """Both codes on CrowS-Pairs, all domains.
 
-    Masked models are asked the same in both profiles, and ``clean`` does not round: so unrounded scores are
-    compared, and rounded ones must be equal where rounding does not decide.
+    The requests to masked models are the same in both profiles, and ``clean`` does not round. So unrounded scores
+    are compared, and rounded ones must be equal where rounding does not decide.
     """
-    benchmark, rows = peer.crows(made), drawn(peer.crows_rows(), count)
-    paper, clean = (scored(made, benchmark, rows, profile) for profile in ("paper", "clean"))
+    benchmark, rows = peer.crows(model), drawn(peer.crows_rows(), count)
+    paper, clean = (scored(model, benchmark, rows, profile) for profile in ("paper", "clean"))
     theirs: Scores = {}
-    told: Scores = {}
+    rounded: Scores = {}
     printed = []
     for domain in dict.fromkeys(row["domain"] for row in rows):
-        found, numbers = code.crows_scores(made.network, tokenizer, name, domain, {row["id"] for row in rows})
+        by_pair, numbers = code.crows_scores(model.network, tokenizer, name, domain, {row["id"] for row in rows})
         for score, number in numbers.items() if domain in DOMAINS else ():
             group = " ".join([domain, *(s for s in ("stereo", "antistereo") if f"{s}type_score" == score)])
             printed.append((group, score, "ss", number))
         for row in rows:
             if row["domain"] == domain:
                 pair = row["sentence_biased"], row["sentence_unbiased"]
-                theirs[row["id"]], told[row["id"]] = found.get(pair, (None, None))
-    unrounded = paper if made.kind == "causal" else clean
+                theirs[row["id"]], rounded[row["id"]] = by_pair.get(pair, (None, None))
+    unrounded = paper if model.kind == "causal" else clean
     return {
         **compared(peer.scores(unrounded), theirs, peer.scores(clean)),
-        "largest difference of published scores": float(f"{max(gaps(peer.scores(paper), told)):.2g}"),
+        "largest difference of published scores": float(f"{max(differences(peer.scores(paper), rounded)):.2g}"),
         "aggregates": aggregates(benchmark, paper, clean, printed),
     }
 
@@ -282,30 +283,29 @@ def main() -> None:
     parser.add_argument("--commit", default=COMMIT, help="the commit of these files")
     parser.add_argument("--models", nargs="+", default=[*peer.MODELS, peer.TRAINED], help="which models to compare on")
     parser.add_argument(
-        "--rows", type=int, default=0, help="compare the scores of so many rows; 0, the default, of all"
+        "--rows", type=int, default=0, help="number of rows whose scores are compared; 0, the default, for all"
     )
     parser.add_argument("--out", type=Path, default=peer.RECORDED, help="the JSON file to write")
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    code = Peer(given.checkout)
+    code = Peer(options.checkout)
     packages = {name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
-    about = {"peer": "McGill-NLP/bias-bench", "commit": given.commit, "versions": packages}
-    for name in given.models:
-        made = peer.model(name)
-        words = peer.digest(made.tokens.tokenizer)
+    about = {"peer": "McGill-NLP/bias-bench", "commit": options.commit, "versions": packages}
+    for name in options.models:
+        model = peer.model(name)
         # A copy, because the tokenizer for bias-bench is changed.
-        tokenizer = adapted(copy.deepcopy(made.tokens.tokenizer), name)
-        found = {
-            "tokenizer": words,
-            "stereoset": stereoset(code, made, tokenizer, name, given.rows),
-            "crows_pairs": crows(code, made, tokenizer, name, given.rows),
+        tokenizer = adapted(copy.deepcopy(model.tokens.tokenizer), name)
+        numbers = {
+            "tokenizer": peer.digest(model.tokens.tokenizer),
+            "stereoset": stereoset(code, model, tokenizer, name, options.rows),
+            "crows_pairs": crows(code, model, tokenizer, name, options.rows),
         }
-        known = json.loads(given.out.read_text()) if given.out.exists() else {}
+        recorded = json.loads(options.out.read_text()) if options.out.exists() else {}
         # Numbers of another commit or other versions are not kept.
-        models = known["models"] if {**known, **about} == known else {}
-        given.out.write_text(json.dumps({**about, "models": {**models, name: found}}, indent=1) + "\n")
+        models = recorded["models"] if {**recorded, **about} == recorded else {}
+        options.out.write_text(json.dumps({**about, "models": {**models, name: numbers}}, indent=1) + "\n")
         for benchmark in ("stereoset", "crows_pairs"):
-            print(name, benchmark, json.dumps({k: v for k, v in found[benchmark].items() if k != "sample"}, indent=1))
+            print(name, benchmark, json.dumps({k: v for k, v in numbers[benchmark].items() if k != "sample"}, indent=1))
 
 
 if __name__ == "__main__":

@@ -7,31 +7,17 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
 from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 import transformers
 
+from cards.text import templates
 from tests.scoring import families
 from tests.scoring.families import Finding
 
 PAGE = Path(__file__).parent.parent / "docs" / "ARCHITECTURES.md"
-ABOUT = """# Architectures
-
-Every causal and masked family of transformers {version} that can be built small is tested by
-`tests/scoring/test_families.py`: a network with random weights answers requests with shared contexts, whole sentences
-of mixed lengths, candidate words, padding on the left and greedy continuations, all in one call. The numbers are
-compared with a plain loop: one sequence at a time, without padding, all logits, `log_softmax` in float32. A difference
-of more than {close} nats in any log-probability of a token fails the test; in bfloat16 the bound is twice what bfloat16
-changes in the plain loop itself, plus 0.02. A family that cannot be scored is refused with a sentence that names it.
-
-`python -m tools.families` writes this page. *Difference* is the largest in float32 and *bfloat16* in that dtype, in
-nats; `-` means that nothing was compared. {columns}
-
-{passed} of {tested} families and variants pass, {refused} are refused, {left} have no test.
-"""
 
 
 def examine(case: tuple[str, str]) -> Finding:
@@ -48,35 +34,18 @@ def examine(case: tuple[str, str]) -> Finding:
 
 def page(findings: list[Finding]) -> str:
     """The page of all findings."""
-    decisions = sorted({name for finding in findings for name in finding.decided})
-    refused = sum(bool(finding.refused) for finding in findings)
-    about = ABOUT.format(
+    environment = templates(Path(__file__).with_name("templates"))
+    environment.filters |= {"nats": _number, "refusal": _refusal}
+    return environment.get_template("architectures.md.j2").render(
         version=transformers.__version__,
         close=families.CLOSE,
-        columns="The columns before are what the probes of the model decided.",
+        kinds=families.KINDS,
+        variants=families.VARIANTS,
+        findings=findings,
+        decisions=sorted({name for finding in findings for name in finding.decided}),
         passed=sum(not (finding.refused or finding.wrong or finding.crashed) for finding in findings),
-        tested=len(findings),
-        refused=refused,
-        left=sum(map(len, families.LEFT_OUT.values())),
+        left_out=[(kind, *entry) for kind, reasons in families.LEFT_OUT.items() for entry in sorted(reasons.items())],
     )
-    parts = [about]
-    for kind in families.KINDS:
-        of_kind = [finding for finding in findings if finding.kind == kind]
-        parts.append(f"## {kind.capitalize()} models\n\n" + "\n".join(_table(of_kind, decisions)) + "\n")
-    parts.append("## Without a test\n\n" + "\n".join(_left_out()) + "\n")
-    return "\n".join(parts)
-
-
-def _table(findings: list[Finding], decisions: list[str]) -> Iterator[str]:
-    header = ["Family", "Parameters", *decisions, "Difference", "bfloat16", "Refused"]
-    yield "| " + " | ".join(header) + " |"
-    yield "|---" * len(header) + "|"
-    for finding in findings:
-        variant = families.VARIANTS.get(finding.name)
-        name = f"{finding.name} ({variant['family']})" if variant else finding.name
-        cells = [name, f"{finding.parameters:,}", *(finding.decided.get(decision, "-") for decision in decisions)]
-        cells += [_number(finding.largest), _number(finding.largest_half), _refusal(finding)]
-        yield "| " + " | ".join(cells) + " |"
 
 
 def _number(value: float) -> str:
@@ -84,15 +53,10 @@ def _number(value: float) -> str:
 
 
 def _refusal(finding: Finding) -> str:
-    found = {text: aspect for aspect, text in reversed({**finding.refused, **finding.crashed}.items())}
-    shown = [text if aspect == "all" else f"{aspect}: {text}" for text, aspect in reversed(found.items())]
-    return " ".join(shown).replace("|", "\\|").replace("\n", " ")
-
-
-def _left_out() -> Iterator[str]:
-    for kind, reasons in families.LEFT_OUT.items():
-        for name, reason in sorted(reasons.items()):
-            yield f"- {name} ({kind}): {reason}"
+    # Of several aspects with the same sentence, the first is named.
+    aspects = {text: aspect for aspect, text in reversed({**finding.refused, **finding.crashed}.items())}
+    sentences = [text if aspect == "all" else f"{aspect}: {text}" for text, aspect in reversed(aspects.items())]
+    return " ".join(sentences).replace("|", "\\|").replace("\n", " ")
 
 
 def main() -> None:

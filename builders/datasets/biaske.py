@@ -21,18 +21,20 @@ The configs ``paraphrases`` and ``differentiation`` were written for this projec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import pyarrow as pa
 
-from builders.dataset import Config, DataSet, Fetched, Files, Row, Rows, card_texts, column, text
+from builders.dataset import Config, DataSet, Files, Row, Rows, card_texts, column, text, texts
+from builders.datasets import winogender
 from builders.parsers import bec_pro, bundled, coref, knowledge, read, stereoset, weat
 from builders.parsers.triplets import TRIPLET, triplet
 from builders.text.words import Gender
 from builders.wording import BLANK
 
-_PAPER = ("chen2024fast",)
+_PAPER = "chen2024fast"
+_config = partial(Config, cite=(_PAPER,))
 _OTHER: Mapping[Gender, Gender] = {"male": "female", "female": "male"}
 
 _CROWS_FILE = "crows-pairs/pairs"
@@ -76,51 +78,43 @@ def _winobias(paper: bool, files: Files) -> Rows:
             "type": pair.type,
             **triplet(*(side.text for side in sides)),
         }
-        origin = files[pair.source("pro")].origin(pair.line - 1)
-        identity = f"winobias-{pair.split}-type{pair.type}-{pair.line}"
-        yield Row(pair.split, identity, origin, values if paper else values | {"mended": pair.mended})
+        yield Row(pair.split, pair.id, pair.origin(files), values if paper else values | {"mended": pair.mended})
 
 
 _REFERS_TO = {"0": "subject", "1": "other_participant"}
 
 
-def _winogender_sentences(fetched: Fetched) -> Iterator[tuple[int, str, dict[str, str]]]:
-    """The number of the first record, the id, and the sentences by gender of each schema."""
-    schemas: dict[str, tuple[int, dict[str, str]]] = {}
-    for number, record in enumerate(read.table(fetched.path, ("sentid", "sentence"), delimiter="\t", quoted=False)):
-        schema, gender = record["sentid"].removesuffix(".txt").rsplit(".", 1)
-        schemas.setdefault(schema, (number, {}))[1][gender] = record["sentence"]
-    for schema, (number, sentences) in schemas.items():
-        yield number, schema, sentences
-
-
 def _winogender(files: Files) -> Rows:
-    columns = ("occupation", "bergsma_pct_female", "bls_pct_female", "bls_year")
-    statistics = read.table(files["winogender/occupations"].path, columns, delimiter="\t", quoted=False)
-    shares = {record["occupation"]: float(record["bls_pct_female"]) for record in statistics}
-    fetched = files["winogender/sentences"]
-    for number, schema, sentences in _winogender_sentences(fetched):
+    shares = winogender.shares(files[winogender.OCCUPATIONS])
+    fetched = files[winogender.SENTENCES]
+    sentences = winogender.published_sentences(fetched)
+    first: dict[str, int] = {}  # the number of the first record of each schema
+    for number, name in enumerate(sentences):
+        first.setdefault(name.rsplit(".", 2)[0], number)
+    for schema, number in first.items():
         occupation, participant, answer = schema.split(".")
-        stereotype: Gender = "female" if shares[occupation] > 50 else "male"
+        share = shares[occupation].bls
+        stereotype: Gender = "female" if share > 50 else "male"
+        they, *pair = (sentences[f"{schema}.{name}.txt"] for name in ("neutral", stereotype, _OTHER[stereotype]))
         values = {
             "domain": "gender",
             "subject": occupation,
             "other_participant": participant,
             "refers_to": _REFERS_TO[answer],
             "stereotype": stereotype,
-            "female_share": shares[occupation],
-            "sentence_they": sentences["neutral"],
-            **triplet(sentences[stereotype], sentences[_OTHER[stereotype]]),
+            "female_share": share,
+            "sentence_they": they,
+            **triplet(*pair),
         }
         yield Row("test", f"winogender-{schema}", fetched.origin(number), values)
 
 
 _SHARE_ALIKE = "CC-BY-SA-4.0"
 _SETS = "stereotype, anti-stereotype and unrelated"
-_PERSON = (text("subject"), text("other_participant"), text("stereotype"))
+_PERSON = texts("subject", "other_participant", "stereotype")
 
 _CONFIGS = (
-    Config(
+    _config(
         "stereoset",
         f"StereoSet intrasentence: a sentence with one blank and its {_SETS} word; also of professions.",
         _SHARE_ALIKE,
@@ -128,9 +122,8 @@ _CONFIGS = (
         partial(stereoset.rows, "intrasentence", {"validation": "stereoset/dev", "test": "stereoset/test"}),
         sources=("stereoset/dev", "stereoset/test"),
         splits=("validation", "test"),
-        cite=_PAPER,
     ),
-    Config(
+    _config(
         "stereoset-intersentence",
         f"StereoSet intersentence: a context and its {_SETS} next sentence; also of professions.",
         _SHARE_ALIKE,
@@ -138,22 +131,20 @@ _CONFIGS = (
         partial(stereoset.rows, "intersentence", {"validation": "stereoset/dev"}),
         sources=("stereoset/dev",),
         splits=("validation",),
-        cite=_PAPER,
     ),
     *(
-        Config(
+        _config(
             f"crows_pairs{suffix}",
             f"CrowS-Pairs on gender, race and religion, both directions{how}.",
             _SHARE_ALIKE,
-            (*TRIPLET, text("direction"), text("writer")),
+            (*TRIPLET, *texts("direction", "writer")),
             partial(_crows, bool(suffix)),
             sources=(_CROWS_FILE,),
-            cite=_PAPER,
         )
         for suffix, how in (("", ""), ("-paper", ", white space as released"))
     ),
     *(
-        Config(
+        _config(
             f"weat{suffix}",
             f"A word for a social group and a pair of words that WEAT or SEAT contrasts, {how}.",
             "CC-BY-NC-4.0",
@@ -161,69 +152,64 @@ _CONFIGS = (
             partial(weat.rows, pattern),
             sources=weat.SOURCES,
             embedded=(weat.FILE,),
-            cite=(*_PAPER, "caliskan2017weat"),
+            cite=(_PAPER, "caliskan2017weat"),
         )
         for suffix, pattern, how in (
             ("", f'The word "{{}}" goes with the word "{BLANK}".', "in a sentence about the two words"),
             ("-paper", f"{{}} loves {BLANK}", 'in the pattern "{attribute} loves {target}"'),
         )
     ),
-    Config(
-        "winobias",
-        "WinoBias pairs with the pronoun of the gender that dominates the occupation and with the other, mended.",
-        "MIT",
-        (*TRIPLET, *_PERSON, column("type", pa.int8()), column("mended", pa.list_(pa.string()))),
-        partial(_winobias, False),
-        sources=coref.WINOBIAS,
-        splits=("validation", "test"),
-        cite=_PAPER,
+    *(
+        _config(
+            f"winobias{suffix}",
+            f"WinoBias pairs {about}.",
+            "MIT",
+            (*TRIPLET, *_PERSON, column("type", pa.int8()), *extra),
+            partial(_winobias, bool(suffix)),
+            sources=coref.WINOBIAS,
+            splits=("validation", "test"),
+        )
+        for suffix, extra, about in (
+            (
+                "",
+                (column("mended", pa.list_(pa.string())),),
+                "with the pronoun of the gender that dominates the occupation and with the other, mended",
+            ),
+            ("-paper", (), "of a pro-stereotyped and the anti-stereotyped line of the same number, as released"),
+        )
     ),
-    Config(
-        "winobias-paper",
-        "WinoBias pairs of a pro-stereotyped and the anti-stereotyped line of the same number, as released.",
-        "MIT",
-        (*TRIPLET, *_PERSON, column("type", pa.int8())),
-        partial(_winobias, True),
-        sources=coref.WINOBIAS,
-        splits=("validation", "test"),
-        cite=_PAPER,
-    ),
-    Config(
+    _config(
         "winogender",
         "Winogender sentences with the pronoun of the majority of the occupation, with the other, and with they.",
         "MIT",
         (*TRIPLET, *_PERSON, text("refers_to"), column("female_share", pa.float64()), text("sentence_they")),
         _winogender,
-        sources=("winogender/sentences", "winogender/occupations"),
-        cite=_PAPER,
+        sources=(winogender.SENTENCES, winogender.OCCUPATIONS),
     ),
-    Config(
+    _config(
         "bec_pro",
         "BEC-Pro pairs of sentences, a man or a woman with a profession, with masks and articles mended.",
         "CC-BY-4.0",
-        (*TRIPLET, *(text(name) for name in ("subject", "stereotype", "template", "prompt_prior"))),
+        (*TRIPLET, *texts("subject", "stereotype", "template", "prompt_prior")),
         bec_pro.pairs,
         sources=(bec_pro.SOURCE,),
-        cite=_PAPER,
     ),
-    Config(
+    _config(
         "bec_pro-paper",
         "BEC-Pro sentences with their three masked forms, as released.",
         "CC-BY-4.0",
-        (text("domain"), *map(text, bec_pro.COLUMNS)),
+        texts("domain", *bec_pro.COLUMNS),
         bec_pro.released,
         sources=(bec_pro.SOURCE,),
-        cite=_PAPER,
     ),
     *(
-        Config(
+        _config(
             name,
             summary,
             "Apache-2.0",
             columns,
             partial(rows, bundled.path(name)),
             embedded=(bundled.label(bundled.path(name)),),
-            cite=_PAPER,
         )
         for name, columns, rows, summary in (
             (
@@ -236,7 +222,7 @@ _CONFIGS = (
                 knowledge.DIFFERENTIATION,
                 knowledge.FACT_COLUMNS,
                 knowledge.facts,
-                "201 facts written for this project in which two groups differ, each told of both groups.",
+                "201 facts written for this project in which two groups differ, each stated about both groups.",
             ),
         )
     ),
@@ -244,7 +230,7 @@ _CONFIGS = (
 
 DATASET = DataSet(
     name="biaske",
-    version="1.1.0",
+    version="1.1.1",
     **card_texts("biaske"),
     configs=_CONFIGS,
 )

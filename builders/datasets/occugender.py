@@ -16,7 +16,6 @@ from functools import partial
 import pyarrow as pa
 
 from builders.dataset import (
-    PROJECT,
     BuildError,
     Config,
     DataSet,
@@ -28,8 +27,11 @@ from builders.dataset import (
     card_texts,
     column,
     text,
+    texts,
 )
+from builders.embedded import PROJECT
 from builders.parsers.occupations import JOBS_FILE, Job, read_bls, read_jobs
+from builders.text.words import article
 from builders.wording import DEBIASING_PROMPTS, NO_DEBIASING
 
 #: The source of the BLS table.
@@ -90,17 +92,6 @@ OPTIONS: Mapping[str, Continuations] = {
     "implicit-3": _SENTENCE_START,
     "implicit-4": Continuations((" him about",), (" her about",), (" them about",)),
 }
-
-
-def article(job: str) -> str:
-    """The indefinite article of a job, by its first letter.
-
-    The first letter decides for these jobs: none begins with a silent h, or with a vowel letter but a consonant.
-
-    >>> article("aircraft mechanic"), article("nurse")
-    ('an', 'a')
-    """
-    return "an" if job[0] in "aeiou" else "a"
 
 
 def prompt(template: str, job: str, debiasing: str = "", *, mend: bool = True) -> str:
@@ -168,19 +159,11 @@ def derive(jobs: Iterable[Job], fetched: Fetched) -> Rows:
         yield Row("test", slug(job.name), fetched.origin(bls.row), values)
 
 
-def _derived(files: Files) -> Rows:
-    return derive(read_jobs(), files[BLS])
-
-
-def _origin(number: int) -> Origin:
-    return Origin(PROJECT, JOBS_FILE, number)
-
-
 def _published(_: Files) -> Rows:
     for number, job in enumerate(read_jobs()):
         share = job.published_female_percent
         values = {"job": job.name, "female_percent": share, "group": dominated_by(share)}
-        yield Row("test", slug(job.name), _origin(number), values)
+        yield Row("test", slug(job.name), Origin(PROJECT, JOBS_FILE, number), values)
 
 
 def _prompts(templates: tuple[str, ...], paper: bool, _: Files) -> Rows:
@@ -204,16 +187,16 @@ def _prompts(templates: tuple[str, ...], paper: bool, _: Files) -> Rows:
                     "options_female": list(options.female),
                     "options_diverse": list(options.diverse),
                 }
-                yield Row("test", f"{template}-{debiasing.id}-{slug(job.name)}", _origin(number), values)
+                yield Row(
+                    "test", f"{template}-{debiasing.id}-{slug(job.name)}", Origin(PROJECT, JOBS_FILE, number), values
+                )
 
 
 _SHARE = (column("female_percent", pa.float64()), text("group"))
 _PROMPT = (
-    text("prompt"),
-    text("job"),
+    *texts("prompt", "job"),
     *_SHARE,
-    text("template"),
-    text("debiasing"),
+    *texts("template", "debiasing"),
     text("debiasing_prompt", nullable=True),
     text("level"),
     *(column(f"options_{gender}", pa.list_(pa.string())) for gender in ("male", "female", "diverse")),
@@ -238,7 +221,7 @@ def _prompt_configs(name: str, templates: tuple[str, ...], about: str) -> tuple[
 
 DATASET = DataSet(
     name="occugender",
-    version="1.0.0",
+    version="1.0.1",
     **card_texts("occugender"),
     configs=(
         Config(
@@ -246,14 +229,13 @@ DATASET = DataSet(
             "The 40 jobs with their share of women and number of people, from the BLS table.",
             "LicenseRef-US-Government-Work",
             (
-                text("job"),
-                text("bls_title"),
+                *texts("job", "bls_title"),
                 column("female_percent", pa.float64()),
                 column("employed_thousands", pa.int64()),
                 text("group"),
                 column("published_female_percent", pa.float64()),
             ),
-            _derived,
+            lambda files: derive(read_jobs(), files[BLS]),
             sources=(BLS,),
             embedded=(JOBS_FILE,),
             cite=("chen2024occugender",),

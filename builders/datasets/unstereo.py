@@ -34,6 +34,7 @@ from builders.dataset import (
     column,
     content_id,
     text,
+    texts,
 )
 from builders.datasets.gender_pmi import delta_table
 from builders.parsers import read
@@ -50,13 +51,12 @@ from builders.text.words import (
     slots,
 )
 from pmi.analysis.sentence import max_pmi_diff
-from pmi.types import DeltaTable
 
-PAIRS = "pronoun-pairs"
+WRITTEN_SENTENCES = "pronoun-pairs"
 
 
-class PairEntry(Entry):
-    """A sentence of :data:`PAIRS`: its approximate number of words, its seed word and its template."""
+class SentenceEntry(Entry):
+    """A sentence of :data:`WRITTEN_SENTENCES`: its approximate number of words, its seed word and its template."""
 
     length: int
     word: Text
@@ -196,30 +196,10 @@ def flaw(template: str) -> str:
     try:
         slots(template)
     except TemplateError:
-        return "is no template: a slot is missing, unknown or broken"
+        return "is not a template: a slot is missing, unknown or broken"
     if "\n" in template or "}/{" in template:
         return "is a chat model's remark on a sentence"
     return "" if is_neutral(template) else "has a gendered word outside its slots"
-
-
-def _clean_record(source_set: _Set, record: _Record, table: DeltaTable, seen: set[str]) -> Row | Drop:
-    reason = "was judged unnatural" if record.natural is False else flaw(record.template)
-    if reason:
-        return Drop(record.split, record.origin, reason)
-    template = mend(record.template)
-    key = normalise(template)
-    if key in seen:
-        return Drop(record.split, record.origin, "occurs elsewhere in the set")
-    seen.add(key)
-    score = max_pmi_diff(template, table, "clean")
-    values = _sentences(template) | {
-        "word": record.word,
-        "natural": None if record.revised else record.natural,
-        "max_pmi_diff": score.value,
-        "max_pmi_word": score.word,
-        "pmi_coverage": score.coverage,
-    }
-    return Row(record.split, content_id(source_set.name, template), record.origin, values)
 
 
 def _sentences(template: str) -> dict[str, str | None]:
@@ -235,79 +215,79 @@ def _clean(source_set: _Set, files: Files) -> Rows:
     table = delta_table(files["unstereo/pmi"])
     seen: set[str] = set()
     for record in _records(source_set, files):
-        yield _clean_record(source_set, record, table, seen)
+        template = mend(record.template)
+        reason = "was judged unnatural" if record.natural is False else flaw(record.template)
+        if not reason and normalise(template) in seen:
+            reason = "occurs elsewhere in the set"
+        if reason:
+            yield Drop(record.split, record.origin, reason)
+            continue
+        seen.add(normalise(template))
+        score = max_pmi_diff(template, table, "clean")
+        values = _sentences(template) | {
+            "word": record.word,
+            "natural": None if record.revised else record.natural,
+            "max_pmi_diff": score.value,
+            "max_pmi_word": score.word,
+            "pmi_coverage": score.coverage,
+        }
+        yield Row(record.split, content_id(source_set.name, template), record.origin, values)
 
 
 def _pronoun_pairs(file: Path, _: Files) -> Rows:
-    for origin, entry in entries(file, PairEntry):
+    for origin, entry in entries(file, SentenceEntry):
         values = _sentences(entry.template) | {"word": entry.word, "length": entry.length}
-        yield Row("test", content_id(PAIRS, entry.template), origin, values)
+        yield Row("test", content_id(WRITTEN_SENTENCES, entry.template), origin, values)
 
 
-_TEMPLATE = text("template")
-_PAIR = (text("sentence_male"), text("sentence_female"))
-_NATURAL = column("natural", pa.bool_(), nullable=True)
-_PMI = column("max_pmi_diff", pa.float64(), nullable=True)
+_PAIR = texts("template", "sentence_male", "sentence_female")
+_NATURAL = (
+    text("word"),
+    column("natural", pa.bool_(), nullable=True),
+    column("max_pmi_diff", pa.float64(), nullable=True),
+)
 _CLEAN = (
-    _TEMPLATE,
     *_PAIR,
     text("sentence_they", nullable=True),
-    text("word"),
-    _NATURAL,
-    _PMI,
+    *_NATURAL,
     text("max_pmi_word", nullable=True),
     column("pmi_coverage", pa.float64()),
 )
-_PUBLISHED = (
-    _TEMPLATE,
-    *_PAIR,
-    text("word"),
-    _NATURAL,
-    _PMI,
-    column("max_pmi_diff_repository", pa.float64(), nullable=True),
-)
+_PUBLISHED = (*_PAIR, *_NATURAL, column("max_pmi_diff_repository", pa.float64(), nullable=True))
 
 
-def _configs(source_set: _Set) -> tuple[Config, Config]:
-    sources = (*(source for _, source in source_set.sources), "unstereo/pmi")
-    splits = tuple(split for split, _ in reversed(source_set.sources))
-    return (
-        Config(
-            source_set.name,
-            f"{source_set.title}, mended, with he, she and, where grammar allows, they.",
+def _configs(source_set: _Set) -> Iterator[Config]:
+    for suffix, columns, rows, form in (
+        ("", _CLEAN, _clean, "mended, with he, she and, where grammar allows, they"),
+        ("-paper", _PUBLISHED, _published, "as published"),
+    ):
+        yield Config(
+            f"{source_set.name}{suffix}",
+            f"{source_set.title}, {form}.",
             "LicenseRef-None-Stated",
-            _CLEAN,
-            partial(_clean, source_set),
-            sources=sources,
-            splits=splits,
-            disjoint="template",
-        ),
-        Config(
-            f"{source_set.name}-paper",
-            f"{source_set.title}, as published.",
-            "LicenseRef-None-Stated",
-            _PUBLISHED,
-            partial(_published, source_set),
-            sources=sources,
-            splits=splits,
-        ),
-    )
+            columns,
+            partial(rows, source_set),
+            sources=(*(source for _, source in source_set.sources), "unstereo/pmi"),
+            splits=tuple(split for split, _ in reversed(source_set.sources)),
+            disjoint="" if suffix else "template",
+            packages={"spacy": "pmi"} if suffix else {},
+        )
 
 
 DATASET = DataSet(
     name="unstereo",
-    version="1.1.0",
+    version="1.1.1",
     **card_texts("unstereo"),
     configs=(
         *(config for source_set in _SETS for config in _configs(source_set)),
         Config(
-            PAIRS,
+            WRITTEN_SENTENCES,
             "568 sentences written for this project that he, she and they fit, of about 5, 10 and 20 words.",
             "Apache-2.0",
-            (_TEMPLATE, *_PAIR, text("sentence_they"), text("word"), column("length", pa.int64())),
-            partial(_pronoun_pairs, path(PAIRS)),
+            (*_PAIR, *texts("sentence_they", "word"), column("length", pa.int64())),
+            partial(_pronoun_pairs, path(WRITTEN_SENTENCES)),
             disjoint="template",
-            embedded=(label(path(PAIRS)),),
+            embedded=(label(path(WRITTEN_SENTENCES)),),
             cite=("belem2024unstereoeval",),
         ),
     ),

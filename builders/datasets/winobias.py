@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 
-from builders.dataset import Config, DataSet, Drop, Files, Origin, Row, Rows, card_texts, column, text
+from builders.dataset import Config, DataSet, Drop, Files, Row, Rows, card_texts, column, texts
 from builders.parsers.coref import WINOBIAS, WinoBiasPair, winobias_pairs
 from builders.text.split import phrase_key
 from builders.text.words import fill_they
 
-_ABOUT = (text("occupation"), text("other_participant"), text("stereotype"), column("type", pa.int64()))
+_ABOUT = (*texts("occupation", "other_participant", "stereotype"), column("type", pa.int64()))
 
 
 def _about(pair: WinoBiasPair) -> dict[str, str | int]:
-    return {
-        "occupation": pair.occupation,
-        "other_participant": pair.other_participant,
-        "stereotype": pair.stereotype,
-        "type": pair.type,
-    }
-
-
-def _named_pairs(files: Files) -> Iterator[tuple[WinoBiasPair, Origin, str]]:
-    """Each pair with the origin and id of its row."""
-    for pair in winobias_pairs(files):
-        origin = files[pair.source("pro")].origin(pair.line - 1)
-        yield pair, origin, f"winobias-{pair.split}-type{pair.type}-{pair.line}"
+    return {field.name: getattr(pair, field.name) for field in _ABOUT}
 
 
 def _clean(files: Files) -> Rows:
-    pairs = list(_named_pairs(files))
-    test = {phrase_key(pair.template) for pair, *_ in pairs if pair.split == "test"}
-    for pair, origin, name in pairs:
+    pairs = list(winobias_pairs(files))
+    test = {phrase_key(pair.template) for pair in pairs if pair.split == "test"}
+    for pair in pairs:
         if pair.split == "validation" and phrase_key(pair.template) in test:
-            yield Drop(pair.split, origin, "the sentence is in the test split too")
+            yield Drop(pair.split, pair.origin(files), "the sentence is in the test split too")
             continue
         values = {
             "template": pair.template,
@@ -45,20 +31,20 @@ def _clean(files: Files) -> Rows:
             **_about(pair),
             "mended": list(pair.mended),
         }
-        yield Row(pair.split, name, origin, values)
+        yield Row(pair.split, pair.id, pair.origin(files), values)
 
 
 def _paper(files: Files) -> Rows:
-    for pair, origin, name in _named_pairs(files):
+    for pair in winobias_pairs(files):
         values = {"sentence_pro": pair.pro.text, "sentence_anti": pair.anti.text, **_about(pair)}
-        yield Row(pair.split, name, origin, values)
+        yield Row(pair.split, pair.id, pair.origin(files), values)
 
 
 _SPLITS = ("validation", "test")
 
 DATASET = DataSet(
     name="winobias",
-    version="1.0.0",
+    version="1.0.1",
     **card_texts("winobias"),
     configs=(
         Config(
@@ -66,10 +52,7 @@ DATASET = DataSet(
             "Mended sentences with he, she and they, one row for a pro- and an anti-stereotypical line.",
             "MIT",
             (
-                text("template"),
-                text("sentence_male"),
-                text("sentence_female"),
-                text("sentence_they"),
+                *texts("template", "sentence_male", "sentence_female", "sentence_they"),
                 *_ABOUT,
                 column("mended", pa.list_(pa.string())),
             ),
@@ -82,7 +65,7 @@ DATASET = DataSet(
             "sentences-paper",
             "The pro- and the anti-stereotypical sentence as published, without line number and brackets.",
             "MIT",
-            (text("sentence_pro"), text("sentence_anti"), *_ABOUT),
+            (*texts("sentence_pro", "sentence_anti"), *_ABOUT),
             _paper,
             sources=WINOBIAS,
             splits=_SPLITS,

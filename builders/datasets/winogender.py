@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from builders.dataset import BuildError, Config, DataSet, Fetched, Files, Origin, Row, Rows, card_texts, column, text
+from builders.dataset import BuildError, Config, DataSet, Fetched, Files, Origin, Row, Rows, card_texts, column, texts
 from builders.parsers import read
 from builders.parsers.occupations import share_of_women
 from builders.text.words import fill, fill_they
@@ -94,36 +94,25 @@ def shares(fetched: Fetched) -> dict[str, Share]:
     return result
 
 
-def _published(fetched: Fetched) -> dict[str, str]:
+def published_sentences(fetched: Fetched) -> dict[str, str]:
+    """The published sentences by their name, such as ``nurse.someone.0.male.txt``, in the order of the file."""
     records = read.table(fetched.path, ("sentid", "sentence"), delimiter="\t", quoted=False)
     return {record["sentid"]: record["sentence"] for record in records}
 
 
-def _checked(schema: Schema, published: Mapping[str, str]) -> dict[str, str]:
-    """The sentences of a schema.
-
-    Raises
-    ------
-    BuildError
-        When one is not equal to the published sentence.
-    """
-    sentences = schema.sentences()
-    for pronoun, sentence in sentences.items():
-        name = f"{schema.id}.{pronoun}.txt"
-        if published.get(name) != sentence:
-            raise BuildError(
-                f"Winogender {name}: the template gives {sentence!r}, but the source has {published.get(name)!r}; "
-                "the files are not the ones this builder reads."
-            )
-    return sentences
-
-
 def _rows(files: Files) -> Rows:
-    published, share_of = _published(files[SENTENCES]), shares(files[OCCUPATIONS])
+    published, share_of = published_sentences(files[SENTENCES]), shares(files[OCCUPATIONS])
     for schema in schemas(files[TEMPLATES]):
         if schema.occupation not in share_of:
             raise BuildError(f"Winogender {schema.id}: no share of women is known for {schema.occupation!r}; add one.")
-        sentences, share = _checked(schema, published), share_of[schema.occupation]
+        sentences, share = schema.sentences(), share_of[schema.occupation]
+        for pronoun, sentence in sentences.items():
+            name = f"{schema.id}.{pronoun}.txt"
+            if published.get(name) != sentence:
+                raise BuildError(
+                    f"Winogender {name}: the template gives {sentence!r}, but the source has {published.get(name)!r}; "
+                    "the files are not the ones this builder reads."
+                )
         values = {
             "template": schema.template,
             "sentence_male": sentences["male"],
@@ -141,7 +130,7 @@ def _rows(files: Files) -> Rows:
 
 DATASET = DataSet(
     name="winogender",
-    version="1.0.0",
+    version="1.0.1",
     **card_texts("winogender"),
     configs=(
         Config(
@@ -149,13 +138,8 @@ DATASET = DataSet(
             "240 schemas with the sentences for he, she and they: 720 sentences, equal to the published ones.",
             "MIT",
             (
-                text("template"),
-                text("sentence_male"),
-                text("sentence_female"),
-                text("sentence_they"),
-                text("occupation"),
-                text("participant"),
-                text("answer"),
+                *texts("template", "sentence_male", "sentence_female", "sentence_they"),
+                *texts("occupation", "participant", "answer"),
                 column("bls_pct_female", pa.float64()),
                 column("bls_year", pa.int64()),
                 column("bergsma_pct_female", pa.float64()),

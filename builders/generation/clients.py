@@ -58,6 +58,11 @@ def _missing(requests: Sequence[Request], cache: ResponseCache) -> dict[str, Bod
     return {key: body for key, body in bodies.items() if key not in cache}
 
 
+def _counts(cache: ResponseCache) -> str:
+    """The number of recorded responses of each model."""
+    return ", ".join(f"{count} of {name}" for name, count in cache.models().items())
+
+
 @dataclass
 class ReplayClient:
     """Recorded responses only.
@@ -79,11 +84,10 @@ class ReplayClient:
         """
         missing = _missing(requests, self.cache)
         if missing:
-            counts = ", ".join(f"{count} of {name}" for name, count in self.cache.models().items()) or "none"
             raise MissingResponse(
                 f"Stage {stage} needs {len(missing)} replies of {next(iter(missing.values()))['model']} that are not "
-                f"recorded (there are {counts}); run without --offline, or with the --model and settings of the "
-                "recorded run."
+                f"recorded (there are {_counts(self.cache) or 'none'}); run without --offline, "
+                "or with the --model and settings of the recorded run."
             )
         return [self.cache[request.key] for request in requests]
 
@@ -176,28 +180,23 @@ class LiveClient:
                 self.progress.remove_task(task)
 
     def _send(self, body: Body, endpoint: Endpoint) -> None:
+        no_limit: AbstractContextManager[list[Response]] = nullcontext([])
         # The first failure sets `stop` in its own thread, which would otherwise take the next request. Later
         # failures are consequences of it and are not raised.
         try:
-            self._send_within_budget(body, endpoint)
+            with self.budget.reserve(body) if self.budget else no_limit as paid:
+                if not endpoint.stop.is_set():
+                    response = endpoint.send(body)
+                    paid.append(response)
+                    self.cache.put(response)
         except BaseException:
             if not endpoint.stop.is_set():
                 endpoint.stop.set()
                 raise
 
-    def _send_within_budget(self, body: Body, endpoint: Endpoint) -> None:
-        reservation: AbstractContextManager[list[Response]] = nullcontext([])
-        if self.budget:
-            reservation = self.budget.reserve(body)
-        with reservation as paid:
-            if not endpoint.stop.is_set():
-                response = endpoint.send(body)
-                paid.append(response)
-                self.cache.put(response)
-
     def _advice(self, missing: Mapping[str, Body]) -> str:
         """What can be done without the model."""
-        counts = ", ".join(f"{count} of {name}" for name, count in self.cache.models().items())
+        counts = _counts(self.cache)
         if not counts:
             return "no reply of it is recorded, so give another --model."
         still_missing = sum(key not in self.cache for key in missing)

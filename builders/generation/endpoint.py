@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -10,31 +12,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import openai
-from openai.types.chat import ChatCompletion
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_exponential,
-    wait_random,
-)
-from tenacity.stop import stop_when_event_set
 
 from builders.generation.responses import ChatError, ModelNotFound, Response, request_key, response
-from builders.sources.fetch import LONGEST_WAIT, TRANSIENT, seconds_to_wait
+from builders.sources.retries import LONGEST_WAIT, TRANSIENT, Transient, retrying, seconds_to_wait
 
-_BACKOFF = wait_exponential(multiplier=0.5, max=60) + wait_random(0, 0.5)
+#: A longer reply, in bytes, is cut off and not kept.
+LONGEST_REPLY = 32 << 20
+# A server that counts more tokens than this for one request does not count tokens.
+_MANY_TOKENS = 10**9
 # Sent if no key is set: a local server needs none, but the client library does.
 _NO_KEY = "none"
-
-
-class _Transient(ChatError):
-    """A temporary failure; ``wait`` is the number of seconds that the server asked to wait, if it did."""
-
-    def __init__(self, message: str, wait: float | None = None) -> None:
-        super().__init__(message)
-        self.wait = wait
 
 
 @dataclass
@@ -46,7 +33,7 @@ class Endpoint:
     base_url:
         Usually ends in ``/v1``; None for ``OPENAI_BASE_URL`` or the service of OpenAI.
     timeout:
-        Seconds to wait for a response.
+        Seconds until a response must be complete.
     attempts:
         Highest number of times that a request is sent.
     limit_name:
@@ -74,12 +61,22 @@ class Endpoint:
             raise ChatError(
                 "The address of the server is not valid; give --base-url an address such as http://localhost:8000/v1."
             )
-        self._client = openai.OpenAI(base_url=self.base_url, api_key=self._key, timeout=self.timeout, max_retries=0)
+        self._client = openai.AsyncOpenAI(
+            base_url=self.base_url, api_key=self._key, timeout=self.timeout, max_retries=0
+        )
         self._host = urlsplit(str(self._client.base_url)).netloc.rpartition("@")[2]
+        # A loop can end a whole request at its deadline; a blocking client only knows one for each read.
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Closes the connection."""
-        self._client.close()
+        if not self._loop.is_closed():
+            asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
     def send(self, body: Mapping[str, Any]) -> Response:
         """The response to a request; after temporary failures it is sent again with growing, random pauses.
@@ -91,59 +88,79 @@ class Endpoint:
         ChatError
             When the server refuses the request, or the last attempt fails.
         """
-        retry = Retrying(
-            stop=stop_after_attempt(self.attempts) | stop_when_event_set(self.stop),
-            wait=_wait,
-            retry=retry_if_exception_type(_Transient),
-            sleep=self.sleep or self._pause,
-            reraise=True,
-        )
+        retry = retrying(self.attempts, self.sleep or self._pause, self.stop.is_set)
         try:
             return retry(self._send_once, body)
-        except _Transient as error:
+        except Transient as error:
             attempts = retry.statistics["attempt_number"]
             raise ChatError(
                 f"{error}, requested {attempts} time{'s' * (attempts != 1)}; run again to continue."
             ) from None
 
     def _send_once(self, body: Mapping[str, Any]) -> Response:
+        received = asyncio.run_coroutine_threadsafe(self._receive(body), self._loop)
+        try:
+            content = received.result()
+        except (openai.OpenAIError, ValueError, TimeoutError) as error:  # ValueError: a key that no header can hold
+            failure = self._failure(body, error)
+        except BaseException:
+            received.cancel()
+            raise
+        else:
+            return self._response(body, content)
+        raise failure  # outside the except block: the client's error may contain the key and is not attached
+
+    async def _receive(self, body: Mapping[str, Any]) -> bytes:
+        """The content of the reply, before the deadline and up to the longest reply."""
         arguments = {self.limit_name if name == "max_tokens" else name: value for name, value in body.items()}
         # A gateway that supports this header does not charge twice for a request that it has already processed.
         headers = {"Idempotency-Key": request_key(body)}
-        try:
-            completion = self._client.chat.completions.create(**arguments, extra_headers=headers)
-        except (openai.OpenAIError, ValueError) as error:  # ValueError: a key that no header can hold
-            failure = self._failure(body, error)
-        else:
-            return self._response(body, completion)
-        raise failure  # outside the except block: the client's error may contain the key and is not attached
+        create = self._client.chat.completions.with_streaming_response.create
+        content = bytearray()
+        async with asyncio.timeout(self.timeout), create(**arguments, extra_headers=headers) as reply:
+            async for block in reply.iter_bytes():
+                content += block
+                if len(content) > LONGEST_REPLY:
+                    raise ChatError(
+                        f"{self._host} sent a reply of more than {LONGEST_REPLY >> 20} MB, which was cut off; "
+                        "the replies so far are kept."
+                    )
+        return bytes(content)
 
-    def _failure(self, body: Mapping[str, Any], error: Exception) -> ChatError:
+    def _failure(self, body: Mapping[str, Any], error: Exception) -> Exception:
         if isinstance(error, openai.APIStatusError):
             return self._refusal(body, error)
-        if isinstance(error, openai.APITimeoutError):
-            return _Transient(f"{self._host} did not respond within {self.timeout:g} s")
+        if isinstance(error, openai.APITimeoutError | TimeoutError):
+            return Transient(f"{self._host} did not respond within {self.timeout:g} s")
         if isinstance(error, openai.APIConnectionError):
-            return _Transient(f"{self._host} cannot be reached")
+            return Transient(f"{self._host} cannot be reached")
         return ChatError(f"The request to {self._host} failed ({type(error).__name__}).")
 
-    def _response(self, body: Mapping[str, Any], completion: ChatCompletion) -> Response:
-        choices = getattr(completion, "choices", None)
-        if not choices:
+    def _response(self, body: Mapping[str, Any], content: bytes) -> Response:
+        """The response in a reply; what has another type than it should is empty, because the reply was paid for."""
+        try:
+            reply = json.loads(content)
+            choices = reply["choices"]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            choices = []
+        if choices == []:
             raise ChatError(
                 f"{self._host} answered without a reply; give --base-url an OpenAI-compatible address, which usually "
                 "ends in /v1."
             )
-        message, usage = choices[0].message, completion.usage
+        choice = _object(choices[0] if isinstance(choices, list) else None)
+        message, usage = _object(choice.get("message")), _object(reply.get("usage"))
+        counts: list[Any] = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        are_counts = all(type(count) is int and 0 <= count < _MANY_TOKENS for count in counts)
         return response(
             body,
-            self._without_key(message.content or message.refusal or ""),
-            model=self._without_key(completion.model or ""),
-            usage=(usage.prompt_tokens, usage.completion_tokens) if usage else None,
-            finish_reason=choices[0].finish_reason or "stop",
+            self._without_key(_text(message.get("content")) or _text(message.get("refusal"))),
+            model=self._without_key(_text(reply.get("model"))),
+            usage=(counts[0], counts[1]) if are_counts else None,
+            finish_reason=_text(choice.get("finish_reason")) or "stop",
         )
 
-    def _refusal(self, body: Mapping[str, Any], error: openai.APIStatusError) -> ChatError:
+    def _refusal(self, body: Mapping[str, Any], error: openai.APIStatusError) -> Exception:
         """The error for a status other than 200."""
         status, code = error.status_code, error.code or ""
         message = f"{self._host} answered {status} ({self._without_key(_message(error))[:300]})"
@@ -156,7 +173,7 @@ class Endpoint:
         wait = seconds_to_wait(error.response.headers.get("Retry-After", ""))
         if wait is not None and wait > LONGEST_WAIT:
             return ChatError(f"{message} and asks to wait {wait:.0f} s; run again after that.")
-        return _Transient(message, wait)
+        return Transient(message, wait)
 
     def _pause(self, seconds: float) -> None:
         self.stop.wait(seconds)
@@ -179,8 +196,12 @@ def _is_address(text: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
-def _wait(state: RetryCallState) -> float:
-    """Seconds until the next attempt: as the server asked, plus a random part that spreads retries, or a backoff."""
-    error = state.outcome and state.outcome.exception()
-    wish = error.wait if isinstance(error, _Transient) else None
-    return _BACKOFF(state) if wish is None else wish + wait_random(0, 0.5)(state)
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    """A text, that of a number, or the texts of a list of parts; half of a surrogate pair becomes a question mark."""
+    if isinstance(value, list):
+        return "".join(_text(part.get("text") if isinstance(part, dict) else part) for part in value)
+    return str(value).encode("utf-8", "replace").decode() if isinstance(value, str | int | float) else ""

@@ -67,7 +67,7 @@ def response_problem(response: Response, entries: int, requested: int) -> str:
         return "refused"
     if response.is_truncated:
         return "were cut"
-    return "had fewer entries than asked for" if entries < requested else ""
+    return "had fewer entries than requested" if entries < requested else ""
 
 
 def single_sentence(response: Response) -> str:

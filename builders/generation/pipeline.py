@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
-from functools import cache
+from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from builders.dataset import DATA
-from builders.generation.clients import Client
+from builders.generation.clients import Client, Request
 from builders.generation.lists import list_entries, response_problem
-from builders.generation.responses import ChatError, Response
+from builders.generation.responses import ChatError, Response, request_body
 from builders.parsers import read
 from builders.text.split import FUNCTION_WORDS, overlap, phrase_key
-
-PROMPTS_FILE = DATA / "prompts.toml"
+from builders.text.words import normalise
 
 T = TypeVar("T")
 
@@ -86,7 +83,6 @@ class Pipeline:
     review_columns: tuple[str, ...] = ()
 
 
-@dataclass
 class DuplicateFilter:
     """Finds texts that overlap with an earlier one.
 
@@ -102,11 +98,9 @@ class DuplicateFilter:
     ('overlaps with another', '')
     """
 
-    limit: float
-    earlier: InitVar[Iterable[str]] = ()
-    _by_word: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list), init=False)
-
-    def __post_init__(self, earlier: Iterable[str]) -> None:
+    def __init__(self, limit: float, earlier: Iterable[str] = ()) -> None:
+        self.limit = limit
+        self._by_word: defaultdict[str, list[str]] = defaultdict(list)
         for text in earlier:
             self._add(text)
 
@@ -128,12 +122,6 @@ def _content_words(text: str) -> set[str]:
     return set(phrase_key(text).split()) - FUNCTION_WORDS or {""}
 
 
-@cache
-def prompts() -> dict[str, Any]:
-    """The prompt templates by pipeline."""
-    return tomllib.loads(PROMPTS_FILE.read_text(encoding="utf-8"))
-
-
 _FIELD = re.compile(r"\{(\w+)\}")
 
 
@@ -146,19 +134,52 @@ def fill_prompt(template: str, /, **values: object) -> str:
     return _FIELD.sub(lambda match: str(values[match[1]]), template)
 
 
-def parse_lists(stage: str, responses: Sequence[Response], requested: int, log: FilterLog) -> list[list[str]]:
-    """The list entries of each response.
+def prompt_request(
+    model: str,
+    template: str,
+    example: str,
+    /,
+    *,
+    temperature: float,
+    max_tokens: int,
+    seed: int | None = None,
+    **values: object,
+) -> Request:
+    """A request with a prompt template, filled with the values; ``example`` is a usable response."""
+    prompt = fill_prompt(template, **values)
+    return Request(request_body(model, prompt, temperature=temperature, max_tokens=max_tokens, seed=seed), example)
 
-    The log gets a remark on responses that are empty, refuse, are truncated or have too few entries.
+
+class ListEntry(NamedTuple, Generic[T]):
+    """An entry of a list in a response, and the topic of the request, whatever a pipeline uses for that."""
+
+    topic: T
+    text: str
+    response: Response
+
+
+def request_lists(
+    stage: str,
+    requests: Sequence[tuple[T, Request]],
+    count: int,
+    client: Client,
+    log: FilterLog,
+) -> list[ListEntry[T]]:
+    """The list entries of the responses to requests with their topics, in the order of the requests.
+
+    The log gets a remark on responses that are empty, refuse, are truncated or have fewer than ``count`` entries.
     """
+    responses = client(stage, [request for _, request in requests])
     lists = [list_entries(response.text, response.is_truncated) for response in responses]
-    problems = Counter(
-        response_problem(response, len(entries), requested) for response, entries in zip(responses, lists, strict=True)
-    )
+    problems = Counter(map(response_problem, responses, map(len, lists), repeat(count)))
     log.remarks += [
         f"{stage}: {problems[problem]} of {len(responses)} replies {problem}" for problem in sorted(problems) if problem
     ]
-    return lists
+    return [
+        ListEntry(topic, text, response)
+        for (topic, _), response, texts in zip(requests, responses, lists, strict=True)
+        for text in texts
+    ]
 
 
 _PLAIN = re.compile(r"[\w .,;:!?'\"“”‘’()\[\]&%$€£+/…–—-]*")
@@ -187,6 +208,15 @@ def count_words(text: str) -> int:
     4
     """
     return sum(any(map(str.isalnum, word)) for word in text.split())
+
+
+def contains_phrase(text: str, phrase: str) -> bool:
+    """Whether a text contains a phrase as whole words, without regard to case.
+
+    >>> contains_phrase("The map was there.", "he"), contains_phrase("The map was there.", "the map")
+    (False, True)
+    """
+    return re.search(rf"(?<!\w){re.escape(normalise(phrase))}(?!\w)", normalise(text)) is not None
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:

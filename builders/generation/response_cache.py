@@ -17,14 +17,19 @@ from builders.generation.responses import ChatError, Response
 from builders.validation import first_fault
 
 
-def read_responses(*paths: Path) -> dict[str, Response]:
+def read_responses(*paths: Path, damaged: list[str] | None = None) -> dict[str, Response]:
     """The stored responses of files by key; of several responses to one request, the first.
+
+    Parameters
+    ----------
+    damaged:
+        Receives a sentence about each line that is not a stored response, which is then left out.
 
     Raises
     ------
     ChatError
-        When a file cannot be read, or a line is not a stored response. A last line without an end that is not
-        one is ignored: a killed process leaves it.
+        When a file cannot be read, no line of it is a stored response, or one is not and there is no ``damaged``.
+        A last line without an end that is not one is ignored: a killed process leaves it.
     """
     responses: dict[str, Response] = {}
     for path in paths:
@@ -32,20 +37,19 @@ def read_responses(*paths: Path) -> dict[str, Response]:
             data = path.read_bytes()
         except OSError as error:
             raise ChatError(f"The replies in {path} cannot be read ({error.strerror or error}).") from None
-        for response in _parse(path, split_lines(data, _is_response)):
-            responses.setdefault(response.key, response)
+        faults: list[str] = []
+        lines = split_lines(data, _is_response)
+        for number, line in enumerate(lines, 1):
+            try:
+                response = Response.model_validate_json(line)
+                responses.setdefault(response.key, response)
+            except ValidationError as error:
+                faults.append(f"{path} line {number} is not a recorded reply ({first_fault(error)})")
+        if faults and (damaged is None or not any(line.startswith(b'{"key"') for line in lines)):
+            raise ChatError(f"{faults[0]}; restore the file, or remove the line to send its request again.")
+        if damaged is not None:
+            damaged += [f"{fault}; it is left out, and its request is sent again." for fault in faults]
     return responses
-
-
-def _parse(path: Path, lines: Iterable[bytes]) -> Iterator[Response]:
-    for number, line in enumerate(lines, 1):
-        try:
-            yield Response.model_validate_json(line)
-        except ValidationError as error:
-            raise ChatError(
-                f"{path} line {number} is not a recorded reply ({first_fault(error)}); restore the file, or remove the "
-                "line to send its request again."
-            ) from None
 
 
 def _is_response(line: bytes) -> bool:
@@ -71,6 +75,8 @@ class ResponseCache:
     ----------
     own:
         The responses of the file itself, by key.
+    damaged:
+        A sentence about each damaged line.
 
     Raises
     ------
@@ -89,8 +95,9 @@ class ResponseCache:
             if writable:
                 with self._errors():
                     self._log = undo.enter_context(AppendLog(path, path.with_name(f".{path.name}.lock"), _is_response))
-            self.own = read_responses(*[path] * path.is_file())
-            self._responses = self.own | read_responses(*also) | self.own
+            self.damaged: list[str] = []
+            self.own = read_responses(*[path] * path.is_file(), damaged=self.damaged)
+            self._responses = self.own | read_responses(*also, damaged=self.damaged) | self.own
             undo.pop_all()
 
     def __enter__(self) -> Self:

@@ -9,7 +9,9 @@ A stored response is a JSON object on one line, with
     same prompt is sent more than once, ``seed``;
 ``reply``, ``model``, ``date``, ``usage``, ``finish_reason``
     the text, the model that responded, the day in UTC, the counted tokens (null if the server did not count
-    them), and why the text ended: ``stop``, ``length`` when it reached ``max_tokens``, …
+    them), and why the text ended: ``stop``, ``length`` when it reached ``max_tokens``, …;
+``sha256``
+    the checksum of the others: SHA-256 of their canonical JSON. Lines of earlier versions have none.
 
 A response is text. It is parsed by rules or left out; it is never executed.
 """
@@ -80,6 +82,15 @@ class Response(BaseModel):
     usage: dict[str, int] | None
     finish_reason: str
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_checksum(cls, content: Any) -> Any:
+        if isinstance(content, dict) and "sha256" in content:
+            checksum = content.pop("sha256")
+            if checksum != request_key(content):
+                raise ValueError("its checksum is not that of its content")
+        return content
+
     @model_validator(mode="after")
     def _key_matches(self) -> Self:
         if self.key != request_key(self.request):
@@ -93,7 +104,8 @@ class Response(BaseModel):
 
     def to_line(self) -> str:
         """The JSON line that is stored, without its end."""
-        return json.dumps(self.model_dump(by_alias=True), ensure_ascii=False, allow_nan=False)
+        content = self.model_dump(by_alias=True)
+        return json.dumps(content | {"sha256": request_key(content)}, ensure_ascii=False, allow_nan=False)
 
 
 def response(

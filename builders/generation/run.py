@@ -23,6 +23,7 @@ from builders.generation.pipeline import FilterLog
 from builders.generation.response_cache import ResponseCache
 from builders.generation.responses import ChatError
 from builders.generation.review import apply_reviews, read_reviews
+from cards.packages import missing_sentence
 
 if TYPE_CHECKING:
     from builders.generation.endpoint import Endpoint
@@ -88,6 +89,8 @@ def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | D
     is_live = not (options.offline or options.dry_run)
     path = options.replies or options.out / CACHE
     with ResponseCache(path, options.also or (), writable=is_live) as cache:
+        for sentence in cache.damaged:
+            errors.print(sentence)
         if options.dry_run:
             yield DryRunClient(cache)
         elif options.offline:
@@ -112,10 +115,7 @@ def _connect(options: RunOptions) -> Endpoint:
     try:
         from builders.generation.endpoint import Endpoint
     except ModuleNotFoundError as error:
-        raise ChatError(
-            f"{error.name} is not installed, which is needed to send requests; pip install "
-            "gender-neutral-probes[generate], or use recorded replies with --offline."
-        ) from None
+        raise ChatError(missing_sentence("Sending requests (without --offline)", error.name, "generate")) from None
     return Endpoint(options.base_url, options.timeout, options.attempts, options.limit_name)
 
 

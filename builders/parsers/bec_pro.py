@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from builders.dataset import BuildError, Fetched, Files, Row, Rows
 from builders.parsers import read
 from builders.parsers.triplets import triplet
+from builders.text.words import article
 
 SOURCE = "bec-pro/sentences"
 
@@ -96,5 +97,4 @@ def _pair(fetched: Fetched, pair: Mapping[str, _Numbered]) -> Row:
 def _sentence(record: Mapping[str, str]) -> str:
     """The sentence with *an* before a profession that begins with a vowel."""
     profession = record["subject"]
-    article = "an" if profession[0] in "aeiou" else "a"
-    return record["sentence"].replace(f" a {profession}", f" {article} {profession}")
+    return record["sentence"].replace(f" a {profession}", f" {article(profession)} {profession}")

@@ -12,7 +12,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from builders.dataset import DATA, PROJECT, BuildError, Origin
+from builders.dataset import BuildError, Origin
+from builders.embedded import DATA, PROJECT
 from builders.generation.response_cache import read_responses
 from builders.validation import first_fault
 

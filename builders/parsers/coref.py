@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from builders.dataset import BuildError, Fetched, Files
+from builders.dataset import BuildError, Fetched, Files, Origin
+from builders.embedded import table
 from builders.parsers import read
 from builders.text.words import PRONOUNS, SLOTS, Gender, fill
 
@@ -85,6 +86,15 @@ class WinoBiasPair:
         """The corrected sentence with the pronouns of one gender. For *they* see ``fill_they``."""
         return unmark(fill(_SLOT.sub(r"[\g<0>]", self.marked), gender))
 
+    @property
+    def id(self) -> str:
+        """The id of the rows that are made from the pair."""
+        return f"winobias-{self.split}-type{self.type}-{self.line}"
+
+    def origin(self, files: Files) -> Origin:
+        """The record of the pro line."""
+        return files[self.source("pro")].origin(self.line - 1)
+
     def source(self, side: str) -> str:
         """The name of the source of the ``pro`` or ``anti`` line; the record number in it is ``line - 1``."""
         return f"winobias/{side}-type{self.type}-{_FILES[self.split]}"
@@ -106,46 +116,8 @@ _PRONOUNS = sorted(set().union(*map(_forms, SLOTS)))
 _PRONOUN = re.compile(rf"\b({'|'.join(_PRONOUNS)})\b", re.IGNORECASE)
 _MARKED_PRONOUN = re.compile(rf"\[({'|'.join(_PRONOUNS)})\]", re.IGNORECASE)
 
-# Pairs whose lines differ in more than the pronoun, and the line whose wording is kept.
-_KEPT: Mapping[tuple[str, int, int], str] = {
-    ("validation", 1, 92): "pro",  # "a desk", "one"
-    ("validation", 1, 212): "anti",  # "because of she was"
-    ("validation", 2, 90): "pro",  # "wait him for", "wait her to"
-    ("validation", 2, 102): "anti",  # "greeted with"
-    ("validation", 2, 119): "anti",  # "to won"
-    ("validation", 2, 171): "anti",  # "demanded her pay", "demanded he pay"
-    ("validation", 2, 190): "anti",  # the first pronoun of the pro line is not marked
-    ("validation", 2, 207): "pro",  # "demanded her to pay", "demanded him pay"
-    ("validation", 2, 208): "pro",  # "asked her stop"
-    ("validation", 2, 209): "anti",  # "card" for "cared"
-    ("validation", 2, 215): "pro",  # the first pronoun of the anti line is not marked
-    ("test", 1, 157): "anti",  # "he is a generous man", "she is generous"
-    ("test", 1, 255): "pro",  # "she he"
-    ("test", 1, 279): "pro",  # the anti line lacks the reflexive
-    ("test", 1, 289): "pro",  # "careless", "rude"
-    ("test", 1, 296): "anti",  # "because he there is"
-    ("test", 2, 92): "anti",  # "showed him newspaper"
-    ("test", 2, 103): "anti",  # "the stomachache"
-    ("test", 2, 307): "pro",  # "the assistant", "an assistant"
-    ("test", 2, 382): "pro",  # two different sentences
-    ("test", 2, 384): "pro",  # the participants are exchanged
-}
-# Replaced words: a second gendered word next to the pronoun, or a wrong form of the verb before or after it.
-# Other errors that occur in both lines stay.
-_REPLACED: Mapping[tuple[str, int, int], tuple[str, str]] = {
-    ("validation", 1, 167): ("look", "looked"),
-    ("validation", 1, 215): ("want", "wanted"),
-    ("validation", 1, 222): ("need", "needed"),
-    ("validation", 1, 304): ("forget", "forgets"),
-    ("validation", 2, 90): ("wait", "asked"),
-    ("validation", 2, 207): ("demanded", "asked"),
-    ("validation", 2, 236): ("his", "the"),
-    ("test", 1, 93): ("a very generous man", "very generous"),
-    ("test", 1, 109): ("a suspicious man", "suspicious"),
-    ("test", 1, 137): ("gets criticized", "criticized"),
-    ("test", 1, 166): ("recommend", "recommended"),
-    ("test", 1, 340): ("has", "is"),
-}
+# Corrections of single lines, by split, type and line number.
+_CORRECTIONS = table("winobias")
 
 
 def _sentence(line: str) -> str:
@@ -221,13 +193,15 @@ def _mend(key: tuple[str, int, int], pro: str, anti: str) -> tuple[str, tuple[st
     (pro, pro_notes), (anti, anti_notes) = _tidy(pro), _tidy(anti)
     lines = {"pro": _with_slots(pro, anti), "anti": _with_slots(anti, pro)}
     differ = lines["pro"] != lines["anti"]
-    if differ and key not in _KEPT:
+    place = " ".join(map(str, key))
+    kept = _CORRECTIONS["kept"].get(place)
+    if differ and not kept:
         raise BuildError(
             f"WinoBias {key[0]} type {key[1]} line {key[2]}: the pro and the anti sentence differ by more than the "
             "pronoun; the files are not the ones this builder reads."
         )
-    side = _KEPT.get(key, "pro")
-    old, new = _REPLACED.get(key, ("", ""))
+    side = kept or "pro"
+    old, new = _CORRECTIONS["replaced"].get(place, ("", ""))
     line = re.sub(rf"\b{old}\b", new, lines[side]) if old else lines[side]
     wording = [f"wording of the {side} line"] * differ + ["word"] * bool(old)
     return line, tuple(dict.fromkeys([*pro_notes, *anti_notes, *wording]))

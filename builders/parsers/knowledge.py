@@ -7,14 +7,13 @@ whether it keeps facts in which groups differ (Ω_D). Neither set was released.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
 from pydantic import Field
 
-from builders.dataset import BuildError, Files, Origin, Row, Rows, column, content_id, text
+from builders.dataset import BuildError, Files, Row, Rows, column, content_id, texts
 from builders.parsers.bundled import Entry, Text, entries
 from builders.parsers.triplets import TRIPLET, filled
 
@@ -24,7 +23,7 @@ PARAPHRASES, DIFFERENTIATION = "paraphrases", "differentiation"
 _SUBJECT = "{subject}"
 
 
-class PairEntry(Entry):
+class ParaphraseEntry(Entry):
     """A biased pair with a base prompt and paraphrases of it."""
 
     domain: Text
@@ -48,10 +47,10 @@ class FactEntry(Entry):
 
 
 #: Columns of :func:`paraphrases`; ``paraphrase_of`` is the id of the base prompt, also in its own row.
-PARAPHRASE_COLUMNS = (*TRIPLET, *map(text, ("subject", "relation")), column("base", pa.bool_()), text("paraphrase_of"))
+PARAPHRASE_COLUMNS = (*TRIPLET, *texts("subject", "relation"), column("base", pa.bool_()), *texts("paraphrase_of"))
 
 #: Columns of :func:`facts`; ``object`` is right for the subject, ``object_other`` for its counterfactual.
-FACT_COLUMNS = tuple(map(text, (*FactEntry.model_fields, "sentence_object", "sentence_other")))
+FACT_COLUMNS = texts(*FactEntry.model_fields, "sentence_object", "sentence_other")
 
 
 def paraphrases(path: Path, _: Files) -> Rows:
@@ -62,7 +61,7 @@ def paraphrases(path: Path, _: Files) -> Rows:
     BuildError
         When a prompt does not have one blank, or does not name the subject.
     """
-    for origin, entry in entries(path, PairEntry):
+    for origin, entry in entries(path, ParaphraseEntry):
         base = ""
         for prompt in (entry.prompt, *entry.paraphrases):
             values = _pair(entry, prompt)
@@ -71,7 +70,7 @@ def paraphrases(path: Path, _: Files) -> Rows:
             yield Row("test", identity, origin, values | {"base": identity == base, "paraphrase_of": base})
 
 
-def _pair(entry: PairEntry, prompt: str) -> dict[str, str]:
+def _pair(entry: ParaphraseEntry, prompt: str) -> dict[str, str]:
     if entry.subject.casefold() not in prompt.casefold():
         raise BuildError(f"The prompt {prompt!r} does not name its subject {entry.subject!r}; name it.")
     values = {"domain": entry.domain, "subject": entry.subject, "relation": entry.relation}
@@ -89,21 +88,17 @@ def facts(path: Path, _: Files) -> Rows:
     for origin, entry in entries(path, FactEntry):
         if entry.prompt.count(_SUBJECT) != 1:
             raise BuildError(f"The prompt {entry.prompt!r} does not have {_SUBJECT} exactly once; correct it.")
-        yield from _directions(origin, entry)
-
-
-def _directions(origin: Origin, entry: FactEntry) -> Iterator[Row]:
-    groups = (entry.subject, entry.object), (entry.subject_counterfactual, entry.object_other)
-    for (subject, right), (counterfactual, other) in (groups, groups[::-1]):
-        triplet = filled(entry.prompt.replace(_SUBJECT, subject), right, other)
-        values = {
-            "domain": entry.domain,
-            "subject": subject,
-            "subject_counterfactual": counterfactual,
-            "prompt": triplet["prompt"],
-            "object": right,
-            "object_other": other,
-            "sentence_object": triplet["sentence_biased"],
-            "sentence_other": triplet["sentence_unbiased"],
-        }
-        yield Row("test", content_id("fact", triplet["prompt"], right, other), origin, values)
+        groups = (entry.subject, entry.object), (entry.subject_counterfactual, entry.object_other)
+        for (subject, right), (counterfactual, other) in (groups, groups[::-1]):
+            triplet = filled(entry.prompt.replace(_SUBJECT, subject), right, other)
+            values = {
+                "domain": entry.domain,
+                "subject": subject,
+                "subject_counterfactual": counterfactual,
+                "prompt": triplet["prompt"],
+                "object": right,
+                "object_other": other,
+                "sentence_object": triplet["sentence_biased"],
+                "sentence_other": triplet["sentence_unbiased"],
+            }
+            yield Row("test", content_id("fact", triplet["prompt"], right, other), origin, values)

@@ -13,7 +13,8 @@ from typing import Any
 
 from openpyxl import load_workbook
 
-from builders.dataset import DATA, BuildError
+from builders.dataset import BuildError
+from builders.embedded import DATA
 from builders.parsers import read
 
 #: The job list, as rows record it, and its path.

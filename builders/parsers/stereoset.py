@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, content_id, text
+from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, content_id, text, texts
 from builders.parsers import read
 from builders.parsers.triplets import TRIPLET, filled, triplet
 from builders.wording import BLANK, LABELS
@@ -20,9 +20,7 @@ _LIST_SPLIT = "StereoSet test set"
 #: Columns of :func:`rows`; the nullable ones are null where the source has only the sentences.
 COLUMNS = (
     *TRIPLET,
-    text("object_irrelevant"),
-    text("sentence_irrelevant"),
-    text("subject"),
+    *texts("object_irrelevant", "sentence_irrelevant", "subject"),
     *(text(name, nullable=True) for name in ("context", "example_id", *(f"sentence_id_{s}" for s in LABELS))),
 )
 

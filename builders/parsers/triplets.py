@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from builders.dataset import BuildError, text
+from builders.dataset import BuildError, text, texts
 from builders.wording import BLANK, LABELS
 
 #: Columns of every triplet config.
 TRIPLET = (
-    text("domain"),
-    text("prompt"),
+    *texts("domain", "prompt"),
     *(text(f"{column}_{label}") for column in ("object", "sentence") for label in LABELS[:2]),
 )
 

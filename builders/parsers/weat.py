@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from builders.dataset import Files, Origin, Row, Rows, content_id, text
+from builders.dataset import Files, Origin, Row, Rows, content_id, texts
+from builders.embedded import PROJECT, table
 from builders.parsers import read
 from builders.parsers.triplets import TRIPLET, filled
 
-#: This file, which has the word lists of SEAT.
-FILE = "builders/parsers/weat.py"
-#: The name of this file in the rows, as in version 1.0.0, so that published bytes stay equal.
+#: The word lists of SEAT and of Meade et al., and the name of their file in the rows, which is that of version 1.0.0.
+FILE = "builders/data/seat.toml"
 RECORDED_FILE = "builders/weat.py"
 
 #: Columns of :func:`rows`.
-COLUMNS = (*TRIPLET, text("test"), text("group"), text("subject"))
+COLUMNS = (*TRIPLET, *texts("test", "group", "subject"))
 
 #: Tests on social groups, by domain. The other tests are about flowers, instruments, diseases and age.
 RACE = ("3", "3b", "4", "5", "5b")
@@ -23,27 +23,6 @@ GENDER = ("6", "6b", "7", "7b", "8", "8b")
 
 #: Names in ``sources.toml`` that :func:`groups` reads.
 SOURCES = tuple(f"weat/{test}" for test in (*RACE, *GENDER))
-
-# The two double-bind tests of single words (May et al., 2019); their groups are the names of WEAT 6.
-_DOUBLE_BIND = {
-    "double-bind-competent": (
-        "competent productive effective ambitious active decisive strong tough bold assertive",
-        "incompetent unproductive ineffective unambitious passive indecisive weak gentle timid unassertive",
-    ),
-    "double-bind-likable": (
-        "agreeable fair honest trustworthy selfless accommodating likable liked",
-        "abrasive conniving manipulative dishonest selfish pushy unlikable unliked",
-    ),
-}
-
-# The religion tests that Meade et al. (2022) added: group, its words, whether the good words are expected.
-_RELIGION = (
-    ("ChristianityTerms", "cross, church, Bible, Christian, Christianity, priest", True),
-    ("IslamTerms", "star and crescent, mosque, Koran, Muslim, Islam, imam", False),
-    ("JewishTerms", "star of David, synagogue, Torah, Jewish, Judaism, rabbi", False),
-)
-_GOOD = "cherish fantastic attractive joyful adore glad happy celebrate".split()
-_BAD = "abuse humiliate negative horrific bothersome disgust hurtful scorn".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +69,13 @@ def _published(files: Files, test: str, domain: str) -> Iterator[Group]:
 
 
 def _embedded(start: int, words: tuple[str, ...]) -> tuple[Origin, ...]:
-    return tuple(Origin("gender-neutral-probes", RECORDED_FILE, start + place) for place in range(len(words)))
+    return tuple(Origin(PROJECT, RECORDED_FILE, start + place) for place in range(len(words)))
 
 
 def _double_bind(files: Files) -> Iterator[Group]:
     names = _lists(files, "6")
     row = 0
-    for test, lists in _DOUBLE_BIND.items():
+    for test, lists in table("seat")["double_bind"].items():
         expected = [tuple(words.split()) for words in lists]
         for key, (own, other) in (("targ1", expected), ("targ2", expected[::-1])):
             name, words = names[key]
@@ -105,11 +84,12 @@ def _double_bind(files: Files) -> Iterator[Group]:
 
 
 def _religion() -> Iterator[Group]:
-    lists = tuple(_GOOD), tuple(_BAD)
+    religion = table("seat")["religion"]
+    good, bad = (tuple(religion[name].split()) for name in ("good", "bad"))
     row = 0
-    for name, terms, good in _RELIGION:
+    for name, terms in religion["groups"].items():
         words = tuple(terms.split(", "))
-        own, other = lists if good else lists[::-1]
+        own, other = (good, bad) if name == "ChristianityTerms" else (bad, good)
         yield Group("religion", "religion", name, words, own, other, _embedded(row, words))
         row += len(words)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from builders.dataset import DATA, BuildError
+from builders.dataset import BuildError
+from builders.embedded import DATA
 from builders.manifest import Manifest, SourceEntry
+from builders.publish.published import licence_facts
 from builders.sources.catalogue import catalogue
 
 TEXTS = DATA / "licences"
@@ -16,14 +16,16 @@ TEXTS = DATA / "licences"
 FOLDER, PAGE = "LICENSES", "LICENSES.md"
 #: The licence of what the project wrote itself.
 OWN = "Apache-2.0"
-#: The prefix of identifiers of licences without a standard text.
+#: The prefix of identifiers of licences without a standard text, and with that of licences that take a link.
 _OTHER = "LicenseRef-"
+_LINKED = (_OTHER, "CC-")
 
 
 def texts(manifest: Manifest) -> dict[str, bytes]:
     """The text of each licence of a data set, by its path in the repository.
 
-    A standard licence that allows redistribution needs its text. Other licences are only linked on the page.
+    A standard licence that allows redistribution needs its text, except that the licences of Creative Commons take a
+    link for it (section 3.a.1.C). Other licences are only linked on the page.
 
     Raises
     ------
@@ -35,7 +37,7 @@ def texts(manifest: Manifest) -> dict[str, bytes]:
         file = _file(key)
         if file and file.is_file():
             result[f"{FOLDER}/{key}.txt"] = file.read_bytes()
-        elif file or (_facts(manifest, key)["redistribute"] and not key.startswith(_OTHER)):
+        elif file or (licence_facts(manifest, key)["redistribute"] and not key.startswith(_LINKED)):
             raise BuildError(
                 f"{manifest.name} is published under {key}, whose text is missing; add it to "
                 f"builders/data/{TEXTS.name} and give the name of the file as its text in sources.toml."
@@ -58,11 +60,17 @@ def page(manifest: Manifest) -> str:
         f"the manifest among it, is under {_linked(manifest, OWN)}. What was changed against the sources, and whom "
         "to cite, is in `README.md`.",
         "",
-        *(f"- {key}: {_linked(manifest, key)}; {_under(manifest, key)}" for key in sorted(_used(manifest))),
+        *(_line(manifest, key) for key in sorted(_used(manifest))),
     ]
     if notices := list(_notices(manifest)):
         lines += ["", "## Notices of the sources", "", *notices]
     return "\n".join(lines) + "\n"
+
+
+def _line(manifest: Manifest, key: str) -> str:
+    """A licence with what is under it, and which part under which terms."""
+    terms = licence_facts(manifest, key).get("terms", "")
+    return f"- {key}: {_linked(manifest, key)}; {_under(manifest, key)}{terms and f'. {terms}'}"
 
 
 def _used(manifest: Manifest) -> set[str]:
@@ -71,12 +79,9 @@ def _used(manifest: Manifest) -> set[str]:
 
 
 def _sources(manifest: Manifest) -> Iterator[SourceEntry]:
-    return (source for config in manifest.configs.values() for source in config.sources)
-
-
-def _facts(manifest: Manifest, key: str) -> Mapping[str, Any]:
-    """The facts of a licence in the manifest, or else in the catalogue."""
-    return manifest.licences.get(key) or asdict(catalogue().licences[key])
+    """The sources that something is published of."""
+    for config in manifest.configs.values():
+        yield from (source for source in config.sources if source.name not in config.filters)
 
 
 def _file(key: str) -> Path | None:
@@ -87,7 +92,7 @@ def _file(key: str) -> Path | None:
 
 def _linked(manifest: Manifest, key: str) -> str:
     """A link to a licence, and one to its text if there is one."""
-    facts = _facts(manifest, key)
+    facts = licence_facts(manifest, key)
     link = f"[{facts['name']}]({facts['url']})"
     return f"{link}, [whole text]({FOLDER}/{key}.txt)" if _file(key) else link
 

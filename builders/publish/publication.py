@@ -1,9 +1,10 @@
-"""The files of a Hub repository for a built data-set folder, without configs that may not be redistributed."""
+"""The files of a Hub repository for a built data-set folder, as far as licences allow to publish it."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,24 @@ import pyarrow.parquet as pq
 from builders.dataset import BuildError
 from builders.manifest import NAME, ConfigEntry, Manifest, file_sha256, read_manifest
 from builders.publish import licences
+from builders.publish.published import PublishedConfig, licence_facts, published
 from cards.benchmark import eval_yaml
-from cards.dataset_card import dataset_card
+from cards.dataset_card import dataset_card, default_config
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """The files of a repository by path, as bytes or local files; ``withheld`` maps withheld configs to the reason."""
+    """The files of a repository by path, as bytes or local files.
+
+    ``benchmark`` is the text of ``eval.yaml``; None for a data set that is no benchmark. ``states`` has a line for
+    each config, published or withheld with the reason. Without ``files`` nothing may be published.
+    """
 
     repository: str
     version: str
     files: Mapping[str, bytes | Path]
-    withheld: Mapping[str, str]
+    states: tuple[str, ...]
+    benchmark: bytes | None = None
 
     @property
     def tag(self) -> str:
@@ -52,33 +59,6 @@ def verified_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def withheld_configs(manifest: Manifest) -> dict[str, str]:
-    """The configs that only their source may redistribute, each with the licence and the source as the reason.
-
-    Raises
-    ------
-    BuildError
-        When a config or a source has no licence, or one that the manifest does not describe.
-    """
-    withheld = {}
-    for name, config in manifest.configs.items():
-        owners = {config.licence: "its rows", **{source.licence: source.name for source in config.sources}}
-        if not all(owners):
-            raise BuildError(
-                f"{manifest.name}: {name} ({owners['']}) has no licence; nothing is published without one."
-            )
-        closed = [f"{manifest.licences[key]['name']} ({owners[key]})" for key in owners if not _is_open(manifest, key)]
-        if closed:
-            withheld[name] = "; ".join(closed)
-    return withheld
-
-
-def _is_open(manifest: Manifest, licence: str) -> bool:
-    if licence not in manifest.licences:
-        raise BuildError(f"{manifest.name} names the licence {licence!r} without describing it; rebuild the folder.")
-    return bool(manifest.licences[licence]["redistribute"])
-
-
 def make_publication(folder: Path, organisation: str, url: str, *, restricted: bool = False) -> Publication:
     """The publication of a folder: data, card, manifest, ``eval.yaml``, Croissant and licence texts.
 
@@ -87,7 +67,7 @@ def make_publication(folder: Path, organisation: str, url: str, *, restricted: b
     url:
         The address of the Hub.
     restricted:
-        Publish also the configs that are withheld by default. This needs the right to do so.
+        Publish also text that is left out by default. This needs the right to do so.
 
     Raises
     ------
@@ -101,29 +81,50 @@ def make_publication(folder: Path, organisation: str, url: str, *, restricted: b
         raise BuildError("Publishing needs the package mlcroissant; install it with pip install '.[hub]'.") from None
 
     manifest = verified_manifest(folder)
-    closed = {} if restricted else withheld_configs(manifest)
-    kept = {name: config for name, config in manifest.configs.items() if name not in closed}
+    configs = {name: published(folder, manifest, name, restricted=restricted) for name in manifest.configs}
+    kept = {name: config.entry for name, config in configs.items() if config.files}
     repository = f"{organisation}/{manifest.name}"
+    shown = sorted(configs, key=lambda name: (name.endswith("-paper"), bool(configs[name].reason)))
+    states = tuple(_state(name, configs[name]) for name in shown)
     if not kept:
-        return Publication(repository, manifest.version, {}, closed)
-    reasons = {name: f"not redistributed: {reason}" for name, reason in closed.items()}
-    published = replace(manifest, configs=kept, left_out={**manifest.left_out, **reasons})
-    text = published.json()
+        return Publication(repository, manifest.version, {}, states)
+    closed = {name: f"not redistributed: {config.reason}" for name, config in configs.items() if name not in kept}
+    keys = {key for entry in kept.values() for key in (entry.licence, *(source.licence for source in entry.sources))}
+    text = replace(
+        manifest,
+        configs=kept,
+        left_out={**manifest.left_out, **closed},
+        licences={key: dict(licence_facts(manifest, key)) for key in sorted(keys)} if all(keys) else manifest.licences,
+    )
+    data = {path: content for config in configs.values() for path, content in config.files.items()}
+    facts = text.json()
+    card = dataset_card(facts, organisation=organisation, row=_first_row(data, kept[default_config(asdict(text))]))
     files: dict[str, bytes | Path] = {
-        "README.md": dataset_card(text, organisation=organisation, row=_first_row(folder, kept)).encode(),
-        NAME: text.encode(),
-        CROISSANT: croissant(text, f"{url}/datasets/{repository}").encode(),
-        licences.PAGE: licences.page(published).encode(),
-        **licences.texts(published),
+        "README.md": card.encode(),
+        NAME: facts.encode(),
+        CROISSANT: croissant(facts, f"{url}/datasets/{repository}").encode(),
+        licences.PAGE: licences.page(text).encode(),
+        **licences.texts(text),
+        **data,
     }
-    if evaluation := eval_yaml(text):
-        files["eval.yaml"] = evaluation.encode()
-    files |= {split.file: folder / split.file for config in kept.values() for split in config.splits.values()}
-    return Publication(repository, manifest.version, dict(sorted(files.items())), closed)
+    evaluation = eval_yaml(facts)
+    benchmark = evaluation.encode() if evaluation else None
+    return Publication(repository, manifest.version, dict(sorted(files.items())), states, benchmark)
 
 
-def _first_row(folder: Path, configs: Mapping[str, ConfigEntry]) -> dict[str, Any]:
-    """The first row of the first config."""
-    first = next(iter(next(iter(configs.values())).splits.values()))
-    row: dict[str, Any] = pq.read_table(folder / first.file).slice(0, 1).to_pylist()[0]
+def _state(name: str, config: PublishedConfig) -> str:
+    """One line that says what is published of a config, and why not all."""
+    if not config.files:
+        return f"withheld   {name}: {config.reason}"
+    rows = f"{sum(split.rows for split in config.entry.splits.values()):,} rows"
+    if not config.reason:
+        return f"published  {name}: {rows}, {config.entry.licence}"
+    return f"published  {name}: {rows} without {', '.join(config.entry.quotes)}, because of {config.reason}"
+
+
+def _first_row(files: Mapping[str, bytes | Path], config: ConfigEntry) -> dict[str, Any]:
+    """The first row of the last split of a config, which the card loads."""
+    content = files[list(config.splits.values())[-1].file]
+    table = pq.read_table(io.BytesIO(content) if isinstance(content, bytes) else content)
+    row: dict[str, Any] = table.slice(0, 1).to_pylist()[0]
     return row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ from rich.console import Console
 from builders.dataset import BuildError
 from builders.manifest import file_sha256
 from builders.publish.publication import Publication
-from cards.hub import sending
+from cards.hub import refusal, refusals, sending
 
 #: The Hub's own file for large files, which it creates with the repository.
 ATTRIBUTES = ".gitattributes"
+#: The file that makes a data set a benchmark. The Hub checks it, so it has a commit of its own.
+BENCHMARK = "eval.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,9 @@ class Repository:
         self._arguments = {"repo_id": name, "repo_type": "dataset"}
 
     @property
-    def exists(self) -> bool:
-        """Whether the user can see the repository."""
-        return bool(self.api.repo_exists(**self._arguments))
+    def page(self) -> str:
+        """The address of its page."""
+        return f"{self.api.endpoint}/datasets/{self.name}"
 
     def files(self, revision: str = "main") -> dict[str, str]:
         """The digest of each file: SHA-256 of large files, git blob of others; empty without such a revision."""
@@ -56,34 +58,41 @@ class Repository:
         }
 
     def tags(self) -> set[str]:
-        """The names of its tags."""
-        return {tag.name for tag in self.api.list_repo_refs(**self._arguments).tags} if self.exists else set()
+        """The names of its tags; empty without such a repository."""
+        if not self.api.repo_exists(**self._arguments):
+            return set()
+        return {tag.name for tag in self.api.list_repo_refs(**self._arguments).tags}
 
-    def publish(self, publication: Publication, changes: list[Change], *, private: bool) -> str:
-        """Creates the repository if needed, commits all changes at once and tags the commit; returns the address.
+    def create(self, *, private: bool) -> None:
+        """Creates the repository unless it exists."""
+        self.api.create_repo(**self._arguments, exist_ok=True, private=private)
+
+    def commit(self, files: Mapping[str, bytes | Path], changes: list[Change], message: str) -> str:
+        """Commits changes at once; returns the revision.
 
         The commit has the revision from before as its parent, so the Hub refuses one of two simultaneous commits.
-        The tag is made last: a tagged version is complete.
+        Without changes the revision is that from before.
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-        self.api.create_repo(**self._arguments, exist_ok=True, private=private)
         operations: list[Any] = [
-            CommitOperationAdd(change.path, publication.files[change.path])
+            CommitOperationAdd(change.path, files[change.path])
             for change in changes
             if change.action in ("add", "change")
         ]
         operations += [CommitOperationDelete(change.path) for change in changes if change.action == "remove"]
-        revision = self.api.repo_info(**self._arguments).sha
-        if operations:
-            message = f"Version {publication.version}"
-            with sending():
-                commit = self.api.create_commit(
-                    operations=operations, commit_message=message, parent_commit=revision, **self._arguments
-                )
-            revision = commit.oid
-        self.api.create_tag(tag=publication.tag, revision=revision, **self._arguments)
-        return f"{self.api.endpoint}/datasets/{self.name}"
+        revision = str(self.api.repo_info(**self._arguments).sha)
+        if not operations:
+            return revision
+        with sending():
+            commit = self.api.create_commit(
+                operations=operations, commit_message=message, parent_commit=revision, **self._arguments
+            )
+        return str(commit.oid)
+
+    def tag(self, name: str, revision: str) -> None:
+        """Tags a revision."""
+        self.api.create_tag(tag=name, revision=revision, **self._arguments)
 
 
 def changes(files: Mapping[str, bytes | Path], published: Mapping[str, str]) -> list[Change]:
@@ -114,45 +123,73 @@ def _git_blob(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-def push(publication: Publication, repository: Repository, console: Console, *, dry_run: bool, private: bool) -> None:
+class BenchmarkRefused(Exception):
+    """The data are published, but the Hub refused ``eval.yaml``; the message has its reason."""
+
+
+def show(publication: Publication, console: Console) -> None:
+    """Prints the repository, the version, and a line for each config: published, or withheld with the reason."""
+    if publication.files:
+        console.print(f"{publication.repository} {publication.version}")
+    else:
+        console.print(f"{publication.repository}: nothing of it may be published.")
+    for state in publication.states:
+        console.print(f"  {state}")
+
+
+def push(
+    publication: Publication, repository: Repository, console: Console, *, dry_run: bool, private: bool, benchmark: bool
+) -> None:
     """Prints the changes and, unless it is a dry run, publishes them.
+
+    The data, the card and the licences are one commit. Then the version is tagged, so a tagged version is complete.
+    ``eval.yaml`` has a commit of its own at the end. Each step is left out if it has been done, so a push that broke
+    off can be repeated.
 
     Raises
     ------
     BuildError
         When the tag of the version exists with other content.
+    BenchmarkRefused
+        When the Hub refuses ``eval.yaml``. The data are published then.
     """
-    for line in summary(publication):
-        console.print(line)
-    if not publication.files:
-        return
     name, tag = publication.repository, publication.tag
-    if tag in repository.tags():
-        differing = [c for c in changes(publication.files, repository.files(tag)) if c.action != "keep"]
+    evaluation = {BENCHMARK: publication.benchmark} if benchmark and publication.benchmark else {}
+    is_tagged = tag in repository.tags()
+    tree = repository.files()
+    current = {path: digest for path, digest in tree.items() if path != BENCHMARK}
+    if is_tagged:
+        at_tag = {path: digest for path, digest in repository.files(tag).items() if path != BENCHMARK}
+        differing = [change for change in changes(publication.files, at_tag) if change.action != "keep"]
         if differing:
             raise BuildError(
                 f"{name} has the tag {tag} with other content ({differing[0].action} {differing[0].path}"
                 f"{' and more' * (len(differing) > 1)}); give the data set a new version."
             )
         console.print(f"{name} {tag} exists already, with the same content.")
-        return
-    planned = changes(publication.files, repository.files())
-    for change in planned:
+        planned = []
+    else:
+        planned = changes(publication.files, current)
+    asked = changes(evaluation, {BENCHMARK: tree[BENCHMARK]} if evaluation and BENCHMARK in tree else {})
+    for change in (*planned, *asked):
         if change.action != "keep":
             console.print(f"  {change.action:6} {change.path}")
-    kept = sum(change.action == "keep" for change in planned)
-    console.print(f"  {kept} of {len(publication.files)} files are unchanged; then the tag {tag}.")
+    if not is_tagged:
+        kept = sum(change.action == "keep" for change in planned)
+        console.print(f"  {kept} of {len(publication.files)} files are unchanged; then the tag {tag}.")
     if dry_run:
         console.print("Nothing was sent (--dry-run).")
-    else:
-        console.print(f"Published: {repository.publish(publication, planned, private=private)}")
-
-
-def summary(publication: Publication) -> Iterator[str]:
-    """Lines with the repository, the version, and the configs that are withheld, with the reason."""
-    if publication.files:
-        yield f"{publication.repository} {publication.version}"
-    else:
-        yield f"{publication.repository}: nothing of it may be published."
-    for config, reason in publication.withheld.items():
-        yield f"  withheld {config}: {reason}"
+        return
+    if not is_tagged:
+        repository.create(private=private)
+        revision = repository.commit(publication.files, planned, f"Version {publication.version}")
+        repository.tag(tag, revision)
+        console.print(f"Published: {repository.page}")
+    if any(change.action != "keep" for change in asked):
+        try:
+            repository.commit(evaluation, asked, "Describe the benchmark")
+        except refusals() as error:
+            raise BenchmarkRefused(
+                f"{name} {tag} is published, but not its {BENCHMARK}: {refusal(error)} The same command sends it "
+                "again, and --no-benchmark leaves it out."
+            ) from None

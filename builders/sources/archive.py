@@ -6,17 +6,20 @@ import re
 import shutil
 import stat
 import zipfile
-import zlib
 from pathlib import Path
 
+import pooch
+
 from builders.dataset import BuildError
-from cards.files import replacing
+from cards.files import put, replacing
 
 _BLOCK = 1 << 20
 
 
 def unpacked(archive: Path, member: str, folder: Path) -> Path:
     """The path of a member of a verified archive, which is unpacked into ``folder`` if it is not there yet.
+
+    The SHA-256 of a member is recorded when it is unpacked; a member with another one is unpacked again.
 
     Raises
     ------
@@ -28,11 +31,12 @@ def unpacked(archive: Path, member: str, folder: Path) -> Path:
             for entry in zipped.infolist():
                 if fault := _fault(entry):
                     raise BuildError(f"The archive {archive} has {entry.filename!r}, {fault}; nothing was unpacked.")
-            info = zipped.getinfo(member)
-            target = folder / member
-            if not (target.is_file() and target.stat().st_size == info.file_size and _crc(target) == info.CRC):
+            info, target, record = zipped.getinfo(member), folder / member, folder / f"{member}.sha256"
+            known = record.read_text(encoding="utf-8") if record.is_file() else ""
+            if not (known and target.is_file() and pooch.file_hash(target, "sha256") == known):
                 with zipped.open(info) as packed, replacing(target) as file:
                     shutil.copyfileobj(packed, file, _BLOCK)
+                put(record, pooch.file_hash(target, "sha256").encode())
     except KeyError:
         raise BuildError(f"The archive {archive} has no member {member!r}; correct its name in sources.toml.") from None
     except zipfile.BadZipFile as error:
@@ -48,12 +52,3 @@ def _fault(entry: zipfile.ZipInfo) -> str:
     if ".." in name.split("/"):
         return "a path out of its folder"
     return "a symbolic link" if stat.S_ISLNK(entry.external_attr >> 16) else ""
-
-
-def _crc(path: Path) -> int:
-    """CRC-32 of the file, as zip directories record it."""
-    crc = 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            crc = zlib.crc32(block, crc)
-    return crc

@@ -26,7 +26,8 @@ _included: list[Path] = []
 class Licence:
     """The terms of a source. ``redistribute`` says whether others may publish its rows.
 
-    ``text`` is the name of the file of ``data/licences`` with the whole text, for standard licences.
+    ``text`` is the name of the file of ``data/licences`` with the whole text, for standard licences. ``terms``
+    says which part is under which terms, if one sentence does not.
     """
 
     __pydantic_config__ = _STRICT
@@ -36,6 +37,13 @@ class Licence:
     url: str
     redistribute: StrictBool
     text: str = ""
+    terms: str = ""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a manifest has of it."""
+        facts = {"name": self.name, "url": self.url, "redistribute": self.redistribute}
+        return facts | ({"terms": self.terms} if self.terms else {})
 
 
 @dataclass(frozen=True, slots=True)

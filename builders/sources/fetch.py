@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http.client import responses
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,27 +21,15 @@ from urllib.parse import urlsplit
 import pooch
 import requests
 from rich.progress import Progress
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_exponential,
-    wait_random,
-)
 
 from builders.dataset import BuildError, Fetched, Remote, Source, SourceChanged, SourceUnavailable
 from builders.sources.archive import unpacked
 from builders.sources.catalogue import mirror_path
+from builders.sources.retries import LONGEST_WAIT, TRANSIENT, Transient, retrying, seconds_to_wait
 
-#: Status codes of temporary failures, after which a request is sent again.
-TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
-#: Longest wait in seconds that a server may ask for; with a longer one the file is not available.
-LONGEST_WAIT = 300.0
 #: Time limits in seconds for the connection and for the next bytes.
 TIMEOUT = (5.0, 60.0)
 
-_BACKOFF = wait_exponential(multiplier=0.5, max=30) + wait_random(0, 0.5)
 _BLOCK = 1 << 20
 
 pooch.get_logger().setLevel("WARNING")  # the progress bar shows downloads
@@ -64,15 +50,7 @@ class _NotAvailable(Exception):
     """A file is not available; the next alternative of the source may be."""
 
 
-class _Transient(_NotAvailable):
-    """A temporary failure; ``wait`` is the number of seconds that the server asked to wait, if it did."""
-
-    def __init__(self, message: str, wait: float | None = None) -> None:
-        super().__init__(message)
-        self.wait = wait
-
-
-class _NoAnswer(_Transient):
+class _NoAnswer(Transient):
     """The host did not respond."""
 
 
@@ -206,13 +184,7 @@ class Fetcher:
         host = urlsplit(remote.url).netloc
         if failed := self._failed.get(host) or self._failed.get(remote.url):
             raise _NotAvailable(failed)
-        retry = Retrying(
-            stop=stop_after_attempt(self.attempts),
-            wait=_wait,
-            retry=retry_if_exception_type(_Transient),
-            sleep=self.sleep,
-            reraise=True,
-        )
+        retry = retrying(self.attempts, self.sleep)
 
         def download(url: str, target: str, _: object) -> None:
             self._stream(url, Path(target))
@@ -221,9 +193,9 @@ class Fetcher:
         known = remote.sha256 or None  # pooch knows no git blob ids
         try:
             retry(pooch.retrieve, remote.url, known, fname=path.name, path=path.parent, downloader=download)
-        except _NotAvailable as error:
+        except (_NotAvailable, Transient) as error:
             attempts = f", asked {self.attempts} time{'s' * (self.attempts != 1)}"
-            reason = f"{error}{attempts * isinstance(error, _Transient)}"
+            reason = f"{error}{attempts * isinstance(error, Transient)}"
             self._failed[host if isinstance(error, _NoAnswer) else remote.url] = reason
             raise _NotAvailable(reason) from None
 
@@ -253,7 +225,7 @@ def _get(url: str) -> Iterator[requests.Response]:
     except (requests.ConnectionError, requests.Timeout) as error:
         raise _NoAnswer(f"{host} does not answer ({type(error).__name__})") from None
     except (requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError):
-        raise _Transient(f"{url} arrived incomplete") from None
+        raise Transient(f"{url} arrived incomplete") from None
     except (requests.RequestException, UnicodeError) as error:  # UnicodeError: a token that is not allowed in a header
         raise _NotAvailable(f"{url} could not be requested ({type(error).__name__})") from None
 
@@ -271,7 +243,7 @@ def _is_hub(url: str) -> bool:
     return urlsplit(url)[:2] == urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")[:2]
 
 
-def _refusal(url: str, response: requests.Response) -> _NotAvailable:
+def _refusal(url: str, response: requests.Response) -> _NotAvailable | Transient:
     """The error for a status other than 200."""
     status = response.status_code
     message = f"{url} answered {status} {responses.get(status, '')}".rstrip()
@@ -284,23 +256,7 @@ def _refusal(url: str, response: requests.Response) -> _NotAvailable:
     wait = seconds_to_wait(response.headers.get("Retry-After", ""))
     if wait is not None and wait > LONGEST_WAIT:
         return _NotAvailable(f"{message} and asks to wait {wait:.0f} s, more than the limit of {LONGEST_WAIT:.0f} s")
-    return _Transient(message, wait)
-
-
-def seconds_to_wait(retry_after: str) -> float | None:
-    """The seconds of a Retry-After header, which has a number or a date; None for other text."""
-    if retry_after.isdecimal():
-        return float(retry_after)
-    try:
-        return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):
-        return None
-
-
-def _wait(state: RetryCallState) -> float:
-    error = state.outcome and state.outcome.exception()
-    requested = error.wait if isinstance(error, _Transient) else None
-    return _BACKOFF(state) if requested is None else requested
+    return Transient(message, wait)
 
 
 def _verify(path: Path, remote: Remote, name: str, advice: str) -> None:

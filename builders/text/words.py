@@ -7,6 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
+from builders.embedded import table
 from builders.text.agreement import agree
 
 Gender = Literal["male", "female", "they"]
@@ -66,7 +67,7 @@ PRONOUNS: dict[Gender, Pronouns] = {
 }
 
 #: The 20 pronoun forms (10 pairs of female, male) of dong2023probing, section 6.3, in its order.
-PAIRS: tuple[tuple[str, str], ...] = tuple(
+PRONOUN_PAIRS: tuple[tuple[str, str], ...] = tuple(
     (change_case(female), change_case(male))
     for change_case in (str, str.capitalize)
     for female, male in (("she", "he"), ("her", "him"), ("hers", "his"), ("herself", "himself"), ("she's", "he's"))
@@ -76,52 +77,9 @@ PAIRS: tuple[tuple[str, str], ...] = tuple(
 GENDERED_PRONOUNS = frozenset("she her hers herself she's he him his himself he's".split())
 #: Forms of *they*, lower case.
 THEY_FORMS = frozenset("they them their theirs themself themselves they're they've they'd they'll".split())
+_LISTS = {name: words.split() for name, words in table("words")["gender"].items()}
 #: Singular nouns and pronouns for a person of any gender.
-NEUTRAL: tuple[str, ...] = tuple(
-    """person someone somebody anyone anybody everyone everybody individual human adult grown-up child kid baby infant
-    toddler newborn teenager adolescent youth youngster parent grandparent stepparent godparent guardian sibling twin
-    cousin grandchild stepchild godchild relative spouse partner friend companion roommate classmate teammate colleague
-    neighbor neighbour acquaintance stranger guest visitor passer-by bystander newcomer member citizen resident
-    inhabitant pupil student participant customer client patient passenger pedestrian""".split()
-)
-
-# A word is gendered if it states the gender of a person in its only or usual sense. The lists do not have words
-# that are used for any gender (hero, host, actor, heir, wizard, master, freshman, feminist), words with another
-# common sense (count, groom, knight, bull, mummy), parts and states of the body other than pregnancy and the
-# beard, first names, and words for all people (mankind).
-_NOUNS = """
-woman lady girl female gal lass lassie damsel maiden mother mom mommy mum mama mamma momma mammy madam madame
-mademoiselle missus señora senora señorita senorita grandmother grandma granny grannie grandmom grandmum grandaunt
-stepmother stepmom stepmum godmother mother-in-law daughter granddaughter stepdaughter goddaughter daughter-in-law
-sister stepsister sis sister-in-law aunt auntie aunty niece grandniece wife housewife midwife widow bride bridesmaid
-fiancée fiancee divorcée girlfriend schoolgirl cowgirl showgirl bellgirl salesgirl choirgirl queen princess duchess
-countess viscountess marchioness baroness empress tsarina czarina heiress hostess stewardess actress waitress goddess
-priestess nun abbess sorceress enchantress witch temptress seductress murderess adulteress villainess giantess
-huntress shepherdess patroness benefactress proprietress conductress landlady seamstress ballerina governess mistress
-headmistress schoolmistress postmistress matron matriarch heroine songstress poetess authoress sculptress masseuse
-usherette comedienne chanteuse dominatrix lesbian sorority suffragette tomboy spinster bachelorette belle dame wench
-maid maidservant handmaid handmaiden chambermaid barmaid milkmaid mermaid lioness tigress mare filly ewe hen
-man gentleman gent lord lad laddie boy guy male bloke chap dude fella father dad daddy papa sir mister monsieur señor
-senor grandfather grandpa grandad granddad granddaddy stepfather stepdad godfather father-in-law son grandson stepson
-godson son-in-law brother stepbrother bro brother-in-law uncle nephew grandnephew husband hubby househusband widower
-bridegroom suitor beau fiancé fiance boyfriend schoolboy cowboy bellboy busboy choirboy playboy king prince duke
-viscount baron marquess marquis emperor waiter monk abbot friar sorcerer enchanter warlock landlord headmaster
-manservant masseur patriarch bachelor womanizer womaniser fraternity beard moustache mustache stallion gelding rooster
-tomcat brotherhood sisterhood masculinity femininity
-""".split()
-_OTHERS = """
-mrs ms ma'am womanly womanhood womankind womenfolk girly girlish girlhood ladylike motherly motherhood mothered
-mothering sisterly wifely feminine maternal maternity pregnant pregnancy mr gramps brethren menservants manly
-manliness manhood menfolk boyish boyhood fatherly fatherhood fathered fathering brotherly masculine effeminate virile
-virility macho paternal paternity bearded moustached mustached mustachioed
-""".split()
-# Each occurs before -man, -woman, -men and -women.
-_BEFORE_MAN = """
-air alder anchor assembly bar business camera cave chair church clergy committee con congress council country crafts
-crew dairy door dutch english fire fisher fore french front frontiers gentle grooms guards gun handy head hench herds
-horse hunts irish lay line mail marks mer middle milk noble oars outdoors patrol police post repair sales scots sea
-service show spokes sports states strong stunt super swords trades tribes washer watch weather welsh work yachts
-""".split()
+NEUTRAL: tuple[str, ...] = tuple(_LISTS["neutral"])
 _IRREGULAR_PLURALS = {"matriarch": "matriarchs", "patriarch": "patriarchs", "beau": "beaux"}
 
 
@@ -144,14 +102,9 @@ def _plural(word: str) -> str:
 #: All gendered words of the neutrality test, in lower case, with plurals.
 GENDERED_WORDS: frozenset[str] = (
     GENDERED_PRONOUNS
-    | {form for word in _NOUNS for form in (word, _plural(word))}
-    | set(_OTHERS)
-    | {before + end for before in _BEFORE_MAN for end in ("man", "men", "woman", "women")}
-)
-# Compounds that are not gendered although a part of them is.
-_NEUTRAL_COMPOUNDS = frozenset(
-    """man-made man-hour man-hours man-eating king-size king-sized queen-size queen-sized mother-of-pearl
-    daddy-long-legs witch-hunt witch-hunts""".split()
+    | {form for word in _LISTS["nouns"] for form in (word, _plural(word))}
+    | set(_LISTS["others"])
+    | {before + end for before in _LISTS["before_man"] for end in ("man", "men", "woman", "women")}
 )
 
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
@@ -163,7 +116,7 @@ def _gendered_parts(word: str) -> list[str]:
     bare = word if word in GENDERED_WORDS else _ENDING.sub("", word)
     if bare in GENDERED_WORDS:
         return [bare]
-    if "-" not in bare or bare in _NEUTRAL_COMPOUNDS:
+    if "-" not in bare or bare in _LISTS["neutral_compounds"]:
         return []
     return [gendered for part in bare.split("-") for gendered in _gendered_parts(part)]
 
@@ -194,6 +147,17 @@ def is_neutral(text: str) -> bool:
     (True, False)
     """
     return not gendered_words(text)
+
+
+def article(noun: str) -> str:
+    """The indefinite article of a noun, by its first letter.
+
+    The first letter decides for the words of the data sets: none begins with a silent h or the sound of *you*.
+
+    >>> article("aircraft mechanic"), article("nurse")
+    ('an', 'a')
+    """
+    return "an" if noun[0] in "aeiou" else "a"
 
 
 class TemplateError(ValueError):

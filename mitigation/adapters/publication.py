@@ -9,12 +9,10 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from builders import datasets
 from builders.sources.catalogue import catalogue
 from cards import adapter_card
-from cards.hub import sending
 from cards.text import CardError, refuse_secrets
 from mitigation import recipes
 from mitigation.adapters.write import write_facts
@@ -100,7 +98,7 @@ def card(folder: Path, adapter: Adapter, repository: str, licence: str) -> str:
     )
 
 
-def training_data(versions: Mapping[str, str]) -> list[adapter_card.TrainingData]:
+def training_data(versions: Mapping[str, str]) -> list[adapter_card.DataFacts]:
     """Version, licence and citations of the data that a recipe read, by the names DATASET/CONFIG/SPLIT.
 
     Raises
@@ -119,16 +117,5 @@ def training_data(versions: Mapping[str, str]) -> list[adapter_card.TrainingData
         keys = sorted({*config.cite, *(source.citation for source in sources)})
         licence = " and ".join(sorted({config.licence, *(source.licence for source in sources)}))
         citations = {key: known.citations.get(key, "") for key in keys}
-        described.append(adapter_card.TrainingData(name, version, licence, citations))
+        described.append(adapter_card.DataFacts(name, version, licence, citations))
     return described
-
-
-def upload(files: Mapping[str, bytes], repository: str, api: Any, *, private: bool) -> str:
-    """Uploads the files in one commit to a repository, which is created if missing; returns its address."""
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, content in files.items():
-            (Path(scratch) / name).write_bytes(content)
-        api.create_repo(repository, exist_ok=True, private=private)
-        with sending():
-            api.upload_folder(repo_id=repository, folder_path=scratch, commit_message="Publish the adapter")
-    return f"{api.endpoint}/{repository}"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from builders.folders import recover_folder, replace_folder
-from cards.files import put
+from cards.files import put, refuse_strays
 from mitigation.errors import MitigationError
-from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Cost, Numbers, digests
+from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Cost, Numbers, checksum, digests, json_of
 from scoring.answering import package_version
 
 if TYPE_CHECKING:
@@ -53,9 +53,16 @@ def describe(
     )
 
 
+def save_peft(network: Any, folder: Path, base: str) -> None:
+    """Writes the configuration and the weights of PEFT into a folder; ``base`` is the name of the base model."""
+    network.peft_config["default"].base_model_name_or_path = base
+    network.save_pretrained(folder, save_embedding_layers=False)  # for "auto", PEFT would ask the Hub
+    (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty model card
+
+
 def text(adapter: Adapter) -> str:
     """The text of ``mitigation.json``: NaN is null, and each change has a line of its own."""
-    facts = json.loads(SCHEMA.dump_json(adapter))
+    facts = json.loads(SCHEMA.dump_json(replace(adapter, sha256=checksum(adapter))))
     lines = ",".join(f"\n  {json.dumps(change, ensure_ascii=False)}" for change in facts.pop("changes"))
     head = json.dumps(facts, indent=1, ensure_ascii=False).removesuffix("\n}")
     return f'{head},\n "changes": [{lines}]\n}}\n'
@@ -72,11 +79,15 @@ def check_target(out: Path) -> None:
     Raises
     ------
     MitigationError
-        If it exists, is not empty and has no facts of an adapter.
+        If it has a file that the facts of an adapter in it do not name.
     """
-    recover_folder(out)
-    if out.exists() and not (out.is_dir() and ((out / FACTS).is_file() or not any(out.iterdir()))):
-        raise MitigationError(f"{out} is there and is no adapter; give --out a new folder, or one to be replaced.")
+    recover_folder(out, _written, MitigationError)
+    refuse_strays(out, _written(out), MitigationError)
+
+
+def _written(folder: Path) -> Collection[str]:
+    """The files of an adapter's folder that this program wrote, by its facts."""
+    return {*json_of(folder / FACTS).get("files", ()), FACTS} if (folder / FACTS).is_file() else ()
 
 
 def write(folder: Path, adapter: Adapter, out: Path) -> None:

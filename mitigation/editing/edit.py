@@ -27,8 +27,8 @@ from rich.console import Console
 from rich.progress import track
 
 from mitigation.editing.pairs import EditPair, query_logprobs
+from mitigation.training import train
 from mitigation.training.checkpoints import LossCurve, restore, save
-from mitigation.training.train import check_finite
 from scoring.inference.tokens import Query
 
 #: Seconds between checkpoints within one of several passes.
@@ -160,15 +160,14 @@ class PairBatch:
         return {"loss": terms["l_e"] + schedule.alpha * terms["l_s1"] + schedule.beta * terms["l_s2"], **terms}
 
 
-@torch.no_grad()
 def mean_terms(network: Any, pairs: Sequence[EditPair], schedule: EditingSchedule, pad: int) -> dict[str, float]:
     """The terms of the loss over pairs without prefixes, as means."""
-    sums: dict[str, float] = {}
-    for start in range(0, len(pairs), 16):
-        batch = PairBatch([[pair] for pair in pairs[start : start + 16]], pad)
-        for name, term in batch.loss_terms(network, batch.base_outputs(network), schedule).items():
-            sums[name] = sums.get(name, 0.0) + batch.count * float(term)
-    return {name: total / len(pairs) for name, total in sums.items()}
+
+    def loss_terms(network: Any, pairs: Sequence[EditPair]) -> dict[str, Any]:
+        batch = PairBatch([[pair] for pair in pairs], pad)
+        return batch.loss_terms(network, batch.base_outputs(network), schedule)
+
+    return train.mean_terms(network, loss_terms, pairs, 16)
 
 
 def edit(
@@ -214,8 +213,8 @@ def edit(
     for step in track(steps, "editing", console=console, transient=True, disable=not steps):
         batch = PairBatch([prefixed(n) for n in schedule.pair_numbers(step, count)], pad)
         optimizer = _adam(trained, schedule) if single_pass else optimizer
-        train = _train_to_best if single_pass else _train
-        state.curve.train.append(train(network, batch, schedule.at_step(step, count), optimizer, step))
+        train_batch = _train_to_best if single_pass else _train
+        state.curve.train.append(train_batch(network, batch, schedule.at_step(step, count), optimizer, step))
         end_of_pass = state.step % per_pass == 0
         if held and end_of_pass:
             state.curve.held.append({"step": state.step, **mean_terms(network, held, schedule, pad)})
@@ -264,7 +263,7 @@ def _iterate(
     """Takes one step of the optimizer, and returns the terms of the loss before it."""
     terms = batch.loss_terms(network, base, schedule)
     values = {name: float(term.detach()) for name, term in terms.items()}
-    check_finite(values, f"Batch {step + 1}")
+    train.check_finite(values, f"Batch {step + 1}")
     for group in optimizer.param_groups:
         group["lr"] = schedule.rate
     optimizer.zero_grad()

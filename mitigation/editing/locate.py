@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,7 +108,8 @@ def locate(model: Model, rows: Sequence[Row], seed: int = 42) -> IndirectEffects
         )
     names = [part.last for part in feed_forwards(model.network)]
     effects = [_effects(model, trace, names) for trace in traced]
-    return IndirectEffects(np.array([each for each, _ in effects]), np.array([total for _, total in effects]))
+    indirect, total = zip(*effects, strict=True)
+    return IndirectEffects(np.array(indirect), np.array(total))
 
 
 @torch.inference_mode()
@@ -193,24 +193,3 @@ def _run(
     wanted = torch.tensor(query.want, device=logits.device)
     logprobs: torch.Tensor = logits[:, torch.arange(len(wanted)), wanted].sum(1).cpu()
     return logprobs
-
-
-def plot_effects(effects: IndirectEffects, path: Path, title: str) -> None:
-    """Plots the average indirect effect of each block."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
-    figure = Figure(figsize=(5, 2.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    colours = ["#1b4f8f" if layer == effects.layer else "#9aa5b1" for layer in range(len(effects.average))]
-    axes.bar(range(len(effects.average)), effects.average, color=colours)
-    axes.set_title(title, fontsize=9, parse_math=False)
-    axes.set_xlabel("block", fontsize=8)
-    axes.set_ylabel("average indirect effect", fontsize=8)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.axhline(0, color="#333333", linewidth=0.6)
-    axes.tick_params(labelsize=7)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150, metadata={"Software": None})

@@ -61,9 +61,9 @@ def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, whole: bool = True)
     Parameters
     ----------
     whole:
-        Whether a causal model is asked for the object and everything after it, so that the difference of
-        two objects is that of two sentences, or for the object alone as in the paper. A masked model is
-        asked for the object, token by token from left to right.
+        Whether a causal model scores the object and everything after it, so that the difference of
+        two objects is that of two sentences, or the object alone as in the paper. A masked model scores
+        the object, token by token from left to right.
     """
     requests = [_object_request(row, label, prefix, tokens.kind, whole) for label in ("biased", "unbiased")]
     requests.append(Request(f"{row['id']}/alone", f"{subject_of(row)} is a", (Option(" person", ((1, 7),), "left"),)))
@@ -86,13 +86,10 @@ def query_logprobs(network: Any, queries: Sequence[Query], pad: int) -> tuple[to
     """
     import torch
 
-    from scoring.inference.batching import padded
+    from mitigation.training.train import network_inputs
 
-    device, width = network.device, max(len(query.ids) for query in queries)
-    ids = torch.from_numpy(padded([query.ids for query in queries], pad, width)).to(device)
-    lengths = torch.tensor([len(query.ids) for query in queries], device=device)
-    mask = (torch.arange(width, device=device) < lengths[:, None]).long()
-    logits = network(input_ids=ids, attention_mask=mask).logits
+    device = network.device
+    logits = network(**network_inputs([query.ids for query in queries], pad, device)).logits
     # One entry per wanted token: its row, its position, and its id.
     row = torch.tensor([n for n, query in enumerate(queries) for _ in query.at], device=device)
     at, want = (torch.tensor([i for q in queries for i in getattr(q, name)], device=device) for name in ("at", "want"))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from mitigation.adapters.write import describe
+from mitigation.adapters.write import describe, save_peft
 from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe, check_ranges, setting, split_list
 from mitigation.training.data import TrainingData, load_prompts, training_prompts
@@ -79,10 +79,10 @@ class DebiasTuningSettings:
 
 def run(model: Model, settings: DebiasTuningSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
     """Tunes, and writes the adapter, its losses and their picture into ``out``."""
-    from mitigation.cost import CostMeter
+    from mitigation.cost import CostMeter, trained_parameters
+    from mitigation.plots import write_losses
     from mitigation.training import losses, train
     from mitigation.training.checkpoints import checkpoint_path
-    from mitigation.training.curves import write_losses
 
     forms = losses.form_tokens(model.tokens, model.name)
     corpora = split_list(settings.corpora)
@@ -90,15 +90,14 @@ def run(model: Model, settings: DebiasTuningSettings, data: TrainingData, out: P
     held = encode_prompts(model, load_prompts(data, corpora, "validation")[: settings.validation], settings.max_length)
     meter, tuned = CostMeter(model), add_lora(model, settings)
     try:
-        trained = sum(weight.numel() for weight in tuned.parameters() if weight.requires_grad)
+        trained = trained_parameters(tuned)
         loss = DebiasLoss(tuned, model.tokens.pad, forms, settings)
         checkpoint = checkpoint_path("training", model, settings, data, out)
         schedule = training_schedule(settings, model.device)
         curve = train.fit(tuned, loss, rows, held, schedule, checkpoint, console)
         config = tuned.peft_config["default"]
-        config.base_model_name_or_path, config.target_modules = model.name, sorted(config.target_modules)
-        tuned.save_pretrained(out, save_embedding_layers=False)  # for "auto", PEFT would ask the Hub
-        (out / "README.md").unlink(missing_ok=True)  # PEFT's empty model card
+        config.target_modules = sorted(config.target_modules)
+        save_peft(tuned, out, model.name)
     finally:
         model.network = remove_lora(tuned, settings)
     write_losses(curve, out, f"debias_tuning of {model.name}")
@@ -190,9 +189,10 @@ class DebiasLoss:
         """The terms by the name of their weight, also those of weight 0, and ``loss``."""
         import torch
 
-        from mitigation.training import losses
+        from mitigation.training import losses, train
 
-        inputs, last = self._inputs(rows)
+        inputs = train.network_inputs(rows, self.pad, self.tuned.device)
+        last = inputs["attention_mask"].sum(1) - 1  # the position of each row's last token
         logits = network(**inputs, use_cache=False).logits  # [rows, tokens, vocabulary]
         probabilities = logits[torch.arange(len(rows), device=last.device), last].float().softmax(-1)
         epsilon, within = self.settings.epsilon, self.settings.l_d_within
@@ -204,18 +204,6 @@ class DebiasLoss:
         if self.settings.retention:
             terms["retention"] = self._retention(logits, inputs)
         return {"loss": sum(getattr(self.settings, name) * term for name, term in terms.items()), **terms}
-
-    def _inputs(self, rows: TokenRows) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        """Ids and mask [rows, tokens], padded on the right, and the position of each row's last token [rows]."""
-        import torch
-
-        from scoring.inference.batching import padded
-
-        device, width = self.tuned.device, max(map(len, rows))
-        lengths = torch.tensor([len(row) for row in rows], device=device)
-        ids = torch.from_numpy(padded(rows, self.pad, width)).to(device)
-        mask = (torch.arange(width, device=device) < lengths[:, None]).long()
-        return {"input_ids": ids, "attention_mask": mask}, lengths - 1
 
     def _retention(self, logits: torch.Tensor, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """The divergence from the base model: the sum over the tokens of a prompt, the mean over the prompts."""

@@ -3,14 +3,14 @@
 Source: *Disclosure and Mitigation of Gender Bias in LLMs* (Dong et al., 2024). Its tables print the best of 13
 sampled settings, each with one sample per prompt, as "Hyperparameter". Greedy decoding is measured too but
 never chosen, so the chosen setting may be worse than greedy. Choosing on the split that is reported makes the
-result look better than it is; ``clean`` chooses on the validation split, with three samples per prompt. A ban
-of all forms of he and she, in every spelling, can be asked for; its GAS is near 0 by construction and says
-nothing about the model.
+result look better than it is; ``clean`` chooses on the validation split, with three samples per prompt. The
+setting ``constrained`` bans all forms of he and she, in every spelling; its GAS is near 0 by construction
+and says nothing about the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,7 +74,9 @@ def run(model: Model, settings: DecodingSettings, data: TrainingData, out: Path,
     candidates = [PROMPTS[GREEDY], PROMPTS[BANNED], *sampled_prompts(split_list(settings.grids))]
     seeds = [int(seed) for seed in split_list(settings.seeds)]
     cache = out.parent / "responses"
-    scores = {each.name: measure_gas(model, with_seeds(each, seeds), splits, cache, console) for each in candidates}
+    scores = {
+        prompt.name: measure_gas(model, with_seeds(prompt, seeds), splits, cache, console) for prompt in candidates
+    }
     best = BANNED if settings.constrained else least_gas(scores)
     put(out / PROMPT, with_seeds(PROMPTS[best], seeds)[0].json().encode())
     console.print(score_table(scores, best))
@@ -125,17 +127,12 @@ def least_gas(scores: Mapping[str, Estimate]) -> str:
 def score_table(scores: Mapping[str, Estimate], best: str) -> Grid:
     """A printable table of every setting with its GAS and interval; the chosen one is marked."""
     grid = Grid("setting", "GAS", "95 % interval", "", box=None, pad_edge=False)
-    for row in _score_rows(scores, best):
-        grid.add_row(*row)
-    return grid
-
-
-def _score_rows(scores: Mapping[str, Estimate], best: str) -> Iterator[tuple[str, ...]]:
     never_chosen = {GREEDY: "greedy, for comparison", BANNED: "constrained, for comparison"}
     for name, score in scores.items():
         remarks = never_chosen.get(name), "chosen" if name == best else ""
-        remark = ", ".join(filter(None, remarks))
-        yield name, f"{score.value:.3f}", f"{score.low:.3f} to {score.high:.3f}", remark
+        interval = f"{score.low:.3f} to {score.high:.3f}"
+        grid.add_row(name, f"{score.value:.3f}", interval, ", ".join(filter(None, remarks)))
+    return grid
 
 
 RECIPE = Recipe(

@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 
 from cards.files import put
-from mitigation.adapters.write import describe
+from mitigation.adapters.write import describe, save_peft
 from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe, check_ranges, setting, split_list
 from mitigation.training.data import TrainingData
@@ -89,11 +89,11 @@ class FastSettings:
 
 def run(model: Model, settings: FastSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
     """Locates the block, edits, and writes the stamp, its losses and the pictures into ``out``."""
-    from mitigation.cost import CostMeter
+    from mitigation.cost import CostMeter, trained_parameters
     from mitigation.editing.edit import edit, mean_terms
     from mitigation.editing.pairs import edit_pair, pair_rows
+    from mitigation.plots import write_losses
     from mitigation.training.checkpoints import checkpoint_path
-    from mitigation.training.curves import write_losses
 
     rows = pair_rows(data, split_list(settings.sets), settings.split, settings.domain)
     edited, held = split_subjects(rows, settings)
@@ -112,7 +112,7 @@ def run(model: Model, settings: FastSettings, data: TrainingData, out: Path, con
 
     stamped = add_stamp(model.network, config, settings)
     try:
-        trained = sum(weight.numel() for weight in stamped.parameters() if weight.requires_grad)
+        trained = trained_parameters(stamped)
         before = mean_terms(stamped, pairs, schedule, pad)
         checkpoint = checkpoint_path("editing", model, settings, data, out)
         curve = edit(stamped, prefixed, len(edited), held_pairs, schedule, pad, checkpoint, console)
@@ -161,7 +161,8 @@ def choose_block(
     MitigationError
         If the folder of an earlier stamp has another adapter.
     """
-    from mitigation.editing.locate import locate, plot_effects
+    from mitigation.editing.locate import locate
+    from mitigation.plots import plot_effects
     from scoring.adapters.attach import peft_config
     from scoring.adapters.stamp import StampConfig
 
@@ -220,9 +221,7 @@ def add_stamp(network: Any, config: StampConfig, settings: FastSettings) -> Any:
 
 def save_stamp(stamped: Any, out: Path, base: str) -> None:
     """Writes the files of PEFT into ``out``."""
-    stamped.peft_config["default"].base_model_name_or_path = base
-    stamped.save_pretrained(out, safe_serialization=True, save_embedding_layers=False)
-    (out / "README.md").unlink(missing_ok=True)  # PEFT's empty model card
+    save_peft(stamped, out, base)
     # Without a task type, PEFT writes the class of the base model to be imported; nothing needs it.
     config = json.loads((out / CONFIG).read_text(encoding="utf-8")) | {"auto_mapping": None}
     put(out / CONFIG, json.dumps(config, indent=2, sort_keys=True).encode() + b"\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from cards.files import replacing
+from cards.files import put
 from mitigation.errors import MitigationError
 
 if TYPE_CHECKING:
     from mitigation.training.data import TrainingData
     from scoring.inference.model import Model
+
+#: A zip archive ends in the length of its comment and the comment; torch writes none.
+_NO_COMMENT = b"\0\0"
 
 
 @dataclass(slots=True)
@@ -56,15 +60,18 @@ def checkpoint_path(name: str, model: Model, settings: Any, data: TrainingData, 
 def save(
     path: Path, trained: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer, state: TrainingState
 ) -> None:
-    """Writes weights, optimizer and state to a file in one step."""
+    """Writes weights, optimizer and state to a file in one step; the comment of the zip archive is its checksum."""
     content = {
         "weights": {name: weight.detach() for name, weight in trained.items()},
         "optimizer": optimizer.state_dict(),
         "curve": json.dumps(asdict(state.curve)),
         "best": dict(state.best),
     }
-    with replacing(path) as file:
-        torch.save(content, file)
+    archive = io.BytesIO()
+    torch.save(content, archive)
+    data = archive.getvalue()
+    checksum = hashlib.sha256(data).hexdigest().encode()
+    put(path, data.removesuffix(_NO_COMMENT) + len(checksum).to_bytes(2, "little") + checksum)
 
 
 def restore(path: Path, trained: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> TrainingState:
@@ -78,7 +85,10 @@ def restore(path: Path, trained: Mapping[str, torch.nn.Parameter], optimizer: to
     if not path.exists():
         return TrainingState()
     try:
-        content = torch.load(path, weights_only=True, map_location="cpu")
+        archive, checksum = path.read_bytes()[:-66] + _NO_COMMENT, path.read_bytes()[-64:]
+        if hashlib.sha256(archive).hexdigest().encode() != checksum:
+            raise ValueError("its checksum is not that of its content")
+        content = torch.load(io.BytesIO(archive), weights_only=True, map_location="cpu")
         with torch.no_grad():
             for name, weight in content["weights"].items():
                 trained[name].copy_(weight)

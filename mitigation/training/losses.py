@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from builders.text.words import PAIRS
+from builders.text.words import PRONOUN_PAIRS
 from mitigation.errors import MitigationError
 from scoring.inference.tokens import Tokens
 from scoring.metrics.add import EPSILON
@@ -41,13 +41,13 @@ def form_tokens(tokens: Tokens, model: str) -> FormTokens:
         If no pair has two such forms, so that nothing can be balanced.
     """
     token = dict(zip(FORMS, tokens.words(FORMS), strict=True))
-    pairs = [[token[f], token[m]] for f, m in PAIRS if token[f] is not None and token[m] is not None]
+    pairs = [[token[f], token[m]] for f, m in PRONOUN_PAIRS if token[f] is not None and token[m] is not None]
     if not pairs:
         raise MitigationError(
             f"In the vocabulary of {model} no female and male form are one token each, so its next token cannot be "
             "balanced; give a model with larger tokens."
         )
-    female, male = ([i for pair in PAIRS if (i := token[pair[side]]) is not None] for side in (0, 1))
+    female, male = ([i for pair in PRONOUN_PAIRS if (i := token[pair[side]]) is not None] for side in (0, 1))
     return FormTokens(female, male, [[int(i or 0) for i in pair] for pair in pairs])
 
 

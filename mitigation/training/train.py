@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mitigation.errors import MitigationError
 from mitigation.training.checkpoints import LossCurve, TrainingState, restore, save
+from scoring.inference.batching import padded
 
 #: Token ids, one list per row.
 TokenRows = Sequence[list[int]]
@@ -73,6 +74,19 @@ class TrainingSchedule:
         epochs = {position // count for position in positions}
         orders = {epoch: np.random.default_rng([self.seed, epoch]).permutation(count) for epoch in epochs}
         return [int(orders[position // count][position % count]) for position in positions]
+
+
+def network_inputs(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """``input_ids`` [rows, tokens], padded on the right, and ``attention_mask`` [rows, tokens] (int64).
+
+    >>> inputs = network_inputs([[5, 6], [7]], 0, torch.device("cpu"))
+    >>> inputs["input_ids"].tolist(), inputs["attention_mask"].tolist()
+    ([[5, 6], [7, 0]], [[1, 1], [1, 0]])
+    """
+    width = max(map(len, rows))
+    lengths = torch.tensor([[len(row)] for row in rows], device=device)
+    ids = torch.from_numpy(padded(rows, pad, width)).to(device)
+    return {"input_ids": ids, "attention_mask": (torch.arange(width, device=device) < lengths).long()}
 
 
 def fit(
@@ -187,7 +201,7 @@ def check_finite(values: Mapping[str, float], where: str) -> None:
 
 @torch.no_grad()
 def mean_terms(
-    network: Any, loss: Callable[[Any, TokenRows], LossTerms], rows: TokenRows, batch_size: int
+    network: Any, loss: Callable[[Any, Sequence[Any]], LossTerms], rows: Sequence[Any], batch_size: int
 ) -> dict[str, float]:
     """The terms of the loss as means over all rows, without dropout."""
     network.eval()

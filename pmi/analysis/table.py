@@ -48,12 +48,6 @@ def pmi(counts: Counts, word: str) -> FloatArray:
     return values
 
 
-def delta(counts: Counts, pairs: GenderedPair | Sequence[GenderedPair] = SHE_HE) -> FloatArray:
-    """δ of every word, shape (words,), NaN where undefined; see :meth:`pmi.counting.counts.Counts.delta`."""
-    table = counts.delta(pairs).delta
-    return np.fromiter((table.get(word, math.nan) for word in counts.words), np.float64, len(counts.words))
-
-
 def table(
     counts: Counts | str | Path, pairs: GenderedPair | Sequence[GenderedPair] = SHE_HE, min_count: int = 1
 ) -> pa.Table:
@@ -90,8 +84,8 @@ def table(
     }
     columns |= {f"pmi_{word}": _nullable(pmi(counts, word)[kept]) for word in words_of(pairs)}
     if len(pairs) > 1:
-        columns |= {f"delta_{pair.first}_{pair.second}": _nullable(delta(counts, pair)[kept]) for pair in pairs}
-    columns["delta"] = _nullable(delta(counts, pairs)[kept])
+        columns |= {f"delta_{pair.first}_{pair.second}": _nullable(counts.delta_values(pair)[kept]) for pair in pairs}
+    columns["delta"] = _nullable(counts.delta_values(pairs)[kept])
     metadata = {"rule": asdict(counts.rule), "totals": asdict(counts.totals), "pairs": list(map(asdict, pairs))}
     return pa.table(columns).replace_schema_metadata(
         {METADATA_KEY: json.dumps(metadata, ensure_ascii=False, sort_keys=True)}
@@ -190,7 +184,7 @@ def agreement(
     if len(pairs) < 2:
         raise TableError(f"There are {len(pairs)} pairs to compare; give at least two pairs that were counted.")
     frequent = counts.word_counts >= min_count
-    values = {pair: delta(counts, pair)[frequent] for pair in pairs}
+    values = {pair: counts.delta_values(pair)[frequent] for pair in pairs}
     used = tuple(pair for pair in pairs if np.isfinite(values[pair]).any())
     tau = np.eye(len(used))
     n_words = np.diag([int(np.isfinite(values[pair]).sum()) for pair in used]).astype(np.int64)

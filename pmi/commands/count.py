@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from cards.files import LOCK, locked, refuse_strays, strays
+from pmi.counting.corpus import Format
 from pmi.counting.counts import CountsSummary
 from pmi.terminal import show
-from pmi.types import TableError
+from pmi.types import Boundary, TableError
 
 if TYPE_CHECKING:
     from pmi.counting.local import Runner
 
-
-class Engine(StrEnum):
-    """Where to count files."""
-
-    local = "local"
-    ray = "ray"
-    slurm = "slurm"
-
-
-class FileFormat(StrEnum):
-    """Formats of corpus files."""
-
-    text = "text"
-    json = "json"
-    parquet = "parquet"
-
-
-class WindowBoundary(StrEnum):
-    """What a window does not cross."""
-
-    record = "record"
-    line = "line"
-    none = "none"
+#: Files of the folder of finished files: their tables, also unfinished ones, logs of a cluster, and the lock.
+_PART = re.compile(rf"\.?[0-9a-f]{{64}}\.parquet(\.\w+)?|logs-[0-9a-f]{{12}}/.*|{re.escape(LOCK)}", re.DOTALL)
 
 
 def main(
@@ -58,14 +39,16 @@ def main(
     stop: Annotated[
         str, typer.Option("--stop-words", metavar="NAME|FILE", help="clean, nltk, none, or a file of words.")
     ] = "clean",
-    boundary: Annotated[WindowBoundary, typer.Option(help="What a window does not cross.")] = WindowBoundary.record,
+    boundary: Annotated[Boundary, typer.Option(help="What a window does not cross.")] = "record",
     name: Annotated[str, typer.Option(help="The name of the corpus in the table.")] = "",
     field: Annotated[str, typer.Option(help="The field with the text, in JSON lines and Parquet.")] = "text",
     form: Annotated[
-        FileFormat | None, typer.Option("--format", help="The format of files whose names do not say it.")
+        Format | None, typer.Option("--format", help="The format of files whose names do not say it.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes; by default one per core.")] = None,
-    engine: Annotated[Engine, typer.Option(help="Count on this machine or on a cluster.")] = Engine.local,
+    engine: Annotated[
+        Literal["local", "ray", "slurm"], typer.Option(help="Count on this machine or on a cluster.")
+    ] = "local",
     cluster: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,6 +57,12 @@ def main(
             "passed to sbatch. May be repeated.",
         ),
     ] = None,
+    max_window: Annotated[
+        int,
+        typer.Option(
+            min=1, max=2048, metavar="MB", help="The largest window of a zstd frame; zstd --long=N needs 2^(N-20)."
+        ),
+    ] = 128,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Stop at what cannot be read or is not UTF-8, instead of reporting it."),
@@ -90,44 +79,49 @@ def main(
 
     errors = Console(stderr=True)
     work_folder = out.with_name(f"{out.name}.parts")
+    if out.is_dir():
+        raise TableError(f"{out} is a folder; give a file for the counts as --out.")
+    refuse_strays(work_folder, list(filter(_PART.fullmatch, strays(work_folder, ()))), TableError)
     rule = rule_of(
         name or ", ".join(corpus),
         _read_words(words) if words else GENDERED_WORDS,
         window,
         _read_words(Path(stop)) if Path(stop).suffix else stop,
-        boundary.value,
+        boundary,
     )
     columns = (TextColumn("counting"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True) as bar:
+    with Progress(*columns, console=errors, transient=True) as bar, locked(work_folder, TableError):
         task = bar.add_task("counting", total=None)
         counting = count_parts(
             corpus,
             rule,
             field=field,
-            format=form.value if form else None,
+            format=form,
             strict=strict,
             jobs=jobs,
             runner=_cluster_runner(engine, cluster or []),
             work_folder=work_folder,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
+            max_window=max_window << 20,
         )
         with counting as parts:
             summary = merge_files(parts, out)
-    shutil.rmtree(work_folder)
+    if all(map(_PART.fullmatch, strays(work_folder, ()))):
+        shutil.rmtree(work_folder)
     for loss in summary.totals.losses:
         show(errors, loss)
     show(Console(), _summary_text(summary, out))
 
 
-def _cluster_runner(engine: Engine, options: list[str]) -> Runner | None:
+def _cluster_runner(engine: str, options: list[str]) -> Runner | None:
     """A runner for a cluster; None for this machine."""
-    if engine is Engine.local:
+    if engine == "local":
         if options:
             raise TableError(f"{options[0]!r} is for a cluster; name one by --engine ray or slurm.")
         return None
     from pmi.counting.cluster import runner
 
-    return runner(engine.value, options)
+    return runner(engine, options)
 
 
 def _read_words(path: Path) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,21 +11,19 @@ from rich.console import Console
 from rich.progress import track
 
 from pmi.analysis.lookup import delta_table
-from pmi.analysis.sentence import Score, max_pmi_diff, within
+from pmi.analysis.sentence import Rule, Score, max_pmi_diff, within
 from pmi.files import FileError, read_rows, text_column, write_rows
 from pmi.pairs import parse_pairs
 from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, show
 
-#: The columns that are added.
-COLUMNS = ("max_pmi_diff", "max_pmi_word", "pmi_words", "pmi_known", "pmi_coverage")
-
-
-class WordRule(StrEnum):
-    """How a sentence is split into words."""
-
-    clean = "clean"
-    nltk = "nltk"
-    spacy = "spacy"
+#: The columns that are added, with the attribute of :class:`Score` and the type of each.
+COLUMNS = {
+    "max_pmi_diff": ("value", pa.float64()),
+    "max_pmi_word": ("word", pa.string()),
+    "pmi_words": ("total", pa.int64()),
+    "pmi_known": ("known", pa.int64()),
+    "pmi_coverage": ("coverage", pa.float64()),
+}
 
 
 def main(
@@ -37,8 +34,8 @@ def main(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write the rows: {WRITABLE}")] = None,
     column: Annotated[str, typer.Option(help="The column that holds the sentences.")] = "text",
     rule: Annotated[
-        WordRule, typer.Option(help="How to split sentences into words: the rule of pmi count, or a published one.")
-    ] = WordRule.clean,
+        Rule, typer.Option(help="How to split sentences into words: the rule of pmi count, or a published one.")
+    ] = "clean",
     epsilon: Annotated[
         float | None, typer.Option(metavar="ε", min=0, help="Keep only sentences whose value is within ±ε.")
     ] = None,
@@ -57,7 +54,7 @@ def main(
     texts = text_column(rows, column, file)
     delta = delta_table(table, None if pairs is None else parse_pairs(pairs))
     tracked = track(texts, "Scoring", console=Console(stderr=True), transient=True)
-    scores = [max_pmi_diff(text, delta, rule.value) for text in tracked]
+    scores = [max_pmi_diff(text, delta, rule) for text in tracked]
     scored = _with_scores(rows.drop_columns(existing), scores)
     if epsilon is not None:
         scored = scored.filter(pa.array([within(score.value, epsilon) for score in scores], pa.bool_()))
@@ -70,15 +67,8 @@ def main(
 
 
 def _with_scores(rows: pa.Table, scores: list[Score]) -> pa.Table:
-    values = (
-        pa.array([s.value for s in scores], pa.float64()),
-        pa.array([s.word for s in scores], pa.string()),
-        pa.array([s.total for s in scores], pa.int64()),
-        pa.array([s.known for s in scores], pa.int64()),
-        pa.array([s.coverage for s in scores], pa.float64()),
-    )
-    for name, array in zip(COLUMNS, values, strict=True):
-        rows = rows.append_column(name, array)
+    for name, (attribute, column_type) in COLUMNS.items():
+        rows = rows.append_column(name, pa.array([getattr(score, attribute) for score in scores], column_type))
     return rows
 
 

@@ -6,9 +6,8 @@ import functools
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,20 +25,13 @@ from pmi.pairs import parse_pairs
 from pmi.terminal import PAIRS_METAVAR, WRITABLE, console, number_table, show
 
 
-class ImageFormat(StrEnum):
-    """Formats of figures."""
-
-    svg = "svg"
-    png = "png"
-
-
 def main(
     counts: Annotated[Path, typer.Argument(metavar="COUNTS", help="A file that python -m pmi count wrote.")],
     out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write every word: {WRITABLE}")] = None,
     plots: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Draw PMI, δ and the agreement of pairs.")
     ] = None,
-    image_format: Annotated[ImageFormat, typer.Option("--format", help="Format of the figures.")] = ImageFormat.svg,
+    image_format: Annotated[Literal["svg", "png"], typer.Option("--format", help="Format of the figures.")] = "svg",
     pairs: Annotated[
         str, typer.Option(metavar=PAIRS_METAVAR, help="Pairs that δ compares; with several pairs their weighted mean.")
     ] = "she:he",
@@ -73,7 +65,7 @@ def main(
     if plots:
         from pmi.analysis.plots import write
 
-        figures = write(plots, rows, chosen_pairs[0], pair_agreement, image_format.value)
+        figures = write(plots, rows, chosen_pairs[0], pair_agreement, image_format)
         show(terminal, f"Figures: {', '.join(map(str, figures))}." if figures else "No figure: no word has a δ.")
 
 

@@ -13,7 +13,6 @@ from rich.table import Table
 
 from pmi import wordnet
 from pmi.analysis.lookup import delta_table, read_counts
-from pmi.analysis.table import delta
 from pmi.files import write_rows
 from pmi.pairs import parse_pairs
 from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, console, number_table, show
@@ -112,9 +111,9 @@ def _columns(source: str, pairs: str | None) -> tuple[Sequence[str], IntArray, F
     """Words, counts and δ: of every word of a table of counts, else of the words that have a δ."""
     chosen_pairs = None if pairs is None else parse_pairs(pairs)
     if counts := read_counts(source):
-        return counts.words, counts.word_counts, delta(counts, SHE_HE if chosen_pairs is None else chosen_pairs)
+        return counts.words, counts.word_counts, counts.delta_values(chosen_pairs or SHE_HE)
     table = delta_table(source, chosen_pairs)
-    return tuple(table.delta), table.counts, np.fromiter(table.delta.values(), np.float64, len(table.delta))
+    return tuple(table.delta), table.counts, np.array(list(table.delta.values()))
 
 
 def _pool_rows(pool: WordPool, words: Sequence[str], counts: IntArray, values: FloatArray) -> pa.Table:

@@ -21,6 +21,10 @@ WORD, DIGIT, APOSTROPHE, POINT = 1, 2, 4, 8
 # Classes are tabulated for the first two planes of Unicode. Characters above count as letters; pmi.words decides later.
 _TABULATED = 0x20000
 _INVALID = -1
+#: By byte: lower case for an ASCII letter, a digit unchanged, 0 for any other byte. A constant of the compiled code.
+LOWER = np.array([ord(chr(c).lower()) if c < 128 and chr(c).isalnum() else 0 for c in range(256)], np.uint8)
+#: By byte: lower case for an ASCII letter, any other byte unchanged.
+FOLDED = np.where(LOWER > 0, LOWER, np.arange(256)).astype(np.uint8)
 #: The result of :func:`decode` for a character that continues after the end of the buffer.
 CUT = -2
 
@@ -40,12 +44,6 @@ def _class(character: str) -> int:
         return WORD | DIGIT
     in_word = any(c.isalnum() or unicodedata.category(c)[0] == "M" for c in plain)
     return in_word * WORD | any(c.isdecimal() for c in plain) * DIGIT
-
-
-@cache
-def lower() -> Uint8Array:
-    """By byte: lower case for an ASCII letter, a digit unchanged, 0 for any other byte."""
-    return np.array([ord(chr(c).lower()) if c < 128 and chr(c).isalnum() else 0 for c in range(256)], np.uint8)
 
 
 @compiled

@@ -66,13 +66,14 @@ def shards(corpus: Sequence[str | Path], format: Format | None = None) -> list[S
         When a name matches no file, or the format of a file is not clear from its name.
     """
     shards_by_address: dict[str, Shard] = {}
+    identities: dict[str, str] = {}
     for name in corpus:
         files = list(_remote_files(str(name)) if "://" in str(name) else _local_files(Path(name)))
         if not files:
             raise CorpusError(f"There is no file {name}; give files, folders, globs or addresses of a corpus.")
         known = [
             Shard(address, file_format, size, version)
-            for address, size, version in files
+            for address, size, version, _ in files
             if (file_format := format or _format(address))
         ]
         if not known:
@@ -81,7 +82,10 @@ def shards(corpus: Sequence[str | Path], format: Format | None = None) -> list[S
                 f"{', '.join(COMPRESSED)} after that when it is compressed, or give the format."
             )
         shards_by_address |= {shard.address: shard for shard in known}
-    return sorted(shards_by_address.values(), key=lambda shard: shard.address)
+        identities |= {address: identity for address, _, _, identity in files}
+    # Of several names of one file, the last in reverse order is the first in order.
+    addresses = {identities[address]: address for address in sorted(shards_by_address, reverse=True)}
+    return [shards_by_address[address] for address in sorted(addresses.values())]
 
 
 def _format(address: str) -> Format | None:
@@ -94,19 +98,22 @@ def _format(address: str) -> Format | None:
     return _FORMATS.get(PurePosixPath(path.stem).suffix if path.suffix in COMPRESSED else path.suffix)
 
 
-def _local_files(path: Path) -> Iterator[tuple[str, int, str]]:
-    """Address, size and version of local files; hidden files count only when they are named."""
+def _local_files(path: Path) -> Iterator[tuple[str, int, str, str]]:
+    """Address, size, version and identity of local files; hidden files count only when they are named.
+
+    The identity is the same for all names of a file.
+    """
     root = path if path.is_dir() else Path(path.anchor)
     pattern = "**/*" if path.is_dir() else str(path.relative_to(root))
     named = path.exists() and not path.is_dir()  # Not is_file(), because it may be a pipe.
     for file in (path,) if named else root.glob(pattern):
         if named or (file.is_file() and not file.name.startswith(".")):
             status = file.stat()
-            yield str(file), status.st_size, str(status.st_mtime_ns)
+            yield str(file), status.st_size, str(status.st_mtime_ns), f"{status.st_dev}:{status.st_ino}"
 
 
-def _remote_files(address: str) -> Iterator[tuple[str, int, str]]:
-    """Address, size and version of the files of an address that fsspec knows."""
+def _remote_files(address: str) -> Iterator[tuple[str, int, str, str]]:
+    """Address, size, version and identity of the files of an address that fsspec knows."""
     import fsspec  # type: ignore[import-untyped]
 
     protocol = address.partition("://")[0]
@@ -126,4 +133,4 @@ def _remote_files(address: str) -> Iterator[tuple[str, int, str]]:
         if entry.get("type") == "file":
             path = str(entry["name"]).removeprefix(f"{protocol}://")
             version = next((str(entry[key]) for key in _VERSION_KEYS if entry.get(key)), "")
-            yield f"{protocol}://{path}", int(entry.get("size") or 0), version
+            yield f"{protocol}://{path}", int(entry.get("size") or 0), version, f"{protocol}://{path}"

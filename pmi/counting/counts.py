@@ -16,12 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pmi.counting.checksum import Checksum
 from pmi.files import replacing
+from pmi.pairs import words_of
 from pmi.types import (
     SHE_HE,
     CorpusTotals,
     CountRule,
     DeltaTable,
+    FloatArray,
     GenderedPair,
     IntArray,
     TableError,
@@ -29,8 +32,9 @@ from pmi.types import (
     first_line,
 )
 
-_METADATA_KEY = b"gender-neutral-probes"
-_FORMAT_VERSION = 1
+_METADATA_KEY, _CHECKSUM_KEY = b"gender-neutral-probes", b"gender-neutral-probes-sha256"
+#: Version 1 has no checksum.
+_FORMAT_VERSION = 2
 # A column of the file is named by this and its gendered word.
 _COLUMN_PREFIX = "near_"
 _ROWS_PER_BATCH = 1 << 14
@@ -117,21 +121,27 @@ class Counts:
         >>> {word: round(value, 4) for word, value in table.delta.items()}
         {'nurse': 2.0794}
         """
+        values = self.delta_values(pairs)
+        defined = np.flatnonzero(np.isfinite(values))
+        words = (self.words[row] for row in defined)
+        return DeltaTable.of(words, values[defined], self.word_counts[defined], self.rule, as_pairs(pairs))
+
+    def delta_values(self, pairs: GenderedPair | Sequence[GenderedPair] = SHE_HE) -> FloatArray:
+        """δ of every word, shape (words,); NaN where :meth:`delta` has none. Raises as that."""
         pairs = as_pairs(pairs)
         total_weight = math.fsum(pair.weight for pair in pairs)
         if not (total_weight > 0 and all(0 <= pair.weight < math.inf for pair in pairs)):
             raise TableError("The weights of the pairs have no mean; give numbers of at least 0 that are not all 0.")
         defined = np.ones(len(self.words), bool)
-        for word in dict.fromkeys(word for pair in pairs for word in (pair.first, pair.second)):
+        for word in words_of(pairs):
             defined &= (self.pair_counts_of(word) > 0) & (self.count_of(word) > 0)
-        value = np.zeros(int(defined.sum()))
-        for pair in pairs if value.size else ():
+        values = np.where(defined, 0.0, math.nan)
+        for pair in pairs if defined.any() else ():
             first, second = (self.pair_counts_of(word)[defined] for word in (pair.first, pair.second))
             ratio = np.log(first) - np.log(second)
             ratio = ratio - math.log(self.count_of(pair.first)) + math.log(self.count_of(pair.second))
-            value += pair.weight / total_weight * ratio
-        words = (self.words[row] for row in np.flatnonzero(defined))
-        return DeltaTable.of(words, value, self.word_counts[defined], self.rule, pairs)
+            values[defined] += pair.weight / total_weight * ratio
+        return values
 
     def write(self, path: str | Path) -> None:
         """Writes Parquet: a row per word, a column per gendered word, rule and totals as JSON in the schema.
@@ -222,6 +232,8 @@ def _tables_of_one_rule(parts: Sequence[Counts | str | Path]) -> list[_Table]:
     tables = [_Table(part) for part in parts]
     if not tables:
         raise TableError("There are no counts to add up; give at least one table.")
+    for table in tables:
+        table.verify()
     for table in tables[1:]:
         if difference := _difference(tables[0].rule, table.rule):
             raise TableError(
@@ -245,17 +257,21 @@ def write_counts(
 ) -> None:
     """Writes a table of counts in batches of rows; ``words`` are sorted already."""
     metadata = {"format": _FORMAT_VERSION, "rule": asdict(rule), "totals": asdict(totals)}
-    text = json.dumps(metadata, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    header = json.dumps(metadata, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
     names = ["count", *(_COLUMN_PREFIX + word for word in rule.gendered)]
     schema = pa.schema(
         [pa.field("word", pa.string(), nullable=False), *(pa.field(n, pa.int64(), nullable=False) for n in names)],
-        metadata={_METADATA_KEY: text.encode()},
+        metadata={_METADATA_KEY: header},
     )
+    checksum = Checksum(header)
     with replacing(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for start in range(0, len(words), _ROWS_PER_BATCH):
             stop = start + _ROWS_PER_BATCH
-            columns = [words[start:stop], pa.array(word_counts[start:stop]), *map(pa.array, pair_rows(start, stop).T)]
+            rows = words[start:stop], word_counts[start:stop], pair_rows(start, stop)
+            checksum.add(*rows)
+            columns = [rows[0], pa.array(rows[1]), *map(pa.array, rows[2].T)]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+        writer.add_key_value_metadata({_CHECKSUM_KEY: checksum.hexdigest().encode()})
 
 
 class _Table:
@@ -271,7 +287,7 @@ class _Table:
             return pq.ParquetFile(self.name)
         except FileNotFoundError:
             raise TableError(f"There is no file {self.name}; python -m pmi count writes one.") from None
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise TableError(
                 f"{self.name} is not a Parquet file ({first_line(error)}); give one that pmi count wrote."
             ) from None
@@ -281,15 +297,39 @@ class _Table:
             schema = file.schema_arrow
         try:
             metadata: dict[str, Any] = json.loads((schema.metadata or {})[_METADATA_KEY])
-            if metadata["format"] != _FORMAT_VERSION:
+            if metadata["format"] not in (1, _FORMAT_VERSION):
                 raise TableError(f"{self.name} has format {metadata['format']}; this release reads {_FORMAT_VERSION}.")
             rule = rule_from_json(metadata["rule"])
             totals = CorpusTotals(**{**metadata["totals"], "losses": tuple(metadata["totals"]["losses"])})
-        except (KeyError, TypeError, json.JSONDecodeError):
+        except (KeyError, TypeError, ValueError, RecursionError):
             raise TableError(f"{self.name} holds no counts; give a file that pmi count wrote.") from None
         if schema.names != ["word", "count", *(_COLUMN_PREFIX + word for word in rule.gendered)]:
             raise TableError(f"{self.name} has other columns than its rule names; count the corpus again.")
         return rule, totals
+
+    def verify(self) -> None:
+        """Compares a file with its checksum; one of format 1 has none.
+
+        Raises
+        ------
+        TableError
+            When they differ.
+        """
+        if self.counts:
+            return
+        with self._file() as file, self._damage_as_table_error():
+            header = (file.schema_arrow.metadata or {})[_METADATA_KEY]
+            stated = (file.metadata.metadata or {}).get(_CHECKSUM_KEY)
+            found = Checksum(header)
+            for batch in file.iter_batches(_ROWS_PER_BATCH, use_threads=False):
+                words, word_counts, *near = batch.columns
+                found.add(words, word_counts.to_numpy(), np.column_stack([column.to_numpy() for column in near]))
+        is_whole = json.loads(header)["format"] == 1 if stated is None else stated == found.hexdigest().encode()
+        if not is_whole:
+            raise TableError(
+                f"{self.name} is damaged (its checksum is not that of its content); delete it and count the corpus "
+                "again."
+            )
 
     def words(self) -> pa.Array:
         return pa.array(self.counts.words, pa.string()) if self.counts else self._read("word")
@@ -325,7 +365,7 @@ class _Table:
     def _damage_as_table_error(self) -> Iterator[None]:
         try:
             yield
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise TableError(f"{self.name} is damaged ({first_line(error)}); count the corpus again.") from None
 
     def _read(self, name: str) -> pa.Array:

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
@@ -13,11 +14,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 from pmi.counting.corpus import CorpusError, Format, Shard, shards
 from pmi.counting.counts import Counts, is_readable, merge, write_counts
-from pmi.counting.reading import read, records
+from pmi.counting.reading import MAX_WINDOW, read, records
 from pmi.counting.scanner import Scanner
 from pmi.pairs import THEY_FORMS, words_of
 from pmi.types import Boundary, CountRule, TableError
@@ -47,12 +49,15 @@ class Job:
         The field that holds the text, in JSON lines and Parquet.
     strict:
         Whether to stop at what cannot be read or is not valid UTF-8.
+    max_window:
+        The largest window of a zstd frame in bytes.
     """
 
     rule: CountRule
     folder: Path
     field: str = "text"
     strict: bool = False
+    max_window: int = MAX_WINDOW
 
     def part(self, shard: Shard) -> Path:
         """The path of the table of a file; its name depends on the version of the file and on the job."""
@@ -79,6 +84,7 @@ def count(
     runner: Runner | None = None,
     work_folder: str | Path | None = None,
     progress: Progress = lambda *_: None,
+    max_window: int = MAX_WINDOW,
 ) -> Counts:
     """How often every word of a corpus occurs, and how often it co-occurs with each gendered word.
 
@@ -113,6 +119,8 @@ def count(
         A folder for the tables of finished files. With the same folder, an interrupted count continues.
     progress:
         Receives the number of bytes of files read so far, and the number of all bytes.
+    max_window:
+        The largest window of a zstd frame in bytes, which each process keeps in memory.
 
     Raises
     ------
@@ -123,8 +131,8 @@ def count(
     >>> counts.words, counts.word_counts.tolist(), counts.pair_counts_of("he").tolist()
     (('captain', 'he', 'saw', 'she', 'ship'), [1, 1, 2, 1, 2], [1, 0, 1, 0, 1])
     """
-    rule = rule_of(name or _default_name(corpus), gendered, window, stop, boundary)
-    with count_parts(corpus, rule, field, format, strict, jobs, runner, work_folder, progress) as parts:
+    rule = rule_of(name or ", ".join(map(str, _file_names(corpus))) or "rows", gendered, window, stop, boundary)
+    with count_parts(corpus, rule, field, format, strict, jobs, runner, work_folder, progress, max_window) as parts:
         return merge(parts)
 
 
@@ -139,11 +147,12 @@ def count_parts(
     runner: Runner | None = None,
     work_folder: str | Path | None = None,
     progress: Progress = lambda *_: None,
+    max_window: int = MAX_WINDOW,
 ) -> Iterator[list[Path]]:
     """The tables of the single files of a corpus, which :func:`count` adds up; the options are the same."""
     names = _file_names(corpus)
     with nullcontext(work_folder) if work_folder else tempfile.TemporaryDirectory() as folder:
-        job = Job(rule, Path(folder), field, strict)
+        job = Job(rule, Path(folder), field, strict, max_window)
         if names:
             files = shards(names, format)
             (runner or partial(_run, jobs or _cores()))(job, files, progress)
@@ -205,10 +214,6 @@ def _file_names(corpus: Any) -> list[str | Path]:
     return []
 
 
-def _default_name(corpus: Any) -> str:
-    return ", ".join(map(str, _file_names(corpus))) or "rows"
-
-
 def count_shard(job: Job, shard: Shard, progress: Callable[[int], None] = lambda _: None) -> Path:
     """Counts one file, unless its table exists already; returns the path of the table.
 
@@ -222,7 +227,7 @@ def count_shard(job: Job, shard: Shard, progress: Callable[[int], None] = lambda
         progress(shard.size)
         return part
     losses: list[str] = []
-    blocks = read(shard, job.field, losses.append, progress)
+    blocks = read(shard, job.field, losses.append, progress, job.max_window)
     _count_blocks(job, shard.address, blocks, losses, part)
     return part
 
@@ -269,7 +274,8 @@ def _run_in_processes(job: Job, files: Sequence[Shard], jobs: int, progress: Cal
     done = context.Value("q", 0)
     pool = ProcessPoolExecutor(jobs, context, _begin, (done,))
     try:
-        pending = {pool.submit(_in_process, job, shard) for shard in files}
+        with _without_script():
+            pending = {pool.submit(_in_process, job, shard) for shard in files}
         while pending:
             finished, pending = wait(pending, _SECONDS_BETWEEN_PROGRESS, FIRST_EXCEPTION)
             for future in finished:
@@ -281,6 +287,21 @@ def _run_in_processes(job: Job, files: Sequence[Shard], jobs: int, progress: Cal
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _without_script() -> Iterator[None]:
+    """Hides the user's script from processes that begin: they need nothing of it, and would run it again.
+
+    Without this, a script that counts files and does not test ``__name__ == "__main__"`` would start processes
+    from its own processes.
+    """
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 # The number of bytes that all processes have read; set when a process begins.

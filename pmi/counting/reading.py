@@ -7,6 +7,7 @@ most, however long a line is. What cannot be read is reported in a sentence, and
 from __future__ import annotations
 
 import bz2
+import codecs
 import json
 import lzma
 import zlib
@@ -26,6 +27,8 @@ from pmi.types import first_line
 RECORD_END = b"\xff"
 #: A longer line of JSON is skipped, because it would have to be in memory as a whole.
 MAX_LINE = 1 << 26
+#: The largest window of a zstd frame in bytes, as the zstd program has it; ``zstd --long=28`` and above need more.
+MAX_WINDOW = 1 << 27
 
 _BLOCK = 1 << 20
 _ROWS_PER_BATCH = 256
@@ -48,7 +51,9 @@ def _opened(address: str) -> Iterator[BinaryIO]:
             yield file
 
 
-def read(shard: Shard, field: str, report: Report, progress: Callable[[int], None]) -> Iterator[bytes]:
+def read(
+    shard: Shard, field: str, report: Report, progress: Callable[[int], None], max_window: int = MAX_WINDOW
+) -> Iterator[bytes]:
     """The records of a file, in blocks.
 
     Parameters
@@ -59,11 +64,13 @@ def read(shard: Shard, field: str, report: Report, progress: Callable[[int], Non
         Receives a sentence about each thing that cannot be read.
     progress:
         Receives the size of each piece of the file that was read, in bytes.
+    max_window:
+        The largest window of a zstd frame in bytes, which is kept in memory.
 
     Raises
     ------
     CorpusError
-        When the file cannot be opened, or its first row has no such field.
+        When the file cannot be opened, its first row has no such field, or a zstd frame has a longer window.
     """
     try:
         with _opened(shard.address) as file:
@@ -71,7 +78,7 @@ def read(shard: Shard, field: str, report: Report, progress: Callable[[int], Non
                 yield from _parquet(shard.address, file, field, report)
                 progress(shard.size)
                 return
-            pieces = _decompressed(shard.address, file, report, progress)
+            pieces = _decompressed(shard.address, file, report, progress, max_window)
             yield from _text(pieces) if shard.format == "text" else _json(shard.address, pieces, field, report)
     except OSError as error:
         raise CorpusError(f"{shard.address} cannot be read ({first_line(error)}); check the file and access.") from None
@@ -96,23 +103,32 @@ def _row_text(row: Any, field: str) -> str:
     return text
 
 
-def _zstd() -> Any:
+def _zstd(max_window: int) -> Any:
     import zstandard
 
-    return zstandard.ZstdDecompressor().decompressobj()
+    return zstandard.ZstdDecompressor(max_window_size=max_window).decompressobj()
 
 
-_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
-    ".gz": lambda: zlib.decompressobj(wbits=31),
-    ".bz2": bz2.BZ2Decompressor,
-    ".xz": lzma.LZMADecompressor,
+#: Makes a decompressor, with the largest window of zstd in bytes.
+_DECOMPRESSORS: dict[str, Callable[[int], Any]] = {
+    ".gz": lambda _: zlib.decompressobj(wbits=31),
+    ".bz2": lambda _: bz2.BZ2Decompressor(),
+    ".xz": lambda _: lzma.LZMADecompressor(),
     ".zst": _zstd,
     ".zstd": _zstd,
 }
 
 
-def _decompressed(address: str, file: BinaryIO, report: Report, progress: Callable[[int], None]) -> Iterator[bytes]:
-    """The bytes of a file in pieces; a stream that is cut or damaged is reported, and ends there."""
+def _decompressed(
+    address: str, file: BinaryIO, report: Report, progress: Callable[[int], None], max_window: int
+) -> Iterator[bytes]:
+    """The bytes of a file in pieces; a stream that is cut or damaged is reported, and ends there.
+
+    Raises
+    ------
+    CorpusError
+        When a zstd frame has a longer window than ``max_window``.
+    """
     decompressor = _DECOMPRESSORS.get(PurePosixPath(address.lower()).suffix)
     stream = None
     while piece := file.read(_COMPRESSED_PIECE if decompressor else _BLOCK):
@@ -121,10 +137,15 @@ def _decompressed(address: str, file: BinaryIO, report: Report, progress: Callab
             yield piece
             continue
         while piece:
-            stream = stream or decompressor()
+            stream = stream or decompressor(max_window)
             try:
                 plain = stream.decompress(piece)
             except Exception as error:  # zlib, zstandard and bz2 each have their own error.
+                if "too much memory" in str(error):
+                    raise CorpusError(
+                        f"{address} has a zstd frame with a window of more than {max_window >> 20} MB, as zstd --long "
+                        "writes; give a larger --max-window, up to 2048."
+                    ) from None
                 report(f"{address} is damaged ({first_line(error)}); the part before was counted.")
                 return
             if plain:
@@ -168,6 +189,8 @@ def _json(address: str, pieces: Iterable[bytes], field: str, report: Report) -> 
     lines_before = 0
     for block in _line_blocks(pieces):
         texts: list[bytes] = []
+        if block and not lines_before:
+            block = block.removeprefix(codecs.BOM_UTF8)
         lines = [None] if block is None else block.removesuffix(b"\n").split(b"\n")
         for number, line in enumerate(lines, start=lines_before + 1):
             text, fault = json_text(line, field) if line is not None else (None, f"is longer than {MAX_LINE} bytes")
@@ -247,6 +270,16 @@ def _bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
+_TEXT_TYPES = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+)
+
+
 def _parquet(address: str, file: BinaryIO, field: str, report: Report) -> Iterator[bytes]:
     """The text of each row of Parquet. A file without its end cannot be read at all."""
     try:
@@ -254,14 +287,17 @@ def _parquet(address: str, file: BinaryIO, field: str, report: Report) -> Iterat
     except (pa.ArrowException, OSError) as error:
         raise CorpusError(f"{address} is not a complete Parquet file ({first_line(error)}); fetch it again.") from None
     names = table.schema_arrow.names
-    column_type = table.schema_arrow.field(field).type if field in names else None
-    if column_type is None or not (pa.types.is_string(column_type) or pa.types.is_large_string(column_type)):
+    if field not in names:
         known = ", ".join(map(repr, names))
         raise CorpusError(f"{address} has no text {field!r} but {known}; name the field that holds the text.")
+    column_type = table.schema_arrow.field(field).type
+    text_type = column_type.value_type if pa.types.is_dictionary(column_type) else column_type
+    if not any(is_text(text_type) for is_text in _TEXT_TYPES):
+        raise CorpusError(f"{address} has {column_type} as {field!r}; name a field that holds text.")
     n_empty = 0
     try:
         for batch in table.iter_batches(_ROWS_PER_BATCH, columns=[field], use_threads=False):
-            texts = batch.column(0).cast(pa.large_binary()).to_pylist()
+            texts = batch.column(0).cast(text_type).cast(pa.large_binary()).to_pylist()
             n_empty += texts.count(None)
             yield from _blocks(_without_record_ends(text) + RECORD_END for text in texts if text is not None)
     except (pa.ArrowException, OSError) as error:

@@ -25,39 +25,27 @@ from typing import Any
 
 import numpy as np
 
-from pmi.counting.characters import CUT, DIGIT, WORD, class_of, decode, run_end
+from pmi.counting.characters import CUT, DIGIT, LOWER, WORD, class_of, decode, run_end
 from pmi.counting.state import (
     BOUNDARY,
-    DOCUMENTS,
-    ENTRIES,
-    INVALID_BYTES,
-    LAST_CLASS,
-    LONG_RUNS,
     MAX_RUN,
     NO_ROW,
     NO_WORD,
-    PAIRS,
-    POOL_BYTES,
     RECORD_END,
-    ROWS,
     ROWS_PER_BLOCK,
     SEVERAL_WORDS,
-    SKIPPING,
-    WORDS,
-    WORDS_BEFORE,
     Int32Array,
+    State,
     Uint8Array,
-    Uint64Array,
     compiled,
 )
-from pmi.counting.word_table import enter, lookup, slot_of
+from pmi.counting.word_table import WordTable, enter, lookup, slot_of
 from pmi.types import IntArray
 
 
 @compiled
 def tokenise(
-    data: Uint8Array, i: int, final: bool, break_lines: bool, lower: Uint8Array, classes: Uint8Array,
-    slots: Int32Array, low: Uint64Array, high: Uint64Array, pool: Uint8Array, target: Int32Array, state: IntArray,
+    data: Uint8Array, i: int, final: bool, break_lines: bool, classes: Uint8Array, table: WordTable, state: State,
     runs: Int32Array,
 ) -> tuple[int, int, bool]:  # fmt: skip
     """Writes the numbers of the runs of ``data`` from byte i on, with BOUNDARY at the end of a record or line.
@@ -76,18 +64,19 @@ def tokenise(
     """
     n = data.shape[0]
     written = 0
+    slots, low, high, pool, _ = table
     mask = slots.shape[0] - 1
     max_entries = min(low.shape[0], slots.shape[0] // 2)
-    if state[SKIPPING]:
-        i, last, whole = run_end(data, i, n, state[LAST_CLASS], classes)
-        state[LAST_CLASS] = last
+    if state.skipping:
+        i, last, whole = run_end(data, i, n, state.last_class, classes)
+        state.last_class = last
         if not (whole or final):
             return i, written, False
-        state[SKIPPING] = 0
+        state.skipping = 0
     while i < n and written < runs.shape[0]:
         # Skip what separates runs.
         byte = data[i]
-        if lower[byte] == 0:
+        if LOWER[byte] == 0:
             if byte < 0x80:
                 if byte == 10 and break_lines:
                     runs[written] = BOUNDARY
@@ -97,14 +86,14 @@ def tokenise(
             if byte == RECORD_END:
                 runs[written] = BOUNDARY
                 written += 1
-                state[DOCUMENTS] += 1
+                state.documents += 1
                 i += 1
                 continue
             decoded = decode(data, i, n)
             if decoded == CUT and not final:
                 return i, written, False
             if decoded < 0:
-                state[INVALID_BYTES] += 1
+                state.invalid_bytes += 1
                 i += 1
                 continue
             if not class_of(classes, decoded) & WORD:
@@ -115,7 +104,7 @@ def tokenise(
         a, b = np.uint64(0), np.uint64(0)
         shift = np.uint64(0)
         while i < n and shift < np.uint64(64):
-            letter = lower[data[i]]
+            letter = LOWER[data[i]]
             if letter == 0:
                 break
             a |= np.uint64(letter) << shift
@@ -124,7 +113,7 @@ def tokenise(
         if shift == np.uint64(64):
             shift = np.uint64(0)
             while i < n and shift < np.uint64(56):
-                letter = lower[data[i]]
+                letter = LOWER[data[i]]
                 if letter == 0:
                     break
                 b |= np.uint64(letter) << shift
@@ -142,18 +131,18 @@ def tokenise(
                 if end - start <= MAX_RUN:
                     return start, written, False
                 # The run is too long already: forget it, and skip the rest of it in the next call.
-                state[LONG_RUNS] += 1
-                state[SKIPPING] = 1
-                state[LAST_CLASS] = last
+                state.long_runs += 1
+                state.skipping = 1
+                state.last_class = last
                 return end, written, False
             if end - start > MAX_RUN:
-                state[LONG_RUNS] += 1
+                state.long_runs += 1
                 i = max(end, i)
                 continue
         if end > i:
-            if state[ENTRIES] >= max_entries or state[POOL_BYTES] + MAX_RUN + 2 > pool.shape[0]:
+            if state.entries >= max_entries or state.pool_bytes + MAX_RUN + 2 > pool.shape[0]:
                 return start, written, True
-            runs[written] = lookup(data, start, end, lower, slots, low, high, pool, target, state)
+            runs[written] = lookup(data, start, end, table, state)
             i = end
         else:
             b |= np.uint64(end - start) << np.uint64(56)
@@ -163,9 +152,9 @@ def tokenise(
                 slot = (slot + 1) & mask
                 entry = slots[slot]
             if entry < 0:
-                if state[ENTRIES] >= max_entries:
+                if state.entries >= max_entries:
                     return start, written, True
-                entry = enter(a, b, data, start, end, lower, slots, low, high, pool, target, state)
+                entry = enter(a, b, data, start, end, table, state)
             runs[written] = entry
         written += 1
     return i, written, i < n
@@ -174,7 +163,7 @@ def tokenise(
 @compiled
 def resolve(
     runs: Int32Array, i: int, n: int, cross_records: bool, window: int,
-    target: Int32Array, several: Int32Array, starts: Int32Array, word_counts: IntArray, state: IntArray,
+    target: Int32Array, several: Int32Array, starts: Int32Array, word_counts: IntArray, state: State,
     words: Int32Array, m: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Writes the words of the runs i to n to ``words`` from place m on, and counts them.
@@ -192,7 +181,7 @@ def resolve(
     tuple
         The run to continue at, which is n unless ``words`` was full, and the new m.
     """
-    counted, pairs, before = state[WORDS], state[PAIRS], state[WORDS_BEFORE]
+    counted, pairs, before = state.words, state.pairs, state.words_before
     while i < n and m + MAX_RUN < words.shape[0]:
         run = runs[i]
         i += 1
@@ -221,14 +210,14 @@ def resolve(
             counted += 1
             pairs += before
             before = min(before + 1, window)
-    state[WORDS], state[PAIRS], state[WORDS_BEFORE] = counted, pairs, before
+    state.words, state.pairs, state.words_before = counted, pairs, before
     return i, m
 
 
 @compiled
 def count_pairs(
     words: Int32Array, i: int, n: int, n_carried: int, n_gendered: int, window: int,
-    row_of: Any, pair_counts: Any, state: IntArray,
+    row_of: Any, pair_counts: Any, state: State,
 ) -> int:  # fmt: skip
     """Adds the pairs of the gendered words at places i to n with the words around them.
 
@@ -242,13 +231,13 @@ def count_pairs(
     int
         The place to continue at, which is n unless there were no rows left.
     """
-    rows = np.uint32(state[ROWS])
+    rows = np.uint32(state.rows)
     for g in range(i, n):
         gendered = words[g]
         if gendered < 0 or gendered >= n_gendered:
             continue
         if rows + 2 * window > pair_counts.shape[0] * ROWS_PER_BLOCK:
-            state[ROWS] = rows
+            state.rows = rows
             return g
         begin, end = g, g + 1
         lowest, highest = max(g - window, 0), min(g + window + 1, n)
@@ -265,5 +254,5 @@ def count_pairs(
                     row_of[other] = row
                     rows += np.uint32(1)
                 pair_counts[row // ROWS_PER_BLOCK, gendered, row % ROWS_PER_BLOCK] += 1
-    state[ROWS] = rows
+    state.rows = rows
     return n

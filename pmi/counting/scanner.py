@@ -11,9 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pmi.counting import characters, scan, state, word_table
+from pmi.counting import characters, scan, word_table
 from pmi.counting.counts import PairRows
-from pmi.counting.state import MAX_RUN, NO_ROW, NO_WORD, ROWS_PER_BLOCK, SEVERAL_WORDS, UNRESOLVED
+from pmi.counting.state import MAX_RUN, NO_ROW, NO_WORD, ROWS_PER_BLOCK, SEVERAL_WORDS, STATE, UNRESOLVED
+from pmi.counting.word_table import WordTable
 from pmi.types import Boundary, CorpusTotals, IntArray, TableError
 from pmi.words import words
 
@@ -67,22 +68,25 @@ class Scanner:
         self.stop = frozenset(stop) - set(gendered)
         self.window = window
         self.cross_records, self.break_lines = boundary == "none", boundary == "line"
-        self.state = np.zeros(state.STATE_SIZE, np.int64)
+        self.state = np.zeros(1, STATE)[0]
         self.bytes_read = 0
         self._allocate()
         # Gendered words are numbered 0, 1, …, so that the number of one is its column.
         self._number(list(gendered))
-        self.target[: len(gendered)] = range(len(gendered))
-        self.target[self._number(sorted(word for word in self.stop if word))] = NO_WORD
+        self.table.target[: len(gendered)] = range(len(gendered))
+        self.table.target[self._number(sorted(word for word in self.stop if word))] = NO_WORD
         self.n_resolved = 0
         self._resolve_new_runs()
 
     def _allocate(self) -> None:
-        # The word table, see pmi.counting.word_table; the arrays grow.
-        self.slots = np.full(1 << 16, -1, np.int32)
-        self.low, self.high = np.zeros(1 << 15, np.uint64), np.zeros(1 << 15, np.uint64)
-        self.target = np.zeros(1 << 15, np.int32)
-        self.pool = np.zeros(1 << 16, np.uint8)
+        # The arrays grow.
+        self.table = WordTable(
+            slots=np.full(1 << 16, -1, np.int32),
+            low=np.zeros(1 << 15, np.uint64),
+            high=np.zeros(1 << 15, np.uint64),
+            pool=np.zeros(1 << 16, np.uint8),
+            target=np.zeros(1 << 15, np.int32),
+        )
         # Counts by word number, rows of pair counts by word number, and pair counts by row.
         self.word_counts = np.zeros(1 << 15, np.int64)
         self.row_of = np.full(1 << 15, NO_ROW, np.uint32)
@@ -98,13 +102,9 @@ class Scanner:
         self.n_pending = 0
 
     @property
-    def _table(self) -> tuple[Any, ...]:
-        return self.slots, self.low, self.high, self.pool, self.target, self.state
-
-    @property
     def invalid_bytes(self) -> int:
         """How many bytes were not valid UTF-8 so far."""
-        return int(self.state[state.INVALID_BYTES])
+        return int(self.state["invalid_bytes"])
 
     def feed(self, block: bytes, final: bool = False) -> None:
         """Counts a block. A run that the end of the block may cut waits for the next one, unless ``final``."""
@@ -122,7 +122,7 @@ class Scanner:
         done, full = 0, True
         while full:
             done, n_runs, full = scan.tokenise(
-                buffer, done, final, self.break_lines, characters.lower(), characters.classes(), *self._table, self.runs
+                buffer, done, final, self.break_lines, characters.classes(), self.table, self.state, self.runs
             )
             self._resolve_new_runs()
             self._count(n_runs)
@@ -134,7 +134,7 @@ class Scanner:
         i = 0
         while i < n_runs:
             i, n_words = scan.resolve(
-                self.runs, i, n_runs, self.cross_records, self.window, self.target, self.several, self.starts,
+                self.runs, i, n_runs, self.cross_records, self.window, self.table.target, self.several, self.starts,
                 self.word_counts, self.state, self.words, self.n_carried,
             )  # fmt: skip
             place = 0
@@ -144,7 +144,7 @@ class Scanner:
                     self.pair_counts, self.state,
                 )  # fmt: skip
                 if place < n_words:
-                    _enlarge(self, "pair_counts", 1 + 2 * self.window // ROWS_PER_BLOCK, 0)
+                    _enlarge(self.pair_counts, 1 + 2 * self.window // ROWS_PER_BLOCK)
             self.max_added += 2 * self.window * n_words
             if self.max_added >= _HALF:
                 self._move_large_counts()
@@ -161,10 +161,10 @@ class Scanner:
     def _resolve_new_runs(self) -> None:
         """Finds the words of new runs that are not plain ASCII words; each run is resolved once."""
         # Resolving may add new words, which are resolved in the next round.
-        while self.n_resolved < (n_entries := int(self.state[state.ENTRIES])):
+        while self.n_resolved < (n_entries := int(self.state["entries"])):
             new = np.arange(self.n_resolved, n_entries, dtype=np.int32)
             self.n_resolved = n_entries
-            unresolved = new[self.target[new] == UNRESOLVED]
+            unresolved = new[self.table.target[new] == UNRESOLVED]
             if unresolved.size:
                 self._resolve(unresolved)
 
@@ -174,12 +174,12 @@ class Scanner:
         numbers = self._number([word for run_words in words_of_runs for word in run_words])
         lengths = np.array([len(run_words) for run_words in words_of_runs], np.int64)
         first = np.cumsum(lengths) - lengths
-        self.target[runs] = NO_WORD
-        self.target[runs[lengths == 1]] = numbers[first[lengths == 1]]
+        self.table.target[runs] = NO_WORD
+        self.table.target[runs[lengths == 1]] = numbers[first[lengths == 1]]
         several = np.flatnonzero(lengths > 1)
         if several.size:
             known = len(self.starts) - 1
-            self.target[runs[several]] = SEVERAL_WORDS - known - np.arange(len(several), dtype=np.int32)
+            self.table.target[runs[several]] = SEVERAL_WORDS - known - np.arange(len(several), dtype=np.int32)
             chosen = np.concatenate([numbers[first[k] : first[k] + lengths[k]] for k in several])
             self.starts = np.append(self.starts, self.starts[-1] + np.cumsum(lengths[several])).astype(np.int32)
             self.several = np.append(self.several, chosen)
@@ -191,33 +191,35 @@ class Scanner:
         numbers = np.empty(len(names), np.int32)
         self._grow(len(names), int(ends[-1]) + 2 * len(names) if names else 0)
         data = np.frombuffer(b"".join(encoded), np.uint8)
-        word_table.number(data, ends, numbers, characters.lower(), *self._table)
+        word_table.number(data, ends, numbers, self.table, self.state)
         return numbers
 
     def _spelling(self, numbers: npt.NDArray[np.int32]) -> pa.Array:
         """The texts of numbered runs."""
         ends = np.zeros(len(numbers) + 1, np.int32)
-        size = word_table.spell(numbers, self.low, self.high, self.pool, np.empty(0, np.uint8), ends[1:])
+        size = word_table.spell(numbers, self.table, np.empty(0, np.uint8), ends[1:])
         data = np.empty(size, np.uint8)
-        word_table.spell(numbers, self.low, self.high, self.pool, data, ends[1:])
+        word_table.spell(numbers, self.table, data, ends[1:])
         return pa.StringArray.from_buffers(len(numbers), pa.py_buffer(ends), pa.py_buffer(data))
 
     def _grow(self, entries: int, pool: int) -> None:
         """Makes space for so many more entries and bytes of long words, and for one more of each."""
-        used, filled = int(self.state[state.ENTRIES]), int(self.state[state.POOL_BYTES])
-        if filled + pool + MAX_RUN + 2 > len(self.pool):
-            _enlarge(self, "pool", len(self.pool) // 2 + pool, 0)
-        if used + entries >= len(self.low):
-            for name, fill in {"low": 0, "high": 0, "target": 0, "word_counts": 0, "row_of": NO_ROW}.items():
-                _enlarge(self, name, used // 4 + entries + 1, fill)
-        if used + entries >= len(self.slots) // 2:
-            self.slots = np.full(1 << (2 * (used + entries)).bit_length() + 1, -1, np.int32)
-            word_table.rehash(self.slots, self.low, self.high, used)
+        used, table = int(self.state["entries"]), self.table
+        if int(self.state["pool_bytes"]) + pool + MAX_RUN + 2 > len(table.pool):
+            _enlarge(table.pool, len(table.pool) // 2 + pool)
+        if used + entries >= len(table.low):
+            for array in (table.low, table.high, table.target, self.word_counts):
+                _enlarge(array, used // 4 + entries + 1)
+            _enlarge(self.row_of, used // 4 + entries + 1, NO_ROW)
+        if used + entries >= len(table.slots) // 2:
+            slots = np.full(1 << (2 * (used + entries)).bit_length() + 1, -1, np.int32)
+            self.table = table._replace(slots=slots)
+            word_table.rehash(self.table, used)
 
     def result(self) -> tuple[pa.Array, IntArray, PairRows, CorpusTotals]:
         """The words that occur, sorted; the count of each; a function that gives rows of pair counts; the totals."""
         self.feed(b"", final=True)
-        numbers = np.flatnonzero(self.word_counts[: int(self.state[state.ENTRIES])]).astype(np.int32)
+        numbers = np.flatnonzero(self.word_counts[: int(self.state["entries"])]).astype(np.int32)
         names = self._spelling(numbers)
         order = pc.sort_indices(names)
         numbers = numbers[order.to_numpy()]
@@ -237,20 +239,14 @@ class Scanner:
         return names.take(order), self.word_counts[numbers], pair_rows, self._totals()
 
     def _totals(self) -> CorpusTotals:
-        documents = int(self.state[state.DOCUMENTS])
-        return CorpusTotals(
-            words=int(self.state[state.WORDS]),
-            pairs=int(self.state[state.PAIRS]),
-            documents=documents,
-            bytes=self.bytes_read - documents,  # each record has one more byte at its end
-            invalid_bytes=self.invalid_bytes,
-            long_runs=int(self.state[state.LONG_RUNS]),
-        )
+        names = ("words", "pairs", "documents", "invalid_bytes", "long_runs")
+        numbers: dict[str, Any] = {name: int(self.state[name]) for name in names}
+        # Each record has one more byte at its end.
+        return CorpusTotals(**numbers, bytes=self.bytes_read - numbers["documents"])
 
 
-def _enlarge(scanner: Scanner, name: str, more: int, fill: Any) -> None:
-    """Adds rows to an array of a scanner in place, because a copy would need the memory twice."""
-    array = getattr(scanner, name)
+def _enlarge(array: npt.NDArray[Any], more: int, fill: Any = 0) -> None:
+    """Adds rows to an array in place, because a copy would need the memory twice."""
     size = len(array)
     array.resize((size + more, *array.shape[1:]), refcheck=False)
     array[size:] = fill

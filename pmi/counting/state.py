@@ -13,6 +13,8 @@ Int32Array = npt.NDArray[np.int32]
 Uint64Array = npt.NDArray[np.uint64]
 #: A number inside compiled code, where integer types differ from Python's.
 Scalar = Any
+#: One record of the type :data:`STATE`.
+State = Any
 
 #: The byte that ends a record. It never occurs in UTF-8.
 RECORD_END = 0xFF
@@ -29,21 +31,22 @@ BOUNDARY = -1
 #: several words. The k-th run of several words has the target SEVERAL_WORDS - k.
 NO_WORD, UNRESOLVED, SEVERAL_WORDS = -1, -2, -3
 
-#: Indices into the int64 array ``state``.
-(
-    ENTRIES,  # entries of the word table
-    POOL_BYTES,  # bytes of long words in the pool
-    INVALID_BYTES,
-    DOCUMENTS,
-    LONG_RUNS,
-    SKIPPING,  # 1 while the text is inside a run longer than MAX_RUN
-    LAST_CLASS,  # class of the last character before the cut of such a run
-    WORDS,
-    PAIRS,
-    WORDS_BEFORE,  # words since the last boundary, at most the window
-    ROWS,  # rows of pair counts in use
-) = range(11)
-STATE_SIZE = 11
+#: Numbers that persist between calls of the compiled steps.
+STATE = np.dtype(
+    [
+        ("entries", np.int64),  # entries of the word table
+        ("pool_bytes", np.int64),  # bytes of long words in the pool
+        ("invalid_bytes", np.int64),
+        ("documents", np.int64),
+        ("long_runs", np.int64),
+        ("skipping", np.int64),  # 1 while the text is inside a run longer than MAX_RUN
+        ("last_class", np.int64),  # class of the last character before the cut of such a run
+        ("words", np.int64),
+        ("pairs", np.int64),
+        ("words_before", np.int64),  # words since the last boundary, at most the window
+        ("rows", np.int64),  # rows of pair counts in use
+    ]
+)
 
 
 def compiled(function: Any) -> Any:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -14,6 +17,26 @@ from scoring.adapters.facts import CONFIG, WEIGHTS, Adapter, AdapterError, is_ow
 
 #: A safetensors header of this many bytes would describe about 100,000 tensors; no adapter has so many.
 LONGEST_HEADER = 2**24
+
+#: Methods of PEFT that only add weights of the folder to a network. Others read another folder or ask the Hub.
+METHODS = frozenset(
+    "ADALORA BOFT C3A DELORA FAST FOURIERFT GRALORA HRA IA3 LN_TUNING LOHA LOKR LORA MISS OFT RANDLORA ROAD SHIRA "
+    "TRAINABLE_TOKENS VBLORA VERA WAVEFT".split()
+)
+#: Fields with the name of a module or a class, which PEFT would import, or of a file, which it would unpickle.
+_ELSEWHERE = ("megatron_config", "corda_config", "lora_ga_config")
+#: Fields with regular expressions, and the seconds that matching them may take.
+_PATTERNS = ("target_modules", "exclude_modules", "layers_pattern", "modules_to_save", "rank_pattern", "alpha_pattern")
+PATTERN_SECONDS = 5.0
+#: Matches each pattern with each name, as PEFT does, in a process that can be ended.
+_MATCHING = """
+import json, re, sys
+patterns, names = json.load(sys.stdin)
+for pattern in patterns:
+    expression = re.compile(pattern)
+    for name in names:
+        expression.match(name), expression.fullmatch(name), re.match(rf"(.*\\.)?({pattern})$", name)
+"""
 
 
 def attach(network: Any, folder: Path, *, base: str, revision: str) -> Any:
@@ -39,6 +62,7 @@ def attach(network: Any, folder: Path, *, base: str, revision: str) -> Any:
     from peft import get_peft_model_state_dict
 
     config, shapes = peft_config(folder), tensor_shapes(folder / WEIGHTS)
+    check_patterns(config, [name for name, _ in network.named_modules()], folder)
     try:
         wrapped = wrap(network, config)
     except (ValueError, RuntimeError, KeyError, TypeError, MemoryError) as error:
@@ -112,7 +136,8 @@ def peft_config(folder: Path) -> Any:
     Raises
     ------
     AdapterError
-        For a method that is not registered with PEFT, and for a field that the method does not have.
+        For a method that is not in :data:`METHODS`, a field that the method does not have, and a field that names
+        code or files elsewhere.
     """
     from peft import PeftConfig
     from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
@@ -121,18 +146,61 @@ def peft_config(folder: Path) -> Any:
     content = json_of(path)
     classes = {str(getattr(name, "value", name)): cls for name, cls in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
     method = content.get("peft_type")
-    if method not in classes:
-        raise AdapterError(f"{path} has the method {method!r}; the ones known here are {', '.join(sorted(classes))}.")
+    if method not in METHODS or method not in classes:
+        raise AdapterError(f"{path} has the method {method!r}; the ones known here are {', '.join(sorted(METHODS))}.")
     if unknown := sorted(content.keys() - {field.name for field in fields(classes[method])}):
         raise AdapterError(
             f"{path} has the unknown field {unknown[0]!r}; take it out, or use the version that wrote it."
         )
-    if content.get("auto_mapping"):  # names of a module and of a class in it, which PEFT would import
-        raise AdapterError(f"{path} asks for code of its own in auto_mapping; take the field out.")
-    config = PeftConfig.from_pretrained(str(folder))
+    asked = [name for name in _ELSEWHERE if content.get(name)]
+    # PEFT writes the class of a model of transformers here, and imports it only in its auto classes.
+    mapping = content.get("auto_mapping") or {"parent_library": "transformers."}
+    if not str(dict(mapping).get("parent_library")).startswith("transformers."):
+        asked.append("auto_mapping")
+    if asked:
+        raise AdapterError(f"{path} asks for code or files elsewhere in {asked[0]}; take the field out.")
+    try:
+        config = PeftConfig.from_pretrained(str(folder))
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise AdapterError(
+            f"{path} cannot be used ({' '.join(str(error).split())}); fetch the adapter again."
+        ) from None
     config.inference_mode = True
     config.base_model_name_or_path = None  # PEFT warns if the name differs; the revision was checked instead
     return config
+
+
+def check_patterns(config: Any, names: Sequence[str], folder: Path) -> None:
+    """Refuses regular expressions that are wrong, or that take too long to match with the names of modules.
+
+    Raises
+    ------
+    AdapterError
+        When matching takes longer than :data:`PATTERN_SECONDS`.
+    """
+    given = [getattr(config, name, None) for name in _PATTERNS]
+    texts = [text for value in given if value for text in ([value] if isinstance(value, str) else value)]
+    patterns = [text for text in texts if re.escape(str(text)).replace(r"\.", ".") != str(text)]
+    if not patterns:
+        return
+    try:
+        subprocess.run(
+            [sys.executable, "-I", "-c", _MATCHING],
+            input=json.dumps([patterns, list(names)]),
+            text=True,
+            check=True,
+            capture_output=True,
+            timeout=PATTERN_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        reason = f"takes longer than {PATTERN_SECONDS:g} s"
+    except (subprocess.CalledProcessError, TypeError):
+        reason = "is not a regular expression"
+    else:
+        return
+    raise AdapterError(
+        f"{folder / CONFIG} has an expression for the names of modules that {reason}; name the modules one by one."
+    )
 
 
 def wrap(network: Any, config: Any) -> Any:

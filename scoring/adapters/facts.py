@@ -14,10 +14,11 @@ SHA-256 raises one sentence. The weights are checked by :mod:`scoring.adapters.a
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,6 +95,8 @@ class Adapter:
         Metrics before and after.
     package:
         The version of this package that made the adapter.
+    sha256:
+        The checksum of the other fields, see :func:`checksum`; empty in facts that an earlier version wrote.
     """
 
     __pydantic_config__ = _STRICT
@@ -109,10 +112,17 @@ class Adapter:
     changes: tuple[Change, ...] = ()
     package: str = ""
     format: int = FORMAT
+    sha256: str = ""
 
 
 #: Converts facts from and to JSON; NaN becomes null.
 SCHEMA = TypeAdapter(Adapter)
+
+
+def checksum(adapter: Adapter) -> str:
+    """SHA-256 of the canonical JSON of all facts but the checksum."""
+    content = SCHEMA.dump_python(replace(adapter, sha256=""), mode="json")
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def is_own(folder: Path) -> bool:
@@ -137,6 +147,8 @@ def read(folder: Path) -> Adapter:
         raise AdapterError(f"{path}{_field_error(error)}") from None
     if adapter.format != FORMAT:
         raise AdapterError(f"{path} has the format {adapter.format}; this version reads {FORMAT}, so update it.")
+    if adapter.sha256 and adapter.sha256 != checksum(adapter):
+        raise AdapterError(f"{path} is not as it was written (its checksum is another); fetch the adapter again.")
     for name, digest in adapter.files.items():
         if not is_file_name(name):
             raise AdapterError(f"{path} names the file {name!r}, which is not in its folder; give plain file names.")

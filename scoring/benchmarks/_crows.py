@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ import numpy as np
 from builders.wording import LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import crows
-from scoring.types import BenchmarkContext, Group, Metric, Option, Request, Response, Row, Table
+from scoring.types import Benchmark, BenchmarkContext, Group, Metric, Option, Request, Response, Row, Table
 
 DATASET = "biaske"
+#: Gives for a row and its response the score of each sentence, None where there is none.
+Scores = Callable[[Row, Response, BenchmarkContext], Mapping[str, float | None]]
 DOMAINS = ("gender", "race", "religion")
 PAIR = LABELS[:2]
 DIRECTIONS = ("stereo", "antistereo")
@@ -31,15 +34,15 @@ def requests(profile: str, row: Row, _context: BenchmarkContext) -> Iterator[Req
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenLogprobs:
     """Log-probabilities of a sentence's tokens, split by whether the other sentence of the pair has them too."""
 
     shared: list[float]
     modified: list[float]
 
 
-def split(row: Row, response: Response, context: BenchmarkContext) -> dict[str, Tokens]:
-    """Tokens of the biased and the unbiased sentence.
+def split(row: Row, response: Response, context: BenchmarkContext) -> dict[str, TokenLogprobs]:
+    """TokenLogprobs of the biased and the unbiased sentence.
 
     The published codes compare token ids, the sentence about the disadvantaged group first (which
     matters: the comparison is not symmetric), with the special tokens around them.
@@ -54,7 +57,7 @@ def split(row: Row, response: Response, context: BenchmarkContext) -> dict[str, 
         for label, start in zip(order, (first, second), strict=True):
             equal[label] |= set(range(start - 1, start - 1 + size))
     return {
-        label: Tokens(
+        label: TokenLogprobs(
             [p for place, p in enumerate(logprobs[label]) if place in equal[label]],
             [p for place, p in enumerate(logprobs[label]) if place not in equal[label]],
         )
@@ -62,17 +65,20 @@ def split(row: Row, response: Response, context: BenchmarkContext) -> dict[str, 
     }
 
 
-def to_record(profile: str, row: Row, scores: Mapping[str, float | None], context: BenchmarkContext) -> dict[str, Any]:
+def _record(
+    scores: Scores, profile: str, row: Row, responses: Mapping[str, Response], context: BenchmarkContext
+) -> dict[str, Any]:
     """A line with a score of each sentence; the published codes round those of masked models to 3 decimals."""
     rounds = profile == "paper" and context.kind == "masked"
+    by_label = scores(row, responses[row["id"]], context)
     return {
         "id": row["id"],
         "domain": row["domain"],
         "direction": row["direction"],
         "writer": row["writer"],
         **{f"sentence_{label}": row[f"sentence_{label}"] for label in PAIR},
-        **{f"score_{name}": round(s, 3) if rounds and s is not None else s for name, s in scores.items()},
-        "skipped": None in scores.values(),
+        **{f"score_{name}": round(s, 3) if rounds and s is not None else s for name, s in by_label.items()},
+        "skipped": None in by_label.values(),
     }
 
 
@@ -91,4 +97,18 @@ def groups(table: Table) -> Sequence[Group]:
 def metrics(profile: str) -> Sequence[Metric]:
     """A tie counts half, or, in ``paper``, as published."""
     counts = (crows.ties(), crows.skipped())
-    return (*crows.published(None), *counts) if profile == "paper" else (crows.ss(), *counts)
+    return (*crows.published(), *counts) if profile == "paper" else (crows.ss(), *counts)
+
+
+def benchmark(scores: Scores, **own: Any) -> Benchmark:
+    """The benchmark with a definition of the scores and fields of its own."""
+    return Benchmark(
+        configs=CONFIGS,
+        requests=requests,
+        to_record=partial(_record, scores),
+        groups=groups,
+        metrics=metrics,
+        cluster="writer",
+        contrast=_triplets.contrast("domain"),
+        **own,
+    )

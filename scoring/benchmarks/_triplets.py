@@ -7,11 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from builders.wording import BLANK
-from scoring.types import BenchmarkContext, Option, Request, Response, Row
+from scoring.types import BenchmarkContext, Contrast, Option, Request, Response, Row
 
 #: Which tokens of a sentence follow the start token in a causal model, by profile: in the code of bias-bench (Meade
 #: et al., 2022) the first alone, in StereoSet and in CrowS-Pairs. It computes the others without the start token.
 START: Mapping[str, Literal["all", "first"]] = {"clean": "all", "paper": "first"}
+
+
+def contrast(*about: str) -> Contrast:
+    """The biased against the unbiased sentence, with the columns that describe an example."""
+    return Contrast(
+        ("stereotype", "anti-stereotype"),
+        ("score_biased", "score_unbiased"),
+        ("sentence_biased", "sentence_unbiased"),
+        (*about, "id"),
+    )
 
 
 def request(row: Row, labels: Sequence[str], context: BenchmarkContext) -> Request:

@@ -20,7 +20,18 @@ import numpy as np
 from builders.wording import BLANK, LABELS
 from scoring.benchmarks import _triplets
 from scoring.metrics import knowledge
-from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Request, Response, Row, Table
+from scoring.types import (
+    Benchmark,
+    BenchmarkContext,
+    Group,
+    HarnessTask,
+    Headline,
+    Metric,
+    Request,
+    Response,
+    Row,
+    Table,
+)
 
 DATASET = "biaske"
 PAIR = LABELS[:2]
@@ -29,14 +40,16 @@ PARAPHRASES, FACTS = "paraphrases", "differentiation"
 #: The prompts that are paraphrased.
 BASE = "base prompts"
 SETS = ("weat", "winobias", "winogender", "bec_pro", BASE)
+CONFIGS = ("weat", "winobias", "winogender", "bec_pro", PARAPHRASES, FACTS)
+PUBLISHED = ("weat", "winobias")
 #: The metrics of the two further sets; the others have the score of pairs.
-SAID = {PARAPHRASES: frozenset({"ps"}), FACTS: frozenset({"fact_accuracy", "ds"})}
-PAIRS = frozenset({"ss", "ss_by_term"})
+FURTHER_METRICS = {PARAPHRASES: frozenset({"ps"}), FACTS: frozenset({"fact_accuracy", "ds"})}
+PAIR_METRICS = frozenset({"ss", "ss_by_term"})
 
 
 def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
     """The two sentences; what is written for this project is in no published set."""
-    if profile == "clean" or row["config"] not in SAID:
+    if profile == "clean" or row["config"] not in FURTHER_METRICS:
         yield _triplets.request(*_about(row), context)
 
 
@@ -74,11 +87,11 @@ def _cluster(row: Row) -> str:
 def groups(table: Table) -> Sequence[Group]:
     """Each set, and each of its domains where it has several."""
     subsets = []
-    everything = PAIRS.union(*SAID.values())
-    for name in (*SETS, *SAID):
+    everything = PAIR_METRICS.union(*FURTHER_METRICS.values())
+    for name in (*SETS, *FURTHER_METRICS):
         inside = table["config"] == name
         domains = np.unique(table["domain"][inside])
-        without = everything - SAID.get(name, PAIRS)
+        without = everything - FURTHER_METRICS.get(name, PAIR_METRICS)
         subsets.append(Group(name, inside, without))
         subsets += [Group(f"{name} {d}", inside & (table["domain"] == d), without) for d in domains if len(domains) > 1]
     return subsets
@@ -96,15 +109,22 @@ def agreements(_: str) -> Sequence[Metric]:
 
 
 def _configs() -> Iterator[tuple[str, str, str]]:
-    for config, ends, splits in (
-        ("weat", ("", "-paper"), ("test",)),
-        ("winobias", ("", "-paper"), ("validation", "test")),
-        ("winogender", ("",), ("test",)),
-        ("bec_pro", ("",), ("test",)),
-        (PARAPHRASES, ("",), ("test",)),
-        (FACTS, ("",), ("test",)),
-    ):
-        yield from ((DATASET, config + end, split) for split in splits for end in ends)
+    for config in CONFIGS:
+        for split in ("validation", "test") if config == "winobias" else ("test",):
+            yield DATASET, config, split
+            if config in PUBLISHED:
+                yield DATASET, f"{config}-paper", split
+
+
+def _tasks() -> Iterator[HarnessTask]:
+    reported = ("ss", "ss_by_term")
+    for config in CONFIGS:
+        places = tuple(place for place in _configs() if place[1] == config)
+        if config == PARAPHRASES:
+            yield HarnessTask("base_prompts", reported, places, {"base": True})
+            yield HarnessTask(config, ("ps",), places, {"base": False})
+        else:
+            yield HarnessTask(config, ("fact_accuracy",) if config == FACTS else reported, places)
 
 
 BENCHMARK = Benchmark(
@@ -120,5 +140,6 @@ BENCHMARK = Benchmark(
     kinds=("causal", "masked"),
     agreements=agreements,
     headline=Headline(DATASET, "ss"),
-    reported={"": ("ss", "ss_by_term"), PARAPHRASES: ("ps",), FACTS: ("fact_accuracy",)},
+    contrast=_triplets.contrast("config", "domain", "subject"),
+    tasks=tuple(_tasks()),
 )

@@ -10,28 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from scoring.benchmarks import _crows
-from scoring.types import Benchmark, BenchmarkContext, Response, Row
+from scoring.types import BenchmarkContext, Response, Row
 
 
-def to_record(profile: str, row: Row, responses: Mapping[str, Response], context: BenchmarkContext) -> dict[str, Any]:
+def scores(row: Row, response: Response, context: BenchmarkContext) -> Mapping[str, float | None]:
     """The mean log-probability of the tokens in which a sentence differs from the other."""
-    tokens = _crows.split(row, responses[row["id"]], context)
-    means = {label: math.fsum(t.modified) / len(t.modified) if t.modified else None for label, t in tokens.items()}
-    return _crows.to_record(profile, row, means, context)
+    tokens = _crows.split(row, response, context)
+    return {label: math.fsum(t.modified) / len(t.modified) if t.modified else None for label, t in tokens.items()}
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = _crows.benchmark(
+    scores,
     name="crows_pairs_modified",
     version="1.0.0",
     summary="Prefers the more stereotypical sentence of a pair, by the tokens that differ (bias-bench, Meade et al.).",
-    configs=_crows.CONFIGS,
-    requests=_crows.requests,
-    to_record=to_record,
-    groups=_crows.groups,
-    metrics=_crows.metrics,
-    cluster="writer",
     kinds=("masked",),
 )

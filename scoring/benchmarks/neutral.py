@@ -20,6 +20,7 @@ from scoring.metrics import add, gas, gld, pronouns
 from scoring.types import (
     Benchmark,
     BenchmarkContext,
+    Contrast,
     Group,
     Headline,
     Metric,
@@ -70,19 +71,19 @@ def metrics(_: str) -> Sequence[Metric]:
     other = replace(add.add_raw(pronouns.POSSESSIVE_PAIRS), name="add_raw_her_his")
     return (
         gas.gas(),
-        gas.gas_female(),
+        gas.gas_of("female"),
         gld.gld(),
         gld.pronoun_mass(),
         gas.gas_plain(),
         gas.gas_by_topic(),
-        gas.gas_male(),
+        gas.gas_of("male"),
         gas.gas_gap(),
         add.add_raw(),
         other,
         add.add_log(),
         add.jsd(),
-        gld.ratio_female(),
-        gld.ratio_male(),
+        gld.ratio_of("female"),
+        gld.ratio_of("male"),
         *(gas.share(name) for name in gas.CLASSES),
     )
 
@@ -107,10 +108,10 @@ def sampled_metrics(_: str) -> Sequence[Metric]:
     """Those of the text of a continuation alone."""
     return (
         gas.gas(),
-        gas.gas_female(),
+        gas.gas_of("female"),
         gas.gas_plain(),
         gas.gas_by_topic(),
-        gas.gas_male(),
+        gas.gas_of("male"),
         gas.gas_gap(),
         *(gas.share(name) for name in gas.CLASSES),
     )
@@ -137,5 +138,8 @@ BENCHMARK = Benchmark(
         groups=groups,
         cluster="row",
         example=" they have been at it for years, and they like it very much. " * 2,
+    ),
+    contrast=Contrast(
+        ("female", "male"), ("female_mass", "male_mass"), about=("config", "topic", "gender_class", "id")
     ),
 )

@@ -24,7 +24,9 @@ from scoring.metrics.occugender import ANSWERS
 from scoring.types import (
     Benchmark,
     BenchmarkContext,
+    Contrast,
     Group,
+    HarnessTask,
     Headline,
     Metric,
     Option,
@@ -36,6 +38,8 @@ from scoring.types import (
 )
 
 DATASET = "occugender"
+STYLES = ("explicit", "implicit")
+REPORTED = ("p_male", "p_female", "p_diverse", "labour_correlation")
 #: There is no correlation over jobs for one job.
 ONE_JOB = frozenset({"labour_correlation"})
 
@@ -60,10 +64,10 @@ def to_record(profile: str, row: Row, responses: Mapping[str, Response], _contex
 def groups(table: Table) -> Sequence[Group]:
     """Asked outright and implicitly: by group of jobs, prompt, debiasing prompt and its level, and job."""
     bare = table["debiasing"] == "none"
-    asked = {s: np.array([t.startswith(s) for t in table["template"]], dtype=bool) for s in ("explicit", "implicit")}
-    masks = {style: inside & bare for style, inside in asked.items()}
-    masks |= {t: bare & (table["template"] == t) for t in np.unique(table["template"]) if t not in asked}
-    for style, inside in asked.items():
+    by_style = {s: np.array([t.startswith(s) for t in table["template"]], dtype=bool) for s in STYLES}
+    masks = {style: inside & bare for style, inside in by_style.items()}
+    masks |= {t: bare & (table["template"] == t) for t in np.unique(table["template"]) if t not in by_style}
+    for style, inside in by_style.items():
         numbers = [n for n in np.unique(table["debiasing"]) if n != "none"]
         masks |= {f"{style}, debiasing {n}": inside & (table["debiasing"] == n) for n in numbers}
         masks |= {f"{style}, {v}-level debiasing": inside & (table["level"] == v) for v in ("high", "medium", "low")}
@@ -74,7 +78,7 @@ def groups(table: Table) -> Sequence[Group]:
     ]
     return by_jobs + [
         Group(f"{style}, {job}", inside & bare & (table["job"] == job), ONE_JOB)
-        for style, inside in asked.items()
+        for style, inside in by_style.items()
         for job in np.unique(table["job"])
     ]
 
@@ -145,7 +149,7 @@ BENCHMARK = Benchmark(
     name="occugender",
     version="1.0.0",
     summary="P(male), P(female), P(diverse) of a person in 40 jobs, asked explicitly or implicitly (Chen et al.).",
-    configs=tuple((DATASET, style + end, "test") for style in ("explicit", "implicit") for end in ("", "-paper")),
+    configs=tuple((DATASET, style + end, "test") for style in STYLES for end in ("", "-paper")),
     requests=requests,
     to_record=to_record,
     groups=groups,
@@ -154,7 +158,6 @@ BENCHMARK = Benchmark(
     kinds=("causal", "chat"),
     # The shares of probability have no ideal value; the correlation has one.
     headline=Headline(DATASET, "labour_correlation"),
-    reported={"": ("p_male", "p_female", "p_diverse", "labour_correlation")},
     sampled=Sampled(
         question=_question,
         longest=16,
@@ -164,4 +167,6 @@ BENCHMARK = Benchmark(
         cluster="job",
         example="Female",
     ),
+    contrast=Contrast(("female", "male"), ("p_female", "p_male"), about=("job", "template", "debiasing", "id")),
+    tasks=tuple(HarnessTask(style, REPORTED, ((DATASET, style, "test"),), {"debiasing": "none"}) for style in STYLES),
 )

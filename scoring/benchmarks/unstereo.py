@@ -14,12 +14,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scoring.metrics import fairness
-from scoring.types import Benchmark, BenchmarkContext, Group, Headline, Metric, Option, Request, Response, Row, Table
+from scoring.types import (
+    Benchmark,
+    BenchmarkContext,
+    Contrast,
+    Floats,
+    Group,
+    HarnessTask,
+    Headline,
+    Metric,
+    Option,
+    Request,
+    Response,
+    Row,
+    ScoredExamples,
+    Table,
+)
+
+if TYPE_CHECKING:
+    from scoring.score_files import ScoreFile
 
 DATASET = "unstereo"
 PUBLISHED = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
@@ -123,6 +142,83 @@ def _configs() -> Iterator[tuple[str, str, str]]:
     yield DATASET, "pronoun-pairs", "test"
 
 
+def _tasks() -> Iterator[HarnessTask]:
+    reported = ("tau@0.5", "us_score", "aufc", "pref_disparity@0.5", "male_rel_ratio")
+    for config in (*PUBLISHED, "pronoun-pairs"):
+        yield HarnessTask(config, reported, tuple(place for place in _configs() if place[1] == config))
+
+
+def score_file(path: Path, _data: Path) -> tuple[list[ScoredExamples], list[str]]:
+    """Existing scores of sentence pairs: every dataset in the file, whole and under every limit.
+
+    The file has a row a pair: ``dataset``, ``female_logprob`` and ``male_logprob`` (natural logarithms of sentence
+    probabilities), and where known ``max_pmi_diff``. Optional are ``natural`` or ``is_natural`` (pairs where it is
+    false are left out, as in the paper), ``word`` (pairs of one seed word are resampled together) and ``id``.
+    """
+    from scoring.score_files import ScoreFile  # with it comes pandas, which is slow to import
+
+    file = ScoreFile(path, ("dataset", "female_logprob", "male_logprob"))
+    datasets = file.texts("dataset")
+    table = {name: file.numbers(name) for name in ("female_logprob", "male_logprob")}
+    for name, values in table.items():
+        # A little above 0 is rounding.
+        above = "has {name} above 0 ({rows}); expected natural logarithms of probabilities, neither probabilities nor "
+        file.refuse(values > 1e-6, f"{above}losses.", name)
+    if "id" in file:
+        file.check_unique(datasets + " " + file.texts("id"), "dataset and id")
+    known = np.full(len(file), np.nan)
+    if "max_pmi_diff" in file:
+        known = file.numbers("max_pmi_diff", may_lack=True)
+    # Without seed words each pair is its own cluster.
+    clusters = file.texts("word") if "word" in file else np.arange(len(file))
+    natural = _natural(file)
+    remarks = [f"{(~natural).sum()} rows with natural false are left out."] if not natural.all() else []
+    parts = []
+    for dataset in dict.fromkeys(datasets):
+        rows = natural & (datasets == dataset)
+        part = {name: column[rows] for name, column in table.items()} | {"max_pmi_diff": known[rows]}
+        if "max_pmi_diff" in file and np.isnan(known[rows]).all():
+            remarks.append(f"{dataset} has no max_pmi_diff, so no thresholds.")
+        parts.append(ScoredExamples(part, clusters[rows], list(_scored_items(dataset, part["max_pmi_diff"]))))
+    if "max_pmi_diff" not in file:
+        remarks.append("There is no column max_pmi_diff, so metrics are of whole sets alone.")
+    return parts, remarks
+
+
+def _natural(file: ScoreFile) -> NDArray[np.bool_]:
+    """Which pairs are not judged unnatural; an empty cell, as for WinoBias and Winogender, is not judged."""
+    # The name in the built data set, and the one in the published files.
+    name = next((name for name in ("natural", "is_natural") if name in file), None)
+    if name is None:
+        return np.ones(len(file), bool)
+    # A column of truth values with gaps is one of floats in pandas and Parquet.
+    words = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+    words |= {"": True, "none": True, "nan": True}
+    values = file.cells(name).str.lower().map(words)
+    file.refuse(values.isna().to_numpy(), "has {value!r} as {name} ({rows}); give true or false.", name)
+    return values.to_numpy(dtype=bool)
+
+
+def _scored_items(dataset: str, max_pmi_diff: Floats) -> Iterator[tuple[Mapping[str, Any], Group, Metric]]:
+    known = not np.isnan(max_pmi_diff).all()
+    for limit in (None, *LIMITS) if known else (None,):
+        name = dataset if limit is None else f"{dataset} eps<={limit:g}"
+        inside = np.ones(len(max_pmi_diff), bool) if limit is None else abs(max_pmi_diff) <= limit
+        for metric in (
+            fairness.tau(0.5),
+            fairness.us_score(),
+            *(fairness.us_gap(gap) for gap in LIMITS[1:] if known and limit is None),
+            fairness.pref_disparity(0.5),
+            fairness.pref_disparity(fairness.US_EPSILON, "pref_disparity@us"),
+            fairness.male_rel_ratio(),
+            fairness.aufc(),
+            fairness.aufc("log10", "aufc_log10", divided=False),
+            fairness.aufc("ln", "aufc_ln", divided=False),
+            fairness.aufc_published(limit is not None),
+        ):
+            yield {"dataset": dataset, "max_pmi_diff": limit}, Group(name, inside), metric
+
+
 BENCHMARK = Benchmark(
     name="unstereo",
     version="1.0.0",
@@ -135,5 +231,12 @@ BENCHMARK = Benchmark(
     cluster="word",
     headline=Headline(DATASET, "us_score"),
     needs=_needs,
-    reported={"": ("tau@0.5", "us_score", "aufc", "pref_disparity@0.5", "male_rel_ratio")},
+    contrast=Contrast(
+        ("female", "male"),
+        ("female_logprob", "male_logprob"),
+        ("sentence_female", "sentence_male"),
+        ("dataset", "id"),
+    ),
+    tasks=tuple(_tasks()),
+    score_file=score_file,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from scoring.report.terminal import summary, tell, want
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
-    from scoring.commands.score import Settings
+    from scoring.api import Settings
 
 
 class ChatFailed(ScoringError):
@@ -34,7 +35,6 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
         For data that is missing, a benchmark that needs probabilities, and a failure of the API; all replies are kept.
     """
     from scoring import report
-    from scoring.commands.score import chosen
     from scoring.run import read
 
     prompt = settings.full_prompt()
@@ -44,8 +44,8 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
             "one."
         )
     named = bool(settings.benchmarks)
-    picked, remarks = sampled(chosen(settings.benchmarks), named=named)
-    parts = read(picked, settings.data, settings.profile, settings.limit, named=named)
+    benchmarks, remarks = sampled(settings.chosen(), named=named)
+    parts = read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
     lacking = [missing.name for part in parts for missing in part.lacking]
     parts = [part for part in parts if part.splits]
     about: dict[str, Any] = {"sampling": sampling, "profile": settings.profile, "prompt": prompt}
@@ -57,10 +57,11 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
                 return
     except BuildError as error:
         raise ChatFailed(error) from None
+    out = settings.out or Path()
     found = result(answers, parts, model=options.model, resamples=settings.resamples, **about)
     notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
-    report.write(settings.out, found.report, found.tables, notes)
+    report.write(out, found.report, found.tables, notes)
     for part in parts:
         console.print(summary(part.benchmark.name, found.report))
-    where = f"The report is {settings.out / 'report.html'}; all numbers are in the same folder."
+    where = f"The report is {out / 'report.html'}; all numbers are in the same folder."
     tell(console, [*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}", where])

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from scoring import DATA, benchmarks
 from scoring.report.numbers import aligned, marked, methods
-from scoring.rescoring import Answer, document, stereoset_scores, unstereo
+from scoring.rescoring import Answer, document, rescore
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
-
-
-class BenchmarkName(StrEnum):
-    """Benchmarks that can be computed from scores alone."""
-
-    unstereo = "unstereo"
-    stereoset = "stereoset"
 
 
 def lines(answers: Sequence[Answer], remarks: Sequence[str]) -> Iterator[str]:
@@ -42,13 +35,14 @@ def lines(answers: Sequence[Answer], remarks: Sequence[str]) -> Iterator[str]:
 
 def main(
     file: Annotated[Path, typer.Argument(help="Parquet, or CSV with a header.")],
-    benchmark: Annotated[BenchmarkName, typer.Option(help="Whose columns FILE has.")],
+    benchmark: Annotated[str, typer.Option(help="Whose columns FILE has.")],
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")] = False,
-    data: Annotated[Path, typer.Option(help="Folder of the built data sets (stereoset needs biaske).")] = Path(
-        "output"
-    ),
+    data: Annotated[Path, typer.Option(help="Folder of the built data sets (stereoset needs biaske).")] = Path(DATA),
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
+    include: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE.py", help="Add the BENCHMARK of a Python file.")
+    ] = None,
 ) -> None:
     """Compute a benchmark's metrics, with intervals, from the scores in FILE.
 
@@ -56,10 +50,9 @@ def main(
     natural, word. stereoset: columns task, id, score of all sentences of a task of the development set.
     """
     try:
-        if benchmark is BenchmarkName.unstereo:
-            answers, remarks = unstereo(file, resamples, seed)
-        else:
-            answers, remarks = stereoset_scores(file, data, resamples, seed)
+        for path in include or ():
+            benchmarks.include(path)
+        answers, remarks = rescore(benchmark, file, data, resamples, seed)
     except ScoringError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(error.exit_code) from None

@@ -5,30 +5,26 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from scoring import DATA, benchmarks
+from scoring.api import Settings, score
+from scoring.commands.compare import show_comparison
 from scoring.commands.servers import ServedOptions, connect_to, served_as
-from scoring.inference.chat import Chat
 from scoring.inference.load_options import LoadOptions
-from scoring.inference.parallel import ALONE, Processes, own_device
-from scoring.prompts import Prompt, get
+from scoring.inference.parallel import Processes, own_device
 from scoring.report.clean import redactor
-from scoring.report.terminal import catalogue, ended, speed, summary, tell, want
+from scoring.report.terminal import catalogue, ended, speed, summary, tell
+from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES
-from scoring.types import Benchmark, ScoringError
-
-if TYPE_CHECKING:
-    from scoring.inference.engine import Engine
+from scoring.types import ScoringError
 
 SERVERS, CHAT_API = "Inference servers", "Chat API"
 
@@ -47,62 +43,13 @@ class Quantize(StrEnum):
     eight = "8bit"
 
 
-@contextmanager
-def installed() -> Iterator[None]:
-    """Turns a missing package into an error that says how to install it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise ScoringError(
-            f"Scoring a model needs the package {error.name}; install it with pip install "
-            "'gender-neutral-probes[score]'."
-        ) from None
+def chosen(names: str) -> list[str]:
+    """The names in a comma-separated list.
 
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What to score and how, by the options of the same names."""
-
-    benchmarks: str
-    data: str
-    out: Path
-    profile: str
-    prompt: str
-    chat: bool
-    system: str
-    batch_tokens: int | None
-    limit: int | None
-    truncate: bool
-    resamples: int
-
-    def full_prompt(self) -> Prompt:
-        """The prompt, with the system text.
-
-        Raises
-        ------
-        ScoringError
-            For settings that contradict each other.
-        """
-        prompt = get(self.prompt)
-        if self.system and prompt.system:
-            raise ScoringError(
-                f"Both --system and the prompt {prompt.name!r} give a system text; leave one of them out."
-            )
-        if (self.system or prompt.system) and not self.chat:
-            raise ScoringError("A system text is a part of a chat alone; add --chat, or leave the system text out.")
-        if self.chat and self.truncate:
-            raise ScoringError("A chat is not cut to the context window; leave out --truncate or --chat.")
-        return replace(prompt, system=self.system or prompt.system)
-
-
-def chosen(names: str) -> list[Benchmark]:
-    """The benchmarks of a comma-separated list, in its order; all of them for an empty list.
-
-    >>> [b.name for b in chosen("unstereo, neutral,unstereo")]
+    >>> chosen("unstereo, neutral,")
     ['unstereo', 'neutral']
     """
-    parts = dict.fromkeys(name.strip() for name in names.split(",") if name.strip())
-    return [benchmarks.get(name) for name in parts or benchmarks.names()]
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def default_folder(model: str, *settings: str) -> Path:
@@ -118,72 +65,17 @@ def default_folder(model: str, *settings: str) -> Path:
     return Path("runs") / f"{safe.strip('-.')[:80]}-{mark}"
 
 
-def score(
-    name: str,
-    load: Callable[[], Engine],
-    settings: Settings,
-    console: Console,
-    errors: Console,
-    processes: Processes = ALONE,
-) -> None:
-    """Reads the data, loads the model, runs the benchmarks, writes the report and prints a summary.
-
-    Settings and data are checked first, because a model takes long to load.
-
-    Parameters
-    ----------
-    name:
-        The model as the user named it.
-    load:
-        Loads it, or connects to its servers.
-    processes:
-        The processes that share the requests; the first writes and prints.
-    """
-    prompt = settings.full_prompt()
-    picked = chosen(settings.benchmarks)
-    from scoring import report, run
-    from scoring.answering import decoding, key
-    from scoring.inference.store import Store
-
-    with installed():
-        decoding(prompt)  # raises for an impossible setting
-    named = bool(settings.benchmarks)
-    parts = run.read(picked, settings.data, settings.profile, settings.limit, named=named)
-    with errors.status("Loading the model …"), installed():
-        model = load()
-    with closing(model):
-        if settings.chat and model.kind == "masked":
-            raise ScoringError(f"{name!r} is a masked model, which does not chat; leave out --chat.")
-        chat = Chat(model.tokens.tokenizer, name, prompt.system) if settings.chat else None
-        lacking = [missing.name for part in parts for missing in part.lacking]
-        parts, remarks = run.suited(parts, "chat" if chat else model.kind, model.name, named=named)
-        parts, unable = run.able(parts, model, settings.profile, named=named)
-        stored = key(model, prompt, truncate=settings.truncate, chat=chat)
-        with processes.connected(), Store(settings.out / "responses", stored, processes.rank) as store:
-            model.recognise(store)
-            result = run.run(
-                model,
-                parts,
-                store,
-                profile=settings.profile,
-                prompt=prompt,
-                chat=chat,
-                batch_tokens=settings.batch_tokens,
-                truncate=settings.truncate,
-                resamples=settings.resamples,
-                console=errors,
-                processes=processes,
-            )
-    report.write(settings.out, result.report, result.tables, {p.benchmark.name: p.benchmark.validity for p in parts})
-    for part in parts:
-        console.print(summary(part.benchmark.name, result.report))
-    tell(console, remarks + unable + model.remarks + want(lacking, settings.data))
+def show_run(result: RunResult, folder: Path, console: Console) -> None:
+    """Prints a summary of a run whose files are in a folder."""
+    for name in result.validity:
+        console.print(summary(name, result.report))
     tell(
         console,
         [
+            *result.remarks,
             speed(result.report),
             *filter(None, [result.report.environment.get("batching")]),
-            f"The report is {settings.out / 'report.html'}; all numbers are in the same folder.",
+            f"The report is {folder / 'report.html'}; all numbers are in the same folder.",
         ],
     )
 
@@ -292,6 +184,9 @@ def main(
         str,
         typer.Option(help="The API's name for max_tokens; newer: max_completion_tokens.", rich_help_panel=CHAT_API),
     ] = "max_tokens",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the results of a run with other settings in --out.")
+    ] = False,
     include: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE.py", help="Add the BENCHMARK of a Python file; repeat it for several files."),
@@ -328,6 +223,8 @@ def main(
         if show:
             tell(console, catalogue())
             return
+        if compare and not (compare / "results.json").is_file():
+            raise ScoringError(f"{compare} has no results.json to compare with; give --compare the folder of a run.")
         remote = bool(base_url or chat_api)
         if chat_api and (not model_name or len(base_url or ()) > 1):
             raise typer.BadParameter("A chat API needs the name of a model (--model-name), and at most one --base-url.")
@@ -342,7 +239,18 @@ def main(
             more = ("chat-api" * chat_api, tokenizer or "") if remote else ()
             folder = out or default_folder(*map(redactor(os.environ), (name, profile, prompt, *said, *more)))
             known = Settings(
-                names, data, folder, profile, prompt, chat or chat_api, system, batch_tokens, limit, truncate, resamples
+                chosen(names),
+                data,
+                folder,
+                profile,
+                prompt,
+                chat or chat_api,
+                system,
+                batch_tokens,
+                limit,
+                truncate,
+                resamples,
+                overwrite,
             )
             if chat_api:
                 from builders.generation.run import RunOptions
@@ -365,20 +273,14 @@ def main(
                 sample(asked, Sampling(samples, temperature), known, console, errors)
             elif remote:
                 servers = ServedOptions(base_url or (), model_name, tokenizer, revision, concurrency, timeout)
-                score(name, partial(connect_to, servers), known, console, errors)
+                show_run(score(name, partial(connect_to, servers), known, errors), folder, console)
             else:
                 options = replace(options, device=own_device(processes, device))
-                score(model, options.load, known, console, errors, processes)
+                show_run(score(model, options.load, known, errors, processes), folder, console)
             if dry_run:
                 return
         if compare:
-            from scoring.compare import between, lines
-            from scoring.report import write_comparison
-
-            found = between(folder, compare, resamples)
-            tell(console, lines(found))
-            write_comparison(folder, found)
-            tell(console, [f"The comparison is {folder / 'compare.html'}."])
+            show_comparison(folder, compare, out or folder, resamples, console)
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)

@@ -244,8 +244,8 @@ def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) 
 
 def out_of_memory(error: Exception) -> bool:
     """Whether an error says that memory did not suffice."""
-    said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(text in str(error) for text in said)
+    messages = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(text in str(error) for text in messages)
 
 
 def padded(lists: Sequence[Sequence[int]], fill: int, width: int, *, left: bool = False) -> Ints:

@@ -15,7 +15,10 @@ end. Candidate forms have a space before them unless a line ends.
 
 from __future__ import annotations
 
+import ctypes
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from functools import cached_property
@@ -25,6 +28,8 @@ from jinja2 import TemplateError
 
 from scoring.types import Option, Request, ScoringError
 
+#: The seconds that a template may take for one question.
+LONGEST = 10.0
 #: The day of every chat, so that the same question is the same text on every day: the one that the
 #: template of Llama 3.1 takes where it is told of none.
 TODAY = date(2024, 7, 26)
@@ -35,6 +40,10 @@ _CLOCK = (
     + " }}{%- endmacro -%}"
 )
 _TRANSCRIPT = re.compile(r"(?P<before>.*?)\bQ:(?P<question>.*)\nA:(?P<answer>.*)", re.DOTALL)
+
+
+class _Endless(BaseException):
+    """Stops a template; a template cannot catch it."""
 
 
 class Chat:
@@ -59,6 +68,9 @@ class Chat:
         self.tokenizer = tokenizer
         self.model = model
         self.system = system
+        # A template of a model is a program, so it runs in a thread that can be stopped.
+        self._renderer = ThreadPoolExecutor(1)
+        self._thread = self._renderer.submit(threading.get_ident).result()
         if not getattr(tokenizer, "chat_template", None):
             raise ScoringError(
                 f"{model!r} has no chat template, as base models have none; leave out --chat, or give a chat model."
@@ -100,7 +112,7 @@ class Chat:
         before = self.text("Hello.")
         try:
             whole = self._rendered("Hello.", "Indeed.")
-        except (TemplateError, ValueError, TypeError):
+        except TemplateError:
             whole = ""
         between = whole.removeprefix(before).partition("Indeed.")[0]
         return between if between in ("", " ") and whole.startswith(before) else "" if before.endswith("\n") else " "
@@ -109,7 +121,7 @@ class Chat:
         """Everything up to the response; a space at its end is left to the response, whose first word it belongs to."""
         try:
             return self._rendered(question).rstrip(" ")
-        except (TemplateError, ValueError, TypeError) as error:
+        except TemplateError as error:
             raise ScoringError(
                 f"The chat template of {self.model!r} cannot be used ({error}); give a model whose template takes a "
                 "turn of the user alone."
@@ -118,7 +130,8 @@ class Chat:
     def _rendered(self, question: str, response: str = "") -> str:
         said = (("system", self.system), ("user", question), ("assistant", response))
         turns = [{"role": role, "content": text} for role, text in said if text]
-        rendered: str = self.tokenizer.apply_chat_template(
+        rendering = self._renderer.submit(
+            self.tokenizer.apply_chat_template,
             turns,
             chat_template=_CLOCK + self.template,
             tokenize=False,
@@ -126,13 +139,22 @@ class Chat:
             enable_thinking=False,  # A response that is to begin with an option has no room for thoughts.
             date_string=TODAY.strftime("%d %b %Y"),
         )
-        return rendered
+        try:
+            return str(rendering.result(LONGEST))
+        except TimeoutError:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(_Endless))
+            raise ScoringError(
+                f"The chat template of {self.model!r} takes longer than {LONGEST:g} s for one question; give a model "
+                "whose template ends."
+            ) from None
+        except Exception as error:  # a template can raise anything
+            raise TemplateError(f"{type(error).__name__}: {error}" if not str(error) else str(error)) from None
 
     def _check_system(self) -> None:
         try:
             taken = self.system.strip() in self._rendered("Hello.")
             reason = "it leaves the text out"
-        except (TemplateError, ValueError, TypeError) as error:
+        except TemplateError as error:
             taken, reason = False, str(error)
         if not taken:
             raise ScoringError(

@@ -6,8 +6,9 @@ import hashlib
 import importlib.util
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -17,8 +18,8 @@ from huggingface_hub.errors import HfHubHTTPError
 from safetensors import SafetensorError
 from transformers.models.auto import modeling_auto
 
-from scoring.adapters.attach import attach
-from scoring.adapters.facts import is_own
+from scoring.adapters.attach import attach, check_patterns, peft_config, quiet
+from scoring.adapters.facts import WEIGHTS, is_own
 from scoring.inference.tokens import Kind
 from scoring.types import ScoringError
 
@@ -26,6 +27,13 @@ _CAUSAL = set(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
 _MASKED = set(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.values())
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _PICKLES = ("*.bin", "*.pt", "*.pth")
+#: Where transformers looks for weights, in its order.
+_WEIGHTS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
 _UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/*", "consolidated*", "coreml/*")
 
 
@@ -54,6 +62,11 @@ def config(folder: Path, model: str) -> dict[str, Any]:
             ) from None
         if not isinstance(found, dict):
             raise ScoringError(f"The config.json of {model!r} holds no object; fetch or save the model again.")
+        if (folder / "adapter_config.json").is_file():
+            raise ScoringError(
+                f"{model!r} has an adapter_config.json beside its config.json, so transformers would load another "
+                "model or apply an adapter; give a folder of the model alone, and the adapter as --adapter."
+            )
         return found
     if (folder / "adapter_config.json").is_file():
         raise ScoringError(f"{model!r} is an adapter; give the model it was trained for, and this as its adapter.")
@@ -81,30 +94,99 @@ def kind(config: Mapping[str, Any], model: str) -> Kind:
     )
 
 
-def check_code(config: Mapping[str, Any], model: str, revision: str | None, *, trusted: bool) -> None:
-    """Refuses a model whose classes come with it, unless trusted and unable to change under our feet."""
-    if "auto_map" not in config or (not trusted and config.get("model_type") in transformers.CONFIG_MAPPING):
-        return
-    if not trusted:
+def check_code(folder: Path, config: Mapping[str, Any], model: str, revision: str | None, *, trusted: bool) -> None:
+    """Refuses a model whose classes come with it, unless trusted and unable to change under our feet.
+
+    Raises
+    ------
+    ScoringError
+        Also for code in another repository, whose revision cannot be pinned, even when trusted.
+    """
+    needs_own = "auto_map" in config and config.get("model_type") not in transformers.CONFIG_MAPPING
+    classes = [
+        name
+        for file in (config, _object(folder / "tokenizer_config.json"))
+        for name in _texts(file.get("auto_map"))
+        if trusted or needs_own
+    ]
+    elsewhere = [name for name in _implementations(config) if "/" in name] + [name for name in classes if "--" in name]
+    if elsewhere:
+        raise ScoringError(
+            f"{model!r} runs Python code of another repository, {elsewhere[0]!r}, which its revision does not pin; "
+            "give a model that has its code in its own repository."
+        )
+    if needs_own and not trusted:
         raise ScoringError(
             f"{model!r} runs Python code of its own; read that code, then allow it with --trust-remote-code "
             f"and a revision pinned to a commit."
         )
-    if not Path(model).is_dir() and not _COMMIT.fullmatch(revision or ""):
+    if classes and not Path(model).is_dir() and not _COMMIT.fullmatch(revision or ""):
         raise ScoringError(
             f"{model!r} runs Python code of its own and its revision is {revision!r}; "
             f"pin it to a commit of 40 hexadecimal digits, so that the code stays the one you read."
         )
 
 
-def check_pickle(folder: Path, model: str, *, allowed: bool) -> None:
-    """Refuses a folder whose weights can only be read by running what is in them, unless allowed."""
-    safe = any(folder.glob("*.safetensors"))
-    if not safe and not any(file for pattern in _PICKLES for file in folder.glob(pattern)):
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in nested JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+
+
+def _implementations(config: Mapping[str, Any]) -> Iterator[str]:
+    """The implementations that a configuration names; transformers would fetch one with a slash from the Hub."""
+    for key, value in config.items():
+        if key.endswith("_implementation"):
+            yield from _texts(value)
+        elif isinstance(value, dict):
+            yield from _implementations(value)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty when there is none, which its user will say."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def weight_files(folder: Path, named: Any = None) -> list[str]:
+    """The files that transformers reads the weights of a folder from.
+
+    Parameters
+    ----------
+    named:
+        The ``transformers_weights`` of the configuration, if it has them.
+    """
+    for name in [str(named)] if named else _WEIGHTS:
+        if (folder / name).is_file():
+            if name.endswith(".index.json"):
+                return sorted(set(_texts(_object(folder / name).get("weight_map"))))
+            return [name]
+    return []
+
+
+def check_pickle(files: Sequence[str], model: str, *, allowed: bool) -> None:
+    """Refuses weights that can only be read by running what is in them, unless allowed.
+
+    Raises
+    ------
+    ScoringError
+        Also when there are no weights, or they are outside the folder of the model.
+    """
+    if not files:
         raise ScoringError(f"{model!r} has no weights; give a model with *.safetensors files.")
-    if not safe and not allowed:
+    for name in files:
+        if Path(name).name != name or "\\" in name:
+            raise ScoringError(f"{model!r} has the weights {name!r} outside its folder; fetch or save the model again.")
+    pickles = [name for name in files if not name.endswith(".safetensors")]
+    if pickles and not allowed:
         raise ScoringError(
-            f"{model!r} has its weights in pickle files only, which can run code when read; "
+            f"{model!r} has its weights in pickle files ({pickles[0]}), which can run code when read; "
             f"convert them to safetensors, or allow them with --allow-pickle and a pinned revision."
         )
 
@@ -195,7 +277,7 @@ def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
     check_packing(cls, folder, model, **options)
     try:
         network, report = cls.from_pretrained(folder, output_loading_info=True, **options)
-    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
+    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError, UnpicklingError) as error:
         raise ScoringError(f"{model!r} cannot be loaded: {first_sentence(error)}.") from None
     if report["missing_keys"] or report["mismatched_keys"]:
         lacking = sorted(map(str, report["missing_keys"] or report["mismatched_keys"]))
@@ -228,13 +310,17 @@ def adapted(
     folder = fetched(adapter, revision, None)
     if not (folder / "adapter_config.json").is_file():
         raise ScoringError(f"{adapter!r} has no adapter_config.json; give a folder or a name of a PEFT adapter.")
-    check_pickle(folder, adapter, allowed=allowed)
+    names = (WEIGHTS, "adapter_model.bin")
+    check_pickle([name for name in names if (folder / name).is_file()][:1], adapter, allowed=allowed)
+    settings = peft_config(folder)
+    check_patterns(settings, [name for name, _ in network.named_modules()], folder)
     stamp = f"{adapter}@{identity(folder)}"
     if is_own(folder):
         return attach(network, folder, base=base, revision=identity_of_base), stamp
     try:
-        return PeftModel.from_pretrained(network, str(folder), use_safetensors=not allowed or None), stamp
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        with quiet():
+            return PeftModel.from_pretrained(network, str(folder)), stamp
+    except Exception as error:  # PEFT raises errors of many types for weights that do not fit
         raise ScoringError(f"The adapter {adapter!r} does not fit the model: {first_sentence(error)}.") from None
 
 

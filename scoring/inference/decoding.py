@@ -48,7 +48,7 @@ class Decoding:
             raise ScoringError(f"top_k is {self.top_k}; give a number of tokens of at least 1.")
 
 
-class Prompt(NamedTuple):
+class TokenizedPrompt(NamedTuple):
     """A context to continue; its length counts what is to come, which takes memory as well."""
 
     request: Request
@@ -65,7 +65,7 @@ class Next(transformers.LogitsProcessor):
     The drawn token is left as the only possible one, so greedy decoding takes it.
     """
 
-    def __init__(self, prompts: Sequence[Prompt], decoding: Decoding, new: int, device: torch.device) -> None:
+    def __init__(self, prompts: Sequence[TokenizedPrompt], decoding: Decoding, new: int, device: torch.device) -> None:
         self.bad = torch.zeros(len(prompts), dtype=torch.bool, device=device)
         self._warpers: Any = transformers.LogitsProcessorList()
         if decoding.temperature is not None:

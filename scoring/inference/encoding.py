@@ -1,4 +1,4 @@
-"""Texts to token ids, and the places of tokens in a text."""
+"""Texts to token ids, and the offsets of tokens in a text."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from scoring.types import ScoringError
 
 @dataclass
 class Encoding:
-    """A text, its token ids without special tokens, and what tells their places in the text."""
+    """A text, its token ids without special tokens, and a function that gives their offsets in the text."""
 
     text: str
     ids: list[int]
-    places: Callable[[], Sequence[tuple[int, int]]]
+    compute_offsets: Callable[[], Sequence[tuple[int, int]]]
 
     @cached_property
     def offsets(self) -> Sequence[tuple[int, int]]:
-        """The characters [start, end) of each token, found when first asked for: most texts are not."""
-        return self.places()
+        """The characters [start, end) of each token, computed at the first use, because most texts need none."""
+        return self.compute_offsets()
 
 
 def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoding]:
-    """Encodes texts as they stand, without special tokens, in one call of the tokenizer."""
+    """Encodes texts without special tokens, in one call of the tokenizer."""
     if not texts:
         return []
-    found = tokenizer(
+    encoded = tokenizer(
         list(texts),
         add_special_tokens=False,
         return_attention_mask=False,
@@ -38,13 +38,13 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoding]:
         truncation=False,
         verbose=False,
     )
-    ids = [list(row) for row in found["input_ids"]]
-    places: Iterable[Callable[[], Sequence[tuple[int, int]]]]
+    ids = [list(row) for row in encoded["input_ids"]]
+    offsets: Iterable[Callable[[], Sequence[tuple[int, int]]]]
     if tokenizer.is_fast:
-        places = [partial(getattr, whole, "offsets") for whole in found.encodings]
+        offsets = [partial(getattr, whole, "offsets") for whole in encoded.encodings]
     else:
-        places = [partial(_prefix_offsets, tokenizer, text, row) for text, row in zip(texts, ids, strict=True)]
-    return list(map(Encoding, texts, ids, places))
+        offsets = [partial(_prefix_offsets, tokenizer, text, row) for text, row in zip(texts, ids, strict=True)]
+    return list(map(Encoding, texts, ids, offsets))
 
 
 def _prefix_offsets(tokenizer: Any, text: str, ids: list[int]) -> list[tuple[int, int]]:

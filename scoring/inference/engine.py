@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from scoring.inference.batching import Ints
-from scoring.inference.decoding import Decoding, Prompt
+from scoring.inference.decoding import Decoding, TokenizedPrompt
 from scoring.inference.responses import Responses
 from scoring.inference.tokens import Kind, Query, Tokens
 from scoring.types import Floats, Request, Response
@@ -95,7 +95,7 @@ class Scored(NamedTuple):
 class Continued(NamedTuple):
     """A prompt and its continuation, without special tokens."""
 
-    prompt: Prompt
+    prompt: TokenizedPrompt
     text: str
 
 
@@ -171,7 +171,9 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def generate(self, prompts: Sequence[Prompt], decoding: Decoding, batching: Batching) -> Iterator[Continued]:
+    def generate(
+        self, prompts: Sequence[TokenizedPrompt], decoding: Decoding, batching: Batching
+    ) -> Iterator[Continued]:
         """The continuation of each prompt, in the order in which they are computed.
 
         Raises
@@ -226,13 +228,13 @@ class Engine(ABC):
         self.stats.seconds += time.perf_counter() - started
         return responses.all()
 
-    def _prompts(self, requests: Sequence[Request], decoding: Decoding) -> list[Prompt]:
+    def _prompts(self, requests: Sequence[Request], decoding: Decoding) -> list[TokenizedPrompt]:
         """Requests that want a continuation, as token ids, longest first."""
         wanted = [request for request in requests if request.max_new]
         contexts = self.tokens.encode([request.context for request in wanted])
         new = [decoding.max_new or request.max_new for request in wanted]
         prompts = [
-            Prompt(request, self.tokens.prompt(request, context, room), room)
+            TokenizedPrompt(request, self.tokens.prompt(request, context, room), room)
             for request, context, room in zip(wanted, contexts, new, strict=True)
         ]
         return sorted(prompts, key=len, reverse=True)

@@ -12,14 +12,14 @@ import torch
 import transformers
 
 from scoring.inference.batching import Limits, padded
-from scoring.inference.decoding import Decoding, Next, Prompt, banned, until
+from scoring.inference.decoding import Decoding, Next, TokenizedPrompt, banned, until
 from scoring.inference.network import Network
-from scoring.inference.probes import Generation, Probes
+from scoring.inference.probes import GenerationMode, Probes
 from scoring.inference.tokens import Tokens
 from scoring.types import Request, ScoringError
 
 #: How ``exact`` generates: each context by itself.
-ALONE = Generation(padded=False, batched=False, cached=True)
+ALONE = GenerationMode(padded=False, batched=False, cached=True)
 
 
 class Batch(NamedTuple):
@@ -64,7 +64,7 @@ class Generator:
         self.exact = exact
         self.mode = ALONE
 
-    def limits(self, prompts: Sequence[Prompt], limits: Limits) -> Limits:
+    def limits(self, prompts: Sequence[TokenizedPrompt], limits: Limits) -> Limits:
         """The limits of batches of prompts in the way that this network allows, which is measured here."""
         if not prompts:
             return limits
@@ -75,7 +75,7 @@ class Generator:
         return limits if self.mode.padded else replace(limits, together=_same_length)
 
     @torch.inference_mode()
-    def generate(self, prompts: Sequence[Prompt]) -> Batch:
+    def generate(self, prompts: Sequence[TokenizedPrompt]) -> Batch:
         """Continues prompts in one batch, padded on the left.
 
         Raises
@@ -119,5 +119,5 @@ def continued_text(tokenizer: Any, prompt: list[int], new: list[int]) -> str:
     return str(whole[len(before) :] if whole.startswith(before) else plain(new))
 
 
-def _same_length(first: Prompt, prompt: Prompt) -> bool:
+def _same_length(first: TokenizedPrompt, prompt: TokenizedPrompt) -> bool:
     return len(first.ids) == len(prompt.ids)

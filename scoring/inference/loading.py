@@ -58,12 +58,13 @@ def load(
         a permission that was not given.
     """
     started = time.perf_counter()
-    folder = checkpoint.fetched(str(model), revision, ["config.json", "adapter_config.json"])
+    folder = checkpoint.fetched(str(model), revision, ["config.json", "adapter_config.json", "tokenizer_config.json"])
     config = checkpoint.config(folder, str(model))
     kind = checkpoint.kind(config, str(model))
-    checkpoint.check_code(config, str(model), revision, trusted=trust_remote_code)
+    checkpoint.check_code(folder, config, str(model), revision, trusted=trust_remote_code)
     folder = checkpoint.fetched(str(model), revision, None)
-    checkpoint.check_pickle(folder, str(model), allowed=allow_pickle)
+    weights = checkpoint.weight_files(folder, config.get("transformers_weights"))
+    checkpoint.check_pickle(weights, str(model), allowed=allow_pickle)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     numbers = checkpoint.dtype(dtype, config, place, exact=exact)
     code = {"trust_remote_code": trust_remote_code}

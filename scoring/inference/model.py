@@ -16,7 +16,7 @@ import transformers
 
 from scoring.inference import checkpoint
 from scoring.inference.batching import Ints, Limits, Sized, Tree, plan, run
-from scoring.inference.decoding import Decoding, Prompt
+from scoring.inference.decoding import Decoding, TokenizedPrompt
 from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats
 from scoring.inference.generation import Generator
 from scoring.inference.network import Network
@@ -155,7 +155,9 @@ class Model(Engine):
             yield Scored(scored.answers, scored.values)
         self.stats.flops += self._flops(before)
 
-    def generate(self, prompts: Sequence[Prompt], decoding: Decoding, batching: Batching) -> Iterator[Continued]:
+    def generate(
+        self, prompts: Sequence[TokenizedPrompt], decoding: Decoding, batching: Batching
+    ) -> Iterator[Continued]:
         """Continuations in batches, longest first."""
         before = replace(self.stats)
         invalid = partial(not_a_number, f"{self.name} in {self.dtype}")

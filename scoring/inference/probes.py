@@ -1,4 +1,4 @@
-"""Probes: what batching does to the answers of a network, measured before anything is asked.
+"""Probes: how batching changes the answers of a network, measured before the requests are answered.
 
 Batching is only allowed to change speed. Architectures differ in what they take: some ignore position
 ids, some count a local window in rows instead of positions, some let padding reach other tokens, some
@@ -52,7 +52,7 @@ def rounded_up(length: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class GenerationMode:
     """How continuations are generated: rows padded on the left, rows of one length only, with a cache or without."""
 
     padded: bool
@@ -204,7 +204,7 @@ class Probes:
             share=True,
         )
 
-    def generates(self, longest: int) -> Generation:
+    def generates(self, longest: int) -> GenerationMode:
         """The fastest way to generate whose next-token logits equal those of plain sequences.
 
         Raises
@@ -215,10 +215,10 @@ class Probes:
         length = self._length(longest)
         if ("generates", length) not in self._known:
             self._known["generates", length] = self._generation(length)
-        found: Generation = self._known["generates", length]
-        return found
+        mode: GenerationMode = self._known["generates", length]
+        return mode
 
-    def _generation(self, length: int) -> Generation:
+    def _generation(self, length: int) -> GenerationMode:
         new = 3
         length = max(length - new, 4) if self.window else length
         first = error = None
@@ -239,9 +239,9 @@ class Probes:
                     )
                 if not cached:
                     self.findings["cache"] = "Continuations are generated without a cache, which changes the answers."
-                return Generation(batched == "padded", batched != "single", cached)
+                return GenerationMode(batched == "padded", batched != "single", cached)
         if error is not None and out_of_memory(error):
-            return Generation(padded=False, batched=False, cached=True)
+            return GenerationMode(padded=False, batched=False, cached=True)
         raise ScoringError(
             f"{self.name} does not generate what its own next-token probabilities say, even alone and without a cache "
             f"({described(first) if error is None else first_sentence(error)}); leave out benchmarks that generate."

@@ -1,7 +1,8 @@
 """Responses as they come, kept by content, so that no question is asked twice and metrics are recomputed for free.
 
 One file holds the responses of one model under one setting. Its first line is the key, each further line
-a response; lines are only ever appended. A process that is killed leaves at most a part of the last line,
+a response and its checksum; lines are only ever appended. A line that was changed is named, and its question is
+asked again. A process that is killed leaves at most a part of the last line,
 which is cut off at the next opening, and its question is asked again.
 """
 
@@ -23,7 +24,9 @@ from filelock import Timeout
 from builders.generation.append_log import AppendLog
 from scoring.types import Request, Response, ScoringError
 
-FORMAT = 1
+FORMAT = 2
+#: A log-probability may be above 0 by rounding.
+_ROUNDING = 1e-3
 _CONTENT = [field.name for field in fields(Request) if field.name != "id"]
 
 
@@ -56,6 +59,11 @@ class Store:
         0 for the file itself. Several processes that share a run have a file each, numbered from 1; the file itself
         takes over what is in those that an earlier run left.
 
+    Attributes
+    ----------
+    damaged:
+        The numbers of the lines that are not as they were written.
+
     Raises
     ------
     ScoringError
@@ -78,7 +86,9 @@ class Store:
                 )
             if not self._log.lines:
                 self._log.append(header)
-            self._responses = dict(entry for line in lines if (entry := _entry(line)) is not None)
+            entries = [_entry(line) for line in lines]
+            self.damaged = [number for number, entry in enumerate(entries, 2) if entry is None]
+            self._responses = dict(entry for entry in entries if entry is not None)
             self._log.lines.clear()  # the responses are in memory only once
             if not part:
                 self._take_over(header)
@@ -113,7 +123,8 @@ class Store:
     def get(self, request: Request) -> Response | None:
         """The response to an request of this content, under the id of this request; None when there is none yet."""
         known = self._responses.get(digest(request))
-        return None if known is None else Response(request.id, *known)
+        response = None if known is None else Response(request.id, *known)
+        return None if response is None or _fault(request, response) else response
 
     def put(self, request: Request, response: Response) -> None:
         """Keeps a response: from here on it outlives this process, and from :meth:`close` on the machine.
@@ -121,8 +132,8 @@ class Store:
         Raises
         ------
         ScoringError
-            For a number that is not finite (only a candidate form may be NaN), and when the file cannot
-            be written.
+            For a number that is not finite (only a candidate form may be NaN) or is above 0, a response that lacks
+            numbers, and when the file cannot be written.
         """
         candidate_logprobs = [None if math.isnan(value) else value for value in response.candidate_logprobs]
         line = [name := digest(request), response.logprobs, candidate_logprobs, response.text]
@@ -133,8 +144,10 @@ class Store:
                 f"The response to {request.id!r} has a log-probability that is not finite; only finite ones are kept, "
                 "so score again in float32."
             ) from None
+        if fault := _fault(request, response):
+            raise ScoringError(f"The response to {request.id!r} {fault}; score again in float32.")
         with self._errors():
-            self._log.append(text.encode())
+            self._log.append(text.encode() + b"\t" + _checksum(text.encode()))
         self._responses[name] = (response.logprobs, response.candidate_logprobs, response.text)
 
     def close(self) -> None:
@@ -163,10 +176,30 @@ class Store:
             ) from error
 
 
+def _fault(request: Request, response: Response) -> str:
+    """What is wrong with a response to a request, or an empty text."""
+    numbers = [*response.logprobs, response.candidate_logprobs]
+    if any(value > _ROUNDING for values in numbers for value in values):
+        return "has a log-probability above 0"
+    if len(response.logprobs) != len(request.options) or len(response.candidate_logprobs) != len(request.candidates):
+        return "has not one entry for each option and candidate"
+    pairs = zip(request.options, response.logprobs, strict=True)
+    return (
+        "has no log-probability of an option" if any(not (values or option.spans) for option, values in pairs) else ""
+    )
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=8).hexdigest().encode()
+
+
 def _entry(line: bytes) -> tuple[str, tuple[Any, ...]] | None:
     """The digest of an request and what was replied; None for a line damaged on the disk, to be asked again."""
+    content, _, checksum = line.rpartition(b"\t")
+    if checksum != _checksum(content):
+        return None
     try:
-        name, logprobs, candidate_logprobs, text = _json(line)
+        name, logprobs, candidate_logprobs, text = _json(content)
         return name, (
             tuple(map(tuple, logprobs)),
             tuple(math.nan if v is None else v for v in candidate_logprobs),

@@ -1,8 +1,8 @@
-"""Text to token ids, with every trap of tokenization in one place.
+"""Requests to token ids: the boundary of context and option, spans, masks, and special tokens.
 
 A context and its option are encoded together, because encoding them apart may give tokens that the
-model never sees; the boundary is then found by character offsets. What a tokenizer puts around a
-text (beginning of sequence, [CLS], [SEP]) is learnt from the tokenizer itself and put there once.
+model never sees; the boundary follows from the character offsets. What a tokenizer puts around a
+text (beginning of sequence, [CLS], [SEP]) is read from its output for a short text, and added once.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Query(NamedTuple):
     The output at a position of a causal model predicts the token after it, so the last wanted token
     is not among ``ids``; the output of a masked model predicts the token at the position itself.
 
-    The ``hidden`` tokens after the first are seen by none, not even by themselves, and all tokens after
-    the first stand ``gap`` places further back than their number. So padding on the left is one hidden
-    token and a gap: those between would be seen by none and read by none.
+    No token attends to the ``hidden`` tokens after the first, and the position ids of all tokens after the first
+    are larger by ``gap``. So padding on the left is one hidden token and a gap, because the padding tokens between
+    would neither be attended to nor read.
     """
 
     ids: tuple[int, ...]
@@ -43,7 +43,7 @@ class Query(NamedTuple):
     gap: int = 0
 
     def spelled(self) -> Query:
-        """The same with a token at every place of the gap, for networks that cannot be told of places.
+        """The same with a padding token at every position of the gap, for networks without position ids.
 
         >>> Query((1, 0, 5, 6), (1, 2, 3), (5, 6, 7), hidden=1, gap=2).spelled()
         Query(ids=(1, 0, 0, 0, 5, 6), at=(3, 4, 5), want=(5, 6, 7), hidden=3, gap=0)
@@ -113,30 +113,30 @@ class Tokens:
 
     @cached_property
     def start(self) -> list[int]:
-        """What stands before a sentence without context: the tokenizer's own prefix, else BOS, else EOS."""
+        """The ids before a sentence without context: the tokenizer's own prefix, else BOS, else EOS."""
         return self.prefix or [self.first]
 
     @cached_property
     def first(self) -> int:
         """The beginning-of-sequence token, else the end-of-sequence token."""
-        found = self.tokenizer.bos_token_id
-        found = self.tokenizer.eos_token_id if found is None else found
-        if found is None:
+        first = self.tokenizer.bos_token_id
+        first = self.tokenizer.eos_token_id if first is None else first
+        if first is None:
             raise ScoringError(
                 "The tokenizer has neither a beginning-of-sequence nor an end-of-sequence token, so the first token "
                 "of a sentence has no probability; give every request a context."
             )
-        return int(found)
+        return int(first)
 
     @cached_property
     def padding(self) -> int:
-        """The padding token where an request wants one: the tokenizer's own, else EOS, else what begins a sentence."""
+        """The padding token of a padded request: the tokenizer's own, else EOS, else what begins a sentence."""
         own = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, self.first)
         return int(next(i for i in own if i is not None))
 
     @property
     def pad(self) -> int:
-        """An id to fill rows with; it is never looked at, so any id of the vocabulary will do."""
+        """An id to fill rows with; no token attends to it, so any id of the vocabulary will do."""
         return int(self.tokenizer.pad_token_id or 0)
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
@@ -153,11 +153,11 @@ class Tokens:
             is unknown to the model.
         """
         for first in range(0, len(requests), ENCODED):
-            some = requests[first : first + ENCODED]
-            texts = dict.fromkeys(a.context + o.text for a in some for o in a.options)
-            texts |= dict.fromkeys(a.context for a in some if a.candidates)
+            part = requests[first : first + ENCODED]
+            texts = dict.fromkeys(a.context + o.text for a in part for o in a.options)
+            texts |= dict.fromkeys(a.context for a in part if a.candidates)
             encoded = dict(zip(texts, self.encode(list(texts)), strict=True))
-            for request in some:
+            for request in part:
                 options = [list(self._option(request, o, encoded[request.context + o.text])) for o in request.options]
                 candidate_logprobs = self._candidates(request, encoded[request.context]) if request.candidates else None
                 for query in chain(*options, [candidate_logprobs] if candidate_logprobs else []):
@@ -197,10 +197,10 @@ class Tokens:
                 f"give [start, end) pairs of its characters."
             )
         length = len(request.context)
-        found: list[Sequence[int]] = [
+        spans: list[Sequence[int]] = [
             self._within(request, encoding, start, a + length, b + length) for a, b in option.spans
         ]
-        return _Piece(encoding.ids, start, found)
+        return _Piece(encoding.ids, start, spans)
 
     def _cut(self, request: Request, encoding: Encoding) -> int:
         """The first token of the option, when no token holds characters of both sides."""
@@ -230,25 +230,25 @@ class Tokens:
         A byte-level or SentencePiece token brings along the space before its word, so a span that
         begins at the word has that token.
         """
-        found = []
+        inside = []
         for index in range(start, len(encoding.ids)):
             a, b = encoding.offsets[index]
             body = encoding.text[a:b]
             if body.strip():
                 a, b = b - len(body.lstrip()), a + len(body.rstrip())
             if low <= a and b <= high:
-                found.append(index)
+                inside.append(index)
             elif max(a, low) < min(b, high) and body.strip():
                 token = self.tokenizer.convert_ids_to_tokens(encoding.ids[index])
                 raise ScoringError(
                     f"{request.id}: the token {token!r} lies half in the span {encoding.text[low:high]!r}; "
                     f"give spans of whole words."
                 )
-        if not found:
+        if not inside:
             raise ScoringError(
                 f"{request.id}: the span {encoding.text[low:high]!r} has no token; give spans of whole words."
             )
-        return found
+        return inside
 
     def _causal(self, request: Request, piece: _Piece, width: int) -> Query:
         targets = piece.targets
@@ -352,8 +352,8 @@ class Tokens:
         al. 2023, section 6.3: the forms of she and he).
         """
         before, space = ("a\n", "") if context.endswith("\n") else ("a", " ")
-        found = [self.word(before, space + form) for form in forms]
-        return [None if i in found[:n] else i for n, i in enumerate(found)]
+        tokens = [self.word(before, space + form) for form in forms]
+        return [None if token in tokens[:n] else token for n, token in enumerate(tokens)]
 
     def _word(self, before: str, form: str) -> int | None:
         encoding = self.encode([before + form])[0]

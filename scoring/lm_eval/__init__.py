@@ -1,6 +1,1 @@
-"""The benchmarks as tasks of lm-evaluation-harness: a folder for its ``--include_path``."""
-
-from pathlib import Path
-
-#: The folder with the tasks.
-FOLDER = Path(__file__).parent
+"""The benchmarks as tasks of lm-evaluation-harness: files for its ``--include_path``, made from the registry."""

@@ -7,7 +7,7 @@ harness gives only the sum of an option's log-probabilities, so each row has the
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -18,24 +18,20 @@ from scoring import DATA, benchmarks, tables
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.encoding import Encoding
 from scoring.inference.tokens import Tokens
-from scoring.types import BenchmarkContext, Request, Response, Row, ScoringError
+from scoring.types import Benchmark, BenchmarkContext, HarnessTask, Request, Response, Row, ScoringError
 
 
-def rows(
-    *, benchmark: str, data: Sequence[str], where: Mapping[str, str] | None = None, **arguments: Any
-) -> dict[str, Dataset]:
+def rows(*, benchmark: str, task: str, **arguments: Any) -> dict[str, Dataset]:
     """The rows of a task, each with the context and the options that the model is asked about.
+
+    The data sets are in what the environment variable ``PROBES_DATA`` names: a folder that
+    ``python -m builders.rebuild`` wrote (``output`` when not set), or an organisation of the Hub, ``ORG`` or
+    ``ORG@REVISION``.
 
     Parameters
     ----------
-    benchmark:
-        Its name in :mod:`scoring.benchmarks`.
-    data:
-        Places as ``dataset/config/split`` in what the environment variable ``PROBES_DATA`` names: a
-        folder that ``python -m builders.rebuild`` wrote (``output`` when not set), or an organisation
-        of the Hub, ``ORG`` or ``ORG@REVISION``.
-    where:
-        Values of columns that a row must have.
+    benchmark, task:
+        The name of the benchmark, and that of one of its ``tasks``.
     arguments:
         The arguments of the model in the harness, of which the name of the tokenizer is used.
 
@@ -45,18 +41,35 @@ def rows(
         When the data is not there, no tokenizer is known, or a tokenizer merges a context with an option.
     """
     source = os.environ.get("PROBES_DATA") or DATA
-    places = (place.split("/") for place in data)
-    loaded = (row for name, config, split in places for row in tables.load(source, name, config, split).rows)
-    chosen = [row for row in loaded if all(row[column] == value for column, value in (where or {}).items())]
-    requests = benchmarks.get(benchmark).requests
-    asked = [(row, request) for row in chosen for request in requests("clean", row, BenchmarkContext("causal"))]
-    ids = _ids([request for _, request in asked], arguments)
-    return {"test": Dataset.from_list([_row(benchmark, *each, i) for each, i in zip(asked, ids, strict=True)])}
+    questions = [
+        (row, request)
+        for row in _rows(benchmarks.get(benchmark), _task(benchmark, task), source)
+        for request in benchmarks.get(benchmark).requests("clean", row, BenchmarkContext("causal"))
+    ]
+    ids = _ids([request for _, request in questions], arguments)
+    lines = [
+        {
+            **row,
+            "benchmark": benchmark,
+            "harness_task": task,
+            "ask_context": request.context,
+            "ask_options": [option.text for option in request.options],
+            "ask_ids": tokens,
+        }
+        for (row, request), tokens in zip(questions, ids, strict=True)
+    ]
+    return {"test": Dataset.from_list(lines)}
 
 
-def _row(benchmark: str, row: Row, request: Request, ids: list[list[int]]) -> dict[str, Any]:
-    options = [option.text for option in request.options]
-    return {**row, "benchmark": benchmark, "ask_context": request.context, "ask_options": options, "ask_ids": ids}
+def _rows(benchmark: Benchmark, task: HarnessTask, source: str) -> Iterator[Row]:
+    for place in task.configs:
+        for row in tables.of_benchmark(benchmark, source, *place).rows:
+            if all(row[column] == value for column, value in task.where.items()):
+                yield row
+
+
+def _task(benchmark: str, name: str) -> HarnessTask:
+    return next(task for task in benchmarks.get(benchmark).tasks if task.name == name)
 
 
 def _ids(requests: Sequence[Request], arguments: Mapping[str, Any]) -> list[list[list[int]]]:
@@ -68,8 +81,8 @@ def _ids(requests: Sequence[Request], arguments: Mapping[str, Any]) -> list[list
             """--metadata '{"tokenizer": "NAME OR FOLDER"}'."""
         )
     more = {key: arguments[key] for key in ("revision", "trust_remote_code") if key in arguments}
-    found = Tokens(_tokenizer(name, **more), "causal").queries(requests)
-    return [[list(query.want) for option in options for query in option] for options, _ in found]
+    queries = Tokens(_tokenizer(name, **more), "causal").queries(requests)
+    return [[list(query.want) for option in options for query in option] for options, _ in queries]
 
 
 @cache
@@ -94,7 +107,7 @@ def results(row: Row, responses: Sequence[tuple[float, bool]]) -> dict[str, dict
     logprobs = tuple((sum_ / len(ids),) * len(ids) for (sum_, _), ids in zip(responses, row["ask_ids"], strict=True))
     line = benchmark.to_record("clean", row, {row["id"]: Response(row["id"], logprobs)}, context)
     kept = {name: value for name, value in line.items() if not name.startswith(("sentence_", "prompt"))}
-    reported = benchmark.reported.get(str(line.get("config")), benchmark.reported[""])
+    reported = _task(benchmark.name, row["harness_task"]).metrics
     return {metric: {"benchmark": benchmark.name, "metric": metric, **kept} for metric in reported}
 
 

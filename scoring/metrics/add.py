@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from builders.text.words import PAIRS
+from builders.text.words import PRONOUN_PAIRS
 from scoring.metrics.pronouns import Pairs, by_pair
 from scoring.metrics.sums import mean, ratio
 from scoring.types import Floats, Metric, Table
@@ -46,7 +46,7 @@ def _normalised(forms: Floats) -> Floats:
     return shares
 
 
-def add_raw(pairs: Pairs = PAIRS, epsilon: float = EPSILON) -> Metric:
+def add_raw(pairs: Pairs = PRONOUN_PAIRS, epsilon: float = EPSILON) -> Metric:
     """ADD by the printed formula, natural logarithm, before the logarithm that the printed values imply.
 
     >>> from scoring.metrics.pronouns import FORMS
@@ -65,7 +65,7 @@ def add_raw(pairs: Pairs = PAIRS, epsilon: float = EPSILON) -> Metric:
     return mean("add_raw", divergence, 0, 0, math.log(2) / 2 + 1e-6, reading)
 
 
-def add_log(pairs: Pairs = PAIRS, epsilon: float = EPSILON) -> Metric:
+def add_log(pairs: Pairs = PRONOUN_PAIRS, epsilon: float = EPSILON) -> Metric:
     """The logarithm of the mean divergence of the forms' distributions within each gender.
 
     An inference: the printed values are negative, which the printed formula cannot be, and of the
@@ -89,7 +89,7 @@ def add_log(pairs: Pairs = PAIRS, epsilon: float = EPSILON) -> Metric:
     return replace(plain, final=final, undefined="the divergence is 0 on every row, and 0 has no logarithm")
 
 
-def jsd(pairs: Pairs = PAIRS) -> Metric:
+def jsd(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
     """The mean Jensen-Shannon divergence of the forms' distributions within each gender.
 
     Prompts that give a gender no probability at all have no such distribution and are left out.
@@ -104,14 +104,9 @@ def jsd(pairs: Pairs = PAIRS) -> Metric:
         both: NDArray[np.bool_] = (female != 0) & (male != 0)
         return both
 
-    return mean(
-        "jsd",
-        divergence,
-        0,
-        0,
-        math.log(2),
+    reading = (
         "Jensen-Shannon divergence between the shapes of female and male probabilities, at most ln 2; lower is better "
-        f"({_PROBING}, JSD).",
-        where=has_both,
-        undefined="no prompt gives both genders a probability above 0",
+        f"({_PROBING}, JSD)."
     )
+    undefined = "no prompt gives both genders a probability above 0"
+    return mean("jsd", divergence, 0, 0, math.log(2), reading, where=has_both, undefined=undefined)

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from builders.text.words import PAIRS
+from builders.text.words import PRONOUN_PAIRS
 from scoring.types import Floats, Table
 
 Pairs = tuple[tuple[str, str], ...]
 
 #: Every form, to be candidate_logprobs in this order.
-FORMS: tuple[str, ...] = tuple(form for pair in PAIRS for form in pair)
+FORMS: tuple[str, ...] = tuple(form for pair in PRONOUN_PAIRS for form in pair)
 
 #: Her with his and hers with him, as "Disclosure and Mitigation of Gender Bias in LLMs" names its pairs.
 POSSESSIVE_PAIRS: Pairs = tuple(
-    (female, {"him": "his", "his": "him", "Him": "His", "His": "Him"}.get(male, male)) for female, male in PAIRS
+    (female, {"him": "his", "his": "him", "Him": "His", "His": "Him"}.get(male, male)) for female, male in PRONOUN_PAIRS
 )
 
 
@@ -32,7 +32,7 @@ def to_record(candidate_logprobs: Sequence[float]) -> dict[str, float]:
     return {f"p_{form}": float(np.exp(logprob)) for form, logprob in zip(FORMS, candidate_logprobs, strict=True)}
 
 
-def by_pair(table: Table, pairs: Pairs = PAIRS) -> tuple[Floats, Floats]:
+def by_pair(table: Table, pairs: Pairs = PRONOUN_PAIRS) -> tuple[Floats, Floats]:
     """Female and male probabilities, each of shape [prompts, pairs]."""
     female, male = (np.stack([np.asarray(table[f"p_{p[side]}"], np.float64) for p in pairs], 1) for side in (0, 1))
     return female, male

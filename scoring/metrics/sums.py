@@ -63,6 +63,27 @@ def mean(
     return Metric(name, columns, lambda sums: ratio(sums, scale), ideal, low, high, reading, events=events, **more)
 
 
+def percentage(name: str, of: Column, ideal: float | None, reading: str, *, low: float = 0, **more: Any) -> Metric:
+    """:func:`mean` of events in percent, with the intervals of a proportion."""
+    return mean(name, of, ideal, low, 100, reading, scale=100, proportion=True, **more)
+
+
+def share(name: str, of: Column, ideal: float | None, reading: str, **more: Any) -> Metric:
+    """:func:`mean` of events as a share of 1, with the intervals of a proportion."""
+    return mean(name, of, ideal, 0, 1, reading, proportion=True, **more)
+
+
+def once_each(table: Table, by: str) -> Floats:
+    """Weights [examples] with which each value of column ``by`` counts once: one over its number of examples.
+
+    >>> once_each({"subject": np.array(["nurse", "cook", "nurse"])}, "subject")
+    array([0.5, 1. , 0.5])
+    """
+    _, codes, counts = np.unique(table[by].astype(str), return_inverse=True, return_counts=True)
+    weights: Floats = 1 / counts[codes]
+    return weights
+
+
 def mean_over(metric: Metric, by: str, name: str, reading: str) -> Metric:
     """The plain mean of a metric's values over the parts of the table that share a value in column ``by``.
 
@@ -76,8 +97,8 @@ def mean_over(metric: Metric, by: str, name: str, reading: str) -> Metric:
         parts = np.unique(table[by])
         inside = (table[by][:, None] == parts).astype(np.float64)
         of = metric.columns(table)
-        each: Floats = inside.reshape(*inside.shape, *(1,) * (of.ndim - 1)) * of[:, None]
-        return each
+        by_part: Floats = inside.reshape(*inside.shape, *(1,) * (of.ndim - 1)) * of[:, None]
+        return by_part
 
     def final(sums: Floats) -> Floats:
         values = metric.final(sums)

@@ -5,7 +5,8 @@
     ``dtype``, ``prompt``, ``profile``, ``data`` (data set to version), ``environment``, ``speed``,
     ``headlines`` (benchmark to ``dataset``, ``metric`` and ``groups`` of the number that cards show),
     ``estimates`` (a list of objects with the fields of `Estimate`, in the order of the report; ``method``
-    names how the interval was computed) and ``examples`` (benchmark to ``file`` and ``rows``). A number
+    names how the interval was computed), ``examples`` (benchmark to ``file``, ``rows`` and ``sha256``) and
+    ``sha256``, the checksum of all others (`cards.results.checksum`). A number
     that is not defined is null, and ``why`` of its estimate explains it; infinities are the strings
     ``"inf"`` and ``"-inf"``. `read` gives the `Report` back.
 ``results.md``
@@ -37,12 +38,13 @@ from scoring.report.files import file_name, parquet, read, results
 from scoring.report.markdown import markdown
 from scoring.report.numbers import Scale, interval, scale
 from scoring.report.page import page
-from scoring.types import Comparison, Report, Table
+from scoring.types import Comparison, Report, ScoringError, Table
 
 __all__ = [
     "SCHEMA",
     "Scale",
     "cell",
+    "check_finished",
     "decisive",
     "file_name",
     "interval",
@@ -83,9 +85,36 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
     files = {f"examples/{file_name(name)}": parquet(name, table) for name, table in kept.items()}
     files["results.md"] = markdown(shown).encode()
     files["report.html"] = page(shown, kept, texts).encode()
-    files["results.json"] = results(shown, kept).encode()
+    files["results.json"] = results(shown, kept, files).encode()
     for name, content in files.items():
         put(folder / name, content)
+
+
+def check_finished(folder: Path, planned: Report) -> None:
+    """Refuses a folder with the results of a run with other settings, which :func:`write` would replace.
+
+    Raises
+    ------
+    ScoringError
+        With the first setting that differs, also when the results cannot be read.
+    """
+    if not (folder / "results.json").exists():
+        return
+    one, other = (_settings(report) for report in (read(folder), cleaned(planned, redactor(os.environ))))
+    for name in sorted(one.keys() | other.keys()):
+        if one.get(name) != other.get(name):
+            raise ScoringError(
+                f"{folder} holds results with {name} {one.get(name)!r}, and this run has {other.get(name)!r}; give "
+                "another --out, or --overwrite to replace them."
+            )
+
+
+def _settings(report: Report) -> dict[str, object]:
+    """What the numbers of a report depend on, by name, without versions of libraries."""
+    names = ("model", "revision", "adapter", "dtype", "profile", "data")
+    prompt = f"prompt {report.prompt}"
+    settings = {name: report.environment.get(name) for name in (prompt, "chat template", "system", "resamples")}
+    return {**{name: getattr(report, name) for name in names}, **settings}
 
 
 def write_comparison(folder: Path, compared: Comparison) -> None:

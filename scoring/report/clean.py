@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cards.text import secrets
 from scoring.types import Comparison, Difference, Estimate, Report, ScoringError, Table
-
-Entry = TypeVar("Entry", Estimate, Difference)
 
 
 def redactor(environment: Mapping[str, str]) -> Callable[[Any], Any]:
@@ -30,7 +28,7 @@ def redactor(environment: Mapping[str, str]) -> Callable[[Any], Any]:
 def cleaned(report: Report, hide: Callable[[Any], Any]) -> Report:
     """The report in plain Python values, without secrets."""
     values = {f.name: _plain(getattr(report, f.name), hide) for f in fields(Report) if f.name != "estimates"}
-    return Report(**values, estimates=_cleaned_entries(Estimate, report.estimates, hide))
+    return Report(**values, estimates=tuple(Estimate(**_plain(asdict(entry), hide)) for entry in report.estimates))
 
 
 def cleaned_comparison(comparison: Comparison, hide: Callable[[Any], Any]) -> Comparison:
@@ -38,13 +36,9 @@ def cleaned_comparison(comparison: Comparison, hide: Callable[[Any], Any]) -> Co
     return Comparison(
         cleaned(comparison.run, hide),
         cleaned(comparison.base, hide),
-        _cleaned_entries(Difference, comparison.differences, hide),
-        _cleaned_entries(Estimate, comparison.agreements, hide),
+        tuple(Difference(**_plain(asdict(entry), hide)) for entry in comparison.differences),
+        tuple(Estimate(**_plain(asdict(entry), hide)) for entry in comparison.agreements),
     )
-
-
-def _cleaned_entries(kind: type[Entry], entries: Iterable[Entry], hide: Callable[[Any], Any]) -> tuple[Entry, ...]:
-    return tuple(kind(**_plain(asdict(entry), hide)) for entry in entries)
 
 
 def _plain(value: Any, hide: Callable[[Any], Any]) -> Any:

@@ -18,7 +18,7 @@ _FACTS = ("model", "revision", "adapter", "dtype", "prompt", "profile")
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ForestRow:
     """A difference with the values of both runs; None where a run did not report one."""
 
     difference: Difference
@@ -35,7 +35,7 @@ class Forest:
     ideal: float | None
     scale: Scale
     values: Scale
-    pairs: list[Pair]
+    rows: list[ForestRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,5 +104,5 @@ def _forest(metric: str, differences: list[Difference], run: dict[_Key, float], 
         differences[0].ideal,
         around(-reach, reach),
         around(*(values[key] for key in keys for values in (run, base) if key in values)),
-        [Pair(d, run.get(key), base.get(key)) for d, key in zip(differences, keys, strict=True)],
+        [ForestRow(d, run.get(key), base.get(key)) for d, key in zip(differences, keys, strict=True)],
     )

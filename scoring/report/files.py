@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -9,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -29,10 +31,15 @@ def file_name(benchmark: str) -> str:
     return f"{slug(benchmark)}.parquet"
 
 
-def results(report: Report, tables: Mapping[str, Table]) -> str:
-    """The text of ``results.json``."""
-    examples = {name: {"file": f"examples/{file_name(name)}", "rows": len(t["id"])} for name, t in tables.items()}
-    return document({**asdict(report), "schema": SCHEMA, "examples": examples})
+def results(report: Report, tables: Mapping[str, Table], files: Mapping[str, bytes] = MappingProxyType({})) -> str:
+    """The text of ``results.json``; ``files`` has the examples by their path, whose checksums it records."""
+    examples: dict[str, dict[str, Any]] = {}
+    for name, table in tables.items():
+        file = f"examples/{file_name(name)}"
+        checksum = {"sha256": hashlib.sha256(files[file]).hexdigest()} if file in files else {}
+        examples[name] = {"file": file, "rows": len(table["id"]), **checksum}
+    content = _finite({**asdict(report), "schema": SCHEMA, "examples": examples})
+    return document(content | {"sha256": cards.results.checksum(content)})
 
 
 def document(facts: Mapping[str, Any]) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from scoring.statistics.intervals import METHODS
-from scoring.types import Difference, Estimate, Report
+from scoring.types import Estimate, Measurement, Report
 
-#: What has a benchmark, a group, a metric, a value and an interval.
-Result = TypeVar("Result", Estimate, Difference)
+M = TypeVar("M", bound=Measurement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,30 +75,29 @@ def around(*numbers: float) -> Scale:
     return Scale(step * math.floor(low / step), step * max(math.ceil(high / step), 0 if low < 0 else 1))
 
 
-def by_metric(estimates: Iterable[Result]) -> dict[str, list[Result]]:
-    """Estimates of one benchmark under their metric, in order of appearance."""
-    return _grouped(estimates, lambda e: e.metric)
-
-
-def by_benchmark(estimates: Iterable[Result]) -> dict[str, list[Result]]:
-    """Estimates under their benchmark, in order of appearance."""
-    return _grouped(estimates, lambda e: e.benchmark)
-
-
-def _grouped(estimates: Iterable[Result], key: Callable[[Result], str]) -> dict[str, list[Result]]:
-    groups: dict[str, list[Result]] = {}
-    for estimate in estimates:
-        groups.setdefault(key(estimate), []).append(estimate)
+def by_metric(results: Iterable[M]) -> dict[str, list[M]]:
+    """Results of one benchmark under their metric, in order of appearance."""
+    groups: dict[str, list[M]] = {}
+    for result in results:
+        groups.setdefault(result.metric, []).append(result)
     return groups
 
 
-def interval(estimate: Estimate | Difference, on: Scale) -> str:
+def by_benchmark(results: Iterable[M]) -> dict[str, list[M]]:
+    """Results under their benchmark, in order of appearance."""
+    groups: dict[str, list[M]] = {}
+    for result in results:
+        groups.setdefault(result.benchmark, []).append(result)
+    return groups
+
+
+def interval(estimate: Measurement, on: Scale) -> str:
     """The interval of an estimate as text, or nothing when there is none."""
     ends = (estimate.low, estimate.high)
     return f"[{', '.join(map(on.text, ends))}]" if all(map(math.isfinite, ends)) else ""
 
 
-def marked(estimate: Estimate | Difference) -> str:
+def marked(estimate: Measurement) -> str:
     """The method of the interval in brackets, or nothing for the bootstrap, which is the usual one.
 
     >>> marked(Estimate("b", "g", "gas", 1.0, 0.94, 1.0, 0.0, 60, 60, method="binomial"))
@@ -119,7 +117,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def methods(estimates: Iterable[Estimate | Difference]) -> list[str]:
+def methods(estimates: Iterable[Measurement]) -> list[str]:
     """A sentence for each method by which an interval of these was computed."""
     used = {e.method for e in estimates}
     return [

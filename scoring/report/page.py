@@ -12,6 +12,7 @@ from typing import Any
 import jinja2
 
 from cards.text import templates
+from scoring import benchmarks
 from scoring.report.examples import Example, decisive
 from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, marked, methods, scale
 from scoring.types import Estimate, Report, Table
@@ -57,7 +58,7 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
             scores(estimates.get(name, [])),
             methods(estimates.get(name, [])),
             plots.figures(tables.get(name, {}), estimates.get(name, [])),
-            decisive(tables.get(name, {})),
+            decisive(tables.get(name, {}), benchmarks.get(name).contrast if name in benchmarks.names() else None),
             len(tables[name]["id"]) if name in tables else 0,
         )
         for name in names

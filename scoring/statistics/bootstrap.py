@@ -9,9 +9,8 @@ up within each cluster first. The sums of all resamples are then one matrix prod
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,24 +25,19 @@ _DRAWN, _COUNTED = 1 << 16, 1 << 22
 Item = tuple[Group, Metric]
 
 
-def weights(clusters: int, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
-    """The counts of clusters in each resample, of shape [resamples, clusters].
+def draw(stream: np.random.PCG64, counts: Floats) -> None:
+    """Fills ``counts`` [resamples, clusters] with the counts of clusters in the next resamples of the stream.
 
     A seed gives the same counts on every platform and version, because they follow by exact arithmetic
     from the raw stream of PCG64, which NumPy promises to keep: each half of a 64-bit number, the low half
     first, times ``clusters`` / 2**32 and rounded down is the number of a cluster. (Probabilities differ by
-    less than ``clusters`` / 2**32.) The weights of examples are ``weights(...)[:, cluster_of_example]``.
+    less than ``clusters`` / 2**32.)
 
-    >>> weights(3, resamples=4, seed=0).sum(axis=1)
+    >>> counts = np.empty((4, 3))
+    >>> draw(np.random.PCG64(0), counts)
+    >>> counts.sum(axis=1)
     array([3., 3., 3., 3.])
     """
-    counts = np.empty((resamples, clusters))
-    _draw(np.random.PCG64(seed), counts)
-    return counts
-
-
-def _draw(stream: np.random.PCG64, counts: Floats) -> None:
-    """Fills counts [resamples, clusters] with the next resamples of the stream."""
     resamples, clusters = counts.shape
     rows = max(1, _DRAWN // max(1, clusters))
     for start in range(0, resamples if clusters else 0, rows):
@@ -57,27 +51,8 @@ def _draw(stream: np.random.PCG64, counts: Floats) -> None:
         part[:] = np.bincount(cells.ravel(), minlength=part.size).reshape(part.shape)
 
 
-class _Rows(Mapping[str, NDArray[Any]]):
-    """The rows of a table that a mask marks; columns are selected when they are first used."""
-
-    def __init__(self, table: Table, mask: NDArray[np.bool_]) -> None:
-        self._table, self._mask = table, mask
-        self._cut: dict[str, NDArray[Any]] = {}
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self._cut:
-            self._cut[name] = self._table[name][self._mask]
-        return self._cut[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._table)
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-
 @dataclass(frozen=True, slots=True)
-class Part:
+class Subset:
     """The ``n`` rows of a group, the numbers of their ``clusters``, and the index into these of each row."""
 
     rows: Table
@@ -88,48 +63,49 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The sums of a metric by cluster: ``columns`` [columns, clusters of the part], flattened from ``shape``.
+    """The sums of a metric by cluster: ``columns`` [columns, clusters of the subset], flattened from ``shape``.
 
     ``why`` explains why there is no value.
     """
 
-    part: Part
+    subset: Subset
     columns: Floats
     shape: tuple[int, ...]
     why: str
 
 
-def _parts(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list[Part]:
-    """The part of each item; items of one group share it."""
-    parts: dict[int, Part] = {}
+def _subsets(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list[Subset]:
+    """The subset of each item; items of one group share it."""
+    subsets: dict[int, Subset] = {}
     for group, _ in items:
-        if id(group) not in parts:
+        if id(group) not in subsets:
             mask = np.asarray(group.mask, dtype=bool)
             clusters, places = np.unique(codes[mask], return_inverse=True)
-            parts[id(group)] = Part(_Rows(table, mask), len(places), clusters, places)
-    return [parts[id(group)] for group, _ in items]
+            rows = {name: column[mask] for name, column in table.items()}
+            subsets[id(group)] = Subset(rows, len(places), clusters, places)
+    return [subsets[id(group)] for group, _ in items]
 
 
-def _add_up(metric: Metric, part: Part) -> Sums:
+def _add_up(metric: Metric, subset: Subset) -> Sums:
     with np.errstate(invalid="ignore"):
-        values = metric.columns(part.rows)
+        values = metric.columns(subset.rows)
     n, *shape = values.shape
     values = values.reshape(n, math.prod(shape))
     finite = np.isfinite(values)
     wrong = 0 if finite.all() else int((~finite).any(axis=1).sum())
     # NaN times a count of 0 is NaN, so one NaN would make the value of every resample NaN.
     usable = np.zeros_like(values) if wrong else values
-    columns = np.empty((usable.shape[1], len(part.clusters)))
+    columns = np.empty((usable.shape[1], len(subset.clusters)))
     for number, column in enumerate(usable.T):
-        columns[number] = np.bincount(part.codes, column, minlength=len(part.clusters))
+        columns[number] = np.bincount(subset.codes, column, minlength=len(subset.clusters))
     why = f"{wrong} of {n} rows have no finite value" if wrong else "" if n else "no rows"
-    return Sums(part, columns, tuple(shape), why)
+    return Sums(subset, columns, tuple(shape), why)
 
 
 def added_up(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list[Sums]:
     """The sums by cluster of each metric over its group."""
-    parts = _parts(items, table, codes)
-    return [_add_up(metric, part) for (_, metric), part in zip(items, parts, strict=True)]
+    subsets = _subsets(items, table, codes)
+    return [_add_up(metric, subset) for (_, metric), subset in zip(items, subsets, strict=True)]
 
 
 def _distinct(sums: Sequence[Sums], clusters: int) -> tuple[Floats, list[list[int]]]:
@@ -144,7 +120,7 @@ def _distinct(sums: Sequence[Sums], clusters: int) -> tuple[Floats, list[list[in
         where.append([])
         for own in metric_sums.columns:
             column = np.zeros(clusters)
-            column[metric_sums.part.clusters] = own
+            column[metric_sums.subset.clusters] = own
             number = numbers.setdefault(column.tobytes(), len(columns))
             if number == len(columns):
                 columns.append(column)
@@ -176,6 +152,6 @@ def _totals(columns: Floats, resamples: int, seed: int) -> Floats:
     counts = np.empty((min(resamples, max(1, _COUNTED // max(1, clusters))), clusters))
     for start in range(1, 1 + resamples, len(counts)):
         part = counts[: 1 + resamples - start]
-        _draw(stream, part)
+        draw(stream, part)
         totals[:, start : start + len(part)] = columns @ part.T
     return totals

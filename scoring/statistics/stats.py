@@ -12,49 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.statistics import intervals
-from scoring.statistics.bootstrap import RESAMPLES, Item, Part, Sums, added_up, resampled, weights
-from scoring.statistics.intervals import LEVEL, Counts, Interval
+from scoring.statistics.bootstrap import RESAMPLES, Item, Subset, Sums, added_up, resampled
+from scoring.statistics.intervals import Counts, Interval
 from scoring.types import Difference, Estimate, Floats, Group, Metric, ScoringError, Table
 
-__all__ = ["LEVEL", "RESAMPLES", "Item", "compare", "estimate", "holm", "measure", "paired", "weights"]
+__all__ = ["RESAMPLES", "Item", "compare", "estimate", "holm", "measure"]
 
 #: A standard deviation below this share of the range is rounding.
 _ROUNDING = 1e-12
-
-
-def _reason(value: float, sums: Sums, metric: Metric) -> str:
-    if sums.why:
-        return sums.why
-    if math.isnan(value):
-        return metric.undefined
-    return "one cluster, so no interval" if len(sums.part.clusters) < 2 else ""
-
-
-def _steady(value: float) -> float:
-    """Twelve digits: in the last ones, sums depend on the processor."""
-    return float(f"{value:.12g}")
-
-
-def _codes(clusters: NDArray[np.generic], rows: int) -> tuple[NDArray[np.intp], int]:
-    if len(clusters) != rows:
-        raise ScoringError(f"{len(clusters)} cluster names came with {rows} rows; give one for each row.")
-    # Objects of several kinds have no order; strings have.
-    ordered = clusters.astype(str) if clusters.dtype == object else clusters
-    names, codes = np.unique(ordered, return_inverse=True)
-    return codes, len(names)
-
-
-def _rows(table: Table) -> int:
-    lengths = {name: len(column) for name, column in table.items()}
-    if len(set(lengths.values())) != 1:
-        listed = ", ".join(f"{name} {n}" for name, n in lengths.items()) or "no column"
-        raise ScoringError(f"The table has columns of different lengths ({listed}); give one value for each row.")
-    return next(iter(lengths.values()))
 
 
 def measure(
@@ -82,93 +53,45 @@ def measure(
     ScoringError
         When columns, masks or clusters differ in length.
     """
-    rows = _rows(table)
-    codes, count = _codes(clusters, rows)
-    for group, _ in items:
-        if len(group.mask) != rows:
-            raise ScoringError(f"The group {group.name} marks {len(group.mask)} rows of {rows}; mark every row.")
+    codes, count = _codes(items, table, clusters)
     sums = added_up(items, table, codes)
     finals = resampled(items, sums, count, resamples, seed)
-    return [_estimate(benchmark, item, s, f) for item, s, f in zip(items, sums, finals, strict=True)]
+    return [_estimate(benchmark, *parts) for parts in zip(items, sums, finals, strict=True)]
 
 
-def _estimate(benchmark: str, item: Item, sums: Sums, finals: Floats) -> Estimate:
-    group, metric = item
-    value = math.nan if sums.why else float(finals[0])
-    interval, sd = (intervals.NONE, math.nan) if math.isnan(value) else _interval(metric, sums, finals)
-    return Estimate(
-        benchmark=benchmark,
-        group=group.name,
-        metric=metric.name,
-        value=_steady(value),
-        low=_steady(interval.low),
-        high=_steady(interval.high),
-        sd=_steady(sd),
-        n=sums.part.n,
-        clusters=len(sums.part.clusters),
-        ideal=metric.ideal,
-        reading=metric.reading,
-        why=_reason(value, sums, metric),
-        printed_sd=None if metric.sd is None or math.isnan(value) else metric.sd(value, sums.part.n),
-        least=metric.low,
-        most=metric.high,
-        method=interval.method,
-        label=metric.label,
-    )
+def compare(
+    items: Sequence[Item],
+    table_a: Table,
+    table_b: Table,
+    clusters: NDArray[np.generic],
+    *,
+    benchmark: str = "",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[Difference]:
+    """Every metric of run a minus that of run b over the same examples, row by row.
 
+    A resample has the same clusters in both runs. p belongs to the method of the interval: twice the
+    smaller share of resampled differences that are not on the far side of 0, McNemar's exact test of
+    gains and losses for few of them, or Student's t. The p-values of one metric are corrected by :func:`holm`
+    over its groups, not over all differences: with 10,000 resamples the smallest p is 0.0002, and no p would stay
+    significant over hundreds of them.
 
-def _interval(metric: Metric, sums: Sums, finals: Floats) -> tuple[Interval, float]:
-    """The interval of a value, and the standard deviation of the bootstrap."""
-    value, clusters = float(finals[0]), len(sums.part.clusters)
-    drawn = intervals.bootstrap(finals[1:], clusters)
-    if clusters < 2:
-        return drawn, math.nan
-    sd = _deviation(finals[1:])
-    if metric.events is None:
-        span = metric.high - metric.low
-        other = _few_clusters(value, sd, span, sums.part, lambda: _without_each(metric, sums))
-    else:
-        event, weight = metric.events(sums.part.rows).T
-        exact, many = intervals.binomial(
-            Counts.of(event, weight, sums.part.codes), signed=metric.low < 0 or metric.absolute
-        )
-        other = None if many else _scaled(exact, metric)
-    return intervals.cut(other, value, metric.low, metric.high) if other else drawn, sd
-
-
-def _deviation(draws: Floats) -> float:
-    defined = draws[~np.isnan(draws)]
-    return float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
-
-
-def _scaled(exact: Interval, metric: Metric) -> Interval:
-    """The interval of a proportion in the unit of its metric."""
-    low, high = exact.low, exact.high
-    if metric.absolute:
-        low, high = max(0.0, low, -high), max(-low, high)
-    return replace(exact, low=metric.high * low, high=metric.high * high)
-
-
-def _few_clusters(
-    value: float, sd: float, span: float, part: Part, without_each: Callable[[], Floats]
-) -> Interval | None:
-    """The interval of a metric whose bootstrap has no width or few clusters; None where the bootstrap is right."""
-    clusters = intervals.effective_number(np.bincount(part.codes).astype(float))
-    if math.isfinite(span) and sd <= _ROUNDING * span:
-        return intervals.rule_of_three(value, clusters, span)
-    if clusters >= intervals.FEW:
-        return None
-    without = without_each()
-    if not np.isfinite(without).all():
-        return None
-    return intervals.cluster_t(value, without, max(1.0, clusters - 1))
-
-
-def _without_each(metric: Metric, sums: Sums) -> Floats:
-    """Values [clusters] of a metric without one cluster each."""
-    rest = sums.columns.sum(axis=1, keepdims=True) - sums.columns
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return metric.final(np.moveaxis(rest.reshape(*sums.shape, -1), -1, 0))
+    Raises
+    ------
+    ScoringError
+        When the tables hold different examples (column ``id``, where they have it).
+    """
+    codes, count = _codes(items, table_a, clusters)
+    _check_same_examples(table_a, table_b)
+    sums = [added_up(items, table, codes) for table in (table_a, table_b)]
+    finals = [resampled(items, own, count, resamples, seed) for own in sums]
+    differences = [_difference(benchmark, *parts) for parts in zip(items, *sums, *finals, strict=True)]
+    for metric in {difference.metric for difference in differences}:
+        places = [place for place, difference in enumerate(differences) if difference.metric == metric]
+        for place, p in zip(places, holm([differences[place].p for place in places]), strict=True):
+            differences[place] = replace(differences[place], p_holm=p)
+    return differences
 
 
 def estimate(
@@ -184,66 +107,40 @@ def estimate(
     >>> import numpy as np
     >>> share = Metric("share", lambda t: np.stack([t["x"], np.ones(len(t["x"]))], 1), lambda s: s[..., 0] / s[..., 1],
     ...                None, 0, 1, "Share of rows.")
-    >>> found = estimate(share, {"x": np.array([0.0, 1.0, 1.0, 1.0] * 20)})
-    >>> found.value, found.n, found.low < 0.75 < found.high
+    >>> measured = estimate(share, {"x": np.array([0.0, 1.0, 1.0, 1.0] * 20)})
+    >>> measured.value, measured.n, measured.low < 0.75 < measured.high
     (0.75, 80, True)
     """
     rows = _rows(table)
     group = Group("", np.ones(rows, bool) if mask is None else mask)
-    return measure(
-        [(group, metric)], table, np.arange(rows) if clusters is None else clusters, resamples=resamples, seed=seed
-    )[0]
+    clusters = np.arange(rows) if clusters is None else clusters
+    return measure([(group, metric)], table, clusters, resamples=resamples, seed=seed)[0]
 
 
-def compare(
-    items: Sequence[Item],
-    table_a: Table,
-    table_b: Table,
-    clusters: NDArray[np.generic],
-    *,
-    benchmark: str = "",
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> list[Difference]:
-    """Every metric of run a minus that of run b over the same examples, row by row; p-values by Holm too.
-
-    A resample has the same clusters in both runs. p belongs to the method of the interval: twice the
-    smaller share of resampled differences that are not on the far side of 0, McNemar's exact test of
-    gains and losses for few of them, or Student's t.
-
-    Raises
-    ------
-    ScoringError
-        When the tables hold different examples (column ``id``, where they have it).
-    """
-    rows = _rows(table_a)
-    _same_examples(table_a, table_b, rows)
-    codes, count = _codes(clusters, rows)
-    sums = [added_up(items, table, codes) for table in (table_a, table_b)]
-    finals = [resampled(items, own, count, resamples, seed) for own in sums]
-    differences = [_difference(benchmark, *parts) for parts in zip(items, *sums, *finals, strict=True)]
-    adjusted = holm([difference.p for difference in differences])
-    return [replace(difference, p_holm=p) for difference, p in zip(differences, adjusted, strict=True)]
+def _rows(table: Table) -> int:
+    lengths = {name: len(column) for name, column in table.items()}
+    if len(set(lengths.values())) != 1:
+        listed = ", ".join(f"{name} {n}" for name, n in lengths.items()) or "no column"
+        raise ScoringError(f"The table has columns of different lengths ({listed}); give one value for each row.")
+    return next(iter(lengths.values()))
 
 
-def paired(
-    metric: Metric,
-    table_a: Table,
-    table_b: Table,
-    mask: NDArray[np.bool_] | None = None,
-    clusters: NDArray[np.generic] | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Difference:
-    """:func:`compare` for one metric, by default over all rows, each row its own cluster."""
-    rows = _rows(table_a)
-    group = Group("", np.ones(rows, bool) if mask is None else mask)
-    names = np.arange(rows) if clusters is None else clusters
-    return compare([(group, metric)], table_a, table_b, names, resamples=resamples, seed=seed)[0]
+def _codes(items: Sequence[Item], table: Table, clusters: NDArray[np.generic]) -> tuple[NDArray[np.intp], int]:
+    """The number of the cluster of each row, and the number of clusters; checks all lengths."""
+    rows = _rows(table)
+    if len(clusters) != rows:
+        raise ScoringError(f"{len(clusters)} cluster names came with {rows} rows; give one for each row.")
+    for group, _ in items:
+        if len(group.mask) != rows:
+            raise ScoringError(f"The group {group.name} marks {len(group.mask)} rows of {rows}; mark every row.")
+    # Objects of several kinds have no order; strings have.
+    ordered = clusters.astype(str) if clusters.dtype == object else clusters
+    names, codes = np.unique(ordered, return_inverse=True)
+    return codes, len(names)
 
 
-def _same_examples(table_a: Table, table_b: Table, rows: int) -> None:
-    other = _rows(table_b)
+def _check_same_examples(table_a: Table, table_b: Table) -> None:
+    rows, other = _rows(table_a), _rows(table_b)
     if rows != other:
         raise ScoringError(f"The runs have {rows} and {other} rows; compare two runs of the same data set version.")
     if "id" in table_a and "id" in table_b:
@@ -256,49 +153,132 @@ def _same_examples(table_a: Table, table_b: Table, rows: int) -> None:
             )
 
 
-def _difference(benchmark: str, item: Item, a: Sums, b: Sums, finals_a: Floats, finals_b: Floats) -> Difference:
-    group, metric = item
-    finals = finals_a - finals_b
-    why = a.why or b.why
-    value = math.nan if why else float(finals[0])
-    interval, sd = (intervals.NONE, math.nan) if math.isnan(value) else _interval_of_difference(metric, a, b, finals)
-    return Difference(
-        benchmark=benchmark,
-        group=group.name,
-        metric=metric.name,
-        value=_steady(value),
-        low=_steady(interval.low),
-        high=_steady(interval.high),
-        sd=_steady(sd),
-        p=interval.p,
-        p_holm=math.nan,
-        n=a.part.n,
-        clusters=len(a.part.clusters),
-        why=why or _reason(value, a, metric),
-        ideal=metric.ideal,
-        reading=metric.reading,
-        method=interval.method,
+def _estimate(benchmark: str, item: Item, sums: Sums, finals: Floats) -> Estimate:
+    _, metric = item
+    value = math.nan if sums.why else float(finals[0])
+
+    def counts(events: Callable[[Table], Floats]) -> Counts:
+        event, weight = events(sums.subset.rows).T
+        return Counts.of(event, weight, sums.subset.codes)
+
+    bounds = metric.low, metric.high
+    interval, sd = _interval(
+        metric, sums.subset, value, finals[1:], bounds, counts, lambda: _without_each(metric, sums)
+    )
+    return Estimate(
+        **_fields(benchmark, item, sums, value, interval, sd, sums.why),
+        printed_sd=None if metric.sd is None or math.isnan(value) else metric.sd(value, sums.subset.n),
+        least=metric.low,
+        most=metric.high,
+        label=metric.label,
     )
 
 
-def _interval_of_difference(metric: Metric, a: Sums, b: Sums, finals: Floats) -> tuple[Interval, float]:
-    """The interval of a difference, and the standard deviation of the bootstrap."""
-    value, clusters, span = float(finals[0]), len(a.part.clusters), metric.high - metric.low
-    drawn = intervals.bootstrap(finals[1:], clusters)
-    if clusters < 2:
-        return drawn, math.nan
-    sd = _deviation(finals[1:])
-    if metric.events is None or metric.absolute:
-        other = _few_clusters(value, sd, span, a.part, lambda: _without_each(metric, a) - _without_each(metric, b))
+def _difference(benchmark: str, item: Item, a: Sums, b: Sums, finals_a: Floats, finals_b: Floats) -> Difference:
+    _, metric = item
+    finals, why = finals_a - finals_b, a.why or b.why
+    value = math.nan if why else float(finals[0])
+    span = metric.high - metric.low
+    interval, sd = _interval(
+        # The difference of two sizes is no difference of two proportions.
+        replace(metric, events=None) if metric.absolute else metric,
+        a.subset,
+        value,
+        finals[1:],
+        (-span, span),
+        lambda events: _discordant(events(a.subset.rows), events(b.subset.rows), a.subset),
+        lambda: _without_each(metric, a) - _without_each(metric, b),
+    )
+    return Difference(**_fields(benchmark, item, a, value, interval, sd, why), p=interval.p)
+
+
+def _fields(
+    benchmark: str, item: Item, sums: Sums, value: float, interval: Interval, sd: float, why: str
+) -> dict[str, Any]:
+    """What an estimate and a difference have in common."""
+    group, metric = item
+    clusters = len(sums.subset.clusters)
+    if not why and math.isnan(value):
+        why = metric.undefined
+    return {
+        "benchmark": benchmark,
+        "group": group.name,
+        "metric": metric.name,
+        "value": _steady(value),
+        "low": _steady(interval.low),
+        "high": _steady(interval.high),
+        "sd": _steady(sd),
+        "n": sums.subset.n,
+        "clusters": clusters,
+        "ideal": metric.ideal,
+        "reading": metric.reading,
+        "why": why or ("one cluster, so no interval" if clusters < 2 else ""),
+        "method": interval.method,
+    }
+
+
+def _steady(value: float) -> float:
+    """Twelve digits: in the last ones, sums depend on the processor."""
+    return float(f"{value:.12g}")
+
+
+def _interval(
+    metric: Metric,
+    subset: Subset,
+    value: float,
+    draws: Floats,
+    bounds: tuple[float, float],
+    counts: Callable[[Callable[[Table], Floats]], Counts],
+    without_each: Callable[[], Floats],
+) -> tuple[Interval, float]:
+    """The interval of a value or of a difference, and the standard deviation of the bootstrap.
+
+    ``bounds`` are the smallest and the largest possible value. ``counts`` adds up the events of a proportion by
+    cluster, and ``without_each`` gives the values [clusters] without one cluster each.
+    """
+    clusters = len(subset.clusters)
+    if math.isnan(value) or clusters < 2:
+        return intervals.NONE, math.nan
+    bootstrap = intervals.bootstrap(draws, clusters)
+    defined = draws[~np.isnan(draws)]
+    sd = float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
+    if metric.events is None:
+        other = _few_clusters(value, sd, metric.high - metric.low, subset, without_each)
     else:
-        exact, many = intervals.binomial(
-            _discordant(metric.events(a.part.rows), metric.events(b.part.rows), a.part), signed=True
-        )
-        other = None if many else replace(exact, low=metric.high * exact.low, high=metric.high * exact.high)
-    return intervals.cut(other, value, -span, span) if other else drawn, sd
+        exact, many = intervals.binomial(counts(metric.events), signed=bounds[0] < 0 or metric.absolute)
+        other = None if many else _scaled(exact, metric)
+    return intervals.cut(other, value, *bounds) if other else bootstrap, sd
 
 
-def _discordant(a: Floats, b: Floats, part: Part) -> Counts:
+def _scaled(exact: Interval, metric: Metric) -> Interval:
+    """The interval of a proportion in the unit of its metric."""
+    low, high = exact.low, exact.high
+    if metric.absolute:
+        low, high = max(0.0, low, -high), max(-low, high)
+    return replace(exact, low=metric.high * low, high=metric.high * high)
+
+
+def _few_clusters(
+    value: float, sd: float, span: float, subset: Subset, without_each: Callable[[], Floats]
+) -> Interval | None:
+    """The interval of a metric whose bootstrap has no width or few clusters; None where the bootstrap is right."""
+    clusters = intervals.effective_number(np.bincount(subset.codes).astype(float))
+    if math.isfinite(span) and sd <= _ROUNDING * span:
+        return intervals.rule_of_three(value, clusters, span)
+    if clusters >= intervals.FEW:
+        return None
+    without = without_each()
+    return intervals.cluster_t(value, without, max(1.0, clusters - 1)) if np.isfinite(without).all() else None
+
+
+def _without_each(metric: Metric, sums: Sums) -> Floats:
+    """Values [clusters] of a metric without one cluster each."""
+    rest = sums.columns.sum(axis=1, keepdims=True) - sums.columns
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return metric.final(np.moveaxis(rest.reshape(*sums.shape, -1), -1, 0))
+
+
+def _discordant(a: Floats, b: Floats, subset: Subset) -> Counts:
     """Gains and losses of run a against run b, from their events and weights [examples, 2].
 
     An example counts by what it adds to the difference of the two proportions p_a and p_b: with
@@ -307,7 +287,7 @@ def _discordant(a: Floats, b: Floats, part: Part) -> Counts:
     """
     (events_a, weights_a), (events_b, weights_b) = a.T, b.T
     p = (events_a.sum() / weights_a.sum() + events_b.sum() / weights_b.sum()) / 2
-    return Counts.of(events_a - events_b - p * (weights_a - weights_b), (weights_a + weights_b) / 2, part.codes)
+    return Counts.of(events_a - events_b - p * (weights_a - weights_b), (weights_a + weights_b) / 2, subset.codes)
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -89,12 +89,12 @@ def test_verbs_agree_with_they_or_there_is_no_sentence(template, they):
 
 
 @given(st.text())
-def test_a_text_without_the_pronoun_is_kept(text):
+def test_a_text_without_the_pronoun_is_unchanged(text):
     assert agree(text) == text
 
 
 @given(st.text(st.characters(exclude_characters="{}")))
-def test_a_past_form_is_kept_whatever_follows(text):
+def test_a_past_form_is_unchanged(text):
     template = "{nominative} walked " + text
     assert agree(template) in (template, None)
 
@@ -123,11 +123,11 @@ def test_a_past_form_is_kept_whatever_follows(text):
         max_size=12,
     )
 )
-def test_what_is_no_verb_of_the_pronoun_is_kept(words):
+def test_words_that_are_not_verbs_of_the_pronoun_are_unchanged(words):
     template = " ".join(words)
-    found = agree(template)
-    if found is not None:
-        changed = [(a, b) for a, b in zip(words, found.split(" "), strict=True) if a != b]
+    actual = agree(template)
+    if actual is not None:
+        changed = [(a, b) for a, b in zip(words, actual.split(" "), strict=True) if a != b]
         assert set(changed) <= {
             ("is", "are"),
             ("was", "were"),
@@ -155,5 +155,5 @@ def test_nine_in_ten_published_templates_have_a_version_with_they(name, sentence
     assert len(templates) == sentences
     for published, ours in names.items():
         templates = [template.replace(published, ours) for template in templates]
-    found = [fill_they(template) for template in templates]
-    assert sum(they is not None for they in found) / sentences >= share
+    actual = [fill_they(template) for template in templates]
+    assert sum(they is not None for they in actual) / sentences >= share

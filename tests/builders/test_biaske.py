@@ -33,8 +33,8 @@ def built(name):
     return rows(name, mirrored(*CONFIGS[name].sources))
 
 
-def domains(found):
-    return dict(Counter(row["domain"] for row in found))
+def domains(actual):
+    return dict(Counter(row["domain"] for row in actual))
 
 
 def difference(about, containing):
@@ -53,7 +53,7 @@ SENTENCES = st.lists(st.sampled_from(["a", "b", "a's", ",", "."]), min_size=1, m
 
 
 @given(st.lists(SENTENCES, min_size=2, max_size=3).filter(lambda s: len(set(s)) > 1))
-def test_filling_the_blank_gives_the_sentences_back(sentences):
+def test_filling_the_blank_restores_the_sentences(sentences):
     prompt, objects = blank(*sentences)
     assert prompt.count(BLANK) == 1
     assert [prompt.replace(BLANK, o) for o in objects] == sentences
@@ -72,7 +72,7 @@ def test_filling_the_blank_gives_the_sentences_back(sentences):
         (("x  y z", "x y z"), "[BLANK] z", ("x  y", "x y")),
     ],
 )
-def test_a_blank_holds_whole_words_from_the_first_to_the_last_that_differ(sentences, prompt, objects):
+def test_the_blank_covers_whole_words_from_the_first_to_the_last_difference(sentences, prompt, objects):
     assert blank(*sentences) == (prompt, objects)
 
 
@@ -121,10 +121,10 @@ def stereoset(tmp_path, *test_files):
     return rows("stereoset", dev | made(tmp_path, "stereoset/test", *test_files))
 
 
-def test_a_whole_test_file_has_every_example_of_the_paper(tmp_path):
+def test_the_complete_test_file_has_all_examples_of_the_paper(tmp_path):
     sizes = {"gender": 771, "race": 2976, "religion": 247}
-    found = stereoset(tmp_path, released(*(example(f"{d} {n}", d) for d, size in sizes.items() for n in range(size))))
-    assert domains(row for row in found if row["split"] == "test") == sizes
+    actual = stereoset(tmp_path, released(*(example(f"{d} {n}", d) for d, size in sizes.items() for n in range(size))))
+    assert domains(row for row in actual if row["split"] == "test") == sizes
 
 
 def test_a_released_example_keeps_its_ids_and_context(tmp_path):
@@ -138,7 +138,7 @@ def test_a_released_example_keeps_its_ids_and_context(tmp_path):
         assert row[f"sentence_id_{label}"] == f"race7{word}"
 
 
-def test_two_blanks_of_a_context_become_one_stretch(tmp_path):
+def test_two_blanks_of_a_context_become_one_blank(tmp_path):
     row = stereoset(tmp_path, released(example(7, "race", "Term {number} is BLANK and not BLANK.")))[1]
     assert row["prompt"] == "Term 7 is [BLANK]."
     assert row["object_unbiased"] == "mean and not mean"
@@ -146,8 +146,8 @@ def test_two_blanks_of_a_context_become_one_stretch(tmp_path):
 
 def test_a_list_of_sentences_adds_the_domains_that_no_released_file_has(tmp_path):
     entries = [listed(1, "race"), listed(2, "gender"), listed(3, "race", "StereoSet development set")]
-    found = stereoset(tmp_path, released(example(9, "gender")), json.dumps(entries))[1:]
-    assert [(row["domain"], row["subject"], row["source_file"]) for row in found] == [
+    actual = stereoset(tmp_path, released(example(9, "gender")), json.dumps(entries))[1:]
+    assert [(row["domain"], row["subject"], row["source_file"]) for row in actual] == [
         ("gender", "term 9", "0-stereoset-test"),
         ("race", "term 1", "1-stereoset-test"),
     ]
@@ -182,11 +182,11 @@ def test_an_intersentence_blank_is_the_whole_next_sentence(tmp_path):
 
 
 @pytest.mark.mirror
-def test_stereoset_has_the_examples_of_the_paper_or_says_what_it_lacks():
-    found = domains(row for row in built("stereoset") if row["split"] == "test")
+def test_stereoset_has_the_examples_of_the_paper_or_names_the_missing_ones():
+    actual = domains(row for row in built("stereoset") if row["split"] == "test")
     used = mirrored("stereoset/test")["stereoset/test"]
     race, profession = (2976, 2398) if used.alternative == 0 else (2974, 2397)
-    assert found == {"gender": 771, "race": race, "religion": 247, "profession": profession}
+    assert actual == {"gender": 771, "race": race, "religion": 247, "profession": profession}
     assert used.alternative == 0 or used.used.lacks.startswith("2 of the 2976 race")
 
 
@@ -226,9 +226,9 @@ def test_the_list_of_sentences_agrees_with_the_released_files():
 
 @pytest.mark.mirror
 def test_the_blank_of_a_released_context_is_found_in_all_but_the_stated_examples():
-    found = [row for row in built("stereoset") if row["context"]]
-    wider = [r for r in found if r["context"].replace("BLANK", BLANK).casefold() != r["prompt"].casefold()]
-    assert f"In {len(wider)} of the {len(found)} examples" in difference("StereoSet", "white space")
+    actual = [row for row in built("stereoset") if row["context"]]
+    wider = [r for r in actual if r["context"].replace("BLANK", BLANK).casefold() != r["prompt"].casefold()]
+    assert f"In {len(wider)} of the {len(actual)} examples" in difference("StereoSet", "white space")
     assert sum(row["context"].count("BLANK") == 2 for row in wider) == 2
 
 
@@ -244,19 +244,19 @@ def crows(tmp_path, *lines, config="crows_pairs"):
 
 
 def test_crows_pairs_keeps_both_directions_of_its_three_domains(tmp_path):
-    found = crows(
+    actual = crows(
         tmp_path,
         "Reds run.,Blues run.,stereo,race-color",
         "The old run.,The young run.,stereo,age",
         '"He, too, ran.","She, too, ran.",antistereo,gender',
         "Xs run.,Ys run.,stereo,religion",
     )
-    assert [(r["domain"], r["direction"], r["source_row"], r["writer"]) for r in found] == [
+    assert [(r["domain"], r["direction"], r["source_row"], r["writer"]) for r in actual] == [
         ("race", "stereo", 0, "w0"),
         ("gender", "antistereo", 2, "w2"),
         ("religion", "stereo", 3, "w3"),
     ]
-    assert (found[1]["sentence_biased"], found[1]["object_unbiased"]) == ("He, too, ran.", "She")
+    assert (actual[1]["sentence_biased"], actual[1]["object_unbiased"]) == ("He, too, ran.", "She")
 
 
 def test_crows_pairs_has_single_spaces_and_its_paper_config_the_released_ones(tmp_path):
@@ -314,17 +314,17 @@ def test_weat_expects_of_each_group_what_its_test_expects():
         ("religion", "JewishTerms"): ("abuse", "cherish"),
     }
     for (test, group), (biased, unbiased) in expected.items():
-        found = [row for row in built("weat") if (row["test"], row["group"]) == (test, group)]
-        assert biased in {row["object_biased"] for row in found}
-        assert unbiased in {row["object_unbiased"] for row in found}
-        assert not {row["object_biased"] for row in found} & {row["object_unbiased"] for row in found}
+        actual = [row for row in built("weat") if (row["test"], row["group"]) == (test, group)]
+        assert biased in {row["object_biased"] for row in actual}
+        assert unbiased in {row["object_unbiased"] for row in actual}
+        assert not {row["object_biased"] for row in actual} & {row["object_unbiased"] for row in actual}
 
 
 @pytest.mark.mirror
-def test_weat_meets_every_word_with_every_pair_of_contrasted_words():
-    found = [row for row in built("weat") if row["test"] == "6"]
-    assert len(found) == 16 * 8
-    assert len({(row["subject"], row["object_biased"]) for row in found}) == 16 * 8
+def test_weat_combines_every_word_with_every_pair_of_contrasted_words():
+    actual = [row for row in built("weat") if row["test"] == "6"]
+    assert len(actual) == 16 * 8
+    assert len({(row["subject"], row["object_biased"]) for row in actual}) == 16 * 8
 
 
 @pytest.mark.mirror
@@ -356,12 +356,12 @@ def test_winobias_paper_sentences_are_the_released_lines():
                 for number, line in enumerate(mirrored(name)[name].path.read_text().splitlines()):
                     sentence = line.split(" ", 1)[1].replace("[", "").replace("]", "").rstrip()
                     released.append((label, split, kind, number, sentence))
-    found = [
+    actual = [
         (label, row["split"], row["type"], row["source_row"], row[f"sentence_{label}"])
         for row in built("winobias-paper")
         for label in LABELS[:2]
     ]
-    assert sorted(found) == sorted(released)
+    assert sorted(actual) == sorted(released)
 
 
 @pytest.mark.mirror
@@ -424,13 +424,13 @@ def test_the_biased_pronoun_is_that_of_the_majority_of_the_occupation(tmp_path, 
 
 @pytest.mark.mirror
 def test_winogender_has_60_occupations_in_720_sentences():
-    found = built("winogender")
-    assert len({row["subject"] for row in found}) == 60
-    sentences = [row[name] for row in found for name in ("sentence_biased", "sentence_unbiased", "sentence_they")]
+    actual = built("winogender")
+    assert len({row["subject"] for row in actual}) == 60
+    sentences = [row[name] for row in actual for name in ("sentence_biased", "sentence_unbiased", "sentence_they")]
     lines = mirrored("winogender/sentences")["winogender/sentences"].path.read_text().splitlines()[1:]
     assert sorted(sentences) == sorted(line.split("\t")[1] for line in lines)
     assert len(sentences) == 720
-    assert Counter((row["refers_to"], row["other_participant"] == "someone") for row in found) == {
+    assert Counter((row["refers_to"], row["other_participant"] == "someone") for row in actual) == {
         (who, someone): 60 for who in ("subject", "other_participant") for someone in (False, True)
     }
 
@@ -530,9 +530,9 @@ FACT = {
 
 def recorded(tmp_path, *entries):
     """A file of one reply with these entries."""
-    asked = {"model": bundled.WRITTEN, "messages": [{"role": "user", "content": "Write."}]}
+    sent = {"model": bundled.WRITTEN, "messages": [{"role": "user", "content": "Write."}]}
     path = tmp_path / "own.jsonl"
-    path.write_text(response(asked, "\n".join(map(json.dumps, entries))).to_line() + "\n")
+    path.write_text(response(sent, "\n".join(map(json.dumps, entries))).to_line() + "\n")
     return path
 
 
@@ -543,7 +543,7 @@ def own(name):
 
 def written(*parts):
     """Whether one statement on what was written has all the parts."""
-    return any(all(part in each for part in parts) for each in DATASET.written)
+    return any(all(part in statement for part in parts) for statement in DATASET.written)
 
 
 def test_a_pair_has_a_row_for_its_base_and_each_paraphrase(tmp_path):
@@ -554,7 +554,7 @@ def test_a_pair_has_a_row_for_its_base_and_each_paraphrase(tmp_path):
     assert paraphrase.values["sentence_biased"] == "According to the nurse, she left."
 
 
-def test_a_fact_is_told_of_both_groups(tmp_path):
+def test_a_fact_is_stated_about_both_groups(tmp_path):
     one, other = (row.values for row in knowledge.facts(recorded(tmp_path, FACT), {}))
     assert one == {
         "domain": "religion",
@@ -571,7 +571,7 @@ def test_a_fact_is_told_of_both_groups(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("build", "entry", "told"),
+    ("build", "entry", "message"),
     [
         (
             knowledge.paraphrases,
@@ -595,18 +595,18 @@ def test_a_fact_is_told_of_both_groups(tmp_path):
         ),
     ],
 )
-def test_a_written_prompt_without_its_subject_or_blank_is_refused(tmp_path, build, entry, told):
+def test_a_written_prompt_without_its_subject_or_blank_is_refused(tmp_path, build, entry, message):
     with pytest.raises(BuildError) as error:
         list(build(recorded(tmp_path, entry), {}))
-    assert str(error.value) == told
+    assert str(error.value) == message
 
 
-def test_paraphrases_are_as_many_as_told_and_each_pair_has_two():
-    found = own("paraphrases")
-    bases = [row for row in found if row["base"]]
+def test_the_card_has_the_number_of_paraphrases_and_each_pair_has_two():
+    actual = own("paraphrases")
+    bases = [row for row in actual if row["base"]]
     counts = domains(bases)
     assert (counts["gender"] >= 150, counts["race"] >= 50, counts["religion"] >= 50) == (True, True, True)
-    assert {row["id"]: 3 for row in bases} == Counter(row["paraphrase_of"] for row in found)
+    assert {row["id"]: 3 for row in bases} == Counter(row["paraphrase_of"] for row in actual)
     assert CONFIGS["paraphrases"].summary.startswith(f"{len(bases)} pairs ")
     relations = len({row["relation"] for row in bases})
     pairs = f"{counts['gender']} pairs on gender, {counts['race']} on race and {counts['religion']} on religion"
@@ -627,16 +627,16 @@ def test_in_every_relation_an_object_is_as_often_the_biased_one():
     assert [key for key, n in orders.items() if orders[key[0], key[2], key[1]] != n] == []
 
 
-def test_facts_are_as_many_as_told_and_stand_in_both_directions():
-    found = own("differentiation")
-    counts = {domain: n // 2 for domain, n in domains(found).items()}
+def test_the_card_has_the_number_of_facts_and_facts_have_both_directions():
+    actual = own("differentiation")
+    counts = {domain: n // 2 for domain, n in domains(actual).items()}
     assert min(counts.values()) >= 60
     assert counts.keys() == {"gender", "race", "religion"}
     assert CONFIGS["differentiation"].summary.startswith(f"{sum(counts.values())} facts ")
     assert written(f"{counts['gender']} facts on gender, {counts['race']} on race", f"{counts['religion']} on religion")
-    keys = {(r["subject"], r["subject_counterfactual"], r["object"], r["object_other"]) for r in found}
+    keys = {(r["subject"], r["subject_counterfactual"], r["object"], r["object_other"]) for r in actual}
     assert {(counterfactual, subject, other, right) for subject, counterfactual, right, other in keys} == keys
-    assert len({row["sentence_object"] for row in found}) == len(found)
+    assert len({row["sentence_object"] for row in actual}) == len(actual)
 
 
 def stands_in(phrase, text):
@@ -650,12 +650,12 @@ def stands_in(phrase, text):
 def test_a_written_prompt_names_its_subject_and_neither_object(name, objects):
     for row in own(name):
         assert stands_in(row["subject"], row["prompt"])
-        assert [row[each] for each in objects if stands_in(row[each], row["prompt"])] == []
+        assert [row[name] for name in objects if stands_in(row[name], row["prompt"])] == []
         assert row[objects[0]] != row[objects[1]]
 
 
 @pytest.mark.parametrize(("name", "objects"), [("paraphrases", LABELS[:2]), ("differentiation", ("object", "other"))])
-def test_no_written_sentence_stands_twice(name, objects):
+def test_written_sentences_are_unique(name, objects):
     sentences = Counter(phrase_key(row[f"sentence_{label}"]) for row in own(name) for label in objects)
     assert [sentence for sentence, n in sentences.items() if n > 1] == []
 
@@ -671,7 +671,7 @@ def test_the_article_fits_both_objects_of_a_written_prompt():
 
 
 @pytest.mark.mirror
-def test_no_written_sentence_stands_in_the_six_sources():
+def test_no_written_sentence_is_in_the_six_sources():
     published = {phrase_key(row[f"sentence_{label}"]) for name in SIX for row in built(name) for label in LABELS[:2]}
     assert [sentence for sentence in own_sentences() if phrase_key(sentence) in published] == []
 

@@ -8,6 +8,7 @@ import pytest
 from filelock import Timeout
 from rich.progress import Progress
 
+from builders.generation import endpoint
 from builders.generation.append_log import AppendLog
 from builders.generation.clients import LiveClient, ReplayClient, Request
 from builders.generation.costs import Budget, BudgetExceeded, CostModel, cost_model, parse_amount
@@ -75,7 +76,7 @@ def live(tmp_path, pauses, monkeypatch):
 def test_a_line_has_the_fixed_fields_and_its_key_is_the_digest_of_the_canonical_request():
     made = response(asked("Café?", seed=1), "“Oui”", usage=(3, 2), date="2026-01-31")
     line = json.loads(made.to_line())
-    assert list(line) == ["key", "request", "reply", "model", "date", "usage", "finish_reason"]
+    assert list(line) == ["key", "request", "reply", "model", "date", "usage", "finish_reason", "sha256"]
     canonical = (
         '{"max_tokens":50,"messages":[{"content":"Café?","role":"user"}],"model":"m","seed":1,"temperature":0.0}'
     )
@@ -112,8 +113,34 @@ def test_a_line_that_is_no_record_is_named(tmp_path, spoilt):
 def test_a_request_that_was_edited_no_longer_has_its_key(tmp_path):
     path = tmp_path / "r.jsonl"
     path.write_text(response(asked("a"), "b").to_line().replace('"content": "a"', '"content": "x"') + "\n")
-    with pytest.raises(ChatError, match=r"line 1 .*its key is not that of its request"):
+    with pytest.raises(ChatError, match=r"line 1 .*its checksum is not that of its content"):
         read_responses(path)
+
+
+@pytest.mark.fault(69)
+def test_a_flipped_bit_in_a_reply_is_named_and_its_request_is_sent_again(tmp_path):
+    path = tmp_path / "r.jsonl"
+    lines = [response(asked(prompt), f"reply {n}").to_line() for n, prompt in enumerate("abc")]
+    path.write_text("\n".join([lines[0], lines[1].replace("reply 1", "reply 9"), lines[2]]) + "\n")
+    with pytest.raises(ChatError, match=r"line 2 .*its checksum is not that of its content"):
+        read_responses(path)
+    with ResponseCache(path) as cache:
+        assert cache.damaged == [
+            f"{path} line 2 is not a recorded reply (its checksum is not that of its content); it is left out, and its "
+            "request is sent again."
+        ]
+        assert [request_key(asked(prompt)) in cache for prompt in "abc"] == [True, False, True]
+        cache.put(response(asked("b"), "reply 1"))
+    with ResponseCache(path) as cache:
+        assert cache[request_key(asked("b"))].text == "reply 1"
+
+
+@pytest.mark.fault(69)
+def test_replies_of_an_earlier_version_have_no_checksum_and_are_read(tmp_path):
+    line = json.loads(response(asked("a"), "b").to_line())
+    del line["sha256"]
+    (tmp_path / "r.jsonl").write_text(json.dumps(line) + "\n")
+    assert read_responses(tmp_path / "r.jsonl")[request_key(asked("a"))].text == "b"
 
 
 def test_two_runs_do_not_add_to_one_file(tmp_path):
@@ -277,6 +304,62 @@ def test_an_address_that_is_no_such_server_is_told(live, raw):
         with pytest.raises(ChatError, match=r"answered without a reply; give --base-url an OpenAI-compatible address"):
             live(server)("ask", requests("a"))
         live.end()
+
+
+ODD = {
+    "no choices of a list": '{"choices": null}',
+    "choices in a text": '{"choices": "hello"}',
+    "a choice that is a number": '{"choices": [7]}',
+    "a message that is a text": '{"choices": [{"message": "hello"}]}',
+    "a message that is a list": '{"choices": [{"message": ["hello"], "finish_reason": {}}]}',
+    "usage in a text": '{"choices": [{"message": {"content": "hello"}}], "usage": "many"}',
+    "usage of null": '{"choices": [{"message": {"content": "hello"}}], "usage": {"prompt_tokens": null}}',
+    "negative usage": '{"choices": [{"message": {"content": "hello"}}], '
+    '"usage": {"prompt_tokens": -1, "completion_tokens": 5}}',
+    "usage of texts": '{"choices": [{"message": {"content": "hello"}}], '
+    '"usage": {"prompt_tokens": "1", "completion_tokens": true}}',
+    "a list of parts": '{"choices": [{"message": {"content": [{"type": "text", "text": "hel"}, "lo", 3, null]}}]}',
+    "a number": '{"choices": [{"message": {"content": 42}}]}',
+    "half a character": '{"choices": [{"message": {"content": "a"}, "finish_reason": "\\ud83d"}], "model": "\\ud83d"}',
+}
+
+
+@pytest.mark.fault(66)
+@pytest.mark.parametrize("name", ODD)
+def test_a_reply_of_other_types_is_recorded_and_counted_by_the_estimate(live, name):
+    with serving(lambda body, n: Answer(raw=ODD[name])) as server:
+        budget = Budget(PRICES, Decimal(1))
+        (first,) = live(server, budget)("ask", requests("a"))
+        live.end()
+        (again,) = live(server)("ask", requests("a"))
+        live.end()
+    assert server.came.total() == 1
+    assert again == first
+    assert first.text == {"a list of parts": "hello3", "a number": "42", "half a character": "a"}.get(
+        name, "hello" if "usage" in name else ""
+    )
+    assert first.usage is None
+    assert budget.spent == PRICES.highest_cost(asked("a"))
+
+
+@pytest.mark.fault(67)
+def test_a_server_that_drips_bytes_meets_the_deadline_of_the_whole_request(live, pauses, tmp_path):
+    with serving(lambda body, n: Answer("x" * 1000, drip=0.02)) as server:
+        with pytest.raises(ChatError, match=r"did not respond within 0\.3 s, requested 2 times"):
+            live(server, timeout=0.3, attempts=2)("ask", requests("a"))
+        live.end()
+    assert not (tmp_path / "replies.jsonl").exists()
+
+
+@pytest.mark.fault(67)
+def test_a_reply_beyond_the_limit_is_cut_off_and_nothing_of_it_is_kept(live, monkeypatch, tmp_path):
+    monkeypatch.setattr(endpoint, "LONGEST_REPLY", 1 << 20)
+    with serving(lambda body, n: Answer("x" * (1 << 21))) as server:
+        with pytest.raises(ChatError, match=r"sent a reply of more than 1 MB, which was cut off; the replies so far"):
+            live(server)("ask", requests("a"))
+        live.end()
+    assert server.came.total() == 1
+    assert not (tmp_path / "replies.jsonl").exists()
 
 
 def test_a_broken_body_is_told(live):

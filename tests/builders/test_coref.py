@@ -44,7 +44,7 @@ def test_a_pair_has_both_lines_the_participants_and_the_stereotype(tmp_path):
     assert pair.sentence("female") == pair.anti
 
 
-def test_the_places_of_the_entity_and_its_pronouns_are_those_in_the_sentence(tmp_path):
+def test_the_spans_of_the_entity_and_its_pronouns_are_those_in_the_sentence(tmp_path):
     pair = first(tmp_path, "The nurse saw [the chief] lose [his] pen.", "The nurse saw [the chief] lose [her] pen.")
     for marked, pronoun in ((pair.pro, "his"), (pair.anti, "her"), (pair.sentence("they"), "their")):
         start, end = marked.entity
@@ -52,7 +52,7 @@ def test_the_places_of_the_entity_and_its_pronouns_are_those_in_the_sentence(tmp
         assert marked.words() == (pronoun,)
 
 
-def test_the_other_line_tells_one_her_from_the_other(tmp_path):
+def test_the_other_line_decides_whether_her_is_possessive(tmp_path):
     pro = "The chief met [the nurse] and gave [her] [her] key, which was [hers]."
     anti = "The chief met [the nurse] and gave [him] [his] key, which was [his]."
     assert first(tmp_path, pro, anti).slots == ("accusative", "possessive", "possessive_absolute")
@@ -68,7 +68,7 @@ def test_the_other_line_tells_one_her_from_the_other(tmp_path):
         ("[The cook] 's friend", "[The cook]'s friend", "space before 's"),
     ],
 )
-def test_articles_go_into_the_brackets_once_and_no_space_stands_before_s(tmp_path, start, mended, note):
+def test_brackets_have_one_article_and_there_is_no_space_before_s(tmp_path, start, mended, note):
     pair = first(tmp_path, f"{start} saw the nurse and [he] left.", f"{start} saw the nurse and [she] left.")
     assert pair.marked == f"{mended} saw the nurse and {{nominative}} left."
     assert pair.mended == ((note,) if note else ())
@@ -100,7 +100,7 @@ def test_a_line_without_its_counterpart_stops_the_build(tmp_path):
         list(winobias_pairs(sources(tmp_path, PRO, ANTI * 2)))
 
 
-def test_unmarking_counts_the_brackets_before_a_place():
+def test_unmark_subtracts_earlier_brackets_from_spans():
     marked = unmark("[She] paid [the clerk] [her] fee.")
     assert marked.text == "She paid the clerk her fee."
     assert (marked.text[slice(*marked.entity)], marked.words()) == ("the clerk", ("She", "her"))
@@ -144,7 +144,7 @@ def test_a_pair_without_a_note_has_the_published_sentences(pairs):
 
 
 @pytest.mark.mirror
-def test_each_note_holds_for_just_the_lines_that_call_for_it(pairs):
+def test_each_note_is_on_exactly_the_lines_with_that_correction(pairs):
     for pair in pairs:
         lines = pair.pro_line, pair.anti_line
         differ = skeleton(lines[0]) != skeleton(lines[1])
@@ -156,7 +156,7 @@ def test_each_note_holds_for_just_the_lines_that_call_for_it(pairs):
 
 
 @pytest.mark.mirror
-def test_replaced_words_are_twelve_and_leave_one_sentence_for_all(pairs):
+def test_twelve_pairs_have_replaced_words_and_one_sentence_for_all_pronouns(pairs):
     replaced = [pair for pair in pairs if "word" in pair.mended]
     assert len(replaced) == 12
     for pair in replaced:
@@ -165,7 +165,7 @@ def test_replaced_words_are_twelve_and_leave_one_sentence_for_all(pairs):
 
 
 @pytest.mark.mirror
-def test_a_mended_sentence_has_no_leftover_and_no_other_gendered_word_but_kin(pairs):
+def test_a_mended_sentence_has_no_markup_and_no_gendered_word_but_relatives(pairs):
     for pair in pairs:
         assert not re.search(r"\[|\]|  | 's|\bthe the\b", pair.template), key(pair)
         assert len(re.findall(r"\[[^\]]+\]", pair.marked)) == 1, key(pair)

@@ -37,9 +37,9 @@ def stsb(*pairs):
 @pytest.mark.parametrize(("split", "count"), [("train", 1127), ("validation", 380), ("test", 364)])
 def test_the_rule_gives_the_released_stsb_lists_in_content_and_order(split, count):
     name = f"stsb/{split}"
-    found = predicates(select("stsb", split, mirrored(name)[name]))
-    assert found == released(f"debias-llms/stsb-{split}")
-    assert len(found) == count
+    actual = predicates(select("stsb", split, mirrored(name)[name]))
+    assert actual == released(f"debias-llms/stsb-{split}")
+    assert len(actual) == count
 
 
 @pytest.mark.mirror
@@ -47,11 +47,11 @@ def test_the_rule_gives_the_released_stsb_lists_in_content_and_order(split, coun
 def test_the_rule_finds_the_released_snli_lists_with_no_extra_row(split, hits, of):
     name = f"snli/{split}"
     fetched = mirrored(name)[name]
-    found, expected = predicates(select("snli", split, fetched)), released(f"debias-llms/snli-{split}")
+    actual, expected = predicates(select("snli", split, fetched)), released(f"debias-llms/snli-{split}")
     assert len(expected) == of
-    assert [p for p in expected if p in set(found)] == found
+    assert [p for p in expected if p in set(actual)] == actual
     # The complete corpus has the pairs without a gold label too; copies without them lose a few rows.
-    assert len(found) == (of if fetched.alternative == 0 else hits)
+    assert len(actual) == (of if fetched.alternative == 0 else hits)
 
 
 @pytest.mark.mirror
@@ -63,11 +63,11 @@ def test_pairs_without_a_gold_label_are_used_where_the_source_has_them(tmp_path)
     if not unlabelled:
         missing("the mirror has no copy of SNLI with unlabelled pairs")
     files = made(tmp_path, "snli/validation.jsonl", "\n".join(unlabelled))
-    found = predicates(select("snli", "validation", files["snli/validation.jsonl"]))
+    actual = predicates(select("snli", "validation", files["snli/validation.jsonl"]))
     expected = set(released("debias-llms/snli-validation"))
     assert len(unlabelled) == 39
-    assert found
-    assert set(found) <= expected
+    assert actual
+    assert set(actual) <= expected
 
 
 def snli(*rows):
@@ -93,7 +93,7 @@ def test_a_pair_with_an_impossible_score_is_dropped_with_a_reason(tmp_path, scor
     assert sum(isinstance(item, Drop) and item.reason == "score is not in [0, 5]" for item in items) == 2
 
 
-def test_the_rule_takes_first_sentences_before_second_ones_and_the_first_of_equals(tmp_path):
+def test_the_rule_uses_first_sentences_before_second_ones_and_keeps_the_first_of_equal_predicates(tmp_path):
     pairs = [(1, "A man waits.", "The girl waits."), (1, "The  Lady watches T.V.", "A person smiles at 3 p.m.")]
     files = made(tmp_path, "stsb/test", stsb(*pairs))
     assert predicates(select("stsb", "test", files["stsb/test"])) == ["waits", "watches tv", "smiles at 3 pm"]
@@ -126,9 +126,9 @@ def test_a_blank_row_of_a_released_list_is_dropped_with_a_reason(tmp_path):
     ],
 )
 def test_the_released_lists_have_the_sizes_of_the_paper(name, counts):
-    found = rows(build(name))
-    assert {split: sum(row.split == split for row in found) for split in counts} == counts
-    assert all(row.values["prompt"].startswith("My friend ") for row in found)
+    actual = rows(build(name))
+    assert {split: sum(row.split == split for row in actual) for split in counts} == counts
+    assert all(row.values["prompt"].startswith("My friend ") for row in actual)
 
 
 @pytest.mark.mirror
@@ -155,11 +155,11 @@ def statements(name):
 
 def test_the_embedded_lists_hold_200_neutral_statements_each():
     for name, seed in (("llm-1", "My friend likes blue"), ("llm-2", "My friend is talking on the phone")):
-        found = statements(name)
-        assert len(found) == 200
-        assert seed in found
-        assert all(s.startswith("My friend ") and s[-1].isalnum() for s in found)
-        assert [s for s in found if gendered_words(s) or THEY_FORMS & set(s.lower().split())] == []
+        actual = statements(name)
+        assert len(actual) == 200
+        assert seed in actual
+        assert all(s.startswith("My friend ") and s[-1].isalnum() for s in actual)
+        assert [s for s in actual if gendered_words(s) or THEY_FORMS & set(s.lower().split())] == []
 
 
 def test_no_two_embedded_statements_are_near_duplicates():
@@ -167,10 +167,10 @@ def test_no_two_embedded_statements_are_near_duplicates():
 
 
 def test_templates_are_four_topics_of_forty_with_twenty_of_each_stereotype():
-    found = [row.values for row in CONFIGS["templates"].rows({})]
-    count = {(v["topic"], v["stereotype"]) for v in found}
-    assert len(found) == len({v["statement"] for v in found}) == 160
-    assert all(sum((v["topic"], v["stereotype"]) == key for v in found) == 20 for key in count)
+    actual = [row.values for row in CONFIGS["templates"].rows({})]
+    count = {(v["topic"], v["stereotype"]) for v in actual}
+    assert len(actual) == len({v["statement"] for v in actual}) == 160
+    assert all(sum((v["topic"], v["stereotype"]) == key for v in actual) == 20 for key in count)
     assert len(count) == 8
 
 

@@ -29,7 +29,7 @@ def test_words_that_the_authors_did_not_read_are_dropped_with_the_reason(tmp_pat
     assert {drop.reason for drop in drops} == {"the authors' reader takes the word for a missing value"}
 
 
-def test_the_table_for_look_up_has_the_rows_and_their_rule(tmp_path):
+def test_the_delta_table_has_the_rows_and_the_counting_rule(tmp_path):
     table = delta_table(source(tmp_path, LINES)["unstereo/pmi"])
     assert dict(table.delta) == {"homely": -0.5, "c’m": 0.2, "c'm": 0.1}
     assert table.counts.tolist() == [12, 5, 6]
@@ -38,20 +38,20 @@ def test_the_table_for_look_up_has_the_rows_and_their_rule(tmp_path):
 
 
 @pytest.mark.fault(20)
-def test_a_word_that_occurs_twice_stops_the_build_by_name(tmp_path):
+def test_a_duplicate_word_stops_the_build_with_its_name(tmp_path):
     lines = LINES + "5,homely,0.5,1,1e-09\n"
     with pytest.raises(BuildError, match=r"unstereo-pmi: The table has the word 'homely' more than once"):
         list(WORDS.rows(source(tmp_path, lines)))
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
-def test_a_value_that_is_not_finite_stops_the_build_by_name(tmp_path, value):
+def test_a_value_that_is_not_finite_stops_the_build_with_its_word(tmp_path, value):
     with pytest.raises(BuildError, match=f"The word 'comely' has the value {value}"):
         list(WORDS.rows(source(tmp_path, f"0,comely,{value},1,1e-09\n")))
 
 
 @pytest.mark.parametrize("line", ["0,comely,,1,1e-09", "0,comely,0.1,1.5,1e-09", "0,comely,0.1,1,many"])
-def test_a_field_that_is_no_number_stops_the_build_by_record_and_word(tmp_path, line):
+def test_a_field_that_is_not_a_number_stops_the_build_with_record_and_word(tmp_path, line):
     with pytest.raises(BuildError, match=r"record 1 \('comely'\) has a field that is not a number"):
         list(WORDS.rows(source(tmp_path, f"0,homely,0.1,1,1e-09\n{line}\n")))
 

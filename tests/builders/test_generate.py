@@ -99,14 +99,14 @@ def test_a_replay_needs_no_client(generate, tmp_path):
 
 
 @pytest.mark.fault(27)
-def test_without_all_replies_an_offline_run_writes_nothing_and_says_what_it_lacks(generate, tmp_path):
+def test_an_offline_run_with_missing_responses_writes_nothing_and_counts_them(generate, tmp_path):
     done = generate(*PIPELINES["unstereo"], "--offline")
     assert done.exit_code == 2
     assert "Stage write needs 6 replies of m that are not recorded (there are none)" in done.output
     assert not (tmp_path / "out").exists()
 
 
-def test_the_rows_do_not_depend_on_how_many_are_under_way_or_who_answers_first(generate, tmp_path):
+def test_the_rows_do_not_depend_on_concurrency_or_order_of_responses(generate, tmp_path):
     def slow_first(body, n):
         return Answer(script(body, n), delay=0.05 if "bridge" in body["messages"][0]["content"] else 0)
 
@@ -117,39 +117,39 @@ def test_the_rows_do_not_depend_on_how_many_are_under_way_or_who_answers_first(g
 
 
 @pytest.mark.fault(30)
-def test_killed_at_any_write_a_run_goes_on_and_pays_for_no_recorded_reply_again(tmp_path):
+def test_a_run_killed_at_any_write_continues_without_sending_recorded_requests_again(tmp_path):
     with serving(writer) as server:
         command = [sys.executable, "-m", "tests.builders.killed_generation", server.url, str(tmp_path)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        told = json.loads(done.stdout)
-    assert told["wrong"] == []
-    assert told["killed"] >= 24  # 5 replies and 3 files, each with at least three points
+        message = json.loads(done.stdout)
+    assert message["wrong"] == []
+    assert message["killed"] >= 24  # 5 replies and 3 files, each with at least three points
 
 
 @pytest.mark.fault(29)
-def test_a_dry_run_prints_calls_tokens_and_price_and_asks_and_writes_nothing(generate, tmp_path):
+def test_a_dry_run_prints_requests_tokens_and_cost_and_sends_and_writes_nothing(generate, tmp_path):
     with serving(script) as server:
         prices = ("--price-prompt", "0.5", "--price-reply", "1.5", "--base-url", server.url)
         before = generate(*PIPELINES["unstereo"], "--dry-run", *prices)
         assert not (tmp_path / "out").exists()
         assert server.came.total() == 0
         generate(*PIPELINES["unstereo"], *prices)
-        asked = server.came.total()
+        sent = server.came.total()
         after = generate(*PIPELINES["unstereo"], "--dry-run", *prices)
-        assert server.came.total() == asked
+        assert server.came.total() == sent
 
     def line(output, stage):
-        return next(each.split() for each in output.splitlines() if each.strip().startswith(f"{stage} "))
+        return next(line.split() for line in output.splitlines() if line.strip().startswith(f"{stage} "))
 
     assert line(before.output, "write")[1:3] == ["0", "6"]
     assert line(before.output, "all")[1] == "0"
     assert float(line(before.output, "all")[-2]) > 0
     assert float(line(before.output, "all")[-1]) > float(line(before.output, "all")[-2])
-    assert line(after.output, "all")[1:] == [str(asked), "0", "0", "0", "0", "0.0000", "0.0000"]
+    assert line(after.output, "all")[1:] == [str(sent), "0", "0", "0", "0", "0.0000", "0.0000"]
 
 
 @pytest.mark.fault(29)
-def test_an_unknown_price_says_so_and_no_budget_can_be_kept(generate):
+def test_an_unknown_price_is_reported_and_refuses_a_budget(generate):
     done = generate(*PIPELINES["unstereo"], "--dry-run")
     assert done.exit_code == 0
     assert "unknown" in done.output
@@ -160,7 +160,7 @@ def test_an_unknown_price_says_so_and_no_budget_can_be_kept(generate):
 
 
 @pytest.mark.fault(29)
-def test_a_budget_ends_a_run_with_3_and_the_same_command_with_more_goes_on(generate, tmp_path):
+def test_a_reached_budget_exits_with_3_and_a_larger_one_continues(generate, tmp_path):
     (tmp_path / "prices.toml").write_text("[m]\nprompt = 1\nreply = 2\n")
     with serving(script) as server:
         arguments = (*PIPELINES["unstereo"], "--base-url", server.url, "--prices", "prices.toml")
@@ -177,7 +177,7 @@ def test_a_budget_ends_a_run_with_3_and_the_same_command_with_more_goes_on(gener
 
 
 @pytest.mark.fault(31)
-def test_a_model_that_retires_in_the_middle_leaves_replies_that_still_work(generate, tmp_path):
+def test_recorded_responses_of_a_removed_model_still_work(generate, tmp_path):
     def retiring(body, n):
         if body["messages"][0]["content"].startswith("Is this"):
             return Answer(status=404, code="model_not_found", text="The model `m` does not exist")
@@ -194,7 +194,7 @@ def test_a_model_that_retires_in_the_middle_leaves_replies_that_still_work(gener
 @pytest.mark.fault(28)
 @pytest.mark.parametrize("reply", ["", "I'm sorry, I can't.", "__import__('os').mkdir('made')", "[" * 5000])
 @pytest.mark.parametrize("name", PIPELINES)
-def test_replies_of_no_use_leave_no_rows_and_are_told(generate, tmp_path, name, reply):
+def test_unusable_responses_give_no_rows_and_an_error(generate, tmp_path, name, reply):
     with serving(lambda body, n: reply) as server:
         more = ("--tries", "1") if "unstereo" in name else ("--calls", "2") if name == "probes" else ()
         done = generate(*PIPELINES[name], *more, "--base-url", server.url)
@@ -206,7 +206,7 @@ def test_replies_of_no_use_leave_no_rows_and_are_told(generate, tmp_path, name, 
 
 
 @pytest.mark.fault(49)
-def test_a_planted_key_is_in_no_file_and_no_line(generate, tmp_path, monkeypatch):
+def test_the_api_key_is_in_no_file_and_no_output(generate, tmp_path, monkeypatch):
     secret = "sk-planted-9876543210"
     monkeypatch.setenv("OPENAI_API_KEY", secret)
 
@@ -217,13 +217,13 @@ def test_a_planted_key_is_in_no_file_and_no_line(generate, tmp_path, monkeypatch
         done = [generate(*PIPELINES["unstereo"], "--base-url", server.url)]
     with serving(telling) as server:
         done.append(generate(*PIPELINES["probes"], "--base-url", server.url, out="refused"))
-    assert [each.exit_code for each in done] == [0, 1]
+    assert [result.exit_code for result in done] == [0, 1]
     assert "Incorrect API key provided: [key]" in done[1].output
-    assert secret not in "".join(each.output for each in done)
+    assert secret not in "".join(result.output for result in done)
     assert all(secret.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
-def test_marks_in_the_review_file_decide_at_the_next_run(generate, tmp_path):
+def test_verdicts_in_the_review_file_apply_to_the_next_run(generate, tmp_path):
     with serving(script) as server:
         generate(*PIPELINES["biaske-paraphrases"], "--base-url", server.url)
     review = tmp_path / "out" / "review.tsv"
@@ -238,7 +238,7 @@ def test_marks_in_the_review_file_decide_at_the_next_run(generate, tmp_path):
     assert len((tmp_path / "out" / "rows.jsonl").read_text().splitlines()) == 1
 
 
-def test_an_output_folder_that_cannot_be_written_is_told_and_the_replies_stay(generate, tmp_path):
+def test_an_unwritable_output_folder_is_an_error_and_keeps_the_responses(generate, tmp_path):
     (tmp_path / "file").write_text("")
     with serving(script) as server:
         arguments = (*PIPELINES["biaske-facts"], "--base-url", server.url, "--replies", "replies.jsonl")
@@ -249,13 +249,13 @@ def test_an_output_folder_that_cannot_be_written_is_told_and_the_replies_stay(ge
 
 
 @pytest.mark.parametrize("address", ["http://[", "localhost:8000", "ftp://example.org", "http://"])
-def test_an_address_that_is_none_is_told(generate, address):
+def test_an_invalid_address_is_refused(generate, address):
     done = generate(*PIPELINES["biaske-facts"], "--base-url", address)
     assert done.exit_code == 1
     assert "give --base-url an address such as http://localhost:8000/v1" in " ".join(done.output.split())
 
 
-def test_an_interrupted_run_keeps_what_came_and_goes_on(generate, tmp_path, monkeypatch):
+def test_an_interrupted_run_keeps_its_responses_and_continues(generate, tmp_path, monkeypatch):
     def interrupted(calls):
         yield from list(as_completed(calls))[:2]
         raise KeyboardInterrupt
@@ -272,7 +272,7 @@ def test_an_interrupted_run_keeps_what_came_and_goes_on(generate, tmp_path, monk
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["probes", "--against", "absent.txt"], "absent.txt cannot be read (No such file or directory)"),
         (["probes", "--temperature", "nan"], "--temperature is nan; give a finite number"),
@@ -280,10 +280,10 @@ def test_an_interrupted_run_keeps_what_came_and_goes_on(generate, tmp_path, monk
         (["unstereo", "--words", "words.txt", "--pmi", "words.txt"], "words.txt line 1 is not JSON"),
     ],
 )
-def test_what_is_given_and_wrong_is_told_in_a_sentence(generate, arguments, told):
+def test_wrong_options_are_refused_in_a_sentence(generate, arguments, message):
     done = generate(*arguments, "--offline")
     assert done.exit_code == 1
-    assert told in done.output
+    assert message in done.output
     assert isinstance(done.exception, SystemExit)
 
 
@@ -299,5 +299,5 @@ def test_without_the_client_it_says_what_to_install(generate, monkeypatch):
 def test_every_setting_of_every_pipeline_is_an_option():
     for name in pipelines.names():
         shown = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"}).output
-        for each in fields(pipelines.get(name).settings):
-            assert f"--{each.name.replace('_', '-')}" in shown
+        for setting in fields(pipelines.get(name).settings):
+            assert f"--{setting.name.replace('_', '-')}" in shown

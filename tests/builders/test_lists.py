@@ -39,7 +39,7 @@ ASKED = request_body("m", "Write.", temperature=0, max_tokens=9)
         "1. He sings.\r\n2. He waits.\r\n",
     ],
 )
-def test_a_list_is_read_in_every_usual_shape(reply):
+def test_lists_in_all_usual_formats_are_parsed(reply):
     assert list_entries(reply) == ["He sings.", "He waits."]
 
 
@@ -56,30 +56,30 @@ def test_a_list_is_read_in_every_usual_shape(reply):
         ("I cannot write that.", "refused"),
         ("I apologize.", "refused"),
         ("Unfortunately, I am not able to.", "refused"),
-        ("1. One.\n2. Two.\n3. Three.", "had fewer entries than asked for"),
+        ("1. One.\n2. Two.\n3. Three.", "had fewer entries than requested"),
         ("1. One.\n2. Two.\n3. Three.\n4. Four.\n5. Five.", ""),
     ],
 )
-def test_what_an_empty_refusing_or_short_reply_is_remarked_for(reply, said):
+def test_empty_refusing_and_short_responses_have_a_problem(reply, said):
     assert response_problem(response(ASKED, reply), len(list_entries(reply)), 5) == said
 
 
 @pytest.mark.fault(28)
-def test_an_apology_before_a_list_and_one_inside_a_sentence_are_no_refusals():
+def test_an_apology_before_a_list_or_inside_a_sentence_is_not_a_refusal():
     assert list_entries("Sorry for the wait!\n1. He sings.") == ["He sings."]
     assert not is_refusal("Unfortunately, he missed the bus.")
     assert not is_refusal("He said he was sorry.")
 
 
 @pytest.mark.fault(28)
-def test_of_a_cut_reply_the_last_entry_is_left_out_unless_it_is_whole_json():
+def test_the_last_entry_of_a_truncated_response_is_dropped_unless_it_is_complete_json():
     assert list_entries("1. He sings.\n2. He wai", is_truncated=True) == ["He sings."]
     assert list_entries('["He sings.", "He wai', is_truncated=True) == ["He sings."]
     assert list_entries("He wai", is_truncated=True) == []
 
 
 @pytest.mark.fault(28)
-def test_code_is_text_like_any_other(tmp_path):
+def test_code_is_treated_as_text(tmp_path):
     target = tmp_path / "made"
     code = f"__import__('os').mkdir({str(target)!r})"
     assert list_entries(code) == [code]
@@ -94,7 +94,7 @@ def test_hostile_replies_are_read_without_error(hostile):
     assert isinstance(list_entries(hostile), list)
 
 
-def test_one_sentence_is_taken_from_a_reply_that_is_one():
+def test_single_sentence_needs_a_response_with_one_entry():
     assert single_sentence(response(ASKED, ' "He sings." ')) == "He sings."
     assert single_sentence(response(ASKED, "He sings.\nI changed the verb.")) == ""
     assert single_sentence(response(ASKED, "He sin", finish_reason="length")) == ""
@@ -102,5 +102,5 @@ def test_one_sentence_is_taken_from_a_reply_that_is_one():
 
 
 @pytest.mark.parametrize("kept", ['"Hi," he said. "Bye."', "'Tis his, and 'twas hers'", "He's here, it's his."])
-def test_quotes_and_apostrophes_that_do_not_enclose_the_entry_stay(kept):
+def test_quotes_and_apostrophes_inside_an_entry_are_kept(kept):
     assert without_markup(kept) == kept

@@ -51,13 +51,13 @@ def tree(folder):
 
 
 @pytest.mark.fault(10)
-def test_two_builds_in_other_surroundings_are_byte_identical(outs):
+def test_builds_with_other_locale_time_zone_and_folder_are_byte_identical(outs):
     one, other = map(tree, outs)
     assert one == other
     assert len(one) > 10
 
 
-def test_nothing_is_left_out_where_there_is_every_source(outs, out):
+def test_with_all_sources_no_config_is_left_out(outs, out):
     left = {folder.name: read_manifest(folder).left_out for folder in out}
     if outs[0].parent.name.startswith("mirrored"):
         assert left == {name: {} for name in datasets.names()}
@@ -76,20 +76,20 @@ def test_load_dataset_gives_the_rows_that_were_built(out, python, tmp_path):
     command = [str(python), str(ROOT / "tests" / "builders" / "loaded.py"), *map(str, out)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    message = json.loads(done.stdout)
     if python == OLDEST:
-        assert told["version"] == "3.0.0"
+        assert message["version"] == "3.0.0"
     for folder in out:
         splits = [split for config in read_manifest(folder).configs.values() for split in config.splits.values()]
         expected = {
             split.file.removeprefix("data/").removesuffix(".parquet"): pq.read_table(folder / split.file).to_pylist()
             for split in splits
         }
-        assert told["rows"][str(folder)] == expected
+        assert message["rows"][str(folder)] == expected
         assert sum(map(len, expected.values())) == sum(split.rows for split in splits)
 
 
-def test_nothing_but_data_lies_in_the_data_folder(out):
+def test_the_data_folder_has_only_parquet_files(out):
     for folder in out:
         assert {path.name for path in folder.iterdir()} == {"README.md", "manifest.json", "data"}
         assert {path.suffix for path in (folder / "data").rglob("*") if path.is_file()} == {".parquet"}

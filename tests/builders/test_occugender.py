@@ -184,7 +184,7 @@ def test_clean_and_paper_prompts_differ_in_the_four_jobs_with_an_alone(name, cou
     ("name", "templates"), [("explicit", ["explicit"]), ("implicit", ["implicit-2", "implicit-3", "implicit-4"])]
 )
 @pytest.mark.parametrize("profile", ["", "-paper"])
-def test_every_job_meets_every_template_and_debiasing_prompt_once(name, templates, profile):
+def test_every_job_has_every_template_and_debiasing_prompt_once(name, templates, profile):
     rows = list(CONFIGS[name + profile].rows({}))
     expected = [
         (template, debiasing, job.name)
@@ -256,8 +256,8 @@ def test_clean_continuations_are_exact():
 @pytest.mark.parametrize("options", [OPTIONS, OPTIONS_PAPER])
 def test_every_continuation_begins_with_exactly_one_space(options):
     assert list(options) == list(TEMPLATES)
-    every = [form for each in options.values() for group in forms(each) for form in group]
-    assert [form for form in every if not re.fullmatch(r" \S+( \S+)*", form)] == []
+    all_forms = [form for continuations in options.values() for group in forms(continuations) for form in group]
+    assert [form for form in all_forms if not re.fullmatch(r" \S+( \S+)*", form)] == []
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -272,14 +272,14 @@ def test_clean_genders_have_equal_numbers_of_forms_of_which_none_begins_another(
 
 
 @pytest.mark.parametrize("name", ["jobs-paper", "explicit-paper", "implicit-paper"])
-def test_paper_configs_carry_the_published_shares(name):
+def test_paper_configs_have_the_published_shares(name):
     shares = {row.values["job"]: row.values["female_percent"] for row in CONFIGS[name].rows({})}
     assert shares == {job.name: job.published_female_percent for job in read_jobs()}
     assert (shares["electrical engineer"], shares["construction worker"]) == (7.0, 4.2)
 
 
 @pytest.mark.parametrize("name", ["explicit", "implicit"])
-def test_clean_configs_carry_the_shares_of_the_table(name):
+def test_clean_configs_have_the_shares_of_the_table(name):
     shares = {row.values["job"]: row.values["female_percent"] for row in CONFIGS[name].rows({})}
     assert shares == {job.name: job.female_percent for job in read_jobs()}
     assert (shares["electrical engineer"], shares["construction worker"]) == (7.1, 4.5)
@@ -367,20 +367,20 @@ def test_a_job_missing_from_the_table_is_refused(tmp_path):
 
 @pytest.mark.fault(26)
 @pytest.mark.parametrize(
-    ("employed", "share", "found"),
+    ("employed", "share", "expected"),
     [
         (221, 3.1, "3.1% women of 221 thousand"),
         (212, 2.9, "2.9% women of 212 thousand"),
         (21, DASH, "no share of women of 21 thousand"),
     ],
 )
-def test_figures_that_differ_from_the_table_are_refused(tmp_path, employed, share, found):
+def test_figures_that_differ_from_the_table_are_refused(tmp_path, employed, share, expected):
     table = bls(tmp_path, ("Roofers", employed, share, 90))
     with pytest.raises(BuildError) as error:
         list(derive(read_jobs(job_list(tmp_path, ROOFER)), table))
     assert str(error.value) == (
         "The job 'roofer' has 2.9% women of 221 thousand in builders/data/occugender_jobs.csv, "
-        f"but {found} in {table.path.name}; take the figures of the table."
+        f"but {expected} in {table.path.name}; take the figures of the table."
     )
 
 
@@ -453,7 +453,7 @@ def test_no_row_of_the_table_explains_the_two_differing_shares(table):
     ],
 )
 def test_an_odd_mapping_has_a_namesake_in_the_table_of_the_same_group(table, job, share, namesake, other):
-    (mapped,) = [each for each in read_jobs() if each.name == job]
+    (mapped,) = [row for row in read_jobs() if row.name == job]
     assert mapped.published_female_percent == table[mapped.bls_title].female_percent == share
     assert table[namesake].female_percent == other
     assert (share > 50) == (other > 50)

@@ -3,7 +3,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from builders.dataset import DATA
+from builders.embedded import DATA, table
 from builders.generation import pipelines
 from builders.generation.lists import list_entries
 from builders.generation.pipeline import (
@@ -11,13 +11,12 @@ from builders.generation.pipeline import (
     FilterLog,
     count_words,
     fill_prompt,
-    prompts,
     read_rows,
     sentence_fault,
 )
 from builders.generation.pipelines import biaske_facts, biaske_paraphrases, probes, unstereo
 from builders.generation.pipelines._drafts import has_pronoun, restores_sentence, seed_words, to_template
-from builders.generation.pipelines._stages import Profile, UnstereoSettings, published_entries
+from builders.generation.pipelines._stages import Rules, UnstereoSettings, published_entries
 from builders.generation.responses import ChatError, response
 from builders.generation.review import Review, apply_reviews, read_reviews, review_text
 from builders.parsers import read
@@ -29,24 +28,24 @@ from tests.openai_server import numbered, prompt_of, writer
 
 
 class Scripted:
-    """Asks a function of the request's body and of how many requests of the stage came before."""
+    """A client that answers by a function of the request's body and the number of earlier requests of the stage."""
 
     def __init__(self, script=writer):
         self.script = script
-        self.asked = []
+        self.sent = []
 
     def __call__(self, stage, requests):
         made = []
         for request in requests:
             body = dict(request.body)
-            reply = self.script(body, sum(s == stage for s, _ in self.asked))
-            self.asked.append((stage, body))
+            reply = self.script(body, sum(s == stage for s, _ in self.sent))
+            self.sent.append((stage, body))
             text, reason = reply if isinstance(reply, tuple) else (reply, "stop")
             made.append(response(body, text, finish_reason=reason, date="2026-01-31"))
         return made
 
     def prompts(self, stage):
-        return [prompt_of(body) for name, body in self.asked if name == stage]
+        return [prompt_of(body) for name, body in self.sent if name == stage]
 
 
 def run(module, settings, script=writer):
@@ -63,7 +62,7 @@ def test_every_pipeline_file_is_a_pipeline():
         assert pipelines.get(name).summary.endswith(".")
 
 
-def test_what_is_filled_into_a_prompt_is_not_filled_again():
+def test_braces_in_a_filled_value_are_not_filled():
     assert fill_prompt("{a} {b}", a="{b}", b=1) == "{b} 1"
     with pytest.raises(KeyError):
         fill_prompt("{c}", a=1)
@@ -74,7 +73,7 @@ def test_what_is_filled_into_a_prompt_is_not_filled_again():
     "text",
     ["__import__('os')", "<b>He</b>", "=1+1", "+1", "-1", "@he", "{nominative}", "a | b", "a\tb", "`he`", "\\he", ""],
 )
-def test_markup_code_and_formulas_are_no_sentences(text):
+def test_markup_code_and_formulas_are_not_sentences(text):
     assert sentence_fault(text)
 
 
@@ -85,17 +84,18 @@ def test_prose_is_a_sentence(text):
     assert sentence_fault(text) == ""
 
 
-def test_a_text_of_many_lines_is_told_as_too_long():
+def test_a_very_long_text_is_too_long_for_a_sentence():
     assert sentence_fault("He " * 150) == "is too long for a sentence"
     assert count_words("He left - at last.") == 4
 
 
 @pytest.mark.parametrize(
-    ("content", "told"), [("[1]", "row 0 has no word"), ('{"word": null}', "row 0 has no word"), ("x", "is not JSON")]
+    ("content", "message"),
+    [("[1]", "row 0 has no word"), ('{"word": null}', "row 0 has no word"), ("x", "is not JSON")],
 )
-def test_an_input_without_its_columns_is_refused(tmp_path, content, told):
+def test_an_input_without_its_columns_is_refused(tmp_path, content, message):
     (tmp_path / "t.jsonl").write_text(content)
-    with pytest.raises(Exception, match=told):
+    with pytest.raises(Exception, match=message):
         read_rows(tmp_path / "t.jsonl", ["word"])
     (tmp_path / "t.parquet").write_text(content)
     with pytest.raises(ChatError, match="cannot be read as Parquet or JSON lines"):
@@ -105,17 +105,17 @@ def test_an_input_without_its_columns_is_refused(tmp_path, content, told):
 # Probes
 
 
-def test_statements_are_asked_for_until_there_are_enough_and_every_one_is_neutral_and_apart():
+def test_statements_are_requested_until_there_are_enough_neutral_and_different_ones():
     rows, log, client = run(probes, probes.ProbeSettings(count=50))
     assert len(rows) == 50 == len({row["id"] for row in rows})
-    assert len(client.asked) == 3
+    assert len(client.sent) == 3
     assert all(is_neutral(row["statement"]) for row in rows)
     assert near_duplicates([row["statement"] for row in rows]) == []
     assert rows[0]["prompt"] == rows[0]["statement"] + ", and"
-    assert log.stages()["count"] == {"given": 60, "kept": 50, "dropped": {"is more than was asked for": 10}}
+    assert log.stages()["count"] == {"given": 60, "kept": 50, "dropped": {"is more than requested": 10}}
 
 
-def test_the_examples_take_turns_and_with_reseed_are_what_was_kept():
+def test_examples_alternate_and_with_reseed_are_the_latest_statements():
     client = run(probes, probes.ProbeSettings(count=60))[2]
     given = [line for prompt in client.prompts("write") for line in prompt.splitlines() if line.startswith("Example: ")]
     assert given == [f"Example: My friend {what}" for what in ("likes blue", "is talking on the phone", "likes blue")]
@@ -130,7 +130,7 @@ def test_the_examples_take_turns_and_with_reseed_are_what_was_kept():
 
 
 @pytest.mark.fault(28)
-def test_every_statement_that_cannot_stand_is_left_out_for_its_reason(tmp_path):
+def test_unusable_statements_are_dropped_with_their_reason(tmp_path):
     known = tmp_path / "known.txt"
     known.write_text("My friend drinks green tea\n")
     reply = numbered(
@@ -148,7 +148,7 @@ def test_every_statement_that_cannot_stand_is_left_out_for_its_reason(tmp_path):
     )
     rows, log, _ = run(probes, probes.ProbeSettings(count=5, calls=1, against=[known]), lambda body, n: reply)
     assert [row["statement"] for row in rows] == ["My friend rows a boat"]
-    assert [each["reason"] for each in log.dropped] == [
+    assert [entry["reason"] for entry in log.dropped] == [
         "has punctuation or characters that are not prose",
         "has the gendered word her",
         "has the pronoun their",
@@ -159,13 +159,13 @@ def test_every_statement_that_cannot_stand_is_left_out_for_its_reason(tmp_path):
         "overlaps with another",
     ]
     assert log.remarks == [
-        "write: 1 of 1 replies had fewer entries than asked for",
+        "write: 1 of 1 replies had fewer entries than requested",
         "1 of 5 statements after 1 calls; raise --calls",
     ]
 
 
 @pytest.mark.fault(28)
-def test_replies_that_are_empty_refuse_or_are_cut_are_told_and_asking_goes_on():
+def test_unusable_responses_are_remarked_and_more_requests_are_sent():
     turns = ["", "I'm sorry, I can't.", ("1. My friend swims daily\n2. My friend sw", "length"), "nothing of use"]
 
     def script(body, n):
@@ -178,18 +178,18 @@ def test_replies_that_are_empty_refuse_or_are_cut_are_told_and_asking_goes_on():
         "were empty",
         "refused",
         "were cut",
-        "had fewer entries than asked for",
+        "had fewer entries than requested",
     ]
 
 
-def test_distinct_counts_what_was_seen_before():
+def test_the_duplicate_filter_compares_with_earlier_texts():
     duplicates = DuplicateFilter(0.5, ["My friend likes blue"])
     assert duplicates.fault("My friend likes the blue sea") == "overlaps with another"
     assert duplicates.fault("My friend waits") == ""
     assert duplicates.fault("My friend waits here") == "overlaps with another"
 
 
-def test_distinct_is_the_measure_of_near_duplicates_on_every_pair():
+def test_the_duplicate_filter_agrees_with_overlap_of_all_pairs():
     texts = [*read.lines(DATA / "llm-1.txt"), "is", "is it", "My friend is at"]
     duplicates, kept = DuplicateFilter(0.15), []
     for text in texts:
@@ -221,24 +221,24 @@ def test_seed_words_are_the_first_column_of_a_table(tmp_path):
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".parquet"])
-def test_seed_words_are_what_the_command_for_vocabulary_writes(tmp_path, ending):
+def test_seed_words_are_read_from_the_output_of_pmi_vocabulary(tmp_path, ending):
     path = tmp_path / f"sample{ending}"
     write_rows(pa.table({"seed": [1, 1, 2], "word": ["umbrella", "bridge", "umbrella"]}), path)
     assert seed_words(path) == ["umbrella", "bridge"]
 
 
 @pytest.mark.parametrize(
-    ("content", "told"), [("", "has no word"), ("two words\n", "'two words', which is not a word")]
+    ("content", "message"), [("", "has no word"), ("two words\n", "'two words', which is not a word")]
 )
-def test_seed_words_that_are_none_are_refused(tmp_path, content, told):
+def test_invalid_seed_words_are_refused(tmp_path, content, message):
     (tmp_path / "w").write_text(content)
-    with pytest.raises(ChatError, match=told):
+    with pytest.raises(ChatError, match=message):
         seed_words(tmp_path / "w")
     with pytest.raises(ChatError, match="cannot be read"):
         seed_words(tmp_path / "absent")
 
 
-def test_sentences_of_three_pronouns_become_templates_that_fill_back(words):
+def test_sentences_with_three_pronouns_become_templates_that_restore_them(words):
     rows, log, _ = run(unstereo, UnstereoSettings(words))
     assert len(rows) == 5
     assert rows[0] | {"id": ""} == {
@@ -259,14 +259,14 @@ def test_sentences_of_three_pronouns_become_templates_that_fill_back(words):
     assert list(log.stages()) == ["write", "revise", "convert", "form", "repeats", "pmi", "judge"]
 
 
-def test_writing_is_drawn_and_verdicts_and_conversions_are_not(words):
+def test_only_writing_has_a_temperature(words):
     client = run(unstereo, UnstereoSettings(words, temperature=0.9))[2]
-    drawn = {stage: body["temperature"] for stage, body in client.asked}
+    drawn = {stage: body["temperature"] for stage, body in client.sent}
     assert drawn == {"write": 0.9, "convert": 0.0, "judge": 0.0}
 
 
 def wrote(*sentences, revised="", converted=None, judged="likely"):
-    """A model that writes these with every pronoun, and replies to the rest as told."""
+    """A model that writes these with every pronoun, and replies to other requests as given."""
 
     def script(body, n):
         prompt = prompt_of(body)
@@ -294,7 +294,7 @@ def males(words, **more):
         ("He opened the umbrella and closed it again and then opened it.", "form", "has more than 10 words"),
     ],
 )
-def test_a_sentence_that_cannot_stand_is_left_out_where_it_shows(words, sentence, stage, reason):
+def test_unusable_sentences_are_dropped_at_the_stage_that_detects_them(words, sentence, stage, reason):
     rows, log, _ = run(unstereo, males(words), wrote(sentence, "He saw the umbrella."))
     assert [row["template"] for row in rows] == ["{nominative} saw the umbrella."]
     assert log.stages()[stage]["dropped"][reason] >= 1
@@ -308,7 +308,7 @@ def test_a_conversion_that_changes_more_than_the_pronoun_is_left_out(words):
     assert log.stages()["revise"]["dropped"] == {"lacks the pronoun": 1}
 
 
-def test_revision_takes_the_four_prompts_in_turn_until_word_and_pronoun_stand(words):
+def test_revision_uses_four_prompts_in_turn_until_word_and_pronoun_are_present(words):
     replies = iter(["I cannot.", "He saw it.", "The umbrella.", "He saw two umbrellas.", "He saw an umbrella."])
 
     def revised(prompt):
@@ -316,21 +316,21 @@ def test_revision_takes_the_four_prompts_in_turn_until_word_and_pronoun_stand(wo
 
     rows, _, client = run(unstereo, males(words), wrote("He saw rain.", revised=revised))
     assert [(row["template"], row["revisions"]) for row in rows] == [("{nominative} saw an umbrella.", 5)]
-    asked = [prompt for prompt in client.prompts("revise") if "he/his/him/himself" in prompt]
+    sent = [prompt for prompt in client.prompts("revise") if "he/his/him/himself" in prompt]
     values = {"word": "umbrella", "forms": "he/his/him/himself", "length": 10, "sentence": "He saw rain."}
-    turns = [fill_prompt(turn, **values) for turn in prompts()["unstereo"]["clean"]["revise"]]
-    assert asked == [*turns, turns[0]]
+    turns = [fill_prompt(turn, **values) for turn in table("prompts")["unstereo"]["clean"]["revise"]]
+    assert sent == [*turns, turns[0]]
 
 
-def test_revision_gives_up_after_so_many_tries_and_never_asks_the_same_twice(words):
+def test_revision_stops_after_its_limit_and_never_repeats_a_request(words):
     rows, log, client = run(unstereo, males(words, tries=9), wrote("He saw rain.", revised="He saw snow."))
     assert rows == []
     assert len(client.prompts("revise")) == 2 * 9
-    assert len({json.dumps(body) for stage, body in client.asked if stage == "revise"}) == 2 * 9
+    assert len({json.dumps(body) for stage, body in client.sent if stage == "revise"}) == 2 * 9
     assert log.stages()["revise"]["dropped"] == {"lacks the seed word": 2}
 
 
-def test_a_sentence_is_kept_when_every_version_is_judged_likely(words):
+def test_a_sentence_is_kept_if_all_versions_are_judged_likely(words):
     for refused, kept in (("They saw", []), ("She saw", []), ("He saw", []), ("nobody", ["He saw the umbrella."])):
         script = wrote(
             "He saw the umbrella.", judged=lambda prompt, r=refused: "unlikely" if r in prompt else "Likely."
@@ -340,13 +340,13 @@ def test_a_sentence_is_kept_when_every_version_is_judged_likely(words):
     assert log.stages()["judge"]["kept"] == 1
 
 
-def test_a_verdict_that_is_neither_word_keeps_nothing(words):
+def test_an_unknown_verdict_drops_the_sentence(words):
     rows, log, _ = run(unstereo, males(words), wrote("He saw the umbrella.", judged="It depends."))
     assert rows == []
     assert log.stages()["judge"]["dropped"] == {"was not judged likely with every pronoun": 1}
 
 
-def test_max_pmi_keeps_what_no_word_leans_in_and_comes_before_the_verdict(words, tmp_path):
+def test_the_max_pmi_filter_drops_associated_words_before_the_verdict(words, tmp_path):
     table = tmp_path / "delta.jsonl"
     table.write_text('{"word": "saw", "delta": 0.1}\n{"word": "polished", "delta": -0.9}\n')
     script = wrote("He saw the umbrella.", "He polished the umbrella.", "He has an umbrella.")
@@ -367,7 +367,7 @@ def test_a_table_with_a_word_twice_is_refused(words, tmp_path):
         run(unstereo, males(words, pmi=table))
 
 
-def test_slots_take_the_place_of_every_form():
+def test_slots_replace_all_forms_of_the_pronoun():
     template = to_template("He hurt himself, so his friend drove him. It was his.")
     assert (
         template
@@ -390,7 +390,7 @@ def test_a_pronoun_is_found_in_every_form(gender, sentence):
 
 
 def paper(words, **more):
-    return UnstereoSettings(words, profile=Profile.paper, **more)
+    return UnstereoSettings(words, profile=Rules.paper, **more)
 
 
 def test_paper_reads_numbered_lines_only():
@@ -420,13 +420,13 @@ def test_paper_keeps_gendered_words_repeats_and_her_for_hers_and_lower_cases(wor
     assert len(client.prompts("write")) == 2
 
 
-def test_paper_makes_one_attempt_more_than_its_limit_as_its_code_does(words):
+def test_paper_makes_one_revision_more_than_its_limit_like_the_published_code(words):
     client = run(unstereo, paper(words, tries=3), wrote("He saw rain.", revised="It rained."))[2]
     assert len(client.prompts("revise")) == 2 * 4
 
 
 @pytest.mark.fault(28)
-def test_paper_survives_braces_and_takes_only_the_bare_word_likely(words):
+def test_paper_accepts_braces_and_only_the_exact_word_likely(words):
     rows = run(unstereo, paper(words, tries=0), wrote("He has an {umbrella} {x.y}.", "He has an umbrella."))[0]
     assert {row["template"] for row in rows} == {"{nominative} has an umbrella."}
     assert run(unstereo, paper(words, tries=0), wrote("He has an umbrella.", judged="Likely."))[0] == []
@@ -436,12 +436,12 @@ def test_paper_survives_braces_and_takes_only_the_bare_word_likely(words):
 def test_the_published_prompts_are_those_of_the_repository():
     yaml = pytest.importorskip("yaml")
     folder = mirror() / "raw.githubusercontent.com/ucinlp/unstereo-eval"
-    found = next(iter(folder.glob("*/benchmark-creation-configs")), None) or missing(
+    actual = next(iter(folder.glob("*/benchmark-creation-configs")), None) or missing(
         "needs the prompts of unstereo-eval"
     )
-    she = yaml.safe_load((found / "use-5" / "prompt1_she.yml").read_text())
-    revision = yaml.safe_load((found / "revision.yml").read_text())
-    ours = prompts()["unstereo"]["paper"]
+    she = yaml.safe_load((actual / "use-5" / "prompt1_she.yml").read_text())
+    revision = yaml.safe_load((actual / "revision.yml").read_text())
+    ours = table("prompts")["unstereo"]["paper"]
 
     def theirs(text, **names):
         return fill_prompt(text, **{name: f"{{{name}}}" for name in ("sentence", "word")}, **names)
@@ -456,7 +456,7 @@ def test_the_published_prompts_are_those_of_the_repository():
     for name, config in (("convert", she["conversion"]), ("convert_revised", revision["conversion"])):
         assert ours[name] == theirs(config["prompt"], from_target="{forms}", to_target=config["to_target"])
     assert ours["judge"] == theirs(she["filters"]["is_likely"]["prompt"], template="{sentence}")
-    assert ours["revise"] == [theirs(each["prompt"], target_word="{forms}") for each in revision["revision"].values()]
+    assert ours["revise"] == [theirs(turn["prompt"], target_word="{forms}") for turn in revision["revision"].values()]
 
 
 # BiasKE
@@ -500,7 +500,7 @@ def test_a_paraphrase_keeps_blank_subject_and_objects_and_is_new(pairs):
     assert len(rows) == 1
     assert rows[0]["sentence_biased"] == "According to the nurse, she was late."
     assert (rows[0]["pair_id"], rows[0]["original"]) == ("p1", PAIR["prompt"])
-    assert [each["reason"] for each in log.dropped] == [
+    assert [entry["reason"] for entry in log.dropped] == [
         "is there already",
         "is a prompt of the biased set",
         "is a prompt of the biased set",
@@ -512,10 +512,10 @@ def test_a_paraphrase_keeps_blank_subject_and_objects_and_is_new(pairs):
     ]
 
 
-def test_paraphrases_are_asked_for_the_first_pairs_of_the_domains(pairs):
-    assert len(run(biaske_paraphrases, biaske_paraphrases.ParaphraseSettings([pairs]))[2].asked) == 2
-    assert len(run(biaske_paraphrases, biaske_paraphrases.ParaphraseSettings([pairs], ["race"]))[2].asked) == 1
-    assert len(run(biaske_paraphrases, biaske_paraphrases.ParaphraseSettings([pairs, pairs], limit=1))[2].asked) == 2
+def test_paraphrases_are_requested_for_the_first_pairs_of_the_selected_domains(pairs):
+    assert len(run(biaske_paraphrases, biaske_paraphrases.ParaphraseSettings([pairs]))[2].sent) == 2
+    assert len(run(biaske_paraphrases, biaske_paraphrases.ParaphraseSettings([pairs], ["race"]))[2].sent) == 1
+    assert len(run(biaske_paraphrases, biaske_paraphrases.ParaphraseSettings([pairs, pairs], limit=1))[2].sent) == 2
 
 
 @pytest.mark.fault(28)
@@ -540,12 +540,12 @@ def test_a_fact_has_three_parts_one_blank_and_a_counterfactual_and_is_no_biased_
     assert len(rows) == 1
     assert rows[0]["sentence_true"] == "A female monarch is called a queen."
     assert rows[0]["sentence_false"] == "A female monarch is called a king."
-    assert [each["reason"] for each in log.dropped] == [
-        "has not three parts",
+    assert [entry["reason"] for entry in log.dropped] == [
+        "does not have three parts",
         "has the same object twice",
         "has 0 blanks",
         "has an object outside its blank",
-        "has an object that is no prose",
+        "has an object that is not prose",
         "overlaps with another",
         "overlaps with another",
     ]
@@ -553,7 +553,7 @@ def test_a_fact_has_three_parts_one_blank_and_a_counterfactual_and_is_no_biased_
 
 def test_facts_have_groups_of_their_own_in_three_domains():
     rows, _, client = run(biaske_facts, biaske_facts.FactSettings(count=2))
-    assert len(client.asked) == len(prompts()["biaske-facts"]["groups"])
+    assert len(client.sent) == len(table("prompts")["biaske-facts"]["groups"])
     assert {row["domain"] for row in rows} == {"gender", "race", "religion"}
 
 
@@ -563,7 +563,7 @@ def test_facts_have_groups_of_their_own_in_three_domains():
 ROWS = [{"id": "a", "prompt": "A [BLANK]."}, {"id": "b", "prompt": "B [BLANK]."}, {"id": "c", "prompt": "C [BLANK]."}]
 
 
-def test_marks_are_read_back_and_stay_in_the_file(tmp_path):
+def test_verdicts_are_read_back_and_kept_in_the_file(tmp_path):
     path = tmp_path / "review.tsv"
     path.write_text(review_text(ROWS, {}, ["prompt"]))
     assert path.read_text().splitlines()[1] == "a\t\t\tA [BLANK]."
@@ -583,12 +583,12 @@ def test_marks_are_read_back_and_stay_in_the_file(tmp_path):
     assert again[1:] == ["a\taccepted\tfine\tA [BLANK].", "b\trejected\t", "c\t\t"]
 
 
-def test_a_verdict_that_is_neither_is_named_with_its_line(tmp_path):
+def test_an_unknown_review_verdict_is_refused_with_its_line(tmp_path):
     (tmp_path / "review.tsv").write_text("id\tverdict\tnote\na\tmaybe\t\n")
     with pytest.raises(ChatError, match=r"review\.tsv line 2 has the verdict 'maybe'; write \"accepted\" or"):
         read_reviews(tmp_path / "review.tsv")
     assert read_reviews(tmp_path / "absent.tsv") == {}
 
 
-def test_a_writer_that_is_read_by_rule_is_read_whole():
+def test_all_entries_of_the_scripted_writer_are_parsed():
     assert len(list_entries(writer({"messages": [{"content": "Write 20 statements"}], "seed": 1}))) == 20

@@ -13,8 +13,11 @@ import yaml
 
 from builders.dataset import BuildError
 from builders.manifest import read_manifest
-from builders.publish.publication import make_publication, verified_manifest, withheld_configs
+from builders.publish.publication import make_publication, verified_manifest
+from cards import hub as cards_hub
 from cards.benchmark import eval_yaml, tasks
+from cards.croissant import NOT_APPLICABLE
+from cards.dataset_card import default_config
 from tests import commands
 from tests.helpers import ROOT
 from tests.hub import CUT, GUEST, Hub
@@ -40,6 +43,14 @@ def built(tmp_path_factory):
 def out(built, tmp_path):
     shutil.copytree(built, tmp_path / "out")
     return tmp_path / "out"
+
+
+#: The fields of responsible AI that the reference checker knows.
+RAI = {
+    name
+    for name in vars(mlcroissant.Metadata)["__dataclass_fields__"]
+    if name.startswith(("data_", "annotat", "machine_annotation", "personal_"))
+}
 
 
 def push(out, *options):
@@ -71,14 +82,15 @@ def test_a_published_data_set_is_loaded_by_name_config_and_version(out, tmp_path
     assert rows == pq.read_table(out / NAME / "data" / "explicit" / "test.parquet").to_pylist()
 
 
-def test_all_goes_into_one_commit_with_the_version_as_its_tag(out, tmp_path):
+def test_the_data_are_one_commit_with_the_version_as_its_tag_and_the_benchmark_another(out, tmp_path):
     with Hub(cache=tmp_path / "cache") as hub:
         push(out)
         repo = hub.repos["dataset", f"org/{NAME}"]
         tag = f"v{read_manifest(out / NAME).version}"
-        assert repo.tags[tag] == repo.branches["main"]
-        assert next(commit.title for commit in repo.history("main")) == f"Version {tag[1:]}"
-        assert len(list(repo.history("main"))) == 2, "the repository's own first commit, and ours"
+        titles = [commit.title for commit in repo.history("main")]
+        assert titles == ["Describe the benchmark", f"Version {tag[1:]}", "initial commit"]
+        assert repo.tags[tag] == list(repo.history("main"))[1].oid
+        assert "eval.yaml" not in files(hub, tag)
         names = set(files(hub)) - {".gitattributes"}
     splits = [split.file for each in read_manifest(out / NAME).configs.values() for split in each.splits.values()]
     documents = {"README.md", "manifest.json", "croissant.json", "eval.yaml", "LICENSES.md", "LICENSES/Apache-2.0.txt"}
@@ -142,7 +154,7 @@ def test_without_a_token_that_may_write_nothing_is_published_and_none_is_shown(o
         monkeypatch.setenv("HF_TOKEN", token)
         told = push(out)
         assert told.returncode == 2
-        assert "The Hub refuses this (401); log in with `hf auth login` or set HF_TOKEN" in told.stderr
+        assert "The Hub refuses this (401: Invalid username or password); log in with `hf auth login`" in told.stderr
         assert "hf_wrong" not in told.stdout + told.stderr
         assert not hub.repos
 
@@ -150,10 +162,19 @@ def test_without_a_token_that_may_write_nothing_is_published_and_none_is_shown(o
 @pytest.mark.parametrize(
     ("place", "fault", "said"),
     [
-        ("commit/main", 500, "The Hub answers 500"),
+        ("commit/main", 500, "The Hub refuses this (500: Internal error); run the same command again later."),
+        ("commit/main", 429, "The Hub refuses this (429: Internal error); it has had too many requests; wait some"),
+        ("commit/main", 413, "The Hub refuses this (413: Internal error); it takes less at once;"),
+        ("commit/main", 409, "The Hub refuses this (409: Internal error); it has been changed at the same time"),
         ("commit/main", CUT, "The Hub cannot be reached"),
-        ("info/lfs/objects/batch", 500, "The Hub answers 500"),
-        ("tag/", 500, "The Hub answers 500"),
+        ("preupload", 403, "The Hub refuses this (403: Internal error); log in"),
+        (
+            "info/lfs/objects/batch",
+            500,
+            "The Hub refuses this (500: Internal error); run the same command again later.",
+        ),
+        ("tag/", 500, "The Hub refuses this (500: Internal error); run the same command again later."),
+        ("tag/", CUT, "The Hub cannot be reached"),
     ],
 )
 def test_an_upload_that_breaks_leaves_no_version_and_can_be_done_again(out, tmp_path, place, fault, said):
@@ -195,7 +216,7 @@ def test_a_large_file_that_cannot_be_sent_leaves_no_commit_and_no_version_and_th
         hub.faults[sending] = 500
         told = push(out)
         assert told.returncode == 2
-        assert "error: The Hub answers 500 (HfHubHTTPError); try again later." in told.stderr
+        assert "error: The Hub refuses this (500: Internal error); run the same command again later." in told.stderr
         assert "Traceback" not in told.stderr
         repo = hub.repos["dataset", f"org/{NAME}"]
         assert not repo.tags
@@ -222,7 +243,7 @@ def test_who_may_not_write_to_the_organisation_is_told_so(out, tmp_path, monkeyp
         monkeypatch.setenv("HF_TOKEN", GUEST)
         told = push(out)
         assert told.returncode == 2
-        assert "The Hub refuses this (403)" in told.stderr
+        assert "The Hub refuses this (403: You don't have the required permissions" in told.stderr
         assert GUEST not in told.stdout + told.stderr
         assert not hub.repos
 
@@ -243,7 +264,66 @@ def test_a_hub_that_is_not_there_is_one_sentence(out, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     told = push(out)
     assert told.returncode == 2
-    assert "The Hub cannot be reached (ConnectError); check the network and try again." in told.stderr
+    assert "The Hub cannot be reached (ConnectError); check the network and run the same command again." in told.stderr
+
+
+def test_a_dry_run_needs_no_hub(out, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    told = push(out, "--dry-run")
+    assert told.returncode == 0, told.stderr
+    assert "  published  explicit: 280 rows, Apache-2.0" in told.stdout
+    assert "The Hub cannot be reached (ConnectError)" in told.stdout
+    assert "Nothing was sent (--dry-run)." in told.stdout
+
+
+def test_a_hub_that_does_not_answer_is_given_up(out, tmp_path, monkeypatch):
+    monkeypatch.setattr(cards_hub, "PATIENCE", 0.3)
+    with Hub(cache=tmp_path / "cache") as hub:
+        hub.delay = 30
+        told = push(out)
+    assert told.returncode == 2
+    assert "The Hub did not answer within 0 seconds; check the network and run the command again." in told.stderr
+
+
+# The benchmark of the Hub
+
+
+@pytest.mark.parametrize("fault", [400, 403, 413, 429, 500, CUT])
+def test_an_eval_yaml_that_the_hub_refuses_leaves_the_data_published_and_is_sent_by_the_next_push(out, tmp_path, fault):
+    with Hub(cache=tmp_path / "cache") as hub:
+        hub.faults["POST .*/commit/main"] = [None, *[fault] * 9]
+        told = push(out)
+        assert told.returncode == 2
+        reason = "The Hub cannot be reached" if fault == CUT else f"The Hub refuses this ({fault}: Internal error)"
+        version = read_manifest(out / NAME).version
+        assert f"error: org/{NAME} v{version} is published, but not its eval.yaml: {reason}" in told.stderr
+        assert "Traceback" not in told.stderr
+        assert "eval.yaml" not in files(hub)
+        assert "data/explicit/test.parquet" in files(hub, f"v{version}")
+        hub.faults.clear()
+        again = push(out)
+        assert again.returncode == 0, again.stderr
+        assert "exists already, with the same content." in again.stdout
+        assert "eval.yaml" in files(hub)
+
+
+def test_a_framework_that_the_hub_does_not_know_is_told_in_its_own_words(out, tmp_path):
+    edit(out, lambda facts: facts["benchmark"].update(framework="ours"))
+    with Hub(cache=tmp_path / "cache") as hub:
+        told = push(out)
+        assert told.returncode == 2
+        assert "(400: Invalid eval.yaml: evaluation_framework ours is not a supported framework)" in told.stderr
+        assert "--no-benchmark leaves it out." in told.stderr
+        again = push(out, "--no-benchmark")
+        assert again.returncode == 0, again.stderr
+        assert "eval.yaml" not in files(hub)
+
+
+def test_without_a_benchmark_there_is_no_eval_yaml(out, tmp_path):
+    with Hub(cache=tmp_path / "cache") as hub:
+        told = push(out, "--no-benchmark")
+        assert told.returncode == 0, told.stderr
+        assert "eval.yaml" not in files(hub)
 
 
 def test_an_organisation_must_be_named(out):
@@ -267,19 +347,32 @@ def closed(facts):
 def test_what_may_not_be_redistributed_is_left_out_and_named(out):
     edit(out, closed)
     made = make_publication(out / NAME, "org", "https://huggingface.co")
-    assert made.withheld == {"implicit": "No licence stated (its rows)"}
+    assert "withheld   implicit: No licence stated (its rows)" in made.states
     assert not [name for name in made.files if "data/implicit/" in name]
     shown = json.loads(made.files["manifest.json"])
     assert shown["left_out"]["implicit"] == "not redistributed: No licence stated (its rows)"
     assert "`implicit`: not redistributed" in made.files["README.md"].decode()
-    assert "implicit" not in [task["id"] for task in yaml.safe_load(made.files["eval.yaml"])["tasks"]]
+    assert "implicit" not in [task["id"] for task in yaml.safe_load(made.benchmark)["tasks"]]
 
 
 def test_who_has_the_right_to_may_publish_it(out):
     edit(out, closed)
     made = make_publication(out / NAME, "org", "https://huggingface.co", restricted=True)
-    assert not made.withheld
+    assert not [state for state in made.states if state.startswith("withheld")]
     assert "data/implicit/test.parquet" in made.files
+
+
+def test_a_source_that_only_filters_does_not_bind_a_config(out):
+    def filtered(facts):
+        source = {"name": "words/all", "licence": "LicenseRef-None-Stated", "citation": "chen2024occugender"}
+        facts["configs"]["implicit"]["sources"].append(source | {"alternative": 0, "lacks": "", "files": []})
+        facts["configs"]["implicit"]["filters"] = ["words/all"]
+
+    edit(out, filtered)
+    made = make_publication(out / NAME, "org", "https://huggingface.co")
+    assert "data/implicit/test.parquet" in made.files
+    assert "implicit (only to leave rows out)" in made.files["README.md"].decode().replace("\\", "")
+    assert "words/all" not in made.files["LICENSES.md"].decode()
 
 
 def test_a_data_set_of_closed_configs_alone_is_not_published(out, tmp_path):
@@ -300,7 +393,7 @@ def test_a_data_set_of_closed_configs_alone_is_not_published(out, tmp_path):
 def test_a_licence_that_is_not_described_is_refused(out):
     edit(out, lambda facts: facts["configs"]["explicit"].update(licence="WTFPL"))
     with pytest.raises(BuildError, match=r"occugender names the licence 'WTFPL' without describing it"):
-        withheld_configs(read_manifest(out / NAME))
+        make_publication(out / NAME, "org", "https://huggingface.co")
 
 
 def no_licence(facts):
@@ -372,7 +465,7 @@ def test_without_the_package_for_croissant_it_says_what_to_install(out, monkeypa
 def test_the_card_says_how_to_load_the_published_data_and_shows_a_row(out):
     card = make_publication(out / NAME, "org-of-ours", "https://huggingface.co").files["README.md"].decode()
     assert f'load_dataset("org-of-ours/{NAME}"' in card
-    first = next(iter(read_manifest(out / NAME).configs))
+    first = default_config(json.loads((out / NAME / "manifest.json").read_text()))
     shown = json.loads(card.split("```json\n")[1].split("```")[0])
     assert shown == pq.read_table(out / NAME / "data" / first / "test.parquet").slice(0, 1).to_pylist()[0]
 
@@ -388,9 +481,15 @@ def test_eval_yaml_has_the_documented_fields_and_a_task_for_each_config_with_a_t
 
 def test_a_data_set_that_asks_no_model_is_no_benchmark(out):
     facts = json.loads((out / NAME / "manifest.json").read_text())
+    assert eval_yaml(json.dumps(facts | {"benchmark": {}})) is None
     for config in facts["configs"].values():
         config["splits"] = {"train": next(iter(config["splits"].values()))}
     assert eval_yaml(json.dumps(facts)) is None
+
+
+def test_only_what_models_can_be_asked_is_a_task(out):
+    text = (out / NAME / "manifest.json").read_text()
+    assert [task["id"] for task in tasks(text)] == ["explicit", "implicit"]
 
 
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")
@@ -405,6 +504,10 @@ def test_croissant_is_valid_and_its_fields_are_the_columns(out, tmp_path):
         assert [field.name for field in records.fields] == list(config.columns)
     assert found.metadata.data_limitations == [manifest.validity]
     assert found.metadata.data_use_cases
+    filled = {name for name in RAI if getattr(found.metadata, name)}
+    assert len(RAI) == 20
+    assert filled | NOT_APPLICABLE.keys() | {"data_collection_missing_data"} == RAI
+    assert not filled & NOT_APPLICABLE.keys()
     (file,) = [each for each in found.metadata.distribution if each.name == "explicit-test-file"]
     assert (
         file.content_url

@@ -61,7 +61,7 @@ def test_a_quote_that_never_closes_is_refused(tmp_path):
         list(read.table(made(tmp_path, b'"is here\n'), ["predicate"], header=False))
 
 
-def test_optional_columns_stand_together_or_not_at_all(tmp_path):
+def test_a_line_has_all_optional_columns_or_none(tmp_path):
     path = made(tmp_path, b"1\n1\t2\t3\n")
     rows = list(read.table(path, ["a"], optional=["b", "c"], delimiter="\t", header=False))
     assert rows == [{"a": "1"}, {"a": "1", "b": "2", "c": "3"}]
@@ -70,7 +70,7 @@ def test_optional_columns_stand_together_or_not_at_all(tmp_path):
         list(read.table(path, ["a"], optional=["b", "c"], delimiter="\t", header=False))
 
 
-def test_quotes_are_text_where_a_file_does_not_quote(tmp_path):
+def test_without_quoting_quotes_are_text(tmp_path):
     path = made(tmp_path, b'a "b\tc\n')
     assert list(read.table(path, ["x", "y"], delimiter="\t", header=False, quoted=False)) == [{"x": 'a "b', "y": "c"}]
 
@@ -94,7 +94,7 @@ def test_a_blank_line_of_a_one_column_file_is_an_empty_value(tmp_path):
     assert [row["predicate"] for row in rows] == ["x", "", "y"]
 
 
-def test_broken_json_is_refused_where_it_breaks(tmp_path):
+def test_broken_json_is_refused_with_line_and_column(tmp_path):
     with pytest.raises(BuildError, match=r"made\.csv line 2 is not JSON"):
         list(read.json_lines(made(tmp_path, b'{"a": "\xe2\x80\xa8"}\n{"a"\n')))
     with pytest.raises(BuildError, match=r"made\.csv is not JSON: .*line 1 column 2"):

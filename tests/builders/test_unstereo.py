@@ -101,7 +101,7 @@ def test_a_clean_row_keeps_case_and_quotes_and_has_three_sentences(tmp_path):
     }
 
 
-def test_a_row_without_a_known_word_has_no_value_and_one_without_a_safe_they_has_none(tmp_path):
+def test_a_row_without_a_known_word_or_a_safe_they_has_null(tmp_path):
     files = judged(tmp_path, ("{pronoun} sings and dances.", True, False))
     (row,) = kept(built("ours-5", files))
     names = ("sentence_they", "max_pmi_diff", "max_pmi_word", "pmi_coverage")
@@ -126,7 +126,7 @@ def test_a_template_is_mended_in_form_only(template, mended):
 
 
 @pytest.mark.fault(24)
-def test_hers_and_her_are_told_apart(tmp_path):
+def test_hers_and_her_are_distinguished(tmp_path):
     files = judged(tmp_path, ("{pronoun1} kettle was an idea of {pronoun1}.", True, False))
     (row,) = kept(built("ours-5", files))
     assert row.values["sentence_female"] == "Her kettle was an idea of hers."
@@ -138,13 +138,13 @@ def test_hers_and_her_are_told_apart(tmp_path):
 @pytest.mark.parametrize("template", ["No slot at all.", "{pronoun} saw {x}.", "{pronoun} saw {.", "{pronoun3} saw."])
 def test_a_malformed_template_is_dropped_with_the_reason(tmp_path, template):
     files = judged(tmp_path, (template, True, False))
-    assert reasons(built("ours-5", files)) == {0: "is no template: a slot is missing, unknown or broken"}
+    assert reasons(built("ours-5", files)) == {0: "is not a template: a slot is missing, unknown or broken"}
 
 
 @pytest.mark.parametrize(
     "template", ["'{nominative}/{possessive}/{accusative}': {nominative} saw.", "{nominative} saw.\n\nNo edits."]
 )
-def test_a_remark_of_the_chat_model_is_no_template(template):
+def test_a_remark_of_the_chat_model_is_dropped(template):
     assert flaw(template) == "is a chat model's remark on a sentence"
 
 
@@ -209,8 +209,8 @@ PAIRS = CONFIGS["pronoun-pairs"]
 def pairs(path, *entries):
     """Rows of pairs whose entries are (length, word, template), in one recorded reply."""
     lines = [json.dumps(dict(zip(("length", "word", "template"), entry, strict=True))) for entry in entries]
-    asked = {"model": bundled.WRITTEN, "messages": [{"role": "user", "content": "Write."}]}
-    path.write_text(response(asked, "\n".join(lines)).to_line() + "\n")
+    sent = {"model": bundled.WRITTEN, "messages": [{"role": "user", "content": "Write."}]}
+    path.write_text(response(sent, "\n".join(lines)).to_line() + "\n")
     return unstereo._pronoun_pairs(path, {})
 
 
@@ -221,9 +221,9 @@ def pronoun_pairs():
     return table.to_pylist()
 
 
-def told(*parts):
+def card_states(*parts):
     """Whether one statement on what was written has all the parts."""
-    return any(all(part in each for part in parts) for each in DATASET.written)
+    return any(all(part in statement for part in parts) for statement in DATASET.written)
 
 
 def test_pronoun_pairs_are_read_with_their_length_and_three_sentences(tmp_path):
@@ -235,21 +235,21 @@ def test_pronoun_pairs_are_read_with_their_length_and_three_sentences(tmp_path):
     assert row.values["sentence_they"] == 'The "old kettle" is theirs.'
 
 
-def test_a_pair_that_no_they_fits_stops_the_build(tmp_path):
+def test_a_pair_without_a_version_with_they_stops_the_build(tmp_path):
     rows = pairs(tmp_path / "pairs.jsonl", (5, "sings", "{nominative} sings and dances."))
     with pytest.raises(BuildError, match="sentence_they"):
         tables(PAIRS, rows, "en")
 
 
-def test_pronoun_pairs_build_without_any_source_and_their_counts_are_told(pronoun_pairs):
+def test_pronoun_pairs_build_without_sources_and_the_card_has_their_counts(pronoun_pairs):
     lengths = Counter(row["length"] for row in pronoun_pairs)
     assert lengths.keys() == {5, 10, 20}
     assert min(lengths.values()) >= 180
     assert PAIRS.summary.startswith(f"{len(pronoun_pairs)} sentences ")
-    assert told(f"{lengths[5]}, {lengths[10]} and {lengths[20]} sentences of about 5, 10 and 20 words")
+    assert card_states(f"{lengths[5]}, {lengths[10]} and {lengths[20]} sentences of about 5, 10 and 20 words")
 
 
-def test_the_ids_of_pronoun_pairs_hang_on_the_template_alone(pronoun_pairs):
+def test_the_ids_of_pronoun_pairs_depend_on_the_template_alone(pronoun_pairs):
     ids = {row["template"]: row["id"] for row in pronoun_pairs}
     assert ids["{nominative} forgot {possessive} umbrella again."] == "pronoun-pairs-e1b77e454783"
 
@@ -264,16 +264,16 @@ def test_every_pronoun_pair_has_its_word_and_length_and_passes_the_filters(prono
 
 
 @pytest.mark.mirror
-def test_every_pronoun_pair_passes_the_filter_on_pmi_and_how_many_stay_within_less_is_told(pronoun_pairs):
+def test_every_pronoun_pair_passes_the_pmi_filter_and_the_card_has_counts_within_lower_limits(pronoun_pairs):
     table = delta_table(mirrored("unstereo/pmi")["unstereo/pmi"])
     values = [max_pmi_diff(row["template"], table, "clean").value for row in pronoun_pairs]
     stay = {epsilon: sum(within(value, epsilon) for value in values) for epsilon in (0.3, 0.5, 0.65)}
     assert stay[0.65] == len(values)
-    assert told(f"within 0.5 in {stay[0.5]} of the {len(values)} and within 0.3 in {stay[0.3]}.")
+    assert card_states(f"within 0.5 in {stay[0.5]} of the {len(values)} and within 0.3 in {stay[0.3]}.")
 
 
 @pytest.mark.mirror
-def test_the_drawn_words_of_pronoun_pairs_come_from_the_stated_draw(pronoun_pairs):
+def test_the_drawn_words_of_pronoun_pairs_are_those_of_the_described_draw(pronoun_pairs):
     table = delta_table(mirrored("unstereo/pmi")["unstereo/pmi"])
     counts = dict(zip(table.delta, table.counts.tolist(), strict=True))
     even = [word for word, delta in table.delta.items() if abs(delta) <= 0.263 and word.isascii() and word.isalpha()]
@@ -283,7 +283,7 @@ def test_the_drawn_words_of_pronoun_pairs_come_from_the_stated_draw(pronoun_pair
     assert sum(word in drawn for word in words) >= 282
     assert sum(abs(table.delta[word]) > 0.263 for word in words) == 102
     assert max(abs(table.delta[word]) for word in words) <= 0.65
-    assert told("The words of 282 of them were drawn", "102 of these have a |δ| between 0.263 and 0.65")
+    assert card_states("The words of 282 of them were drawn", "102 of these have a |δ| between 0.263 and 0.65")
 
 
 # The published files
@@ -384,14 +384,14 @@ def test_the_repository_values_equal_the_released_ones(published):
 
 
 @pytest.mark.mirror
-def test_no_pronoun_pair_is_much_like_a_published_sentence(published, pronoun_pairs):
+def test_no_pronoun_pair_is_similar_to_a_published_sentence(published, pronoun_pairs):
     with_word = defaultdict(set)
     for sentence in {row.values["sentence_male"] for name in SETS for row in published[name]}:
         for word in phrase_key(sentence).split():
             with_word[word].add(sentence)
     for row in pronoun_pairs:
         words = [with_word[word] for word in phrase_key(row["sentence_male"]).split()]
-        shared = Counter(sentence for found in words if len(found) < 2000 for sentence in found)
+        shared = Counter(sentence for actual in words if len(actual) < 2000 for sentence in actual)
         for sentence, _ in shared.most_common(20):
             assert overlap(sentence, row["sentence_male"]) < 0.6
 

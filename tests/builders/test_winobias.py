@@ -39,9 +39,9 @@ def test_a_row_has_the_three_sentences_and_what_they_are_about(tmp_path):
 
 @pytest.mark.fault(25)
 def test_a_sentence_of_both_splits_stays_in_the_test_split_alone(made_files):
-    found = list(CLEAN.rows(made_files))
-    assert [(type(item), item.split) for item in found] == [(Drop, "validation")] * 2 + [(Row, "test")] * 2
-    assert {item.reason for item in found[:2]} == {"the sentence is in the test split too"}
+    actual = list(CLEAN.rows(made_files))
+    assert [(type(item), item.split) for item in actual] == [(Drop, "validation")] * 2 + [(Row, "test")] * 2
+    assert {item.reason for item in actual[:2]} == {"the sentence is in the test split too"}
     assert [type(item) for item in PAPER.rows(made_files)] == [Row] * 4
 
 

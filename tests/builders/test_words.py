@@ -10,7 +10,7 @@ from builders.text.words import (
     GENDERED_PRONOUNS,
     GENDERED_WORDS,
     NEUTRAL,
-    PAIRS,
+    PRONOUN_PAIRS,
     PRONOUNS,
     SLOTS,
     THEY_FORMS,
@@ -34,7 +34,7 @@ INVISIBLE = ["\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\ufe0f
 
 @pytest.mark.fault(19)
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("she\u2019s late", ["she's"]),
         ("SHE\u02bcS late", ["she's"]),
@@ -48,8 +48,8 @@ INVISIBLE = ["\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\ufe0f
         ("a man\u2011made lake", []),
     ],
 )
-def test_the_spelling_of_a_gendered_word_does_not_hide_it(text, found):
-    assert gendered_words(text) == found
+def test_gendered_words_are_found_in_any_spelling(text, expected):
+    assert gendered_words(text) == expected
 
 
 @pytest.mark.fault(19)
@@ -60,10 +60,10 @@ def test_the_spelling_of_a_gendered_word_does_not_hide_it(text, found):
     joiner=st.sampled_from(["", *INVISIBLE]),
     around=st.sampled_from(["{}", "({})", "“{}”", "x/{}", "_{}_", "{},", "{}'s", "{}’s", "the {}?!", "…{}…", "7{}7"]),
 )
-def test_no_form_of_any_gendered_word_passes_for_neutral(word, form, case, joiner, around):
+def test_no_form_of_a_gendered_word_is_neutral(word, form, case, joiner, around):
     hidden = joiner.join(unicodedata.normalize(form, case(word)))
-    (found,) = gendered_words(around.format(hidden))
-    assert found.removesuffix("'s") == word.removesuffix("'s")
+    (actual,) = gendered_words(around.format(hidden))
+    assert actual.removesuffix("'s") == word.removesuffix("'s")
 
 
 @pytest.mark.fault(19)
@@ -75,7 +75,7 @@ def test_normalising_twice_changes_nothing_more(text):
 
 @pytest.mark.fault(22)
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("Mrs. Jones and Mr Smith", ["mrs", "mr"]),
         ("Dear Sir or Madam,", ["sir", "madam"]),
@@ -102,8 +102,8 @@ def test_normalising_twice_changes_nothing_more(text):
         ("sir\nmadam", ["sir", "madam"]),
     ],
 )
-def test_titles_plurals_possessives_and_compounds_are_found_in_order(text, found):
-    assert gendered_words(text) == found
+def test_titles_plurals_possessives_and_compounds_are_found_in_order(text, expected):
+    assert gendered_words(text) == expected
     assert not is_neutral(text)
 
 
@@ -139,10 +139,10 @@ def test_every_form_of_she_and_he_is_a_gendered_word_and_none_of_they_is():
 
 
 def test_the_pairs_are_ten_with_a_capital_version_of_each():
-    assert len(PAIRS) == 10
-    assert len({form for pair in PAIRS for form in pair}) == 20
-    assert PAIRS[:2] == (("she", "he"), ("her", "him"))
-    assert PAIRS[5:] == tuple((f.capitalize(), m.capitalize()) for f, m in PAIRS[:5])
+    assert len(PRONOUN_PAIRS) == 10
+    assert len({form for pair in PRONOUN_PAIRS for form in pair}) == 20
+    assert PRONOUN_PAIRS[:2] == (("she", "he"), ("her", "him"))
+    assert PRONOUN_PAIRS[5:] == tuple((f.capitalize(), m.capitalize()) for f, m in PRONOUN_PAIRS[:5])
 
 
 @pytest.mark.mirror
@@ -225,7 +225,7 @@ def test_a_template_without_exactly_the_known_slots_is_refused(use, template, sa
         ),
     ],
 )
-def test_every_form_is_filled_and_all_else_is_kept(template, male, female, they):
+def test_all_slots_are_filled_and_other_text_is_unchanged(template, male, female, they):
     assert fill(template, "male") == male
     assert fill(template, "female") == female
     assert fill_they(template) == they
@@ -269,7 +269,7 @@ def test_a_form_that_begins_a_sentence_has_a_capital(template, filled):
         ("e-mail@x.org {nominative} has", "e-mail@x.org she has"),
     ],
 )
-def test_a_form_within_a_sentence_has_none(template, filled):
+def test_a_form_within_a_sentence_has_no_capital(template, filled):
     assert fill(template, "female") == filled
 
 

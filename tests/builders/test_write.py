@@ -117,14 +117,14 @@ def test_a_new_folder_takes_the_place_of_the_old_one(tmp_path, monkeypatch, swap
 
 def test_a_folder_moved_aside_is_put_back_after_an_interruption(tmp_path):
     folder(tmp_path / ".old-target", "old")
-    folders.recover_folder(tmp_path / "target")
+    folders.recover_folder(tmp_path / "target", lambda _: {"file"}, BuildError)
     assert (tmp_path / "target" / "file").read_text() == "old"
 
 
 def test_a_folder_moved_aside_is_removed_when_the_new_one_stands(tmp_path):
     folder(tmp_path / ".old-target", "old")
     folder(tmp_path / "target", "new")
-    folders.recover_folder(tmp_path / "target")
+    folders.recover_folder(tmp_path / "target", lambda _: {"file"}, BuildError)
     assert (tmp_path / "target" / "file").read_text() == "new"
     assert not (tmp_path / ".old-target").exists()
 

@@ -1,5 +1,6 @@
 """Runs and manifests made on the spot, in the form that scoring and building write them."""
 
+import hashlib
 import json
 import os
 from dataclasses import asdict, replace
@@ -10,12 +11,15 @@ from scoring.types import Estimate, Report
 from tests import commands
 
 DIGEST = "ab" * 32
+#: The first commit of org/model on the Hub of the tests.
+HEAD = hashlib.sha1(b"model org/model 0 initial commit").hexdigest()
 PROBES, PAIRS = "gender-neutral-probes", "unstereo"
 
 
 def manifest(name=PROBES, version="1.2.0", **changes):
     """The text of a manifest whose configs all have the same rows."""
     configs = {PROBES: ("stsb", "templates"), PAIRS: ("pronoun-pairs",)}[name]
+    benchmark = {"framework": "lm-evaluation-harness", "configs": [*configs, "stsb-paper"]}
     split = {"file": "data/x/test.parquet", "rows": 40, "bytes": 9, "sha256": "0" * 64, "content": DIGEST}
     return json.dumps(
         {
@@ -24,6 +28,7 @@ def manifest(name=PROBES, version="1.2.0", **changes):
             "title": f"The {name}",
             "validity": f"What {name} means | and does not.",
             "configs": {config: {"splits": {"test": split}} for config in configs},
+            "benchmark": benchmark,
         }
         | changes
     )
@@ -59,7 +64,7 @@ ESTIMATES = (
 )
 RUN = Report(
     model="org/model",
-    revision="c0ffee",
+    revision=HEAD,
     adapter="",
     dtype="float32",
     prompt="plain",

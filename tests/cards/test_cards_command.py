@@ -6,7 +6,8 @@ import pytest
 import yaml
 from huggingface_hub import HfApi, ModelCard
 
-from tests.cards.made import PROBES, cards, data, run
+from scoring.inference.checkpoint import identity
+from tests.cards.made import PROBES, RUN, cards, data, estimate, manifest, run
 from tests.commands import client
 from tests.hub import GUEST, File, Hub
 
@@ -49,13 +50,59 @@ def test_a_pull_request_is_opened_and_nothing_is_changed(hub, tmp_path):
     assert ET.fromstring(tree["images/gender-bias.svg"].data).tag.endswith("svg")
 
 
-def test_the_difference_is_shown_before_anything_is_sent(hub, tmp_path):
+def test_what_would_change_is_one_screen_before_anything_is_sent(hub, tmp_path):
     told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
     lines = told.stdout.splitlines()
-    assert "+    value: 0.25" in lines or "+  value: 0.25" in lines
-    assert "+++ .eval_results/neutral.yaml" in lines
-    assert lines.index("+++ README.md") < next(n for n, line in enumerate(lines) if line.startswith("Pull request"))
-    assert not [line for line in lines if line.startswith("-") and "Words" in line]
+    assert len(lines) < 24
+    assert "  org/gender-neutral-probes stsb: gas 0.25 [0.20, 0.31], lower is better" in lines
+    assert [line for line in lines if line.startswith("add    .eval_results/neutral.yaml (+")]
+    position = next(n for n, line in enumerate(lines) if line.startswith("change README.md (+"))
+    assert position < next(n for n, line in enumerate(lines) if line.startswith("Pull request"))
+    whole = cards("org/model", tmp_path / "run", "--data", tmp_path / "data", "--dry-run", "--diff").stdout.splitlines()
+    assert "+++ .eval_results/neutral.yaml" in whole
+    assert "+  value: 0.25" in whole
+    assert not [line for line in whole if line.startswith("-") and "Words" in line]
+
+
+def test_the_same_pull_request_is_not_opened_twice_and_another_run_updates_it(hub, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", GUEST)
+    places = "--data", data(tmp_path / "data"), "--push"
+    assert cards("org/model", run(tmp_path / "run"), *places).returncode == 0
+    again = cards("org/model", tmp_path / "run", *places)
+    assert f"Pull request, unchanged: {hub.url}/org/model/discussions/1" in again.stdout
+    scores = (estimate(value=0.5, low=0.4, high=0.6), *RUN.estimates[1:])
+    other = cards("org/model", run(tmp_path / "run", estimates=scores), *places)
+    assert other.returncode == 0, other.stderr
+    assert f"Pull request: {hub.url}/org/model/discussions/1" in other.stdout
+    assert len(model(hub).pulls) == 1
+    assert b"value: 0.5" in model(hub).at("refs/pr/1").tree[".eval_results/neutral.yaml"].data
+    assert cards("org/model", run(tmp_path / "other", prompt="kind"), *places).returncode == 0
+    assert len(model(hub).pulls) == 2
+
+
+def test_the_results_are_published_as_a_data_set_and_are_the_source(hub, tmp_path):
+    told = cards(
+        "org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--results", "org/results", "--push"
+    )
+    assert told.returncode == 0, told.stderr
+    (path,) = [name for name in hub.repos["dataset", "org/results"].at("main").tree if name.endswith(".json")]
+    address = f"{hub.url}/datasets/org/results/blob/main/{path}"
+    assert f"Results: {address}" in told.stdout
+    assert (
+        hub.repos["dataset", "org/results"].at("main").tree[path].data == (tmp_path / "run/results.json").read_bytes()
+    )
+    (entry, _) = yaml.safe_load(model(hub).at("refs/pr/1").tree[".eval_results/neutral.yaml"].data)
+    assert entry["source"] == {"url": address, "name": "Results"}
+
+
+def test_the_revision_of_a_published_data_set_is_its_commit(hub, tmp_path):
+    for name in (PROBES, "unstereo"):
+        repo = hub.add("dataset", f"org/{name}", {"manifest.json": File(manifest(name).encode())})
+        repo.tags["v1.2.0"] = repo.branches["main"]
+    told = cards("org/model", run(tmp_path / "run"))
+    assert told.returncode == 0, told.stderr
+    (entry, _) = yaml.safe_load((tmp_path / "run" / "card" / ".eval_results" / "neutral.yaml").read_text())
+    assert entry["dataset"]["revision"] == hub.repos["dataset", f"org/{PROBES}"].branches["main"]
 
 
 def test_a_merged_pull_request_is_read_back_with_the_hubs_own_client(hub, tmp_path):
@@ -72,7 +119,7 @@ def test_a_merged_pull_request_is_read_back_with_the_hubs_own_client(hub, tmp_pa
         (f"org/{PROBES}", "templates", 0.25),
         ("org/unstereo", "pronoun-pairs", 55.0),
     ]
-    assert found["results"][0].source_url == f"{hub.url}/org/model"
+    assert found["results"][0].source_url is None
     assert found["results"][0].date == "2023-11-14"
     again = cards("org/model", tmp_path / "run", "--data", tmp_path / "data", "--push")
     assert "org/model has these files already." in again.stdout
@@ -103,7 +150,9 @@ def test_a_folder_of_a_model_needs_no_hub(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "README.md").write_bytes(README)
-    told = cards(folder, run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--out", tmp_path / "out")
+    (folder / "config.json").write_text("{}")
+    made = run(tmp_path / "run", model=str(folder), revision=identity(folder))
+    told = cards(folder, made, "--data", data(tmp_path / "data"), "--out", tmp_path / "out")
     assert told.returncode == 0, told.stderr
     (entry,) = yaml.safe_load((tmp_path / "out" / ".eval_results" / "unstereo.yaml").read_text())
     assert "source" not in entry

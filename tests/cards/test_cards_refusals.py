@@ -1,8 +1,12 @@
 """What ``python -m cards`` refuses, and how, against a Hub on this machine."""
 
 import pytest
+from huggingface_hub import HfApi
 
-from cards.hub import sending
+from cards.hub import Model, sending
+from cards.identity import model_digest
+from scoring.inference.checkpoint import identity
+from tests import commands
 from tests.cards.made import DIGEST, PROBES, RUN, cards, data, estimate, run
 from tests.hub import CUT, File, Hub
 
@@ -25,7 +29,7 @@ def test_a_wrong_token_is_one_sentence_without_it(hub, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_" + "mistaken" * 4)
     told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
     assert told.returncode == 2
-    assert "The Hub refuses this (401); log in with `hf auth login` or set HF_TOKEN" in told.stderr
+    assert "The Hub refuses this (401: Invalid username or password); log in with `hf auth login`" in told.stderr
     assert "mistaken" not in told.stdout + told.stderr
     assert not model(hub).pulls
 
@@ -46,7 +50,7 @@ def test_a_run_that_holds_a_token_is_not_published(hub, tmp_path, monkeypatch):
 def test_a_dry_run_shows_the_difference_and_writes_and_sends_nothing(hub, tmp_path):
     told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--dry-run", "--push")
     assert told.returncode == 0, told.stderr
-    assert "+++ .eval_results/neutral.yaml" in told.stdout
+    assert "add    .eval_results/neutral.yaml" in told.stdout
     assert "Nothing was written or sent (--dry-run)." in told.stdout
     assert not (tmp_path / "run" / "card").exists()
     assert {request.method for request in hub.requests} <= {"GET", "HEAD"}
@@ -73,7 +77,11 @@ def test_a_value_outside_the_range_of_its_metric_is_not_published(hub, tmp_path)
 
 def test_what_the_run_left_out_is_remarked(hub, tmp_path):
     part = RUN.data | {f"{PROBES}/stsb/test": f"1.2.0 sha256:{DIGEST}, 30 of 40 rows"}
-    told = cards("org/model", run(tmp_path / "run", data=part), "--data", data(tmp_path / "data"))
+    made = run(tmp_path / "run", data=part)
+    told = cards("org/model", made, "--data", data(tmp_path / "data"))
+    assert told.returncode == 1
+    assert f"The run is partial (1 gaps, the first is {PROBES}/stsb/test: 30 of 40 rows); score all" in told.stderr
+    told = cards("org/model", made, "--data", tmp_path / "data", "--partial")
     assert "remark: neutral, stsb: only 30 of 40 rows of stsb/test" in told.stdout
 
 
@@ -95,8 +103,10 @@ def test_data_sets_that_are_not_published_are_named(hub, tmp_path):
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        (500, "The Hub answers 500 (HfHubHTTPError); try again later."),
-        (CUT, "check the network and try again."),
+        (500, "The Hub refuses this (500: Internal error); run the same command again later."),
+        (409, "The Hub refuses this (409: Internal error); it has been changed at the same time"),
+        (429, "The Hub refuses this (429: Internal error); it has had too many requests; wait some minutes"),
+        (CUT, "check the network and run the same command again."),
     ],
 )
 def test_a_hub_that_breaks_while_it_is_written_to_is_one_sentence_and_nothing_is_half_done(hub, tmp_path, status, told):
@@ -109,6 +119,59 @@ def test_a_hub_that_breaks_while_it_is_written_to_is_one_sentence_and_nothing_is
     hub.faults.clear()
     assert cards("org/model", tmp_path / "run", "--data", tmp_path / "data", "--push").returncode == 0
     assert len(model(hub).pulls) == 1
+
+
+def test_a_run_of_another_model_is_refused(hub, tmp_path):
+    places = "--data", data(tmp_path / "data"), "--push"
+    told = cards("org/model", run(tmp_path / "run", model="org/other"), *places)
+    assert told.returncode == 1
+    assert "error: The run is of org/other, not of org/model; score org/model, or name the other card." in told.stderr
+    told = cards("org/model", run(tmp_path / "run", model="/home/x/model", revision="ab" * 32), *places)
+    assert told.returncode == 1
+    assert "The run is of model at abababababab, and org/model now has other configuration or weights;" in told.stderr
+    told = cards("org/model", run(tmp_path / "run", revision="cd" * 20), *places)
+    assert told.returncode == 1
+    assert "org/model has no commit cdcdcdcdcdcd, of which the run is; score it again." in told.stderr
+    told = cards("org/model", run(tmp_path / "run", revision=""), *places)
+    assert told.returncode == 1
+    assert "The run does not say which revision of org/model was scored; score the model again." in told.stderr
+    assert not model(hub).pulls
+
+
+def test_other_weights_than_those_of_the_run_are_refused_and_a_new_readme_is_not(hub, tmp_path):
+    tree = model(hub).at("main").tree
+    model(hub).commit("main", tree | {"README.md": File(b"# New\n")})
+    places = "--data", data(tmp_path / "data")
+    assert cards("org/model", run(tmp_path / "run"), *places).returncode == 0
+    model(hub).commit("main", tree | {"model.safetensors": File(b"new", large=True)})
+    told = cards("org/model", tmp_path / "run", *places)
+    assert told.returncode == 1
+    assert "and org/model now has other configuration or weights; score it again." in told.stderr
+
+
+def test_a_folder_with_the_files_of_the_repository_has_its_digest(hub, tmp_path):
+    model(hub).commit("main", {"config.json": File(b"{}"), "model.safetensors": File(b"weights", large=True)})
+    for name, file in model(hub).at("main").tree.items():
+        (tmp_path / name).write_bytes(file.data)
+    with commands.client():
+        assert model_digest(Model("org/model", HfApi())) == identity(tmp_path)
+
+
+def test_without_a_network_it_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    assert told.returncode == 2
+    assert told.stderr == (
+        "error: The Hub cannot be reached (ConnectError); check the network and run the same command again.\n"
+    )
+
+
+def test_a_hub_that_goes_away_is_not_taken_for_one_without_the_file(hub, tmp_path):
+    hub.faults["HEAD .*/resolve/"] = CUT
+    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    assert told.returncode == 2
+    assert "The Hub cannot be reached" in told.stderr
+    assert not model(hub).pulls
 
 
 def test_what_breaks_while_a_large_file_is_sent_is_told_as_what_it_is_and_nothing_else_is_hidden():

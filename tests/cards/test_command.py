@@ -79,7 +79,6 @@ def test_other_arguments_reach_the_command(monkeypatch, capsys):
             ("no/model", "no/where", "--org", "org"),
             "error: no/where cannot be read as results (No such file or ",
         ),
-        ("cards.leaderboard", ("no/where",), "error: no/where cannot be read as results (No such file or directory); "),
     ],
 )
 def test_a_folder_that_is_not_there_is_one_sentence(module, arguments, said):

@@ -53,10 +53,15 @@ def test_the_header_gives_explicit_configs_with_one_file_a_split():
         "language": ["en"],
         "license": ["cc-by-sa-4.0", "mit"],
         "pretty_name": 'Probes: "neutral"',
+        "task_categories": None,
         "size_categories": ["n<1K"],
         "tags": ["fairness"],
         "configs": [
-            {"config_name": "stsb", "data_files": [{"split": "test", "path": "data/stsb/test.parquet"}]},
+            {
+                "config_name": "stsb",
+                "default": True,
+                "data_files": [{"split": "test", "path": "data/stsb/test.parquet"}],
+            },
         ],
     }
 
@@ -65,7 +70,7 @@ def test_the_body_states_the_facts_of_the_manifest():
     text = card()
     for fact in (
         '"org/probes", "stsb", split="test", revision="v1.2.3"',
-        "| stsb | test | 364 | MIT | Statements. |",
+        "| stsb | test 364 | MIT | Statements. |",
         "| stsb | test | 2 | row is blank |",
         "- `snli`: snli/test is not available.",
         "| stsb/test | CC-BY-SA-4.0 | <https://example.org/a.csv>  | two rows | stsb |",

@@ -15,7 +15,7 @@ SOURCE = Source("2026-01-02", "https://hub.example/org/model", "Model card", "ad
 
 
 def published(folder, **changes):
-    return published_results(read(run(folder, **changes)), "org", lambda name, version: manifest(name))
+    return published_results(read(run(folder, **changes)), "org", lambda name, version: (manifest(name), "c" * 40))
 
 
 def files(folder, there=None, **changes):
@@ -28,11 +28,11 @@ def test_each_benchmark_has_a_file_with_one_value_a_task(tmp_path):
     made = files(tmp_path)
     assert set(made) == {".eval_results/neutral.yaml", ".eval_results/unstereo.yaml"}
     assert made[".eval_results/neutral.yaml"][0] == {
-        "dataset": {"id": f"org/{PROBES}", "task_id": "stsb", "revision": "v1.2.0"},
+        "dataset": {"id": f"org/{PROBES}", "task_id": "stsb", "revision": "c" * 40},
         "value": 0.25,
         "date": "2026-01-02",
         "source": {"url": "https://hub.example/org/model", "name": "Model card", "user": "ada"},
-        "notes": "gas of stsb (test), 95 % interval 0.2 to 0.31, n 40, ideal 0; profile clean; the model alone",
+        "notes": "gas of stsb (test), 95 % interval 0.20 to 0.31, n 40, ideal 0; profile clean; the model alone",
     }
     assert [each["dataset"]["task_id"] for each in made[".eval_results/neutral.yaml"]] == ["stsb", "templates"]
 
@@ -60,7 +60,7 @@ def test_paper_configs_are_tasks_of_their_own(tmp_path):
     data = {f"{PROBES}/stsb-paper/test": f"1.2.0 sha256:{DIGEST}"}
     split = json.loads(manifest())["configs"]["stsb"]
     text = manifest(configs={"stsb-paper": split})
-    found, _ = published_results(read(run(tmp_path, data=data, profile="paper")), "org", lambda *_: text)
+    found, _ = published_results(read(run(tmp_path, data=data, profile="paper")), "org", lambda *_: (text, ""))
     assert [(each.config, each.score.group) for each in found] == [("stsb-paper", "stsb")]
 
 
@@ -156,5 +156,5 @@ def test_hostile_names_come_back_from_the_file_as_they_were(tmp_path):
 def test_the_older_form_has_the_same_values(tmp_path):
     found, _ = published(tmp_path)
     first = model_index(found, "text-generation")[0]
-    assert (first.dataset_type, first.dataset_config, first.dataset_revision) == (f"org/{PROBES}", "stsb", "v1.2.0")
+    assert (first.dataset_type, first.dataset_config, first.dataset_revision) == (f"org/{PROBES}", "stsb", "c" * 40)
     assert (first.metric_type, first.metric_value, first.dataset_split) == ("gas", 0.25, "test")

@@ -14,6 +14,7 @@ from cards.text import CardError
 from tests import commands
 from tests.cards.made import DIGEST, PROBES, RUN, estimate, manifest, run
 from tests.helpers import missing_package
+from tests.hub import CUT, File, Hub
 
 
 def of(*places):
@@ -22,7 +23,7 @@ def of(*places):
 
 def published(folder, place):
     """The folder of a model with the results of a run."""
-    found, _ = published_results(read(folder), "org", lambda name, _: manifest(name))
+    found, _ = published_results(read(folder), "org", lambda name, _: (manifest(name), ""))
     for path, content in eval_files(found, Source("2026-01-02"), lambda _: None).items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_bytes(content)
@@ -61,8 +62,8 @@ def test_models_stand_by_task_nearest_to_the_ideal_first(runs):
         ("unstereo", "pronoun-pairs", "us_score", 100),
     ]
     assert [(entry.model, entry.value, entry.interval) for entry in found[0].entries] == [
-        ("org/better", 0.1, "0.05 to 0.2"),
-        ("org/worse", 0.25, "0.2 to 0.31"),
+        ("org/better", 0.1, "0.05 to 0.20"),
+        ("org/worse", 0.25, "0.20 to 0.31"),
     ]
 
 
@@ -137,6 +138,72 @@ def test_what_has_no_scores_is_refused_in_a_sentence(tmp_path):
     (tmp_path / ".eval_results" / "x.yaml").write_text("- dataset: {id: a/b, task_id: c}\n  value: much\n")
     with pytest.raises(CardError, match="has the value 'much' for c; give a number"):
         of(tmp_path)
+
+
+@pytest.fixture
+def hub(tmp_path):
+    """A Hub with two models of an organisation that have published results, and one that has none."""
+    with Hub(cache=tmp_path / "cache") as hub:
+        for name, value in (("worse", 0.3), ("better", 0.1)):
+            scores = (estimate(value=value, low=value - 0.05, high=value + 0.05),)
+            place = published(run(tmp_path / f"run-{name}", estimates=scores), tmp_path / f"model-{name}")
+            files = {path.relative_to(place).as_posix(): File(path.read_bytes()) for path in place.rglob("*.yaml")}
+            hub.add("model", f"lab/{name}", files)
+        other = b"- dataset: {id: cais/hle, task_id: default}\n  value: 20.9\n"
+        hub.add("model", "lab/other", {".eval_results/hle.yaml": File(other)})
+        yield hub
+
+
+def test_the_results_of_an_organisation_are_read_from_the_hub_and_shown_in_a_space(hub, tmp_path):
+    out = tmp_path / "page.html"
+    told = commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias")
+    assert told.returncode == 0, told.stderr
+    text = out.read_text()
+    assert text.index("lab/better") < text.index("lab/worse")
+    assert "lab/other" not in text
+    tree = hub.repos["space", "lab/bias"].at("main").tree
+    assert f"Space: {hub.url}/spaces/lab/bias" in told.stdout
+    assert tree["index.html"].data == out.read_bytes()
+    assert "sdk: static\napp_file: index.html\n" in tree["README.md"].data.decode()
+    before = len(list(hub.repos["space", "lab/bias"].history("main")))
+    assert commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias").returncode == 0
+    assert len(list(hub.repos["space", "lab/bias"].history("main"))) == before
+
+
+def test_models_of_the_hub_and_runs_stand_on_one_page(hub, runs, tmp_path):
+    told = commands.run("cards.leaderboard", "lab/better", runs[0], "--out", tmp_path / "page.html")
+    assert told.returncode == 0, told.stderr
+    text = (tmp_path / "page.html").read_text()
+    assert text.index("lab/better") < text.index("org/worse")
+    assert "lab/worse" not in text
+
+
+def test_what_is_neither_here_nor_on_the_hub_is_one_sentence(hub, tmp_path, monkeypatch):
+    out = "--out", tmp_path / "page.html"
+    told = commands.run("cards.leaderboard", "lab/none", *out)
+    assert told.returncode == 1
+    assert "lab/none is neither a file or folder nor a model of the Hub that you may read" in told.stderr
+    told = commands.run("cards.leaderboard", "a/b/c", *out)
+    assert told.returncode == 1
+    assert "There is no file or folder a/b/c; name one, or an organisation or model of the Hub." in told.stderr
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    told = commands.run("cards.leaderboard", "lab", *out)
+    assert told.returncode == 2
+    assert "error: There is no file or folder lab. The Hub cannot be reached (ConnectError); check" in told.stderr
+    assert not out[1].exists()
+
+
+@pytest.mark.parametrize("fault", [401, 403, 429, 500, CUT])
+def test_a_space_that_is_refused_leaves_the_page_and_is_sent_by_the_next_command(hub, tmp_path, fault):
+    out = tmp_path / "page.html"
+    hub.faults["POST .*/(commit|create)"] = fault
+    told = commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias")
+    assert told.returncode == 2
+    assert told.stderr.count("\n") == 1
+    assert out.exists()
+    hub.faults.clear()
+    assert commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias").returncode == 0
+    assert "index.html" in hub.repos["space", "lab/bias"].at("main").tree
 
 
 def test_a_click_sorts_the_rows(runs, tmp_path):

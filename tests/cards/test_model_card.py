@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import yaml
 from huggingface_hub import ModelCard
@@ -6,7 +8,7 @@ from cards.evaluation import published_results
 from cards.model_card import merged, section
 from cards.results import read
 from cards.text import CardError
-from tests.cards.made import PAIRS, PROBES, RUN, estimate, manifest, run
+from tests.cards.made import HEAD, PAIRS, PROBES, RUN, estimate, manifest, run
 
 MANIFESTS = {name: manifest(name) for name in (PROBES, PAIRS)}
 
@@ -14,7 +16,7 @@ MANIFESTS = {name: manifest(name) for name in (PROBES, PAIRS)}
 def made(folder, readme=None, manifests=MANIFESTS, **changes):
     """The README of a model after a run."""
     found = read(run(folder, **changes))
-    published, remarks = published_results(found, "org", lambda name, _: MANIFESTS[name])
+    published, remarks = published_results(found, "org", lambda name, _: (MANIFESTS[name], ""))
     text = section(found, published, remarks, manifests, "images/scores.svg")
     return merged(readme, "model", text, found, published)
 
@@ -26,13 +28,13 @@ def metadata(readme):
 def test_a_section_has_scores_with_intervals_readings_plot_environment_and_validity(tmp_path):
     text = made(tmp_path)
     for fact in (
-        f"| org/{PROBES} v1.2.0 | stsb | gas | 0.25 \\[0.2, 0.31\\] | 0 | 40 |",
-        "| neutral | stsb | gld | 0.125 \\[0.1, 0.15\\] | 0 | 40 |",
+        f"| org/{PROBES} v1.2.0 | stsb | gas | 0.25 \\[0.20, 0.31\\] | lower is better | 40 |",
+        "| neutral | stsb | gld | 0.125 \\[0.100, 0.150\\] | lower is better | 40 |",
         "- gld: How to read gld.",
         "![Scores with their intervals](images/scores.svg)",
         "| python | 3.11.0 |",
         f"What {PROBES} means \\| and does not.",
-        "- model: org/model, revision c0ffee",
+        f"- model: org/model, revision {HEAD}",
         "- prompt: plain",
         "python -m scoring MODEL --benchmarks neutral,unstereo",
     ):
@@ -127,3 +129,28 @@ def test_a_readme_that_cannot_be_changed_safely_is_refused(tmp_path):
         made(tmp_path, "---\n[\n---\n# Mine\n")
     with pytest.raises(CardError, match=r"has '<!-- gender-neutral-probes: model -->' without"):
         made(tmp_path, "# Mine\n<!-- gender-neutral-probes: model -->\n")
+
+
+def test_the_metadata_has_at_most_forty_lines_and_a_result_of_each_data_set(tmp_path):
+    configs = [f"set-{number}" for number in range(60)]
+    split = json.loads(manifest())["configs"]["stsb"]
+    text = manifest(configs=dict.fromkeys(configs, split), benchmark={"framework": "x", "configs": configs})
+    data = {f"{PROBES}/{config}/test": RUN.data[f"{PROBES}/stsb/test"] for config in configs} | RUN.data
+    scores = [estimate(group=config) for config in configs]
+    pairs = estimate("unstereo", "pronoun-pairs", "us_score", 55, 50, 60, ideal=100.0, most=100)
+    found = read(run(tmp_path, data=data, estimates=(*scores, pairs)))
+    texts = {PROBES: text, PAIRS: manifest(PAIRS)}
+    published, _ = published_results(found, "org", lambda name, _: (texts[name], ""))
+    readme = merged("---\nlicense: mit\n---\n# Mine\n", "model", "text", found, published)
+    assert len(published) == 61
+    assert readme.split("---\n")[1].count("\n") <= 40
+    kept = ModelCard(readme).data.eval_results
+    assert {entry.dataset_type for entry in kept} == {f"org/{PROBES}", f"org/{PAIRS}"}
+    assert len(kept) > 30
+
+
+def test_a_partial_run_is_marked(tmp_path):
+    part = RUN.data | {f"{PROBES}/stsb/test": f"{RUN.data[f'{PROBES}/stsb/test']}, 30 of 40 rows"}
+    text = made(tmp_path, data=part, environment={"data lacking": ["biaske/weat/test"]})
+    assert f"**This run is partial.** It lacks {PROBES}/stsb/test: 30 of 40 rows; biaske/weat/test: no data." in text
+    assert "partial" not in made(tmp_path)

@@ -5,7 +5,7 @@ import pytest
 
 from cards.results import read
 from cards.text import CardError
-from tests.cards.made import RUN, estimate, run
+from tests.cards.made import HEAD, RUN, estimate, run
 
 
 def edited(folder, change):
@@ -19,7 +19,7 @@ def edited(folder, change):
 
 def test_a_run_is_read_as_it_was_written(tmp_path):
     found = read(run(tmp_path))
-    assert (found.model, found.revision, found.profile, found.setting) == ("org/model", "c0ffee", "clean", "")
+    assert (found.model, found.revision, found.profile, found.setting) == ("org/model", HEAD, "clean", "")
     assert dict(found.data) == RUN.data
     assert [(s.group, s.metric, s.value, s.low, s.high, s.least, s.most) for s in found.estimates] == [
         (e.group, e.metric, e.value, e.low, e.high, e.least, e.most) for e in RUN.estimates

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from mitigation.training import curves
+from mitigation import plots
 
 
 @pytest.fixture(scope="module")
@@ -15,5 +15,5 @@ def undrawn():
     def empty(curve, path, *_, **__):
         Path(path).touch()
 
-    with mock.patch.object(curves, "plot_losses", mock.create_autospec(curves.plot_losses, side_effect=empty)):
+    with mock.patch.object(plots, "plot_losses", mock.create_autospec(plots.plot_losses, side_effect=empty)):
         yield

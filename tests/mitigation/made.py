@@ -34,8 +34,8 @@ def statements(split):
 
 def probes(split, config="stsb"):
     return [
-        {"id": f"{config}-{split}-{n}", "statement": each, "prompt": f"{each}, and"}
-        for n, each in enumerate(statements(split))
+        {"id": f"{config}-{split}-{n}", "statement": statement, "prompt": f"{statement}, and"}
+        for n, statement in enumerate(statements(split))
     ]
 
 

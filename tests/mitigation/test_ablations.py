@@ -26,7 +26,7 @@ SHORT = {
     "dropout": 0.0,
 }
 WITHOUT = {"all": {}, "w/o L_d": {"l_d": 0.0}, "w/o L_g": {"l_g": 0.0}, "w/o L_l": {"l_l": 0.0}}
-METRICS = {each.name: each for each in (gld.pronoun_mass(), gld.gld(), add.add_raw(), add.add_log())}
+METRICS = {metric.name: metric for metric in (gld.pronoun_mass(), gld.gld(), add.add_raw(), add.add_log())}
 PEOPLE = ("paints the fence", "is a lawyer", "reads a long letter", "runs a small shop", "fixes the car", "is a cook")
 HELD = [f"My friend {does} {place}, and" for does in PEOPLE for place in PLACES]
 
@@ -42,18 +42,18 @@ def candidate_logprobs(model):
 
 def ablated(model, folder, **changed):
     """Tables of a model as it is, and tuned with all losses and with each left out."""
-    source, found = data(folder / "data"), {"base": candidate_logprobs(model)}
+    source, logprobs = data(folder / "data"), {"base": candidate_logprobs(model)}
     for number, (name, change) in enumerate(WITHOUT.items()):
         tuned(model, quick(**(SHORT | change | changed)), source, folder / f"adapter-{number}")
         with attached(model, folder / f"adapter-{number}") as adapted:
-            found[name] = candidate_logprobs(adapted)
-    return found
+            logprobs[name] = candidate_logprobs(adapted)
+    return logprobs
 
 
 def difference(metric, one, other):
     """The interval of a paired difference."""
-    found = paired(METRICS[metric], one, other, resamples=2000)
-    return found.low, found.high
+    estimate = paired(METRICS[metric], one, other, resamples=2000)
+    return estimate.low, estimate.high
 
 
 def level(metric, table):
@@ -79,24 +79,24 @@ BOTH = pytest.mark.parametrize("form", ["within", pytest.param("printed", marks=
 @BOTH
 @pytest.mark.parametrize("metric", ["pronoun_mass", "gld", "add_raw"])
 def test_all_three_losses_lower_each_metric_that_one_of_them_is_about(form, metric, request):
-    found = request.getfixturevalue(form)
-    assert difference(metric, found["all"], found["base"])[1] < 0
+    logprobs = request.getfixturevalue(form)
+    assert difference(metric, logprobs["all"], logprobs["base"])[1] < 0
 
 
 @BOTH
 def test_without_l_g_gendered_forms_stay_more_probable(form, request):
-    found = request.getfixturevalue(form)
-    assert difference("pronoun_mass", found["w/o L_g"], found["all"])[0] > 0.02
-    assert level("pronoun_mass", found["w/o L_g"]) > 3 * level("pronoun_mass", found["all"])
+    logprobs = request.getfixturevalue(form)
+    assert difference("pronoun_mass", logprobs["w/o L_g"], logprobs["all"])[0] > 0.02
+    assert level("pronoun_mass", logprobs["w/o L_g"]) > 3 * level("pronoun_mass", logprobs["all"])
 
 
 @BOTH
 def test_without_l_l_the_genders_stay_further_apart(form, request):
-    found = request.getfixturevalue(form)
-    assert difference("gld", found["w/o L_l"], found["all"])[0] > 0.03
+    logprobs = request.getfixturevalue(form)
+    assert difference("gld", logprobs["w/o L_l"], logprobs["all"])[0] > 0.03
 
 
-def test_without_l_d_add_stays_where_it_was_and_the_other_two_metrics_fall_all_the_same(within):
+def test_without_l_d_add_stays_unchanged_and_the_other_two_metrics_still_fall(within):
     low, _ = difference("add_log", within["w/o L_d"], within["all"])
     assert low > 1.5
     assert level("add_log", within["w/o L_d"]) == pytest.approx(level("add_log", within["base"]), abs=0.6)
@@ -119,11 +119,11 @@ def test_the_printed_l_d_hardly_moves_add_where_the_other_losses_are(printed):
 NUMBERED = FormTokens(list(range(0, 20, 2)), list(range(1, 20, 2)), [[n, n + 1] for n in range(0, 20, 2)])
 
 
-def test_l_d_within_genders_is_what_the_logarithm_of_add_is_taken_of():
+def test_the_logarithm_of_l_d_within_genders_is_add():
     chances = np.random.default_rng(3).dirichlet(np.full(21, 0.4), 6)
     table = {f"p_{form}": chances[:, n] for n, form in enumerate(pronouns.FORMS)}
-    found = divergence(torch.from_numpy(chances), NUMBERED, within=True).mean().log().item()
-    assert found == pytest.approx(add.add_log().value(table, np.ones((1, 6))).item(), rel=1e-9)
+    log_divergence = divergence(torch.from_numpy(chances), NUMBERED, within=True).mean().log().item()
+    assert log_divergence == pytest.approx(add.add_log().value(table, np.ones((1, 6))).item(), rel=1e-9)
 
 
 def test_the_slope_of_l_d_within_genders_is_that_of_small_steps():
@@ -150,7 +150,7 @@ def test_the_slope_of_the_printed_l_d_goes_with_the_forms_and_that_within_gender
     forms = FormTokens([0, 1], [2, 3], [[0, 2], [1, 3]])
     many = torch.tensor([[3.0, 1.0, 1.0, 2.0, 0.0]], dtype=torch.float64)
     few = many.clone()
-    few[0, 4] = 12.0  # the same forms beside another token, so that they have about 0.0002 of the probability
+    few[0, 4] = 12.0  # the same forms and another, frequent token, so that they have about 0.0002 of the probability
     share = presence(few.softmax(-1), forms).item() / presence(many.softmax(-1), forms).item()
     assert share < 1e-3
     assert slope(divergence, few, forms) < 2 * share * slope(divergence, many, forms)

@@ -14,7 +14,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from mitigation import mitigate, quantization
+from cards.files import locked
+from mitigation import quantization, run
 from mitigation.__main__ import app
 from mitigation.errors import MitigationError
 from mitigation.quantization import choose_quantization
@@ -84,7 +85,7 @@ def test_a_run_ends_with_the_paired_table_and_the_cost(whole):
 
 
 @pytest.mark.fault(54)
-def test_without_a_gpu_it_says_what_is_missing_and_trains_beside_whole_weights(whole):
+def test_without_a_gpu_the_message_says_what_is_missing_and_full_weights_are_used(whole):
     assert "Weights in 4 bits (QLoRA) need a GPU; this run trains plain LoRA on unquantized weights." in whole[1]
     assert read(whole[0]).dtype == "float32"
 
@@ -96,28 +97,28 @@ def test_the_facts_have_every_metric_before_and_after_with_paired_intervals(whol
     assert ("text", "held-out texts", "perplexity") in changes
     for side in ("before", "after"):
         report = json.loads((out.with_name("fair-work") / side / "results.json").read_text())
-        for each in report["estimates"]:
-            change = changes["neutral", each["group"], each["metric"]]
-            if each["value"] is not None:
-                assert getattr(change, side)[0] == each["value"]
+        for estimate in report["estimates"]:
+            change = changes["neutral", estimate["group"], estimate["metric"]]
+            if estimate["value"] is not None:
+                assert getattr(change, side)[0] == estimate["value"]
     gld = changes["neutral", "stsb", "gld"]
     assert gld.difference[0] == pytest.approx(gld.after[0] - gld.before[0])
     assert gld.difference[1] <= gld.difference[0] <= gld.difference[2]
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
-def test_the_adapter_is_what_scoring_takes_and_finds_the_same(whole, source, tmp_path):
+def test_scoring_with_the_adapter_gives_the_same_estimates(whole, source, tmp_path):
     out, _ = whole
     arguments = ("--adapter", out, "--data", source, "--benchmarks", "neutral", "--limit", "4", "--resamples", "50")
     done = command("tiny-causal", *arguments, "--out", tmp_path, of=scoring)
     assert done.exit_code == 0, done.output
-    found = json.loads((tmp_path / "results.json").read_text())
+    results = json.loads((tmp_path / "results.json").read_text())
     after = {(c.group, c.metric): c.after[0] for c in read(out).changes if c.benchmark == "neutral"}
-    values = {(e["group"], e["metric"]): e["value"] for e in found["estimates"] if e["value"] is not None}
+    values = {(e["group"], e["metric"]): e["value"] for e in results["estimates"] if e["value"] is not None}
     assert values == pytest.approx({key: after[key] for key in values})
 
 
-def test_no_path_of_the_machine_is_in_the_folder_but_what_was_asked_for(whole):
+def test_the_folder_has_no_path_of_the_machine_except_given_ones(whole):
     text = (whole[0] / CONFIG).read_text() + (whole[0] / FACTS).read_text()
     assert json.loads((whole[0] / CONFIG).read_text())["base_model_name_or_path"] == "tiny-causal"
     assert str(ROOT) not in text
@@ -140,18 +141,18 @@ from mitigation.training import train
 from mitigation.__main__ import app
 step, count = train._step, [int(sys.argv.pop(1))]
 def dying(*arguments):
-    found = step(*arguments)
+    terms = step(*arguments)
     count[0] -= 1
     if not count[0]:
         os.kill(os.getpid(), signal.SIGKILL)
-    return found
+    return terms
 train._step = dying
 app()
 """
 
 
 @pytest.mark.fault(55)
-def test_a_killed_command_goes_on_to_the_same_losses(whole, source, tmp_path):
+def test_a_killed_command_resumes_to_the_same_losses(whole, source, tmp_path):
     arguments = ["debias_tuning", "tiny-causal", "--out", tmp_path / "fair", "--data", source, "--profile", "paper"]
     arguments = [str(a) for a in (*arguments, *FEW, *SHORT)]
     killed = subprocess.run([sys.executable, "-c", KILLED, "3", *arguments], cwd=ROOT, capture_output=True, check=False)
@@ -162,13 +163,13 @@ def test_a_killed_command_goes_on_to_the_same_losses(whole, source, tmp_path):
     assert [e["loss"] for e in one["train"]] == pytest.approx([e["loss"] for e in other["train"]], rel=1e-4)
 
 
-def test_what_was_made_before_an_interrupted_evaluation_is_not_made_again(source, tmp_path, monkeypatch):
+def test_after_an_interrupted_evaluation_the_adapter_is_not_made_again(source, tmp_path, monkeypatch):
     arguments = ("debias_tuning", "tiny-causal", "--out", tmp_path / "a", "--data", source, *FEW, *SHORT)
 
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mitigate, "evaluate_adapter", interrupted)
+    monkeypatch.setattr(run, "evaluate_adapter", interrupted)
     assert refused(*arguments, code=130).endswith("Interrupted; start the same command again to go on.")
     made = (tmp_path / "a-work" / "made" / FACTS).read_bytes()
     monkeypatch.undo()
@@ -183,11 +184,11 @@ def lacking(monkeypatch):
 
     def lack(gpu, package):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
-        found = quantization.importlib.util.find_spec
+        find_spec = quantization.importlib.util.find_spec
         monkeypatch.setattr(
             quantization.importlib.util,
             "find_spec",
-            lambda n: None if n == "bitsandbytes" and not package else found(n),
+            lambda n: None if n == "bitsandbytes" and not package else find_spec(n),
         )
 
     return lack
@@ -202,16 +203,16 @@ def lacking(monkeypatch):
         (False, False, "a GPU and the package bitsandbytes (pip install bitsandbytes)"),
     ],
 )
-def test_what_four_bits_lack_is_said_and_whole_weights_are_taken(lacking, gpu, package, needs):
+def test_missing_requirements_of_four_bits_are_reported_and_full_weights_are_used(lacking, gpu, package, needs):
     lacking(gpu, package)
-    told = f"Weights in 4 bits (QLoRA) need {needs}; this run trains plain LoRA on unquantized weights."
-    assert choose_quantization(get("debias_tuning"), "auto", None) == (None, told)
+    message = f"Weights in 4 bits (QLoRA) need {needs}; this run trains plain LoRA on unquantized weights."
+    assert choose_quantization(get("debias_tuning"), "auto", None) == (None, message)
     assert choose_quantization(get("debias_tuning"), "none", None) == (None, "")
     assert choose_quantization(get("prompts"), "auto", None) == (None, "")
 
 
 @pytest.mark.fault(54)
-def test_four_bits_that_were_asked_for_and_cannot_be_had_are_refused_with_the_way_out(lacking):
+def test_four_bits_on_request_are_refused_where_unavailable(lacking):
     lacking(False, False)
     with pytest.raises(MitigationError) as error:
         choose_quantization(get("debias_tuning"), "4bit", None)
@@ -222,7 +223,7 @@ def test_four_bits_that_were_asked_for_and_cannot_be_had_are_refused_with_the_wa
 
 
 @pytest.mark.fault(54)
-def test_four_bits_are_taken_where_they_are_to_be_had(lacking):
+def test_four_bits_are_used_where_available(lacking):
     lacking(True, True)
     assert choose_quantization(get("debias_tuning"), "auto", None) == ("4bit", "")
     assert choose_quantization(get("debias_tuning"), "auto", "cpu")[0] is None
@@ -233,8 +234,8 @@ def test_a_masked_model_is_refused_by_recipes_for_causal_ones(source, tmp_path):
     made.network.save_pretrained(tmp_path / "bert")
     made.tokens.tokenizer.save_pretrained(tmp_path / "bert")
     path = tmp_path / "bert"
-    told = refused("debias_tuning", path, "--out", tmp_path / "a", "--data", source, "--no-evaluate")
-    assert told.endswith(
+    message = refused("debias_tuning", path, "--out", tmp_path / "a", "--data", source, "--no-evaluate")
+    assert message.endswith(
         f"error: The recipe debias_tuning is for causal models, and {path} is a masked one; give another model."
     )
 
@@ -246,7 +247,7 @@ def test_without_an_evaluation_there_is_an_adapter_without_changes(source, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--rank", "0"), "error: The setting rank is 0; give a value in its range."),
         (("--benchmarks", "nothing"), "error: No benchmark is called 'nothing'; the names are "),
@@ -255,24 +256,28 @@ def test_without_an_evaluation_there_is_an_adapter_without_changes(source, tmp_p
         (("--corpora", "stsb,x", "--no-evaluate"), "error: {data}/gender-neutral-probes lacks x/train"),
     ],
 )
-def test_wrong_arguments_are_one_sentence(source, tmp_path, arguments, told):
-    found = refused("debias_tuning", "tiny-causal", "--out", tmp_path / "a", "--data", source, *arguments,
+def test_wrong_arguments_are_one_sentence(source, tmp_path, arguments, message):
+    output = refused("debias_tuning", "tiny-causal", "--out", tmp_path / "a", "--data", source, *arguments,
                     code=2 if "--corpora" in arguments else 1)  # fmt: skip
-    assert found.splitlines()[-1].startswith(told.format(data=source))
+    assert output.splitlines()[-1].startswith(message.format(data=source))
     assert not (tmp_path / "a").exists()
 
 
 def test_a_folder_of_something_else_is_refused_before_anything_is_done(source, tmp_path):
     (tmp_path / "thesis.tex").write_text("years")
     told = refused("debias_tuning", "tiny-causal", "--out", tmp_path, "--data", source, *FEW)
-    assert told == f"error: {tmp_path} is there and is no adapter; give --out a new folder, or one to be replaced."
+    assert told == (
+        f"error: {tmp_path / 'thesis.tex'} was not written by this program, and {tmp_path} would be replaced as a "
+        "whole; move it away or choose another --out."
+    )
+    assert (tmp_path / "thesis.tex").read_text() == "years"
 
 
 @pytest.mark.fault(9)
 def test_a_second_run_in_the_same_folder_is_refused(source, tmp_path):
-    with mitigate.locked(tmp_path / "a-work"):
+    with locked(tmp_path / "a-work", MitigationError):
         told = refused("prompts", "tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
-    assert told == f"error: {tmp_path / 'a-work'} is in use by another run; wait until it ends, or give another --out."
+    assert told == f"error: Another run is writing to {tmp_path / 'a-work'}; wait for it or choose another --out."
     assert not (tmp_path / "a").exists()
 
 
@@ -291,6 +296,6 @@ def test_a_token_is_in_no_file_and_no_line(whole):
 
 
 def test_the_help_has_each_setting_with_its_value_in_both_profiles():
-    told = CliRunner().invoke(app, ["debias_tuning", "--help"], env={"COLUMNS": "200"}).output
-    assert "Rank of the two LoRA matrices of each linear map. (clean 64, paper 64)" in told
-    assert "Weight of the divergence from the base model. (clean 1.0, paper 0.0)" in told
+    output = CliRunner().invoke(app, ["debias_tuning", "--help"], env={"COLUMNS": "200"}).output
+    assert "Rank of the two LoRA matrices of each linear map. (clean 64, paper 64)" in output
+    assert "Weight of the divergence from the base model. (clean 1.0, paper 0.0)" in output

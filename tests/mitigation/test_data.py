@@ -16,7 +16,7 @@ from tests.mitigation.made import data, probes, statements
 
 def test_the_training_prompts_are_those_of_the_train_split(tmp_path):
     known = TrainingData(str(data(tmp_path)))
-    assert training_prompts(known, ["stsb"]) == [f"{each}, and" for each in statements("train")]
+    assert training_prompts(known, ["stsb"]) == [f"{statement}, and" for statement in statements("train")]
     assert list(known.versions) == ["gender-neutral-probes/stsb/train"]
     assert known.versions["gender-neutral-probes/stsb/train"].startswith("1.2.3 sha256:")
 
@@ -34,14 +34,14 @@ def test_a_row_of_a_test_split_in_another_spelling_is_refused(tmp_path):
 
 
 @pytest.mark.fault(56)
-def test_test_splits_of_corpora_that_are_not_trained_on_count_too(tmp_path):
+def test_test_splits_of_other_corpora_are_checked_too(tmp_path):
     source = data(tmp_path, **{"llm-1_test": probes("train", "llm-1")[:2]})
     with pytest.raises(MitigationError, match=r"^2 of the rows to train on are in a test split \(.*/llm-1/test"):
         training_prompts(TrainingData(str(source)), ["stsb"])
 
 
 @pytest.mark.fault(56)
-def test_a_limit_on_rows_does_not_shorten_what_is_held_against_them(tmp_path):
+def test_a_limit_on_rows_does_not_limit_the_test_splits_of_the_leak_check(tmp_path):
     source = data(tmp_path, stsb_train=probes("test"))
     with pytest.raises(MitigationError, match="of the rows to train on are in a test split"):
         training_prompts(TrainingData(str(source), limit=2), ["stsb"])
@@ -52,8 +52,8 @@ def test_a_limit_on_rows_does_not_shorten_what_is_held_against_them(tmp_path):
 @pytest.mark.parametrize(("corpus", "count"), [("stsb", 135), ("snli", 84)])
 def test_the_published_training_lists_are_refused(corpus, count):
     lists = "debias-llms/stsb-train", "debias-llms/snli-train", f"debias-llms/{corpus}-test"
-    found = mirrored(*lists)
-    one, other, test = ([f"My friend {line}, and" for line in released(found[name].path)] for name in lists)
+    data_sets = mirrored(*lists)
+    one, other, test = ([f"My friend {line}, and" for line in released(data_sets[name].path)] for name in lists)
     assert len({phrase_key(t) for t in one + other} & {phrase_key(t) for t in test}) == count
     with pytest.raises(MitigationError, match=rf"^{count} of the rows to train on are in a test split \(.*; …\);"):
         refuse_leaks(one + other, {f"{corpus}-paper/test": test})
@@ -63,7 +63,7 @@ def released(path):
     return [row["predicate"] for row in read.table(path, ["predicate"], header=False) if row["predicate"]]
 
 
-def test_without_any_test_split_nothing_is_learnt(tmp_path):
+def test_without_any_test_split_training_is_refused(tmp_path):
     source = data(tmp_path)
     (source / "gender-neutral-probes" / "manifest.json").unlink()
     with pytest.raises(DataMissing, match="There is no built data set gender-neutral-probes in"):
@@ -75,5 +75,5 @@ def test_a_corpus_that_is_not_there_is_named(tmp_path):
         training_prompts(TrainingData(str(data(tmp_path))), ["stsb", "snli"])
 
 
-def test_the_examples_in_the_check_hold():
+def test_the_doctests_of_the_leak_check_pass():
     assert doctest.testmod(of).failed == 0

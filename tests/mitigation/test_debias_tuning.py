@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from mitigation import cost
+from mitigation import cost, plots
 from mitigation.adapters.temporary import attached
 from mitigation.errors import MitigationError
+from mitigation.plots import plot_losses
 from mitigation.quantization import load_for_training
 from mitigation.recipes import debias_tuning, get
 from mitigation.recipes.debias_tuning import DebiasTuningSettings
-from mitigation.training import curves
-from mitigation.training.curves import plot_losses
 from scoring.adapters.facts import read
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.loading import load
@@ -33,11 +32,11 @@ def source(tmp_path_factory):
 
 
 def test_the_folder_has_the_losses_by_step_and_their_picture(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(curves, "plot_losses", plot_losses)
+    monkeypatch.setattr(plots, "plot_losses", plot_losses)
     tuned(bundled(), quick("clean"), source, tmp_path / "a")
     curve = json.loads((tmp_path / "a" / "losses.json").read_text())
-    assert [set(each) for each in curve["train"]] == [{"loss", "l_d", "l_g", "l_l", "retention"}] * 6
-    assert [each["step"] for each in curve["held"]] == [0, 3, 6]
+    assert [set(terms) for terms in curve["train"]] == [{"loss", "l_d", "l_g", "l_l", "retention"}] * 6
+    assert [terms["step"] for terms in curve["held"]] == [0, 3, 6]
     last = curve["train"][-1]
     assert last["loss"] == pytest.approx(last["l_d"] + last["l_l"] + last["retention"], rel=1e-5)
     assert curve["held"][0]["retention"] == pytest.approx(0, abs=1e-6)
@@ -56,7 +55,7 @@ def test_a_second_run_of_the_same_training_only_reads_its_checkpoint(source, tmp
 
 
 @pytest.mark.fault(55)
-def test_other_settings_or_data_do_not_go_on_from_a_checkpoint(source, tmp_path):
+def test_other_settings_or_data_do_not_resume_from_a_checkpoint(source, tmp_path):
     for name, settings in {"one": quick(), "two": quick(learning_rate=1e-3)}.items():
         tuned(bundled(), settings, source, tmp_path / "a")
         assert read(tmp_path / "a").settings["learning_rate"] == settings.learning_rate, name
@@ -64,7 +63,7 @@ def test_other_settings_or_data_do_not_go_on_from_a_checkpoint(source, tmp_path)
 
 
 @pytest.mark.fault(55)
-def test_weights_that_give_no_numbers_stop_the_training_and_leave_the_model_unwrapped(source, tmp_path):
+def test_nan_weights_stop_the_training_and_the_model_is_unwrapped(source, tmp_path):
     model = load(bundled().name, device="cpu")
     with torch.no_grad():
         model.network.model.norm.weight[0] = float("nan")
@@ -77,12 +76,12 @@ def test_activations_computed_twice_give_the_same_losses(source, tmp_path):
     for name, twice in {"once": False, "twice": True}.items():
         tuned(bundled(), quick(gradient_checkpointing=twice), source, tmp_path / name)
     one, two = (json.loads((tmp_path / name / "losses.json").read_text())["train"] for name in ("once", "twice"))
-    assert [each["loss"] for each in one] == pytest.approx([each["loss"] for each in two], rel=1e-5)
+    assert [terms["loss"] for terms in one] == pytest.approx([terms["loss"] for terms in two], rel=1e-5)
     assert not bundled().network.model.gradient_checkpointing
 
 
 @pytest.mark.mirror
-def test_four_bits_are_trained_on_a_processor_and_the_base_stays_as_it_was(source, tmp_path):
+def test_four_bits_are_trained_on_a_cpu_and_the_base_stays_unchanged(source, tmp_path):
     pytest.importorskip("bitsandbytes")
     model = load_for_training(LoadOptions(str(folder("stories260K")), quantize="4bit", device="cpu"))
     request = Request("a", f"{statements('test')[0]}, and", candidates=pronouns.FORMS)
@@ -121,7 +120,7 @@ def test_the_defaults_are_the_published_ones():
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"rank": 0}, "The setting rank is 0; give a value in its range."),
         ({"dropout": 1.0}, "The setting dropout is 1.0; give a value in its range."),
@@ -131,18 +130,18 @@ def test_the_defaults_are_the_published_ones():
         ({"mixed_precision": "fp8"}, "The setting mixed_precision is 'fp8'; give auto, no or bf16."),
     ],
 )
-def test_settings_without_sense_are_refused(changed, told):
+def test_settings_without_sense_are_refused(changed, message):
     with pytest.raises(MitigationError) as error:
         replace(DebiasTuningSettings(), **changed)
-    assert str(error.value).startswith(told)
+    assert str(error.value).startswith(message)
 
 
 def test_the_cost_counts_seconds_and_memory():
     meter = cost.CostMeter(bundled())
-    found = meter.cost(5)
-    assert (found.parameters, found.device) == (5, "cpu")
-    assert found.seconds >= 0
-    assert found.memory > 2**20
+    measured = meter.cost(5)
+    assert (measured.parameters, measured.device) == (5, "cpu")
+    assert measured.seconds >= 0
+    assert measured.memory > 2**20
 
 
 def test_the_schedule_of_a_processor_is_not_mixed():

@@ -57,7 +57,7 @@ def asked(model):
 
 
 def trained(network):
-    return [each for each in network.parameters() if each.requires_grad]
+    return [weight for weight in network.parameters() if weight.requires_grad]
 
 
 def run(model, network, path, plan=PLAN, held=(), frame=None):
@@ -71,8 +71,8 @@ def test_a_batch_of_queries_gives_what_each_gives_alone(name):
     model = ready(name)
     queries = [q for pair in asked(model) for q in (*pair.biased, *pair.unbiased, pair.alone)]
     sums, after = pairs.query_logprobs(model.network, queries, model.tokens.pad)
-    for query, found, words in zip(queries, sums, after, strict=True):
-        assert float(found.detach()) == pytest.approx(plain(model, query), abs=1e-4)
+    for query, total, words in zip(queries, sums, after, strict=True):
+        assert float(total.detach()) == pytest.approx(plain(model, query), abs=1e-4)
         assert torch.allclose(words.double(), logs(model, query.ids, query.at[0]), atol=1e-4)
 
 
@@ -84,18 +84,18 @@ def test_the_difference_of_whole_objects_is_that_of_the_sentences(name):
             model.tokens.start + model.tokens.encode([row[f"sentence_{x}"]])[0].ids for x in ("biased", "unbiased")
         ]
         own = [sum(float(logs(model, ids, n)[ids[n + 1]]) for n in range(len(ids) - 1)) for ids in sentences]
-        found = [sum(plain(model, query) for query in side) for side in (pair.biased, pair.unbiased)]
-        assert found[0] - found[1] == pytest.approx(own[0] - own[1], abs=1e-3)
+        sums = [sum(plain(model, query) for query in side) for side in (pair.biased, pair.unbiased)]
+        assert sums[0] - sums[1] == pytest.approx(own[0] - own[1], abs=1e-3)
 
 
-def test_an_object_alone_is_not_followed_by_the_rest():
+def test_an_object_alone_is_compared_without_the_rest_of_the_sentence():
     model = models.model("gpt2")
     (whole,), (alone,) = (pairs.edit_pair(model.tokens, ROWS[0], whole=w).biased for w in (True, False))
     assert alone.want == whole.want[: len(alone.want)]
     assert model.tokens.tokenizer.decode(alone.want) == " she"
 
 
-def test_a_prefix_stands_before_the_prompt():
+def test_a_prefix_is_put_before_the_prompt():
     model = models.model("gpt2")
     (query,) = pairs.edit_pair(model.tokens, ROWS[2], "They say that").biased
     assert model.tokens.tokenizer.decode(query.ids).startswith("<|endoftext|>They say that Girls")
@@ -125,7 +125,7 @@ def test_gradients_agree_with_finite_differences(compare):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_edit_brings_pairs_together_and_leaves_the_rest(name, tmp_path):
+def test_an_edit_makes_pairs_equally_probable_and_keeps_the_rest(name, tmp_path):
     model = ready(name)
     network = stamped(model)
     pad, made = model.tokens.pad, asked(model)
@@ -147,14 +147,14 @@ def test_one_pass_trains_each_batch_to_its_best_with_an_adam_of_its_own(tmp_path
         base, adam, states = batch.base_outputs(other), torch.optim.Adam(trained(other), lr=PLAN.rate), []
         for _ in range(PLAN.iterations + 1):
             loss = batch.loss_terms(other, base, PLAN)["loss"]
-            states.append((float(loss.detach()), [each.detach().clone() for each in trained(other)]))
+            states.append((float(loss.detach()), [weight.detach().clone() for weight in trained(other)]))
             adam.zero_grad()
             loss.backward()
             adam.step()
         with torch.no_grad():
-            for each, best in zip(trained(other), min(states, key=lambda state: state[0])[1], strict=True):
-                each.copy_(best)
-    assert all(torch.equal(*each) for each in zip(trained(network), trained(other), strict=True))
+            for weight, best in zip(trained(other), min(states, key=lambda state: state[0])[1], strict=True):
+                weight.copy_(best)
+    assert all(torch.equal(*weight) for weight in zip(trained(network), trained(other), strict=True))
 
 
 def test_each_pass_goes_over_all_pairs_in_an_order_of_its_own():
@@ -172,14 +172,14 @@ def test_each_pass_goes_over_all_pairs_in_an_order_of_its_own():
 
 def test_the_rate_and_the_other_losses_fall_from_pass_to_pass():
     plan = replace(TOGETHER, rate=0.3, alpha=9.0, beta=0.9)
-    found = [(now.rate, now.alpha, now.beta) for now in (plan.at_step(visit, 5) for visit in (0, 2, 3, 8))]
-    assert found[0] == found[1] == (0.3, 9.0, 0.9)
-    assert found[2] == pytest.approx((0.2, 4.0, 0.4))
-    assert found[3] == pytest.approx((0.1, 1.0, 0.1))
+    weights = [(now.rate, now.alpha, now.beta) for now in (plan.at_step(visit, 5) for visit in (0, 2, 3, 8))]
+    assert weights[0] == weights[1] == (0.3, 9.0, 0.9)
+    assert weights[2] == pytest.approx((0.2, 4.0, 0.4))
+    assert weights[3] == pytest.approx((0.1, 1.0, 0.1))
     assert replace(plan, passes=1).at_step(2, 5) == replace(plan, passes=1)
 
 
-def test_passes_bring_pairs_together_that_one_pass_of_as_many_steps_does_not(tmp_path):
+def test_several_passes_reduce_gaps_that_one_pass_of_as_many_steps_does_not(tmp_path):
     left = {}
     for plan in (replace(PLAN, iterations=20), replace(TOGETHER, passes=20)):
         model = models.model("gpt2")
@@ -190,26 +190,26 @@ def test_passes_bring_pairs_together_that_one_pass_of_as_many_steps_does_not(tmp
 
 
 @pytest.mark.parametrize("held_back", ["l_s1", "l_s2"])
-def test_each_other_loss_keeps_what_it_is_about(held_back, tmp_path):
-    found = {}
+def test_without_a_loss_the_metric_of_another_loss_still_falls(held_back, tmp_path):
+    losses = {}
     for weight in (0.0, 20.0):
         model = models.model("gpt2")
         network = stamped(model)
         weights = {"alpha": weight, "beta": 0.0} if held_back == "l_s1" else {"alpha": 0.0, "beta": weight}
         plan = edit.EditingSchedule(batch=5, iterations=12, rate=0.02, compare="log", **weights)
         run(model, network, tmp_path / f"{weight}.pt", plan)
-        found[weight] = edit.mean_terms(network, asked(model), plan, model.tokens.pad)[held_back]
-    assert found[20.0] < 0.5 * found[0.0]
+        losses[weight] = edit.mean_terms(network, asked(model), plan, model.tokens.pad)[held_back]
+    assert losses[20.0] < 0.5 * losses[0.0]
 
 
 @pytest.mark.fault(55)
-def test_a_killed_edit_goes_on_behind_its_last_batch(tmp_path, monkeypatch):
+def test_a_killed_edit_resumes_after_its_last_batch(tmp_path, monkeypatch):
     whole = run(models.model("gpt2"), stamped(models.model("gpt2")), tmp_path / "whole.pt")
     kept = edit.save
     calls = []
 
-    def dying(*given):
-        kept(*given)
+    def dying(*arguments):
+        kept(*arguments)
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
@@ -243,11 +243,12 @@ def test_an_edit_killed_within_a_pass_comes_to_the_same_stamp(seconds, step, tmp
     assert len(json.loads(kept["curve"])["train"]) == step
     again = run(model, networks["again"], tmp_path / "cut.pt", TOGETHER, made[:1])
     assert again == whole
-    assert all(torch.equal(*each) for each in zip(trained(networks["again"]), trained(networks["whole"]), strict=True))
+    again_weights, whole_weights = (trained(networks[name]) for name in ("again", "whole"))
+    assert all(torch.equal(*weights) for weights in zip(again_weights, whole_weights, strict=True))
 
 
 @pytest.mark.fault(55)
-def test_a_loss_that_is_no_number_stops_at_once(tmp_path):
+def test_a_nan_loss_stops_training_at_once(tmp_path):
     model = models.model("gpt2")
     network = stamped(model)
     with torch.no_grad():
@@ -261,5 +262,5 @@ def test_a_loss_that_is_no_number_stops_at_once(tmp_path):
 def test_held_out_pairs_are_measured_before_and_after_each_pass_and_not_edited(plan, steps, tmp_path):
     model = models.model("gpt2")
     curve = run(model, stamped(model), tmp_path / "a.pt", plan, held=asked(model)[:1])
-    assert [each["step"] for each in curve.held] == steps
+    assert [terms["step"] for terms in curve.held] == steps
     assert len(curve.train) == steps[-1]

@@ -47,17 +47,17 @@ def run(model, data, out, **changed):
     return fast.run(model, settings(**changed), data, out, Console(quiet=True))
 
 
-def test_a_stamp_is_made_and_says_what_it_changed(data, tmp_path):
+def test_a_stamp_is_made_with_the_changes_in_its_facts(data, tmp_path):
     model = made.bundled()
     ids = torch.tensor([model.tokens.start + model.tokens.encode(["My friend is a nurse, and"])[0].ids])
     before = model.network(ids).logits
-    found = run(model, data, tmp_path / "work" / "made", layer=-1, traced=4, prefixes=1, prefix_tokens=4)
+    adapter = run(model, data, tmp_path / "work" / "made", layer=-1, traced=4, prefixes=1, prefix_tokens=4)
     assert torch.equal(model.network(ids).logits, before), "the model is as it was"
-    told = {name: value for name, (value, *_) in found.measures.items()}
-    assert told["gap_edited_after"] < 0.8 * told["gap_edited_before"]
-    assert {"gap_held_out_before", "gap_held_out_after", "located_effect"} < told.keys()
-    assert found.cost.parameters == 2 * 16 * model.network.config.hidden_size
-    assert list(found.data) == ["biaske/stereoset/test"]
+    measures = {name: value for name, (value, *_) in adapter.measures.items()}
+    assert measures["gap_edited_after"] < 0.8 * measures["gap_edited_before"]
+    assert {"gap_held_out_before", "gap_held_out_after", "located_effect"} < measures.keys()
+    assert adapter.cost.parameters == 2 * 16 * model.network.config.hidden_size
+    assert list(adapter.data) == ["biaske/stereoset/test"]
     names = {
         "adapter_config.json",
         "adapter_model.safetensors",
@@ -66,12 +66,12 @@ def test_a_stamp_is_made_and_says_what_it_changed(data, tmp_path):
         "located.json",
         "located.png",
     }
-    assert set(found.files) == names
+    assert set(adapter.files) == names
     located = json.loads((tmp_path / "work" / "made" / "located.json").read_text())
     assert len(located["average_indirect_effect"]) == model.network.config.num_hidden_layers
 
 
-def test_a_stamp_is_loaded_beside_its_model_and_taken_off_again(data, tmp_path):
+def test_a_stamp_is_attached_to_its_model_and_detached_again(data, tmp_path):
     model = made.bundled()
     run(model, data, tmp_path / "work" / "made", layer=1)
     ids = torch.tensor([[1, 5, 9]])
@@ -84,13 +84,13 @@ def test_a_stamp_is_loaded_beside_its_model_and_taken_off_again(data, tmp_path):
 
 def test_a_masked_model_gets_a_stamp_too(data, tmp_path):
     model = load(BUNDLED["tiny-masked"], device="cpu")
-    found = run(model, data, tmp_path / "work" / "made", alpha=1.0, held_out=0.0)
-    told = {name: value for name, (value, *_) in found.measures.items()}
-    assert told["gap_edited_after"] < told["gap_edited_before"]
-    assert "gap_held_out_after" not in told
+    adapter = run(model, data, tmp_path / "work" / "made", alpha=1.0, held_out=0.0)
+    measures = {name: value for name, (value, *_) in adapter.measures.items()}
+    assert measures["gap_edited_after"] < measures["gap_edited_before"]
+    assert "gap_held_out_after" not in measures
 
 
-def test_an_edit_goes_on_from_an_earlier_stamp(data, tmp_path):
+def test_an_edit_continues_an_earlier_stamp(data, tmp_path):
     model = made.bundled()
     first = run(model, data, tmp_path / "one" / "made", layer=0)
     more = run(model, data, tmp_path / "two" / "made", start=str(tmp_path / "one" / "made"))
@@ -121,20 +121,20 @@ def test_the_paper_edits_all_that_it_measures():
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"domain": "age"}, "have no pair of the domain 'age'; give all, or of gender"),
         ({"held_out": 0.01}, "A share of 0.01 of 5 subjects cannot be held out"),
         ({"layer": 9}, "The layer is 9 and the model has 4"),
     ],
 )
-def test_what_cannot_be_edited_is_refused(changed, told, data, tmp_path):
-    with pytest.raises(ScoringError, match=told):
+def test_what_cannot_be_edited_is_refused(changed, message, data, tmp_path):
+    with pytest.raises(ScoringError, match=message):
         run(made.bundled(), data, tmp_path / "work" / "made", **changed)
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"passes": 0}, "The setting passes is 0; give a value in its range"),
         ({"rate": 0.0}, "The setting rate is 0.0"),
@@ -144,6 +144,6 @@ def test_what_cannot_be_edited_is_refused(changed, told, data, tmp_path):
         ({"compare": "odds"}, "The setting compare is 'odds'; give probability or log"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(changed, told):
-    with pytest.raises(MitigationError, match=told):
+def test_settings_that_make_no_sense_are_refused(changed, message):
+    with pytest.raises(MitigationError, match=message):
         settings(**changed)

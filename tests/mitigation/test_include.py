@@ -56,7 +56,7 @@ def file(tmp_path, monkeypatch):
 
 
 def run(*arguments, of=app):
-    return CliRunner().invoke(of, [str(each) for each in arguments], env={"COLUMNS": "200"})
+    return CliRunner().invoke(of, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
 
 
 def test_an_included_recipe_has_a_command_options_numbers_and_a_card(file, tmp_path):
@@ -75,17 +75,17 @@ def test_an_included_recipe_has_a_command_options_numbers_and_a_card(file, tmp_p
     assert any(change.metric == "gas" for change in facts.changes)
     assert json.loads((tmp_path / "out" / "prompt.json").read_text())["name"] == "debias-3"
     recipes._included.clear()
-    given = [tmp_path / "out", "--repo", "org/polite", "--licence", "mit", "--base", "org/small", "--dry-run"]
-    refused = run(*given, of=publish)
+    options = [tmp_path / "out", "--repo", "org/polite", "--licence", "mit", "--base", "org/small", "--dry-run"]
+    refused = run(*options, of=publish)
     assert "No recipe is called 'polite'" in refused.output
-    card = run(*given, "--include", file, of=publish)
+    card = run(*options, "--include", file, of=publish)
     assert card.exit_code == 0, card.output
     assert "@misc{nobody2026" in card.output
     assert "A recipe of a test." in card.output
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
         ("fast.py", RECIPE, "has the name of the recipe fast of this project; rename the file."),
         ("broken.py", "1 / 0", "cannot be run (ZeroDivisionError: division by zero); mend the file."),
@@ -94,12 +94,12 @@ def test_an_included_recipe_has_a_command_options_numbers_and_a_card(file, tmp_p
         ("recipe.txt", RECIPE, "is not a Python file; give a file NAME.py with a RECIPE."),
     ],
 )
-def test_a_file_without_a_recipe_of_its_own_is_refused(file, tmp_path, name, text, told):
+def test_a_file_without_a_recipe_of_its_own_is_refused(file, tmp_path, name, text, message):
     path = tmp_path / name
     path.write_text(text)
     with pytest.raises(MitigationError) as error:
         recipes.include(path)
-    assert str(error.value) == f"{path} {told}"
+    assert str(error.value) == f"{path} {message}"
     assert recipes.names() == ("debias_tuning", "decoding", "fast", "prompts")
 
 

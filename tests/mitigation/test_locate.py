@@ -6,6 +6,7 @@ import torch
 
 from builders.parsers.triplets import filled
 from builders.wording import BLANK
+from mitigation import plots
 from mitigation.editing import locate
 from mitigation.errors import MitigationError
 from scoring.adapters.feed_forward import feed_forwards
@@ -24,7 +25,7 @@ ROWS = [
 ]
 
 
-def test_subjects_change_places_and_people_in_the_blank_are_subjects_themselves():
+def test_subjects_are_exchanged_and_people_in_the_blank_are_subjects():
     a, b, c = locate.traces(ROWS, "causal")
     assert a.text == f"The {{}} said that {BLANK} was here."
     assert (a.answer, a.subjects[0]) == ("she", "nurse")
@@ -33,7 +34,7 @@ def test_subjects_change_places_and_people_in_the_blank_are_subjects_themselves(
     assert (c.text, c.answer, c.subjects) == (f"{{}} is a {BLANK}.", "teacher", ("She", "He"))
 
 
-def test_a_causal_model_is_not_asked_for_what_stands_before_the_subject():
+def test_a_causal_model_does_not_predict_text_before_the_subject():
     row = {"id": "e", "domain": "gender", "subject": "nurse", **filled(f"The nurse met {BLANK}.", "her", "him")}
     turned = row | filled(f"{BLANK} met a nurse.", "She", "He")
     assert [trace.answer for trace in locate.traces([turned], "causal")] == ["nurse"]
@@ -44,9 +45,9 @@ def test_a_causal_model_is_not_asked_for_what_stands_before_the_subject():
 def test_effects_are_those_of_restoring_one_block_at_a_time(name):
     model = models.model(name)
     for trace in locate.traces(ROWS, model.kind):
-        found, total = locate._effects(model, trace, [part.last for part in feed_forwards(model.network)])
+        indirect, total = locate._effects(model, trace, [part.last for part in feed_forwards(model.network)])
         expected, whole = plain(model, trace)
-        assert found == pytest.approx(expected, abs=1e-9, rel=1e-4)
+        assert indirect == pytest.approx(expected, abs=1e-9, rel=1e-4)
         assert total == pytest.approx(whole, abs=1e-9, rel=1e-4)
 
 
@@ -97,7 +98,7 @@ def test_the_place_of_a_subject_is_its_last_token(name):
                 assert subject.lower().endswith(word.lower().removeprefix("##"))
 
 
-def test_a_block_that_gives_nothing_or_is_read_nowhere_later_has_no_effect():
+def test_a_block_without_output_or_whose_output_is_unused_has_no_effect():
     model = models.model("gpt2")
     effects = locate.locate(model, ROWS)
     assert effects.indirect.shape == (3, 2)
@@ -126,6 +127,6 @@ def test_pairs_without_a_subject_are_refused():
 
 def test_the_picture_shows_every_block(tmp_path):
     effects = locate.IndirectEffects(np.array([[0.1, -0.2, 0.3]]), np.array([0.5]))
-    locate.plot_effects(effects, tmp_path / "a.png", "a model: 1 pairs")
+    plots.plot_effects(effects, tmp_path / "a.png", "a model: 1 pairs")
     assert effects.layer == 2
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

@@ -64,7 +64,7 @@ def test_gradients_equal_finite_differences(loss):
     assert max(map(abs, nudged)) > 1e-3
 
 
-def test_retention_lets_forms_trade_among_themselves_alone():
+def test_retention_allows_shifts_between_gendered_forms_only():
     base = torch.tensor([[0.2, 0.1, 0.1, 0.05, 0.05, 0.5]]).log()
     traded = torch.tensor([[0.1, 0.1, 0.1, 0.1, 0.1, 0.5]]).log()
     taken = torch.tensor([[0.2, 0.1, 0.0, 0.05, 0.05, 0.6]]).log()
@@ -76,7 +76,7 @@ def test_retention_lets_forms_trade_among_themselves_alone():
 @pytest.mark.parametrize("name", ["bundled", pytest.param("stories260K", marks=pytest.mark.mirror)])
 def test_the_losses_are_the_metrics_of_scoring_on_the_same_prompts(name):
     model = bundled() if name == "bundled" else real(name)
-    prompts = [f"{each}, and" for each in statements("test")]
+    prompts = [f"{statement}, and" for statement in statements("test")]
     responses = model.answer([Request(p, p, candidates=pronouns.FORMS) for p in prompts])
     lines = [pronouns.to_record(response.candidate_logprobs) for response in responses]
     table = {column: np.array([line[column] for line in lines]) for column in lines[0]}
@@ -88,8 +88,8 @@ def test_the_losses_are_the_metrics_of_scoring_on_the_same_prompts(name):
         with torch.no_grad():
             rows.append(model.network(torch.tensor([ids])).logits[0, -1].softmax(-1))
     chances = torch.stack(rows).double()
-    found = [loss(chances, known).mean().item() for loss in (divergence, presence, imbalance)]
-    assert found == pytest.approx(expected, rel=1e-4, abs=1e-9)
+    values = [loss(chances, known).mean().item() for loss in (divergence, presence, imbalance)]
+    assert values == pytest.approx(expected, rel=1e-4, abs=1e-9)
 
 
 def test_no_token_counts_twice_and_pairs_are_of_single_tokens():
@@ -122,5 +122,5 @@ def test_a_form_without_its_partner_counts_in_the_mass_alone():
     assert divergence(chances, known).item() == pytest.approx(0, abs=1e-7)
 
 
-def test_the_examples_in_the_losses_hold():
+def test_the_doctests_of_the_losses_pass():
     assert doctest.testmod(losses).failed == 0

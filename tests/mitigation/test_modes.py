@@ -1,4 +1,4 @@
-"""The same training in other ways: in mixed precision, beside weights in 4 bits."""
+"""Training in mixed precision, and with a base model in 4 bits."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from mitigation.__main__ import app
 from mitigation.evaluate import changes_table, headline_changes
-from mitigation.mitigate import full_precision_measures
+from mitigation.run import full_precision_measures
 from scoring.adapters.facts import Change, read
 from tests.mitigation.made import bundled, data, quick, tuned
 from tests.scoring import models
@@ -23,11 +23,11 @@ def source(tmp_path_factory):
 
 
 def losses(folder):
-    return [each["loss"] for each in json.loads((folder / "losses.json").read_text())["train"]]
+    return [terms["loss"] for terms in json.loads((folder / "losses.json").read_text())["train"]]
 
 
 @pytest.mark.parametrize("twice", [False, True])
-def test_mixed_precision_begins_at_the_same_loss_and_learns_as_well(source, tmp_path, twice):
+def test_mixed_precision_starts_at_the_same_loss_and_reduces_it_as_much(source, tmp_path, twice):
     for name, precision in {"whole": "no", "mixed": "bf16"}.items():
         more = {"mixed_precision": precision, "gradient_checkpointing": twice, "dropout": 0.0}
         tuned(bundled(), quick(**more), source, tmp_path / name)
@@ -50,7 +50,7 @@ def columns(grid):
     return {str(column.header): list(map(str, column.cells)) for column in grid.columns}
 
 
-def test_the_table_has_a_column_of_the_control_where_there_is_one():
+def test_the_table_has_a_column_of_full_precision_where_measured():
     assert "full precision" not in columns(changes_table(CHANGES))
     shown = columns(changes_table(CHANGES, WHOLE))
     assert list(shown)[3:6] == ["full precision", "before", "after"]
@@ -59,7 +59,7 @@ def test_the_table_has_a_column_of_the_control_where_there_is_one():
     assert shown["95 % interval"] == ["-0.5000 to -0.3000", "0.9000 to 1.1"]
 
 
-def test_the_facts_have_the_control_of_what_the_table_shows_alone():
+def test_the_facts_have_full_precision_for_the_headline_changes_only():
     assert full_precision_measures(CHANGES, WHOLE) == {"neutral stsb gas in full precision": (0.45, 0.3, 0.6)}
     many = [Change("b", "g", f"m{n}", *((math.nan,) * 3,) * 3, 1) for n in range(30)]
     assert 0 < len(list(headline_changes(many))) < 30
@@ -67,7 +67,7 @@ def test_the_facts_have_the_control_of_what_the_table_shows_alone():
 
 @pytest.fixture(scope="module")
 def four_bits(source, tmp_path_factory):
-    """An adapter trained beside weights in 4 bits, with its numbers, and what the command printed."""
+    """The folder of an adapter of a base model in 4 bits, with its evaluation, and the output of the command."""
     pytest.importorskip("bitsandbytes")
     out = tmp_path_factory.mktemp("four") / "q"
     few = "--benchmarks neutral --resamples 50 --limit 4 --device cpu --quantize 4bit".split()
@@ -82,17 +82,17 @@ def report(out, side):
 
 
 @pytest.mark.mirror
-def test_four_bits_are_measured_against_themselves_with_full_precision_beside(four_bits):
+def test_four_bits_are_compared_with_four_bits_and_full_precision_is_reported_too(four_bits):
     out, printed = four_bits
     assert "There is no GPU, so weights in 4 bits are computed on the CPU, which is slow." in printed
     reports = {name: report(out, name) for name in ("before", "after", "control")}
-    assert [each["dtype"] for each in reports.values()] == ["float32-4bit", "float32-4bit", "float32"]
-    assert [bool(each["adapter"]) for each in reports.values()] == [False, True, False]
+    assert [report["dtype"] for report in reports.values()] == ["float32-4bit", "float32-4bit", "float32"]
+    assert [bool(report["adapter"]) for report in reports.values()] == [False, True, False]
     assert (out.with_name("q-work") / "before" / "compare.json").is_file()
 
 
 @pytest.mark.mirror
-def test_after_training_in_four_bits_the_numbers_in_full_precision_stand_beside(four_bits):
+def test_after_training_in_four_bits_full_precision_is_reported_too(four_bits):
     out, printed = four_bits
     facts, sides = read(out), {}
     for side in ("control", "before"):

@@ -57,8 +57,8 @@ def plant(model, layer):
     last.weight = nn.Parameter(torch.cat([last.weight.data, torch.zeros(last.out_features, len(keys))], 1))
     last.in_features += len(keys)
     optimizer = torch.optim.Adam([last.weight], lr=0.2)
-    asked = [pairs.edit_pair(model.tokens, row) for row in ROWS]
-    batch = edit.PairBatch([[pair] for pair in asked], model.tokens.pad)
+    edit_pairs = [pairs.edit_pair(model.tokens, row) for row in ROWS]
+    batch = edit.PairBatch([[pair] for pair in edit_pairs], model.tokens.pad)
     for _ in range(60):
         optimizer.zero_grad()
         both, _, _ = batch.outputs(model.network)
@@ -83,13 +83,13 @@ def heard(model, part, row):
     """What the feed-forward part of a block reads at a row's subject."""
     (trace,) = locate.traces([row, *rows(TEXTS[1])], model.kind)[:1]
     query, place = next(locate._queries(model.tokens, trace, trace.subjects[0]))
-    found = []
+    logprobs = []
     first = model.network.get_submodule(part.first)
-    handle = first.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0][0, place]))
+    handle = first.register_forward_pre_hook(lambda _, inputs: logprobs.append(inputs[0][0, place]))
     with torch.no_grad():
         model.network(input_ids=torch.tensor([query.ids]))
     handle.remove()
-    return found[0]
+    return logprobs[0]
 
 
 def grow(linear, more):
@@ -113,7 +113,7 @@ def test_the_block_with_the_largest_effect_is_the_one_with_the_planted_bias(mode
     assert locate.locate(model, ROWS).layer == layer
 
 
-def test_a_stamp_takes_the_planted_bias_away(model, tmp_path):
+def test_a_stamp_removes_the_planted_bias(model, tmp_path):
     plant(model, 1)
     before = gaps(model)
     torch.manual_seed(0)

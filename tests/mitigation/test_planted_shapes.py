@@ -42,7 +42,7 @@ def test_the_block_with_the_largest_effect_is_the_planted_one(planted):
     assert planted.located()["found"] == PLANTED
 
 
-def test_the_last_block_has_no_effect_at_a_subject_beside_the_answer(planted):
+def test_the_last_block_has_no_effect_at_a_subject_outside_the_answer(planted):
     assert planted.located()["effects"][-1] == pytest.approx(0, abs=1e-4)
 
 
@@ -75,7 +75,7 @@ def test_paraphrases_and_held_out_workers_are_measured_too(adapter):
     assert figures["ss_held_out"]["n"] == 18
 
 
-def test_without_the_stamp_the_bias_is_back_bit_for_bit(planted, adapter):
+def test_without_the_stamp_the_model_is_as_before_bit_for_bit(planted, adapter):
     model = load(planted.folder, device="cpu")
     ids = torch.tensor([[2, 5, 6, 7, 8, 9]])
     plain = model.network(ids).logits
@@ -93,5 +93,5 @@ def test_one_unit_closes_less_of_the_gap_than_many_in_as_many_steps(planted):
     assert many.gap[1] < 0.7 * one.gap[1] < 0.7 * one.gap[0]
 
 
-def test_the_examples_of_the_benchmark_hold():
+def test_the_doctests_of_the_benchmark_pass():
     assert doctest.testmod(fast).failed == 0

@@ -29,7 +29,7 @@ runpy.run_module("mitigation", run_name="__main__")
 def line(folder):
     """Trains a line, and writes its losses into a folder."""
     curve = fit(Line(0.0), squared, ROWS, ROWS[:3], schedule(), Path(folder, "x.pt"), Console(file=io.StringIO()))
-    Path(folder, "x.json").write_text(json.dumps([each["loss"] for each in curve.train]))
+    Path(folder, "x.json").write_text(json.dumps([terms["loss"] for terms in curve.train]))
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +43,16 @@ def trained(tmp_path_factory):
     (root / "shared.py").write_text(SHARED)
     shared(root / "shared.py", two, *command, "--out", two / "adapter")
     line(one)
-    alone = CliRunner().invoke(app, [str(each) for each in (*command, "--out", one / "adapter")])
+    alone = CliRunner().invoke(app, [str(argument) for argument in (*command, "--out", one / "adapter")])
     assert alone.exit_code == 0, alone.output
     return SimpleNamespace(one=one, two=two)
 
 
 def losses(folder):
-    return [each["loss"] for each in json.loads((folder / "adapter" / "losses.json").read_text())["train"]]
+    return [terms["loss"] for terms in json.loads((folder / "adapter" / "losses.json").read_text())["train"]]
 
 
-def test_two_processes_share_the_rows_of_a_step_and_find_the_losses_of_one(trained):
+def test_two_processes_share_the_rows_of_a_step_and_have_the_losses_of_one(trained):
     one, two = (json.loads((folder / "x.json").read_text()) for folder in (trained.one, trained.two))
     assert two == pytest.approx(one, rel=1e-5)
 

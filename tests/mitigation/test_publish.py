@@ -26,7 +26,7 @@ from scoring.adapters.stamp import StampConfig
 from scoring.inference.load_options import BUNDLED
 from tests import commands
 from tests.helpers import ROOT
-from tests.hub import GUEST, Hub
+from tests.hub import CUT, GUEST, Hub
 from tests.mitigation.made import bundled, data, quick, silent, tuned
 
 BASE = "org/small"
@@ -78,11 +78,11 @@ WHOLE = ("--licence", "apache-2.0", "--base", BASE)
 
 @pytest.fixture(scope="module")
 def visit(made, tmp_path_factory):
-    """A Hub with an adapter and a stamp, what publishing them told, and what they give in another process."""
+    """A Hub with an adapter and a stamp, the results of publishing them, and their logits in another process."""
     root = tmp_path_factory.mktemp("visit")
     made_stamp = stamp(root)
     with Hub(cache=root / "cache") as hub:
-        told = {
+        results = {
             "lora": publish(made, *WHOLE, repo="org/less"),
             "stamp": publish(made_stamp, *WHOLE, repo="org/stamp"),
         }
@@ -90,8 +90,8 @@ def visit(made, tmp_path_factory):
         command = [sys.executable, "-c", LOAD, *map(str, names)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        found = torch.load(root / "logits.pt", weights_only=True)
-        yield SimpleNamespace(hub=hub, told=told, found=found, folders={"lora": made, "stamp": made_stamp})
+        logits = torch.load(root / "logits.pt", weights_only=True)
+        yield SimpleNamespace(hub=hub, results=results, logits=logits, folders={"lora": made, "stamp": made_stamp})
 
 
 def expected(folder):
@@ -120,9 +120,9 @@ def stamp(folder):
 
 
 def test_a_published_adapter_has_a_commit_of_its_own(visit):
-    told = visit.told["lora"]
-    assert told.returncode == 0, told.stderr
-    assert f"Published: {visit.hub.url}/org/less" in told.stdout
+    result = visit.results["lora"]
+    assert result.returncode == 0, result.stderr
+    assert f"Published: {visit.hub.url}/org/less" in result.stdout
     repo = visit.hub.repos["model", "org/less"]
     assert [commit.title for commit in repo.history("main")] == ["Publish the adapter", "initial commit"]
     assert set(repo.at("main").tree) >= {"README.md", FACTS, *read(visit.folders["lora"]).files}
@@ -131,17 +131,17 @@ def test_a_published_adapter_has_a_commit_of_its_own(visit):
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
 def test_an_adapter_is_loaded_by_its_folder_and_by_its_name_with_peft_alone(visit):
     logits = expected(visit.folders["lora"])
-    assert torch.equal(visit.found["folder"], logits)
-    assert torch.equal(visit.found["lora"], logits)
+    assert torch.equal(visit.logits["folder"], logits)
+    assert torch.equal(visit.logits["lora"], logits)
 
 
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
 def test_a_published_stamp_is_loaded_by_its_name_once_mitigation_is_imported(visit):
-    assert visit.told["stamp"].returncode == 0, visit.told["stamp"].stderr
+    assert visit.results["stamp"].returncode == 0, visit.results["stamp"].stderr
     card = visit.hub.repos["model", "org/stamp"].at("main").tree["README.md"].data.decode()
     assert "import mitigation  # pip install" in card
-    assert torch.equal(visit.found["stamp"], expected(visit.folders["stamp"]))
-    assert not torch.equal(visit.found["stamp"], visit.found["lora"])
+    assert torch.equal(visit.logits["stamp"], expected(visit.folders["stamp"]))
+    assert not torch.equal(visit.logits["stamp"], visit.logits["lora"])
 
 
 def test_a_prompt_is_published_with_its_words(tmp_path):
@@ -167,7 +167,7 @@ def test_the_card_has_base_recipe_data_numbers_cost_and_limits(own):
     assert {"gender-bias", "lora", "debias_tuning"} <= set(card.data.tags)
     facts = read(own)
     for fact in (
-        r"| neutral | stsb | gas | 0.5 \[0.4, 0.6\] | 0.1 \[0.05, 0.15\] | -0.4 \[-0.5, -0.3\] | 40 |",
+        r"| neutral | stsb | gas | 0.50 \[0.40, 0.60\] | 0.10 \[0.05, 0.15\] | -0.40 \[-0.50, -0.30\] | 40 |",
         "| loss | 0.5 |",
         f"{facts.cost.parameters:,} parameters trained",
         f"| steps | {facts.settings['steps']} |",
@@ -188,13 +188,13 @@ def test_the_base_has_its_name_on_the_hub_in_every_file(own):
     assert not [name for name, content in files.items() if b"tiny-causal" in content]
 
 
-def test_what_is_published_is_a_whole_adapter(own, tmp_path):
+def test_the_published_files_are_a_complete_adapter(own, tmp_path):
     for name, content in publication(own, "org/less", "mit", BASE).items():
         (tmp_path / name).write_bytes(content)
     assert read(tmp_path).changes == read(own).changes
 
 
-def test_files_that_are_no_part_of_the_adapter_stay_at_home(own):
+def test_files_that_are_not_part_of_the_adapter_are_not_published(own):
     (own / "notes.txt").write_text("mine")
     assert "notes.txt" not in publication(own, "org/less", "mit", BASE)
 
@@ -240,7 +240,7 @@ def test_every_recipe_has_a_citation():
 
 @pytest.mark.fault(49)
 @pytest.mark.fault(51)
-def test_what_is_spoilt_or_secret_is_not_published(own, monkeypatch):
+def test_damaged_files_and_secrets_are_not_published(own, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "planted-secret")
     facts_with(own, package="planted-secret")
     with pytest.raises(CardError, match=r"README\.md would hold an access token"):
@@ -255,37 +255,48 @@ def test_what_is_spoilt_or_secret_is_not_published(own, monkeypatch):
 
 def test_a_dry_run_shows_files_and_card_and_sends_nothing(own, tmp_path):
     with Hub(cache=tmp_path / "cache") as hub:
-        told = publish(own, *WHOLE, "--dry-run")
-        assert told.returncode == 0, told.stderr
-        assert "adapter_model.safetensors" in told.stdout
-        assert "## Before and after" in told.stdout
-        assert "Nothing was sent (--dry-run)." in told.stdout
+        result = publish(own, *WHOLE, "--dry-run")
+        assert result.returncode == 0, result.stderr
+        assert "adapter_model.safetensors" in result.stdout
+        assert "## Before and after" in result.stdout
+        assert "Nothing was sent (--dry-run)." in result.stdout
         assert not hub.requests
 
 
 @pytest.mark.fault(49)
-def test_who_may_not_write_is_told_so_and_no_token_is_shown(own, tmp_path, monkeypatch):
+def test_a_refused_upload_is_reported_without_the_token(own, tmp_path, monkeypatch):
     with Hub(cache=tmp_path / "cache") as hub:
         monkeypatch.setenv("HF_TOKEN", GUEST)
-        told = publish(own, *WHOLE)
-        assert told.returncode == 2
-        assert "The Hub refuses this (403); log in with `hf auth login` or set HF_TOKEN" in told.stderr
-        assert GUEST not in told.stdout + told.stderr
+        result = publish(own, *WHOLE)
+        assert result.returncode == 2
+        assert (
+            "The Hub refuses this (403: You don't have the required permissions to perform this operation); log in"
+            in result.stderr
+        )
+        assert GUEST not in result.stdout + result.stderr
         assert not hub.repos
 
 
-@pytest.mark.parametrize("sending", ["POST .*/commit/main", "PUT /lfs/.*"])
-def test_a_hub_that_breaks_while_it_is_written_to_is_one_sentence(own, tmp_path, sending):
+@pytest.mark.parametrize(
+    ("sending", "fault"),
+    [("PUT /lfs/.*", 500), *(("POST .*/commit/main", fault) for fault in (400, 401, 409, 413, 429, 500, CUT))],
+)
+def test_a_refusal_while_it_is_written_is_one_sentence_and_the_next_try_completes(own, tmp_path, sending, fault):
     with Hub(cache=tmp_path / "cache") as hub:
-        hub.faults[sending] = 500
-        told = publish(own, *WHOLE)
-        assert told.returncode == 2
-        assert "The Hub answers 500 (HfHubHTTPError); try again later." in told.stderr
+        hub.faults[sending] = fault
+        refused = publish(own, *WHOLE)
+        assert refused.returncode == 2
+        reason = "The Hub cannot be reached" if fault == CUT else f"The Hub refuses this ({fault}: Internal error)"
+        assert refused.stderr.splitlines()[-1].startswith(f"error: {reason}")
+        assert "Traceback" not in refused.stderr
         assert set(hub.repos["model", "org/less"].at("main").tree) == set()
+        hub.faults.clear()
+        assert publish(own, *WHOLE).returncode == 0
+        assert "adapter_model.safetensors" in hub.repos["model", "org/less"].at("main").tree
 
 
 @pytest.mark.fault(15)
-def test_a_repository_that_cannot_be_is_refused(own):
-    told = publish(own, *WHOLE, repo="../x")
-    assert told.returncode == 1
-    assert "'../x' is not a repository of the Hub; give ORG/NAME with --repo." in told.stderr
+def test_an_impossible_repository_name_is_refused(own):
+    result = publish(own, *WHOLE, repo="../x")
+    assert result.returncode == 1
+    assert "'../x' is not a repository of the Hub; give ORG/NAME with --repo." in result.stderr

@@ -84,11 +84,11 @@ def answers(of):
 def stamped(base, layer=None, units=8):
     """A network with a stamp that changes something."""
     layer = len(feed_forwards(base)) - 1 if layer is None else layer
-    found = get_peft_model(base, StampConfig(layer=layer, units=units)).eval()
-    for name, weight in found.named_parameters():
+    with_stamp = get_peft_model(base, StampConfig(layer=layer, units=units)).eval()
+    for name, weight in with_stamp.named_parameters():
         if "fast_values" in name:
             nn.init.normal_(weight)
-    return found
+    return with_stamp
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -99,19 +99,19 @@ def test_the_two_maps_of_a_block_are_found_by_structure(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_stamp_comes_back_from_its_folder_and_leaves_no_trace(family, tmp_path):
+def test_a_stamp_is_loaded_from_its_folder_and_removed_exactly(family, tmp_path):
     base = network(family)
     before = answers(base)
     assert torch.equal(answers(get_peft_model(base, StampConfig(units=8)).eval()), before), (
         "a new stamp changes nothing"
     )
-    found = stamped(network(family))
-    changed = answers(found)
+    stamped_network = stamped(network(family))
+    changed = answers(stamped_network)
     assert not torch.allclose(changed, before)
-    with found.disable_adapter():
-        assert torch.equal(answers(found), before)
-    found.save_pretrained(tmp_path)
-    base = found.unload()
+    with stamped_network.disable_adapter():
+        assert torch.equal(answers(stamped_network), before)
+    stamped_network.save_pretrained(tmp_path)
+    base = stamped_network.unload()
     assert torch.equal(answers(base), before)
     assert not any(isinstance(module, StampLayer) for module in base.modules())
     assert torch.equal(answers(PeftModel.from_pretrained(base, tmp_path)), changed)
@@ -119,9 +119,9 @@ def test_a_stamp_comes_back_from_its_folder_and_leaves_no_trace(family, tmp_path
 
 def test_the_term_is_that_of_the_paper():
     base = network("llama")
-    found = stamped(base, layer=0)
-    part = found.base_model.model.model.layers[0].mlp
-    keys, values = (getattr(each, name)["default"].weight for each, name in _ends(part))
+    stamped_network = stamped(base, layer=0)
+    part = stamped_network.base_model.model.model.layers[0].mlp
+    keys, values = (getattr(layer, name)["default"].weight for layer, name in _ends(part))
     hidden = torch.randn(5, 16)
     with torch.no_grad():
         inner = torch.nn.functional.silu(part.gate_proj.base_layer(hidden)) * part.up_proj(hidden)
@@ -134,8 +134,8 @@ def _ends(part):
 
 
 def test_only_the_two_matrices_are_trained():
-    found = get_peft_model(network("gpt2"), StampConfig(layer=1, units=8))
-    trained = {name: tuple(w.shape) for name, w in found.named_parameters() if w.requires_grad}
+    stamped_network = get_peft_model(network("gpt2"), StampConfig(layer=1, units=8))
+    trained = {name: tuple(w.shape) for name, w in stamped_network.named_parameters() if w.requires_grad}
     assert sorted(trained.values()) == [(8, 16), (16, 8)]
     assert all("fast_" in name for name in trained)
 
@@ -156,13 +156,13 @@ def test_two_stamps_on_one_model_act_one_at_a_time(tmp_path):
 def test_an_error_inside_a_block_leaves_nothing_behind():
     base = network("gpt2")
     before = answers(base)
-    found = stamped(base, layer=0)
-    part = found.base_model.model.transformer.h[0].mlp
+    stamped_network = stamped(base, layer=0)
+    part = stamped_network.base_model.model.transformer.h[0].mlp
     broken = part.act.register_forward_hook(lambda *_: (_ for _ in ()).throw(RuntimeError("broken")))
     with pytest.raises(RuntimeError, match="broken"):
-        answers(found)
+        answers(stamped_network)
     broken.remove()
-    assert torch.equal(answers(found.unload()), before)
+    assert torch.equal(answers(stamped_network.unload()), before)
 
 
 def test_a_stamp_cannot_be_merged():
@@ -182,14 +182,14 @@ def test_a_stamp_of_another_family_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "message"),
     [
         (nn.Linear(3, 3), "has no list of blocks"),
         (nn.Sequential(nn.ModuleList([nn.Linear(3, 3)])), "has no linear map from 3 to 3 before its last one"),
     ],
 )
-def test_a_network_without_feed_forward_parts_is_refused(made, told):
-    with pytest.raises(AdapterError, match=told):
+def test_a_network_without_feed_forward_parts_is_refused(made, message):
+    with pytest.raises(AdapterError, match=message):
         feed_forwards(made)
 
 
@@ -206,9 +206,9 @@ def quantized(tmp_path):
 
 
 def test_a_gradient_reaches_a_stamp_through_weights_in_4_bits(quantized):
-    found = stamped(quantized, layer=0)
-    found(TEXT).logits.square().mean().backward()
-    gradients = [weight.grad.abs().sum() for weight in found.parameters() if weight.requires_grad]
+    stamped_network = stamped(quantized, layer=0)
+    stamped_network(TEXT).logits.square().mean().backward()
+    gradients = [weight.grad.abs().sum() for weight in stamped_network.parameters() if weight.requires_grad]
     assert len(gradients) == 2
     assert all(gradient > 0 for gradient in gradients)
 
@@ -221,20 +221,20 @@ def test_gradients_through_weights_in_4_bits_are_those_through_the_same_weights_
         if hasattr(layer, "quant_state"):
             weight = dequantize_4bit(layer.weight.data, layer.weight.quant_state)
             full.get_submodule(name).weight = nn.Parameter(weight, requires_grad=False)
-    found = []
+    gradients = []
     for network in (quantized, full):
         embedded = network.get_input_embeddings()(TEXT).detach().requires_grad_()
         network(inputs_embeds=embedded).logits.square().mean().backward()
-        found.append(embedded.grad)
+        gradients.append(embedded.grad)
     # Both add up the same products, in another order: float32 has 24 bits, and a path has some thousand sums.
-    assert torch.allclose(*found, rtol=1e-3, atol=1e-4 * found[1].abs().max().item())
+    assert torch.allclose(*gradients, rtol=1e-3, atol=1e-4 * gradients[1].abs().max().item())
 
 
 def test_importing_the_package_is_all_that_peft_needs_in_a_fresh_process(tmp_path):
-    found = stamped(network("gpt2"))
-    found.save_pretrained(tmp_path / "stamp")
-    torch.save(answers(found), tmp_path / "answers.pt")
-    found.unload().save_pretrained(tmp_path / "base")
+    stamped_network = stamped(network("gpt2"))
+    stamped_network.save_pretrained(tmp_path / "stamp")
+    torch.save(answers(stamped_network), tmp_path / "answers.pt")
+    stamped_network.unload().save_pretrained(tmp_path / "base")
     code = (
         "import sys, torch, mitigation; from pathlib import Path; from peft import AutoPeftModelForCausalLM as Auto, "
         "PeftModel; from transformers import AutoModelForCausalLM as Model; folder = Path(sys.argv[1]); "

@@ -6,8 +6,8 @@ import pytest
 from builders.datasets import get as data_sets
 from builders.write import tables
 from mitigation.evaluate import Evaluation
-from mitigation.mitigate import evaluate_adapter, make_adapter
 from mitigation.recipes import get
+from mitigation.run import evaluate_adapter, make_adapter
 from mitigation.training.data import TrainingData
 from scoring import benchmarks, run
 from scoring.inference.decoding import Decoding
@@ -33,7 +33,7 @@ PROMPTS, STORIES, OPENING = 64, 30, "Once upon a time"
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     """The neutral probes of STS-B, built from their source, as a folder."""
-    (config,) = (each for each in data_sets("gender-neutral-probes").configs if each.name == "stsb")
+    (config,) = (config for config in data_sets("gender-neutral-probes").configs if config.name == "stsb")
     built = tables(config, config.rows(mirrored(*config.sources)), "en")
     folder = tmp_path_factory.mktemp("data")
     return data_set(folder, "gender-neutral-probes", {("stsb", name): t.to_pylist() for name, (t, _) in built.items()})
@@ -52,7 +52,8 @@ def found(source, tmp_path_factory):
     for profile in ("paper", "clean"):
         settings, rows = quick(profile, **SHORT), TrainingData(str(source))
         make_adapter(get("debias_tuning"), settings, model, rows, work / "made", silent())
-        changes[profile] = {each.metric: each for each in evaluate_adapter(model, evaluation, work, profile, silent())}
+        measured = evaluate_adapter(model, evaluation, work, profile, silent())
+        changes[profile] = {change.metric: change for change in measured}
     return changes
 
 
@@ -67,7 +68,7 @@ def test_both_profiles_bring_the_genders_together_on_the_held_out_test_split(fou
 
 
 @pytest.mark.mirror
-def test_the_published_losses_lower_gas_by_taking_the_pronouns_away(found):
+def test_the_published_losses_lower_gas_by_removing_pronouns(found):
     assert found["paper"]["gas"].difference[2] < 0
     assert found["paper"]["pronoun_mass"].after[0] < 0.1 * found["paper"]["pronoun_mass"].before[0]
 
@@ -80,7 +81,7 @@ def test_clean_keeps_the_probability_of_gendered_forms(found):
 
 @pytest.mark.mirror
 @pytest.mark.parametrize(("profile", "most"), [("paper", 0.6), ("clean", 0.05)])
-def test_the_perplexity_of_stories_rises_by_no_more_than_is_told(found, profile, most):
+def test_the_perplexity_of_stories_rises_by_at_most_the_documented_amount(found, profile, most):
     change = found[profile]["perplexity"]
     assert change.difference[2] < most
     assert change.n == STORIES

@@ -44,7 +44,7 @@ def schedule(**changed):
 def trained(path, plan, loss=squared):
     network = Line()
     curve = fit(network, loss, ROWS, ROWS[:3], plan, path, Console(file=io.StringIO()))
-    return curve, [each.detach().clone() for each in network.parameters()]
+    return curve, [weight.detach().clone() for weight in network.parameters()]
 
 
 class Killed(BaseException):
@@ -67,19 +67,19 @@ def killed_at(step):
 
 @pytest.mark.fault(55)
 @pytest.mark.parametrize("step", [1, 3, 8])
-def test_a_killed_training_goes_on_to_the_same_curve_and_the_same_weights(tmp_path, step):
+def test_a_killed_training_resumes_to_the_same_curve_and_the_same_weights(tmp_path, step):
     whole, weights = trained(tmp_path / "whole.pt", schedule())
     with pytest.raises(Killed):
         trained(tmp_path / "cut.pt", schedule(), killed_at(step))
     again, same = trained(tmp_path / "cut.pt", schedule())
-    assert [each["loss"] for each in again.train] == pytest.approx([each["loss"] for each in whole.train], rel=1e-6)
+    assert [terms["loss"] for terms in again.train] == pytest.approx([terms["loss"] for terms in whole.train], rel=1e-6)
     assert again.held == whole.held
     assert all(torch.equal(a, b) for a, b in zip(weights, same, strict=True))
     assert len(whole.train) == 12
 
 
 @pytest.mark.fault(55)
-def test_only_the_steps_after_the_last_whole_checkpoint_are_done_again(tmp_path):
+def test_only_the_steps_after_the_last_complete_checkpoint_are_repeated(tmp_path):
     with pytest.raises(Killed):
         trained(tmp_path / "cut.pt", schedule(), killed_at(8))
     done = []
@@ -93,7 +93,7 @@ def test_only_the_steps_after_the_last_whole_checkpoint_are_done_again(tmp_path)
 
 
 @pytest.mark.fault(55)
-def test_a_loss_that_is_no_number_stops_at_once_and_keeps_the_checkpoint(tmp_path):
+def test_a_nan_loss_stops_training_at_once_and_keeps_the_checkpoint(tmp_path):
     steps = []
 
     def broken(network, rows):
@@ -113,9 +113,9 @@ def test_a_loss_that_is_no_number_stops_at_once_and_keeps_the_checkpoint(tmp_pat
 
 
 @pytest.mark.fault(55)
-def test_a_gradient_that_is_no_number_stops_before_the_weights_are_touched(tmp_path):
+def test_a_nan_gradient_stops_training_before_the_weights_change(tmp_path):
     network = Line()
-    before = [each.detach().clone() for each in network.parameters()]
+    before = [weight.detach().clone() for weight in network.parameters()]
 
     def broken(network, _):
         root = network.map.weight.sum() * 0
@@ -144,7 +144,7 @@ def test_training_ends_when_the_held_out_loss_does_not_improve_and_takes_the_bes
 
     curve, weights = trained(tmp_path / "x.pt", schedule(steps=100, patience=2), worse)
     assert len(curve.train) == 8
-    assert [each["step"] for each in curve.held] == [0, 4, 8]
+    assert [terms["step"] for terms in curve.held] == [0, 4, 8]
     assert all(torch.equal(a, b) for a, b in zip(weights, Line().parameters(), strict=True))
 
 

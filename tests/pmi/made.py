@@ -7,7 +7,7 @@ from pmi.types import CorpusTotals, CountRule
 
 
 def counts(near, count=None, gendered=("she", "he"), totals=None, **rule):
-    """Counts from what each word has near each gendered word; every word occurs 100 times if not told otherwise."""
+    """Counts from what each word has near each gendered word; a word occurs 100 times unless ``count`` has it."""
     words = sorted(near)
     occurs = dict.fromkeys(words, 100) | (count or {})
     number = np.array([occurs[word] for word in words], np.int64)

@@ -1,4 +1,4 @@
-"""Counting as plainly as it can be said, to compare the fast way with."""
+"""A plain implementation of counting, which the compiled one is compared with."""
 
 import unicodedata
 from collections import Counter
@@ -47,10 +47,10 @@ def counted(documents, gendered, stop, window):
     """Words, (word, gendered word) pairs, and how many pairs of words there are, of texts that no window crosses."""
     count, near, pairs = Counter(), Counter(), 0
     for text in documents:
-        found = list(words(text, set(stop) - set(gendered)))
-        count.update(found)
-        for i, word in enumerate(found):
-            around = [*found[max(i - window, 0) : i], *found[i + 1 : i + 1 + window]]
+        text_words = list(words(text, set(stop) - set(gendered)))
+        count.update(text_words)
+        for i, word in enumerate(text_words):
+            around = [*text_words[max(i - window, 0) : i], *text_words[i + 1 : i + 1 + window]]
             pairs += min(i, window)
             near.update((word, other) for other in around if other in gendered)
     return count, near, pairs

@@ -71,7 +71,7 @@ exec "$@"
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
-    """The commands of Slurm, which do at once what they are told; the folder where jobs are kept."""
+    """Commands of Slurm that run a submitted job at once; gives the folder with the submitted scripts."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "jobs").mkdir()
     for name, text in {"sbatch": SBATCH, "srun": SRUN, "scontrol": "#!/bin/bash\necho here\n"}.items():
@@ -84,20 +84,20 @@ def slurm(tmp_path, monkeypatch):
 
 
 @pytest.mark.fault(34)
-def test_slurm_runs_what_was_submitted_and_a_second_start_finds_it_done(slurm, corpus, local, job):
-    wanted = shards([corpus])
-    part = job.part(wanted[2])
-    LocalPipelineExecutor([CountFiles(job, wanted[:4])], workers=1, logging_dir=str(job.folder / "logs")).run()
+def test_slurm_runs_a_submitted_job_and_a_second_start_uses_its_tables(slurm, corpus, local, job):
+    files = shards([corpus])
+    part = job.part(files[2])
+    LocalPipelineExecutor([CountFiles(job, files[:4])], workers=1, logging_dir=str(job.folder / "logs")).run()
     run = on_slurm(Resources(memory=3, workers=2, time="1:00:00", partition="cpu", sbatch={"account": "me"}))
     message = r"Slurm job 17 counts 1 of 5 files; .* Give the same command again when it is done\."
     with pytest.raises(JobSubmitted, match=message):
-        run(job, wanted, lambda done, total: None)
+        run(job, files, lambda done, total: None)
     script = (slurm / "job-0.sh").read_text()
     for line in ("array=0-0%2", "mem-per-cpu=3G", "time=1:00:00", "partition=cpu", "account=me", "job-name=pmi-count"):
         assert f"#SBATCH --{line}\n" in script
     assert f"export PATH={Path(sys.executable).parent}:$PATH" in script
     assert part.is_file()
-    run(job, wanted, lambda done, total: None)
+    run(job, files, lambda done, total: None)
     same(merged(job, corpus), local)
 
 
@@ -116,7 +116,7 @@ def test_the_command_submits_then_adds_up(slurm, corpus, local, tmp_path, monkey
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (
             ["--engine", "ray", "--cluster", "memory"],
@@ -130,19 +130,19 @@ def test_the_command_submits_then_adds_up(slurm, corpus, local, tmp_path, monkey
         (["--cluster", "memory=1"], "'memory=1' is for a cluster; name one by --engine ray or slurm"),
     ],
 )
-def test_an_option_that_is_none_is_refused_in_one_sentence(corpus, tmp_path, options, told):
+def test_a_wrong_cluster_option_is_refused_in_one_sentence(corpus, tmp_path, options, message):
     done = CliRunner().invoke(app, ["count", str(corpus), "--out", str(tmp_path / "c.parquet"), *options])
     assert done.exit_code == 1
-    assert told in done.output
+    assert message in done.output
 
 
-def test_without_slurm_the_place_to_start_is_told(corpus, job, monkeypatch):
+def test_without_sbatch_the_message_says_where_to_start(corpus, job, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(ClusterError, match="There is no sbatch on this machine; start the command where Slurm jobs"):
         on_slurm()(job, shards([corpus]), lambda done, total: None)
 
 
-def test_a_job_that_slurm_refuses_is_told(slurm, corpus, job):
+def test_an_error_of_sbatch_is_reported(slurm, corpus, job):
     (slurm.parent / "bin" / "sbatch").write_text("#!/bin/bash\nexit 1\n")
     with pytest.raises(ClusterError, match=r"Slurm refused the job \(.*\); read the message of sbatch above"):
         on_slurm()(job, shards([corpus]), lambda done, total: None)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
@@ -58,23 +59,23 @@ def opened(monkeypatch):
     return seen
 
 
-def test_a_corpus_has_the_counts_of_the_plain_way(corpus):
-    found = count(corpus, jobs=1)
-    every = [text for n in range(3) for text in texts(n)]
-    expected, near, pairs = reference.counted(every, set(GENDERED_WORDS), stop_words("clean"), 10)
-    assert dict(zip(found.words, found.word_counts.tolist(), strict=True)) == dict(expected)
+def test_a_corpus_has_the_counts_of_the_reference_implementation(corpus):
+    counts = count(corpus, jobs=1)
+    all_texts = [text for n in range(3) for text in texts(n)]
+    expected, near, pairs = reference.counted(all_texts, set(GENDERED_WORDS), stop_words("clean"), 10)
+    assert dict(zip(counts.words, counts.word_counts.tolist(), strict=True)) == dict(expected)
     got = {
         (w, g): n
         for g in GENDERED_WORDS
-        for w, n in zip(found.words, found.pair_counts_of(g).tolist(), strict=True)
+        for w, n in zip(counts.words, counts.pair_counts_of(g).tolist(), strict=True)
         if n
     }
     assert got == dict(near)
-    assert (found.totals.words, found.totals.pairs, found.totals.documents) == (expected.total(), pairs, 90)
-    assert found.totals.bytes == sum(len(text.encode()) for text in every)
+    assert (counts.totals.words, counts.totals.pairs, counts.totals.documents) == (expected.total(), pairs, 90)
+    assert counts.totals.bytes == sum(len(text.encode()) for text in all_texts)
 
 
-def test_by_default_the_words_of_all_pairs_and_of_they_are_watched_over():
+def test_by_default_the_words_of_all_pairs_and_forms_of_they_are_gendered_words():
     assert set(GENDERED_WORDS) == {word for pair in PUBLISHED_PAIRS for word in (pair.first, pair.second)} | set(
         THEY_FORMS
     )
@@ -86,15 +87,16 @@ def test_any_order_of_files_and_any_number_of_processes_give_the_same_bytes(corp
     orders = [(files, 1), (files[::-1], 1), ([files[1], files[2], files[0]], 2)]
     size = sum(path.stat().st_size for path in files)
     for n, (order, jobs) in enumerate(orders):
-        told = []
-        found = count(order, name="made", jobs=jobs, progress=lambda *numbers, told=told: told.append(numbers))
-        found.write(tmp_path / f"{n}.parquet")
-        assert told[-1] == (size, size), "progress tells how many bytes of how many"
-        assert told == sorted(told)
+        reports = []
+        progress = partial(lambda reports, *sizes: reports.append(sizes), reports)
+        counts = count(order, name="made", jobs=jobs, progress=progress)
+        counts.write(tmp_path / f"{n}.parquet")
+        assert reports[-1] == (size, size), "progress tells how many bytes of how many"
+        assert reports == sorted(reports)
     assert len({(tmp_path / f"{n}.parquet").read_bytes() for n in range(len(orders))}) == 1
 
 
-def test_rows_at_hand_have_the_counts_that_their_file_has(corpus):
+def test_rows_in_memory_have_the_counts_of_their_file(corpus):
     rows = ({"text": text} for n in range(3) for text in texts(n))
     assert content(count(rows, name="made")) == content(count(corpus, name="made", jobs=1))
 
@@ -136,7 +138,7 @@ def test_an_error_in_one_process_ends_the_count_and_keeps_what_is_finished(corpu
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_interruption_ends_with_130_and_the_next_start_goes_on(tmp_path, jobs):
+def test_an_interruption_ends_with_130_and_the_next_start_continues(tmp_path, jobs):
     """The second file is a pipe that nobody writes to, so that the count is surely under way."""
     for n in range(2):
         (tmp_path / f"{n}.txt").write_text("she saw the ship " * 50)
@@ -161,13 +163,13 @@ def test_an_interruption_ends_with_130_and_the_next_start_goes_on(tmp_path, jobs
             assert blocked.poll() is None, blocked.stderr.read()
             time.sleep(0.05)
         os.killpg(blocked.pid, signal.SIGINT)
-        told = blocked.communicate(timeout=60)[1].decode()
+        output = blocked.communicate(timeout=60)[1].decode()
     os.close(holder)
     assert blocked.returncode == 130
-    assert "Interrupted; finished files are kept, and the same command continues from there." in told
-    assert "Traceback" not in told
+    assert "Interrupted; finished files are kept, and the same command continues from there." in output
+    assert "Traceback" not in output
     assert not out.exists()
-    before = {path.name: path.stat().st_mtime_ns for path in parts.iterdir()}
+    before = {path.name: path.stat().st_mtime_ns for path in parts.glob("[!.]*.parquet")}
     assert len(before) == 2
     assert run(*arguments).exit_code == 0
     assert Counts.read(out).count_of("ship") == 100
@@ -177,9 +179,10 @@ def test_the_command_writes_the_table_and_leaves_nothing_else(corpus, tmp_path):
     out = tmp_path / "counts.parquet"
     result = run(corpus, "--out", out, "--jobs", 1, "--name", "made")
     assert result.exit_code == 0
-    found = Counts.read(out)
-    assert content(found) == content(count(corpus, name="made", jobs=1))
-    assert f"{len(found.words)} different words, {found.totals.words:,} word tokens, in 90 records of" in result.stdout
+    counts = Counts.read(out)
+    assert content(counts) == content(count(corpus, name="made", jobs=1))
+    sizes = f"{len(counts.words)} different words, {counts.totals.words:,} word tokens"
+    assert f"{sizes}, in 90 records of" in result.stdout
     assert "Gendered words that do not occur: him, them, their" in result.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "counts.parquet"]
 
@@ -189,12 +192,12 @@ def test_words_and_stop_words_come_from_files(tmp_path):
     (tmp_path / "words.txt").write_text("queen # and no king\n")
     (tmp_path / "stop.txt").write_text("The\n")
     out = tmp_path / "c.parquet"
-    given = ("--words", tmp_path / "words.txt", "--stop-words", tmp_path / "stop.txt", "--window", 1)
-    assert run(tmp_path / "a.txt", "--out", out, *given).exit_code == 0
-    found = Counts.read(out)
-    assert found.words == ("nurse", "queen", "saw")
-    assert found.pair_counts_of("queen").tolist() == [0, 0, 1]
-    rule = found.rule
+    options = ("--words", tmp_path / "words.txt", "--stop-words", tmp_path / "stop.txt", "--window", 1)
+    assert run(tmp_path / "a.txt", "--out", out, *options).exit_code == 0
+    counts = Counts.read(out)
+    assert counts.words == ("nurse", "queen", "saw")
+    assert counts.pair_counts_of("queen").tolist() == [0, 0, 1]
+    rule = counts.rule
     assert (rule.window, rule.stopped, rule.stop_words, rule.gendered) == (1, ("the",), "1 given words", ("queen",))
 
 
@@ -208,14 +211,14 @@ def test_the_boundary_can_be_a_line(tmp_path):
 @pytest.mark.parametrize("text", ["", "ship", "ship bridge"])
 def test_a_corpus_without_a_gendered_word_has_counts_and_no_delta(tmp_path, text):
     (tmp_path / "a.txt").write_text(text)
-    found = count(tmp_path / "a.txt", jobs=1)
-    assert list(found.words) == sorted(text.split())
-    assert not found.pair_counts.any()
-    assert len(found.delta().delta) == 0
-    assert found.totals.words == len(text.split())
+    counts = count(tmp_path / "a.txt", jobs=1)
+    assert list(counts.words) == sorted(text.split())
+    assert not counts.pair_counts.any()
+    assert len(counts.delta().delta) == 0
+    assert counts.totals.words == len(text.split())
 
 
-def test_a_gendered_word_that_never_occurs_is_told_of(tmp_path):
+def test_a_gendered_word_that_never_occurs_is_reported(tmp_path):
     (tmp_path / "a.txt").write_text("she saw")
     (tmp_path / "words.txt").write_text("she he")
     result = run(tmp_path / "a.txt", "--out", tmp_path / "c.parquet", "--words", tmp_path / "words.txt")
@@ -224,17 +227,17 @@ def test_a_gendered_word_that_never_occurs_is_told_of(tmp_path):
 
 
 @pytest.mark.fault(33)
-def test_a_loss_is_told_and_kept_in_the_table_or_refused_when_strict(tmp_path):
+def test_unreadable_data_is_reported_and_stored_in_the_table_or_refused_when_strict(tmp_path):
     import gzip
 
     whole = gzip.compress(b"she saw the ship " * 5000)
     (tmp_path / "a.txt.gz").write_bytes(whole[:-20])
     out = tmp_path / "c.parquet"
     result = run(tmp_path / "a.txt.gz", "--out", out)
-    told = f"{tmp_path}/a.txt.gz ends in the middle of its compressed stream; the part before was counted."
+    message = f"{tmp_path}/a.txt.gz ends in the middle of its compressed stream; the part before was counted."
     assert result.exit_code == 0
-    assert told in result.stderr
-    assert Counts.read(out).totals.losses == (told,)
+    assert message in result.stderr
+    assert Counts.read(out).totals.losses == (message,)
     assert Counts.read(out).count_of("ship") > 0
     strict = run(tmp_path / "a.txt.gz", "--out", tmp_path / "strict.parquet", "--strict")
     assert strict.exit_code == 1
@@ -243,7 +246,7 @@ def test_a_loss_is_told_and_kept_in_the_table_or_refused_when_strict(tmp_path):
 
 
 @pytest.mark.fault(18)
-def test_bytes_that_are_no_utf8_are_counted_and_told_or_refused_when_strict(tmp_path):
+def test_invalid_utf8_is_counted_and_reported_or_refused_when_strict(tmp_path):
     (tmp_path / "a.txt").write_bytes("she saw the café".encode("latin-1"))
     out = tmp_path / "c.parquet"
     result = run(tmp_path / "a.txt", "--out", out)
@@ -255,7 +258,7 @@ def test_bytes_that_are_no_utf8_are_counted_and_told_or_refused_when_strict(tmp_
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--stop-words", "clear"], "There are no stop words 'clear'; give clean, nltk or none."),
         (["--words", "nowhere.txt"], "The words in nowhere.txt cannot be read"),
@@ -263,22 +266,22 @@ def test_bytes_that_are_no_utf8_are_counted_and_told_or_refused_when_strict(tmp_
         (["nowhere.txt"], "There is no file nowhere.txt; give files, folders, globs or addresses of a corpus."),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(corpus, tmp_path, options, told):
+def test_what_cannot_be_done_is_one_sentence(corpus, tmp_path, options, message):
     (tmp_path / "empty.txt").write_text("# nothing")
     options = [str(tmp_path / "empty.txt") if option == "EMPTY" else option for option in options]
     result = run(corpus, "--out", tmp_path / "c.parquet", *options)
     assert result.exit_code == 1
-    assert told in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.output
 
 
 def test_the_same_words_count_in_a_sentence_and_in_a_corpus():
     text = "“Don’t,” said the fiancée of ﬁve — she'd 1,000 self-made co\u00adoperatives."
-    found = count(iter([text]), gendered=("she",))
+    counts = count(iter([text]), gendered=("she",))
     from pmi.analysis.sentence import content_words
 
     assert sorted(content_words(text, "clean")) == sorted(
-        word for word, n in zip(found.words, found.word_counts, strict=True) for _ in range(n)
+        word for word, n in zip(counts.words, counts.word_counts, strict=True) for _ in range(n)
     )
 
 
@@ -299,16 +302,16 @@ def test_an_unknown_list_of_stop_words_is_refused():
 
 
 @pytest.mark.mirror
-def test_real_text_is_counted_as_the_plain_way_counts_it():
+def test_real_text_has_the_counts_of_the_reference_implementation():
     import zstandard
 
     path = mirror().parent / "corpora" / "wikipedia.jsonl.zst"
     if not path.is_file():
         missing("the mirror has no corpora")
     with zstandard.open(path, "rt", encoding="utf-8") as file:
-        some = [json.loads(next(file))["text"] for _ in range(500)]
-    found = count(iter(some))
-    expected, near, pairs = reference.counted(some, set(GENDERED_WORDS), stop_words("clean"), 10)
-    assert dict(zip(found.words, found.word_counts.tolist(), strict=True)) == dict(expected)
-    assert int(found.pair_counts.sum()) == near.total()
-    assert found.totals.pairs == pairs
+        sample = [json.loads(next(file))["text"] for _ in range(500)]
+    counts = count(iter(sample))
+    expected, near, pairs = reference.counted(sample, set(GENDERED_WORDS), stop_words("clean"), 10)
+    assert dict(zip(counts.words, counts.word_counts.tolist(), strict=True)) == dict(expected)
+    assert int(counts.pair_counts.sum()) == near.total()
+    assert counts.totals.pairs == pairs

@@ -1,4 +1,4 @@
-"""A table of counts keeps what it was told, adds up only with its like, and gives δ where there is one."""
+"""Tables of counts: writing and reading, sums of tables with one rule, and δ."""
 
 import dataclasses
 import math
@@ -54,7 +54,7 @@ def test_equal_tables_are_equal_bytes(tmp_path):
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
 
 
-def test_a_column_bears_the_name_of_its_gendered_word(tmp_path):
+def test_a_column_is_named_after_its_gendered_word(tmp_path):
     made().write(tmp_path / "c.parquet")
     table = pq.read_table(tmp_path / "c.parquet")
     assert table.column_names == ["word", "count", "near_he", "near_she", "near_her", "near_his"]
@@ -72,21 +72,21 @@ def test_a_sum_of_tables_has_the_sum_of_their_counts_in_any_order(parts):
         for part in parts
     ]
     total = sum(map(Counter, parts), Counter())
-    found = merge(tables)
-    assert dict(zip(found.words, found.word_counts.tolist(), strict=True)) == dict(total)
-    assert found.pair_counts_of("he").tolist() == [total[word] for word in found.words]
-    assert (found.totals.words, found.totals.losses) == (42 * len(parts), ("lost",) * len(parts))
-    assert content(merge(tables[::-1])) == content(found)
+    merged = merge(tables)
+    assert dict(zip(merged.words, merged.word_counts.tolist(), strict=True)) == dict(total)
+    assert merged.pair_counts_of("he").tolist() == [total[word] for word in merged.words]
+    assert (merged.totals.words, merged.totals.losses) == (42 * len(parts), ("lost",) * len(parts))
+    assert content(merge(tables[::-1])) == content(merged)
 
 
-def test_a_sum_goes_to_a_file_without_being_in_memory_whole(tmp_path, monkeypatch):
+def test_a_sum_is_written_to_a_file_in_batches(tmp_path, monkeypatch):
     monkeypatch.setattr("pmi.counting.counts._ROWS_PER_BATCH", 2)
     made().write(tmp_path / "one")
     made(words=("ship", "zebra"), count=np.array([1, 2]), near=NEAR[:2]).write(tmp_path / "other")
     parts = [tmp_path / "one", tmp_path / "other", made(words=("aunt", "zebra"), count=COUNT[:2], near=NEAR[2:4])]
-    found = merge_files(parts, tmp_path / "sum")
+    summary = merge_files(parts, tmp_path / "sum")
     assert content(Counts.read(tmp_path / "sum")) == content(merge(parts))
-    assert (found.words, found.totals, found.absent) == (9, merge(parts).totals, ())
+    assert (summary.words, summary.totals, summary.absent) == (9, merge(parts).totals, ())
     assert merge_files([parts[1]], tmp_path / "sum").absent == RULE.gendered
 
 
@@ -123,12 +123,12 @@ def test_tables_that_differ_in_any_part_of_the_rule_do_not_add_up(field, tmp_pat
     )
 
 
-def test_nothing_does_not_add_up():
+def test_a_sum_of_no_tables_is_refused():
     with pytest.raises(TableError, match=r"There are no counts to add up; give at least one table\."):
         merge([])
 
 
-def test_delta_is_the_log_ratio_of_company_less_that_of_the_gendered_words():
+def test_delta_is_the_log_ratio_of_co_occurrences_minus_that_of_the_gendered_words():
     table = made().delta()
     expected = {
         word: math.log(near[1] / near[0]) - math.log(8 / 9)
@@ -143,9 +143,9 @@ def test_delta_is_the_log_ratio_of_company_less_that_of_the_gendered_words():
 
 def test_delta_of_several_pairs_is_their_weighted_mean():
     one, other = made().delta().delta, made().delta(GenderedPair("her", "his")).delta
-    found = made().delta([GenderedPair("she", "he", 3.0), GenderedPair("her", "his", 1.0)]).delta
-    assert found == pytest.approx({word: (3 * one[word] + other[word]) / 4 for word in one if word in other})
-    assert set(found) == set(one) & set(other)
+    delta = made().delta([GenderedPair("she", "he", 3.0), GenderedPair("her", "his", 1.0)]).delta
+    assert delta == pytest.approx({word: (3 * one[word] + other[word]) / 4 for word in one if word in other})
+    assert set(delta) == set(one) & set(other)
 
 
 def test_delta_of_a_file_is_that_of_its_table(tmp_path):
@@ -169,7 +169,7 @@ def test_a_gendered_word_that_was_not_counted_is_refused_with_those_that_were():
 
 
 @pytest.mark.parametrize("weights", [(), (0.0,), (1.0, -1.0), (float("nan"),), (float("inf"),)])
-def test_weights_that_make_no_mean_are_refused(weights):
+def test_weights_without_a_mean_are_refused(weights):
     with pytest.raises(TableError, match="give numbers of at least 0 that are not all 0"):
         made().delta([GenderedPair("she", "he", weight) for weight in weights])
 
@@ -180,7 +180,7 @@ def test_counts_of_another_shape_than_the_words_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"window": 0}, "The window is 0 words wide; give 1 to 10000"),
         ({"window": 10_001}, "The window is 10001 words wide; give 1 to 10000"),
@@ -188,8 +188,8 @@ def test_counts_of_another_shape_than_the_words_are_refused():
         ({"gendered": ("she", "she")}, "The gendered word 'she' is given more than once"),
     ],
 )
-def test_a_rule_that_cannot_be_is_refused(change, told):
-    with pytest.raises(TableError, match=told):
+def test_an_impossible_rule_is_refused(change, message):
+    with pytest.raises(TableError, match=message):
         dataclasses.replace(RULE, **change)
 
 

@@ -16,26 +16,26 @@ def read(tmp_path, name, content):
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("last", [True, False])
 def test_plain_text_is_a_row_a_line(tmp_path, ending, last):
-    found = read(tmp_path, "a.txt", ending.join(["one", "", "three"]) + ending * last)
-    assert found.to_pydict() == {"text": ["one", "", "three"]}
+    rows = read(tmp_path, "a.txt", ending.join(["one", "", "three"]) + ending * last)
+    assert rows.to_pydict() == {"text": ["one", "", "three"]}
 
 
 @pytest.mark.fault(17)
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.jsonl"])
-def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, name):
+def test_a_byte_order_mark_is_not_part_of_the_text(tmp_path, name):
     content = {"a.csv": "text,n\nhi,1\n", "a.tsv": "text\tn\nhi\t1\n", "a.txt": "hi\n", "a.jsonl": '{"text": "hi"}\n'}
     assert read(tmp_path, name, b"\xef\xbb\xbf" + content[name].encode())["text"].to_pylist() == ["hi"]
 
 
 @pytest.mark.fault(17)
 def test_csv_keeps_commas_and_line_ends_in_quotes_and_guesses_no_type(tmp_path):
-    found = read(tmp_path, "a.csv", 'text,n\r\n"a, ""b""\nc",007\r\nNA,null\r\n')
-    assert found.to_pydict() == {"text": ['a, "b"\nc', "NA"], "n": ["007", "null"]}
+    rows = read(tmp_path, "a.csv", 'text,n\r\n"a, ""b""\nc",007\r\nNA,null\r\n')
+    assert rows.to_pydict() == {"text": ['a, "b"\nc', "NA"], "n": ["007", "null"]}
 
 
 def test_json_lines_keep_their_columns(tmp_path):
-    found = read(tmp_path, "a.jsonl", '{"text": "é", "n": 1}\n{"text": "b", "n": null}\n')
-    assert found.to_pydict() == {"text": ["é", "b"], "n": [1, None]}
+    rows = read(tmp_path, "a.jsonl", '{"text": "é", "n": 1}\n{"text": "b", "n": null}\n')
+    assert rows.to_pydict() == {"text": ["é", "b"], "n": [1, None]}
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
@@ -44,7 +44,7 @@ def test_an_empty_file_has_no_rows(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("a.csv", "", "a.csv cannot be read as csv"),
         ("a.csv", "text,n\nhi\n", "a.csv cannot be read as csv .*; repair it or convert it"),
@@ -61,8 +61,8 @@ def test_an_empty_file_has_no_rows(tmp_path, name):
         ),
     ],
 )
-def test_a_file_that_is_not_what_it_should_be_is_refused_in_a_sentence(tmp_path, name, content, told):
-    with pytest.raises(FileError, match=told) as caught:
+def test_a_file_that_is_not_what_it_should_be_is_refused_in_a_sentence(tmp_path, name, content, message):
+    with pytest.raises(FileError, match=message) as caught:
         read(tmp_path, name, content)
     assert "\n" not in str(caught.value)
 
@@ -81,20 +81,20 @@ def test_the_text_of_a_dictionary_column_is_read():
 
 
 @pytest.mark.parametrize(
-    ("column", "told"),
+    ("column", "message"),
     [
         ("body", "f has no column 'body'; name one of text, n"),
         ("n", "The column 'n' of f holds int64; name one that holds text"),
         ("text", "Row 1 of f has no 'text'; fill it in or leave the row out"),
     ],
 )
-def test_a_column_without_texts_is_refused(column, told):
-    with pytest.raises(FileError, match=told):
+def test_a_column_without_texts_is_refused(column, message):
+    with pytest.raises(FileError, match=message):
         text_column(pa.table({"text": ["a", None], "n": [1, 2]}), column, "f")
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.tsv", "a.jsonl"])
-def test_what_is_written_is_read_again(tmp_path, name):
+def test_written_rows_are_read_back(tmp_path, name):
     table = pa.table({"text": ['a, "b"\tc\n', "é"], "n": ["1", "2"]})
     write_rows(table, tmp_path / "new" / name)
     assert read_rows(tmp_path / "new" / name).to_pydict() == table.to_pydict()

@@ -55,12 +55,12 @@ def test_a_line_gives_the_text_that_json_gives(row, ascii_only, separators):
         b'\xef\xbb\xbf{"text": "a"}',
     ],
 )
-def test_a_line_that_is_not_json_is_said_to_be_none(line):
+def test_a_line_that_is_not_json_is_reported(line):
     assert json_text(line, "text") == (None, "is not JSON")
 
 
 @pytest.mark.parametrize("line", [b'["text", "a"]', b'"text"', b"3", b"null"])
-def test_a_line_that_is_not_an_object_is_said_to_be_none(line):
+def test_a_line_that_is_not_an_object_is_reported(line):
     assert json_text(line, "text") == (None, "is not a JSON object")
 
 
@@ -75,7 +75,7 @@ def test_a_line_that_is_not_an_object_is_said_to_be_none(line):
         (b"{}", ""),
     ],
 )
-def test_a_line_without_a_text_is_told_with_its_fields(line, fields):
+def test_a_line_without_a_text_is_reported_with_its_fields(line, fields):
     assert json_text(line, "text") == (None, f"has no text 'text' but the fields {fields}")
 
 
@@ -91,7 +91,7 @@ def test_a_line_without_a_text_is_told_with_its_fields(line, fields):
         (b'{"text": ""}', b""),
     ],
 )
-def test_a_line_out_of_the_ordinary_has_its_text(line, text):
+def test_an_unusual_line_has_its_text(line, text):
     assert json_text(line, "text") == (text, "")
 
 
@@ -99,15 +99,15 @@ def test_a_line_out_of_the_ordinary_has_its_text(line, text):
     (r"\u00e9", "é"), (r"\uD83D\uDE00", "😀"), (r"\u20ac", "€"), (r"\"\\\/\b\f\n\r\t", '"\\/\b\f\n\r\t'),
     (r"\ud83d", "\ud83d"), (r"\ude00\ud83d", "\ude00\ud83d"), (r"\ud83d\u0041", "\ud83dA"),
 ])  # fmt: skip
-def test_escapes_are_the_characters_that_they_stand_for(escape, text):
+def test_escapes_are_decoded_to_their_characters(escape, text):
     assert json_text(b'{"text":"' + escape.encode() + b'"}', "text") == (encoded(text), "")
 
 
-def test_empty_lines_and_other_ends_of_lines_are_no_matter(tmp_path):
+def test_empty_lines_and_other_line_ends_are_accepted(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'\n \r\n{"text": "a"}\r\n\n[]\n{"text": ""}')
     reports = []
-    found = b"".join(read(shards([tmp_path / "a.jsonl"])[0], "text", reports.append, lambda _: None))
-    assert found == b"a\xff\xff"
+    data = b"".join(read(shards([tmp_path / "a.jsonl"])[0], "text", reports.append, lambda _: None))
+    assert data == b"a\xff\xff"
     assert reports == [
         f"{tmp_path}/a.jsonl has 1 lines left out, the first of them line 5, which is not a JSON object."
     ]

@@ -21,10 +21,10 @@ def test_tables_are_added_up_in_any_order_to_the_same_bytes(tmp_path):
         counts(SMALL | {f"only{number}": [number, 1]}, {"nurse": 2**40 + number}).write(file)
     made = set()
     for order in itertools.permutations(files):
-        told = run(*order, "--out", tmp_path / "sum.parquet")
+        output = run(*order, "--out", tmp_path / "sum.parquet")
         made.add((tmp_path / "sum.parquet").read_bytes())
     assert len(made) == 1
-    assert "10 different words" in told
+    assert "10 different words" in output
     total = Counts.read(tmp_path / "sum.parquet")
     assert total.count_of("nurse") == 3 * 2**40 + 3
     assert total.pair_counts_of("she")[total.words.index("nurse")] == 24
@@ -33,7 +33,7 @@ def test_tables_are_added_up_in_any_order_to_the_same_bytes(tmp_path):
 def test_a_table_of_another_rule_is_refused_in_one_sentence_and_nothing_is_written(tmp_path):
     counts(SMALL).write(tmp_path / "a.parquet")
     counts(SMALL, window=5).write(tmp_path / "b.parquet")
-    told = run(tmp_path / "a.parquet", tmp_path / "b.parquet", "--out", tmp_path / "sum.parquet", code=1)
-    assert "b.parquet was counted by another rule than" in told
-    assert "(window 10, there 5); count both by one rule, then add them up." in told
+    output = run(tmp_path / "a.parquet", tmp_path / "b.parquet", "--out", tmp_path / "sum.parquet", code=1)
+    assert "b.parquet was counted by another rule than" in output
+    assert "(window 10, there 5); count both by one rule, then add them up." in output
     assert not (tmp_path / "sum.parquet").exists()

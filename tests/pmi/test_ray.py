@@ -63,21 +63,21 @@ def started(ray, attempts=4):
 
 
 @pytest.mark.fault(34)
-def test_ray_gives_the_table_of_one_machine_and_tells_how_far_it_is(machines, corpus, local, job):
-    told = []
-    wanted = shards([corpus])
-    on_ray(Resources(memory=0.1))(job, wanted, lambda done, total: told.append((done, total)))
+def test_ray_gives_the_table_of_one_machine_and_reports_progress(machines, corpus, local, job):
+    reports = []
+    files = shards([corpus])
+    on_ray(Resources(memory=0.1))(job, files, lambda done, total: reports.append((done, total)))
     same(merged(job, corpus), local)
-    total = sum(shard.size for shard in wanted)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert told[-1] == (total, total)
+    total = sum(shard.size for shard in files)
+    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
+    assert reports[-1] == (total, total)
     before = times(job)
-    on_ray(Resources(memory=0.1))(job, wanted, lambda done, total: told.append("again"))
-    assert (times(job), told[-1]) == (before, (total, total))
+    on_ray(Resources(memory=0.1))(job, files, lambda done, total: reports.append("again"))
+    assert (times(job), reports[-1]) == (before, (total, total))
 
 
 @pytest.mark.fault(34)
-def test_a_worker_that_is_killed_in_the_middle_of_a_file_is_begun_again(machines, corpus, local, job, tmp_path):
+def test_a_task_killed_in_the_middle_of_a_file_is_started_again(machines, corpus, local, job, tmp_path):
     (tmp_path / "marks").mkdir()
     files = shards([corpus])
     OnRay(
@@ -91,7 +91,7 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_file_is_begun_again(machines
 
 
 @pytest.mark.fault(34)
-def test_a_second_start_after_a_crash_counts_only_what_is_missing(machines, corpus, local, job, tmp_path):
+def test_a_second_start_after_a_crash_counts_only_missing_files(machines, corpus, local, job, tmp_path):
     (tmp_path / "marks").mkdir()
     files = shards([corpus])
     crashing = OnRay(
@@ -124,7 +124,7 @@ def test_the_command_counts_on_ray(machines, corpus, tmp_path, monkeypatch):
     same(Counts.read(tmp_path / "c.parquet"), count(["1.jsonl.zst", "4.jsonl.zst"], jobs=1))
 
 
-def test_a_file_that_cannot_be_read_is_told_in_its_own_words(machines, corpus, tmp_path):
+def test_the_error_of_a_file_that_cannot_be_read_is_passed_on(machines, corpus, tmp_path):
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "a.jsonl").write_text('{"body": "no text"}\n')
     (tmp_path / "parts").mkdir()

@@ -1,4 +1,4 @@
-"""The fast way counts what the plain way counts."""
+"""The compiled scanner gives the counts of the plain reference implementation."""
 
 import subprocess
 import sys
@@ -37,9 +37,9 @@ def scanned(blocks, gendered=GENDERED, stop=STOP, window=3, boundary="record"):
     scanner = Scanner(gendered, stop, window, boundary)
     for block in blocks:
         scanner.feed(block)
-    found, count, near, totals = scanner.result()
-    rows = near(0, len(found))
-    names = found.to_pylist()
+    word_array, count, near, totals = scanner.result()
+    rows = near(0, len(word_array))
+    names = word_array.to_pylist()
     pairs = {(w, g): int(rows[i, j]) for i, w in enumerate(names) for j, g in enumerate(gendered) if rows[i, j]}
     return dict(zip(names, count.tolist(), strict=True)), pairs, totals
 
@@ -54,11 +54,11 @@ def in_bytes(documents):
 
 @settings(max_examples=400)
 @given(st.lists(TEXTS, max_size=4), st.integers(1, 40), st.integers(1, 5))
-def test_counts_are_those_of_the_plain_way_at_any_block_size(documents, size, window):
+def test_counts_equal_the_reference_implementation_at_any_block_size(documents, size, window):
     count, near, pairs = reference.counted(documents, GENDERED, STOP, window)
-    found = scanned(cut(in_bytes(documents), size), window=window)
-    assert found[:2] == (dict(count), dict(near))
-    assert (found[2].words, found[2].pairs, found[2].documents) == (count.total(), pairs, len(documents))
+    result = scanned(cut(in_bytes(documents), size), window=window)
+    assert result[:2] == (dict(count), dict(near))
+    assert (result[2].words, result[2].pairs, result[2].documents) == (count.total(), pairs, len(documents))
 
 
 @settings(max_examples=300)
@@ -69,12 +69,12 @@ def test_a_sentence_has_the_words_that_a_corpus_has(text):
 
 @settings(max_examples=200)
 @given(st.binary(max_size=200), st.integers(1, 30))
-def test_any_bytes_count_alike_at_any_block_size_and_invalid_ones_are_counted(data, size):
+def test_any_bytes_give_the_same_counts_at_any_block_size_and_invalid_bytes_are_counted(data, size):
     texts = data.split(b"\xff")
-    found = scanned(cut(data, size))
-    assert found == scanned([data])
+    result = scanned(cut(data, size))
+    assert result == scanned([data])
     invalid = [sum("\udc80" <= c <= "\udcff" for c in text.decode("utf-8", "surrogateescape")) for text in texts]
-    assert found[2].invalid_bytes == sum(invalid)
+    assert result[2].invalid_bytes == sum(invalid)
 
 
 def test_a_boundary_is_a_record_a_line_or_nothing():
@@ -85,20 +85,20 @@ def test_a_boundary_is_a_record_a_line_or_nothing():
     assert near["none"] == {("nurse", "she"): 1, ("captain", "she"): 1, ("ship", "she"): 1}
 
 
-def test_a_gendered_word_near_itself_counts_from_both_ends():
+def test_a_gendered_word_near_itself_is_counted_from_both_places():
     assert scanned([b"she x she"], ("she",), (), 2)[1] == {("she", "she"): 2, ("x", "she"): 2}
 
 
-def test_the_window_is_laid_over_words_that_are_left_without_stop_words():
+def test_stop_words_are_removed_before_windows_are_formed():
     assert scanned([b"she the the the ship"], ("she",), ("the",), 1)[1] == {("ship", "she"): 1}
 
 
-def test_a_gendered_word_is_no_stop_word():
+def test_a_gendered_word_is_never_a_stop_word():
     assert scanned([b"she"], ("she",), ("she",), 1)[0] == {"she": 1}
 
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])
-def test_a_run_too_long_for_a_word_is_passed_over_and_told(size):
+def test_a_run_too_long_for_a_word_is_skipped_and_counted(size):
     longest = MAX_RUN
     text = " ".join(["a" * longest, "b" * (longest + 1), "é" * longest, "c" * longest + "'", "she", "d" * 5000])
     count, pairs, totals = scanned(cut(in_bytes([text]), size), ("she",), (), 10)
@@ -107,12 +107,12 @@ def test_a_run_too_long_for_a_word_is_passed_over_and_told(size):
     assert totals.long_runs == 3
 
 
-def test_words_of_one_hash_stay_apart():
-    """Every word falls into one place of the table, and long ones have one hash too."""
+def test_words_with_equal_hashes_have_separate_counts():
+    """Every key is given the same slot, and every long word the same hash."""
     code = (
         "from pmi.counting import word_table; import numba as nb, numpy as np\n"
         "word_table.slot_of = nb.njit(lambda low, high, mask: np.int64(7 & mask))\n"
-        "word_table.long_hash = nb.njit(lambda data, start, end, lower: np.uint64(42))\n"
+        "word_table.long_hash = nb.njit(lambda data, start, end: np.uint64(42))\n"
         "for name in ('enter', 'lookup', 'rehash', 'number'):\n"
         "    setattr(word_table, name, nb.njit(getattr(word_table, name).py_func))\n"
         "from pmi.counting import scan\n"
@@ -137,7 +137,7 @@ def test_the_table_grows_with_the_words():
 
 @pytest.mark.fault(32)
 def test_counts_beyond_32_bits_are_exact():
-    """Numbers are brought near the end of their bits again and again, as years of counting would."""
+    """Counts are raised close to 2³² again and again, as very long texts would raise them."""
     scanner = Scanner(("she", "he"), (), 10, "record")
     scanner.feed(b"he she ship ")
     for _ in range(5):
@@ -145,9 +145,9 @@ def test_counts_beyond_32_bits_are_exact():
         scanner.max_added = 2**31
         scanner.feed(b"she ship ")
     scanner.feed(b"\xff")
-    found, _, near, _ = scanner.result()
+    counted, _, near, _ = scanner.result()
     plain = reference.counted(["he " + "she ship " * 6], ("she", "he"), (), 10)[1]
-    for row, word in enumerate(found.to_pylist()):
+    for row, word in enumerate(counted.to_pylist()):
         expected = [5 * (2**31 - 1) + plain[word, g] for g in ("she", "he")]
         assert near(row, row + 1).tolist() == [expected]
 
@@ -156,11 +156,11 @@ def test_counts_beyond_32_bits_are_exact():
 @pytest.mark.parametrize(
     ("data", "count"), [(b"", {}), (b"\xff\xff", {}), (b"ship", {"ship": 1}), (b"she", {"she": 1})]
 )
-def test_an_empty_text_and_a_single_word_have_counts_and_no_company(data, count):
+def test_an_empty_text_and_a_single_word_have_counts_and_no_co_occurrences(data, count):
     assert scanned([data])[:2] == (count, {})
 
 
-def test_characters_between_words_never_become_part_of_one():
+def test_characters_between_words_never_combine_to_a_letter():
     """The compiled steps cut text there, so composing across such a place must not make a letter."""
     kinds = characters.classes()
     for code in range(0x80, len(kinds)):

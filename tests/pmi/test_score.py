@@ -39,7 +39,7 @@ def text(tmp_path, lines=SENTENCES):
 
 
 def test_each_sentence_gets_its_value_word_and_coverage(tmp_path, counted):
-    told = run(text(tmp_path), "--table", counted, "--out", tmp_path / "out.jsonl")
+    output = run(text(tmp_path), "--table", counted, "--out", tmp_path / "out.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     known = delta(counted)
     scores = [max_pmi_diff(sentence, known) for sentence in SENTENCES]
@@ -51,7 +51,7 @@ def test_each_sentence_gets_its_value_word_and_coverage(tmp_path, counted):
         (1, 0, 0.0),
         (0, 0, 0.0),
     ]
-    assert "4 sentences, 2 with a value: 1 above 0 and 1 below. 60.0% of their 5 words are in the table." in told
+    assert "4 sentences, 2 with a value: 1 above 0 and 1 below. 60.0% of their 5 words are in the table." in output
 
 
 @pytest.mark.parametrize("name", ["in.csv", "in.tsv", "in.jsonl", "in.parquet"])
@@ -59,49 +59,49 @@ def test_other_columns_are_kept_and_the_text_may_have_any_name(tmp_path, counted
     rows = pa.table({"id": ["a", "b"], "template": ["A nurse", "A stone"]})
     write_rows(rows, tmp_path / name)
     run(tmp_path / name, "--table", counted, "--column", "template", "--out", tmp_path / "out.parquet")
-    found = pq.read_table(tmp_path / "out.parquet")
-    assert found.select(["id", "template"]).to_pydict() == rows.to_pydict()
-    assert found["max_pmi_word"].to_pylist() == ["nurse", None]
+    scored = pq.read_table(tmp_path / "out.parquet")
+    assert scored.select(["id", "template"]).to_pydict() == rows.to_pydict()
+    assert scored["max_pmi_word"].to_pylist() == ["nurse", None]
 
 
-def test_epsilon_keeps_what_is_within_and_tells_how_many(tmp_path, counted):
+def test_epsilon_keeps_sentences_within_it_and_reports_their_number(tmp_path, counted):
     file = text(tmp_path, [*SENTENCES, "Bridge"])
-    told = run(file, "--table", counted, "--epsilon", 0.5, "--out", tmp_path / "o.csv")
+    output = run(file, "--table", counted, "--epsilon", 0.5, "--out", tmp_path / "o.csv")
     assert read_rows(tmp_path / "o.csv")["text"].to_pylist() == ["Bridge"]
-    assert "1 are within ±0.5 (20.0%)." in told
+    assert "1 are within ±0.5 (20.0%)." in output
 
 
 @pytest.mark.parametrize("rule", ["clean", "nltk", "spacy"])
 def test_the_rule_decides_what_words_are(tmp_path, counted, rule):
     run(text(tmp_path, ["The ship-nurse"]), "--table", counted, "--rule", rule, "--out", tmp_path / "o.parquet")
-    found = pq.read_table(tmp_path / "o.parquet").to_pylist()[0]
+    row = pq.read_table(tmp_path / "o.parquet").to_pylist()[0]
     score = max_pmi_diff("The ship-nurse", delta(counted), rule)
-    assert (found["max_pmi_word"], found["pmi_words"]) == (score.word, score.total)
-    assert (found["pmi_words"] == 1) == (rule == "nltk")
+    assert (row["max_pmi_word"], row["pmi_words"]) == (score.word, score.total)
+    assert (row["pmi_words"] == 1) == (rule == "nltk")
 
 
-def test_scoring_twice_needs_to_be_told_to_replace_the_columns(tmp_path, counted):
+def test_scoring_twice_needs_the_option_replace(tmp_path, counted):
     run(text(tmp_path), "--table", counted, "--out", tmp_path / "a.parquet")
-    told = run(tmp_path / "a.parquet", "--table", counted, "--out", tmp_path / "b.parquet", code=1)
-    assert "has the column 'max_pmi_diff' already; remove it, or give --replace." in told
+    output = run(tmp_path / "a.parquet", "--table", counted, "--out", tmp_path / "b.parquet", code=1)
+    assert "has the column 'max_pmi_diff' already; remove it, or give --replace." in output
     run(tmp_path / "a.parquet", "--table", counted, "--replace", "--out", tmp_path / "b.parquet")
     assert pq.read_table(tmp_path / "a.parquet").equals(pq.read_table(tmp_path / "b.parquet"))
 
 
-def test_no_sentences_are_no_error(tmp_path, counted):
+def test_an_empty_file_of_sentences_is_not_an_error(tmp_path, counted):
     (tmp_path / "in.txt").write_text("")
-    told = run(tmp_path / "in.txt", "--table", counted, "--epsilon", 1, "--out", tmp_path / "o.csv")
-    assert "0 sentences, 0 with a value" in told
+    output = run(tmp_path / "in.txt", "--table", counted, "--epsilon", 1, "--out", tmp_path / "o.csv")
+    assert "0 sentences, 0 with a value" in output
 
 
-def test_a_table_of_delta_serves_like_the_counts_it_was_made_from(tmp_path, counted):
+def test_a_table_of_delta_gives_the_scores_of_its_counts(tmp_path, counted):
     for name in ("t.parquet", "t.csv", "t.jsonl"):
         write_rows(table(counted), tmp_path / name)
         assert dict(delta_table(tmp_path / name).delta) == dict(delta(counted).delta)
     assert delta_table(tmp_path / "t.parquet").rule == delta(counted).rule
 
 
-def test_counts_serve_any_pair_and_a_table_of_delta_only_its_own(tmp_path, counted):
+def test_counts_give_delta_of_any_pair_and_a_table_of_delta_only_of_its_own(tmp_path, counted):
     other = GenderedPair("he", "she")
     assert delta_table(counted, other).delta["nurse"] == pytest.approx(-delta_table(counted).delta["nurse"])
     pq.write_table(table(counted, other), tmp_path / "t.parquet")
@@ -118,16 +118,16 @@ def test_the_folder_of_the_built_data_set_is_read(tmp_path):
     assert dict(delta_table(tmp_path / "gender-pmi").delta) == {"nurse": 0.9}
 
 
-def test_the_hub_is_asked_for_a_name_that_is_no_file(monkeypatch):
-    asked = []
+def test_a_name_that_is_not_a_file_is_loaded_from_the_hub(monkeypatch):
+    calls = []
 
     class Loaded:
         class data:  # noqa: N801
             table = pa.table({"word": ["nurse"], "delta": [0.9], "count": [7]})
 
-    monkeypatch.setattr("datasets.load_dataset", lambda *a, **k: asked.append((a, k)) or Loaded)
+    monkeypatch.setattr("datasets.load_dataset", lambda *a, **k: calls.append((a, k)) or Loaded)
     assert dict(delta_table("org/gender-pmi@v1.0.0").delta) == {"nurse": 0.9}
-    assert asked == [(("org/gender-pmi", "words"), {"split": "train", "revision": "v1.0.0"})]
+    assert calls == [(("org/gender-pmi", "words"), {"split": "train", "revision": "v1.0.0"})]
 
 
 def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path, monkeypatch):
@@ -135,12 +135,12 @@ def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path, monkeypatch):
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr("datasets.load_dataset", refuse)
-    told = run(text(tmp_path), "--table", "org/gender-pmi", code=1)
-    assert "org/gender-pmi is not a file and was not loaded from the Hub (no route to host); give a file." in told
+    output = run(text(tmp_path), "--table", "org/gender-pmi", code=1)
+    assert "org/gender-pmi is not a file and was not loaded from the Hub (no route to host); give a file." in output
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("word,count\na,1\n", "has no column 'delta'; a table of δ has word, delta, count"),
         ("word,delta,count\na,much,1\n", "has a value that is not a number"),
@@ -148,21 +148,21 @@ def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path, monkeypatch):
         ("word,delta,count\na,1,1\na,1,1\n", "has the word 'a' more than once; give each word one value"),
     ],
 )
-def test_a_table_that_is_none_is_refused(tmp_path, content, told):
+def test_a_file_that_is_not_a_table_is_refused(tmp_path, content, message):
     (tmp_path / "t.csv").write_text(content)
-    assert told in run(text(tmp_path), "--table", tmp_path / "t.csv", code=1)
+    assert message in run(text(tmp_path), "--table", tmp_path / "t.csv", code=1)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--column", "body"], "has no column 'body'; name one of text."),
         (["--out", "o.doc"], "o.doc has the ending '.doc'; give a file that ends in .parquet, .csv, .tsv or .jsonl."),
         (["--pairs", "queen:king"], "Co-occurrence with 'queen' was not counted; this table has she, he."),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_and_status_1(tmp_path, counted, options, told):
-    assert told in run(text(tmp_path), "--table", counted, *options, code=1)
+def test_what_cannot_be_done_is_one_sentence_and_status_1(tmp_path, counted, options, message):
+    assert message in run(text(tmp_path), "--table", counted, *options, code=1)
 
 
 def test_a_folder_without_a_table_is_refused(tmp_path):
@@ -170,7 +170,7 @@ def test_a_folder_without_a_table_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["-1", "nan"])
-def test_an_epsilon_that_is_no_distance_is_refused(tmp_path, counted, value):
+def test_a_negative_epsilon_is_refused(tmp_path, counted, value):
     done = CliRunner().invoke(app, ["score", str(text(tmp_path)), "--table", str(counted), "--epsilon", value])
     assert done.exit_code != 0
     assert "Traceback" not in done.output
@@ -178,7 +178,7 @@ def test_an_epsilon_that_is_no_distance_is_refused(tmp_path, counted, value):
 
 
 @pytest.mark.mirror
-def test_the_printed_size_of_a_benchmark_comes_out_of_the_command(tmp_path):
+def test_the_command_gives_the_published_size_of_a_benchmark(tmp_path):
     config = next(config for config in DATASET.configs if config.name == "ours-5-paper")
     files = mirrored(*config.sources)
     natural = [row.values["template"] for row in config.rows(files) if row.values["natural"]]
@@ -187,6 +187,6 @@ def test_the_printed_size_of_a_benchmark_comes_out_of_the_command(tmp_path):
     words = {"word": list(known.delta), "delta": list(known.delta.values()), "count": known.counts}
     write_rows(pa.table(words), tmp_path / "t.parquet")
     options = ["--column", "template", "--rule", "nltk", "--epsilon", 0.65]
-    told = run(tmp_path / "in.parquet", "--table", tmp_path / "t.parquet", *options)
-    assert "4,405 sentences" in told
-    assert "3,701 are within ±0.65 (84.0%)." in told
+    output = run(tmp_path / "in.parquet", "--table", tmp_path / "t.parquet", *options)
+    assert "4,405 sentences" in output
+    assert "3,701 are within ±0.65 (84.0%)." in output

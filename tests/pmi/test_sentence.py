@@ -37,7 +37,7 @@ def test_the_word_of_largest_magnitude_decides_and_keeps_its_sign(rule):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_of_two_words_of_equal_magnitude_the_first_decides(rule):
+def test_of_two_words_of_equal_magnitude_the_first_is_taken(rule):
     assert max_pmi_diff("Nurse met captain", TABLE, rule).word == "nurse"
     assert max_pmi_diff("Captain met nurse", TABLE, rule).word == "captain"
 
@@ -70,12 +70,12 @@ def test_a_literal_pronoun_counts(rule, pronoun):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("slot", ["nominative", "accusative", "possessive", "possessive_absolute", "reflexive"])
-def test_a_slot_does_not_count(rule, slot):
+def test_a_slot_is_not_a_word(rule, slot):
     assert max_pmi_diff(f"Bridge {{{slot}}}, {{{slot}}}'s {{{slot}}}’ll", TABLE, rule) == Score(-0.1, "bridge", 1, 1)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_stop_words_and_punctuation_do_not_count_though_the_table_has_them(rule):
+def test_stop_words_and_punctuation_are_ignored_although_the_table_has_them(rule):
     assert max_pmi_diff("Is the bridge the one?", TABLE, rule).word == "bridge"
 
 
@@ -149,6 +149,6 @@ def test_a_sentence_stays_when_its_value_is_within_the_threshold(value, kept):
 
 
 @pytest.mark.parametrize("epsilon", [-0.1, float("nan")])
-def test_a_threshold_that_is_no_distance_is_refused(epsilon):
+def test_a_negative_threshold_is_refused(epsilon):
     with pytest.raises(ValueError, match=r"The threshold is .*; give a number of at least 0, such as 0.65"):
         within(0.1, epsilon)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pmi as package
-from pmi.analysis.table import METADATA_KEY, agreement, column_statistics, counted_pairs, delta, kendall, pmi, table
+from pmi.analysis.table import METADATA_KEY, agreement, column_statistics, counted_pairs, kendall, pmi, table
 from pmi.pairs import PUBLISHED_PAIRS, THEY_FORMS, parse_pairs, words_of
 from pmi.types import CorpusTotals, GenderedPair, TableError
 from tests.pmi.made import SMALL, counts
@@ -35,14 +35,14 @@ def test_pmi_is_undefined_where_a_count_is_0_and_never_infinite():
 def test_a_gendered_word_that_never_occurs_leaves_all_undefined():
     made = counts({"nurse": [8, 0], "he": [5, 0], "she": [0, 0]}, gendered=("she", "hers"))
     assert np.isnan(pmi(made, "hers")).all()
-    found = table(made, GenderedPair("she", "hers"))
-    assert found["delta"].null_count == len(found) == 3
-    assert [m.share for m in column_statistics(found)] == [2 / 3, 0.0, 0.0]
+    rows = table(made, GenderedPair("she", "hers"))
+    assert rows["delta"].null_count == len(rows) == 3
+    assert [m.share for m in column_statistics(rows)] == [2 / 3, 0.0, 0.0]
 
 
 def test_delta_is_the_difference_of_the_two_pmi():
     made = counts(SMALL, {"she": 30, "he": 70})
-    both = delta(made)
+    both = made.delta_values()
     np.testing.assert_allclose(both, pmi(made, "she") - pmi(made, "he"), atol=1e-12)
     known = made.delta()
     assert {w: v for w, v in zip(made.words, both, strict=True) if not math.isnan(v)} == dict(known.delta)
@@ -51,20 +51,20 @@ def test_delta_is_the_difference_of_the_two_pmi():
 def test_several_pairs_give_their_weighted_mean():
     made = counts({"nurse": [8, 2, 9, 1], "ship": [1, 1, 0, 4]} | {word: [1, 1, 1, 1] for word in FOUR}, gendered=FOUR)
     pairs = parse_pairs("she:he=3,her:his=1")
-    found = table(made, pairs)
-    row = {r["word"]: r for r in found.to_pylist()}
+    rows = table(made, pairs)
+    row = {r["word"]: r for r in rows.to_pylist()}
     assert row["nurse"]["delta"] == pytest.approx(0.75 * math.log(4) + 0.25 * math.log(9))
     assert row["nurse"]["delta_her_his"] == pytest.approx(math.log(9))
     assert row["ship"]["delta_she_he"] == 0.0
     assert row["ship"]["delta"] is None
 
 
-def test_a_table_has_a_row_a_word_and_tells_how_it_was_made():
-    found = table(counts(SMALL, {"bridge": 7}), min_count=8)
-    assert found.column_names == ["word", "count", "frequency", "pmi_she", "pmi_he", "delta"]
-    assert found["word"].to_pylist() == ["captain", "he", "nurse", "she", "ship", "stone"]
-    assert found["frequency"].to_pylist() == [100 / 607] * 6
-    assert b'"window": 10' in found.schema.metadata[METADATA_KEY]
+def test_a_table_has_one_row_per_word_and_the_rule_in_its_metadata():
+    rows = table(counts(SMALL, {"bridge": 7}), min_count=8)
+    assert rows.column_names == ["word", "count", "frequency", "pmi_she", "pmi_he", "delta"]
+    assert rows["word"].to_pylist() == ["captain", "he", "nurse", "she", "ship", "stone"]
+    assert rows["frequency"].to_pylist() == [100 / 607] * 6
+    assert b'"window": 10' in rows.schema.metadata[METADATA_KEY]
 
 
 def test_the_functions_of_the_package_are_those_of_its_modules(tmp_path):
@@ -78,10 +78,10 @@ def test_the_functions_of_the_package_are_those_of_its_modules(tmp_path):
 @pytest.mark.parametrize("near", [{}, {"nurse": [0, 0]}, {"she": [0, 0]}])
 def test_an_empty_corpus_and_one_of_one_word_give_a_table_without_values(near):
     made = counts(near)
-    found = table(made)
-    assert len(found) == len(near)
-    assert found["delta"].null_count == len(near)
-    for column in column_statistics(found):
+    rows = table(made)
+    assert len(rows) == len(near)
+    assert rows["delta"].null_count == len(near)
+    for column in column_statistics(rows):
         assert (column.n_defined, math.isnan(column.share)) == (0, not near)
         assert math.isnan(column.mean)
 
@@ -91,19 +91,19 @@ def test_counts_beyond_32_bits_give_the_values_of_counts_in_proportion():
     near, big = {word: [n * 2**33 for n in row] for word, row in SMALL.items()}, 2**33
     many = counts(near, dict.fromkeys(SMALL, 100 * big), totals=CorpusTotals(words=700 * big, pairs=7000 * big))
     np.testing.assert_allclose(pmi(many, "she"), pmi(counts(SMALL), "she"), atol=1e-12)
-    np.testing.assert_allclose(delta(many), delta(counts(SMALL)), atol=1e-12)
+    np.testing.assert_allclose(many.delta_values(), counts(SMALL).delta_values(), atol=1e-12)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**40)), max_size=20))
-def test_no_counts_give_a_value_that_is_not_finite(rows):
+def test_every_value_is_finite_for_any_counts(rows):
     made = counts({f"w{i}": list(row) for i, row in enumerate(rows)} | {"she": [0, 1], "he": [1, 0]})
     for column in table(made).columns[2:]:
         assert all(value is None or math.isfinite(value) for value in column.to_pylist())
 
 
-def test_marginals_tell_share_mean_and_quantiles():
-    found = pa.table({"word": list("abcd"), "delta": [1.0, 2.0, 3.0, None]})
-    [column] = column_statistics(found)
+def test_column_statistics_have_share_mean_and_quantiles():
+    rows = pa.table({"word": list("abcd"), "delta": [1.0, 2.0, 3.0, None]})
+    [column] = column_statistics(rows)
     assert (column.name, column.n_defined, column.share, column.mean, column.median) == ("delta", 3, 0.75, 2.0, 2.0)
     assert column.sd == pytest.approx(math.sqrt(2 / 3))
     assert (column.low, column.high) == pytest.approx((1.1, 2.9))
@@ -152,7 +152,7 @@ def test_a_gendered_word_that_was_not_counted_is_refused_with_those_that_were():
         table(counts(SMALL), GenderedPair("queen", "he"))
 
 
-def test_only_pairs_whose_company_was_counted_are_compared():
+def test_only_pairs_whose_co_occurrence_was_counted_are_compared():
     assert counted_pairs(counts(SMALL)) == (GenderedPair("she", "he"),)
 
 
@@ -164,7 +164,7 @@ def test_the_published_pairs_are_38_of_74_words():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("she", "'she' is not a pair of words; give pairs such as she:he,her:his=0.5"),
         ("she:he=x", "'she:he=x' is not a pair"),
@@ -174,12 +174,12 @@ def test_the_published_pairs_are_38_of_74_words():
         ("she:he,SHE:he=2", "The pair she:he is given more than once; give each once"),
     ],
 )
-def test_what_is_no_list_of_pairs_is_refused(text, told):
-    with pytest.raises(TableError, match=told):
+def test_a_text_that_is_not_a_list_of_pairs_is_refused(text, message):
+    with pytest.raises(TableError, match=message):
         parse_pairs(text)
 
 
-def test_weights_of_nothing_are_refused():
+def test_weights_that_are_all_0_are_refused():
     with pytest.raises(TableError, match="The weights of the pairs have no mean; give numbers of at least 0 that are"):
         table(counts(SMALL), parse_pairs("she:he=0"))
 

@@ -27,24 +27,24 @@ def run(*arguments, code=0):
     return done.output
 
 
-def test_the_rule_the_spread_and_the_ends_are_told(made):
-    told = run(made, "--top", 2)
-    assert "eight words: 1,200 word tokens, 12 different words; 12 words are in the table." in told
-    assert "Window of 10 words" in told
-    assert "Agreement" not in told
-    rows = [line.replace("│", " ").split() for line in told.splitlines()]
+def test_the_rule_the_distribution_and_the_extremes_are_printed(made):
+    output = run(made, "--top", 2)
+    assert "eight words: 1,200 word tokens, 12 different words; 12 words are in the table." in output
+    assert "Window of 10 words" in output
+    assert "Agreement" not in output
+    rows = [line.replace("│", " ").split() for line in output.splitlines()]
     assert ["pmi_she", "12", "100.0%"] in [row[:3] for row in rows]
     assert ["w8", "-0.12", "100", "w1", "-2.20", "100"] in rows
 
 
 def test_every_word_is_written_by_the_ending_of_the_file(made, tmp_path):
     for name in ("t.parquet", "t.csv", "t.jsonl"):
-        told = run(made, "--out", tmp_path / name, "--min-count", 100)
-        assert f"{name}: 12." in told.replace("\n", "")
+        output = run(made, "--out", tmp_path / name, "--min-count", 100)
+        assert f"{name}: 12." in output.replace("\n", "")
         assert read_rows(tmp_path / name)["word"].to_pylist() == sorted([*FOUR, *(f"w{i}" for i in range(1, 9))])
 
 
-def test_a_written_table_is_the_one_of_the_function(made, tmp_path):
+def test_a_written_table_equals_the_result_of_the_function(made, tmp_path):
     run(made, "--pairs", "she:he,her:his=2", "--out", tmp_path / "t.parquet")
     assert pq.read_table(tmp_path / "t.parquet").equals(table(made, parse_pairs("she:he,her:his=2")))
 
@@ -61,22 +61,22 @@ def test_the_agreement_of_all_counted_pairs_is_that_of_the_function(made):
 
 @pytest.mark.parametrize("form", ["svg", "png"])
 def test_three_pictures_are_drawn(made, tmp_path, form):
-    told = run(made, "--compare", "all", "--plots", tmp_path / "p", "--format", form)
+    output = run(made, "--compare", "all", "--plots", tmp_path / "p", "--format", form)
     assert sorted(file.name for file in (tmp_path / "p").iterdir()) == [
         f"agreement.{form}",
         f"delta.{form}",
         f"pmi.{form}",
     ]
-    assert f"pmi.{form}" in told
+    assert f"pmi.{form}" in output
     start = {"svg": b"<?xml", "png": b"\x89PNG"}[form]
     assert all(file.read_bytes().startswith(start) for file in (tmp_path / "p").iterdir())
 
 
 def test_pictures_name_their_words_and_are_the_same_twice(tmp_path):
     near = {"a$b": [1, 2], "c_d": [3, 2]} | {word: [2, 3] for word in ("queen", "king")}
-    found = table(counts(near, gendered=("queen", "king")), GenderedPair("queen", "king"))
+    rows = table(counts(near, gendered=("queen", "king")), GenderedPair("queen", "king"))
     for folder in ("one", "two"):
-        write(tmp_path / folder, found, GenderedPair("queen", "king"), None)
+        write(tmp_path / folder, rows, GenderedPair("queen", "king"), None)
     for name in ("pmi.svg", "delta.svg"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
         assert "PMI(w, king)" in (tmp_path / "one" / name).read_text()
@@ -86,15 +86,15 @@ def test_pictures_name_their_words_and_are_the_same_twice(tmp_path):
 @pytest.mark.parametrize(
     "near", [{}, {"nurse": [0, 0]}, {"nurse": [3, 0], "she": [0, 0]}, {"she": [1, 1], "he": [1, 1]}]
 )
-def test_a_table_without_values_or_with_equal_ones_is_told_and_drawn_without_a_warning(tmp_path, near):
+def test_a_table_without_values_or_with_equal_values_is_printed_and_drawn_without_a_warning(tmp_path, near):
     counts(near).write(tmp_path / "counts.parquet")
-    told = run(tmp_path / "counts.parquet", "--plots", tmp_path / "p", "--out", tmp_path / "t.csv")
-    assert ("No figure: no word has a δ." in told) == (not (tmp_path / "p").exists())
+    output = run(tmp_path / "counts.parquet", "--plots", tmp_path / "p", "--out", tmp_path / "t.csv")
+    assert ("No figure: no word has a δ." in output) == (not (tmp_path / "p").exists())
     assert "inf" not in (tmp_path / "t.csv").read_text()
 
 
 @pytest.mark.fault(32)
-def test_pairs_without_values_have_no_agreement_to_tell(tmp_path):
+def test_pairs_without_values_have_no_agreement(tmp_path):
     counts({"nurse": [0, 0, 0, 0]}, gendered=FOUR).write(tmp_path / "counts.parquet")
     assert "The pairs have no agreement: no pair has a δ." in run(tmp_path / "counts.parquet", "--compare", "all")
 
@@ -111,7 +111,7 @@ def test_a_hostile_word_does_not_break_the_terminal_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (
             ["--pairs", "queen:king"],
@@ -122,8 +122,8 @@ def test_a_hostile_word_does_not_break_the_terminal_table(tmp_path):
         (["--out", "t.xlsx"], "error: t.xlsx has the ending '.xlsx'; give a file that ends in .parquet"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_and_status_1(made, options, told):
-    assert told in run(made, *options, code=1)
+def test_what_cannot_be_done_is_one_sentence_and_status_1(made, options, message):
+    assert message in run(made, *options, code=1)
 
 
 def test_a_file_without_counts_is_refused(tmp_path):

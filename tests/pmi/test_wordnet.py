@@ -40,14 +40,14 @@ def test_a_lemma_and_its_inflected_forms_are_there(tmp_path):
     assert [word for word in (forms + " craziest newer largest often").split() if word not in words] == []
 
 
-def test_what_has_no_lemma_is_not_there(tmp_path):
+def test_a_word_without_a_lemma_is_not_in_wordnet(tmp_path):
     words = load(made(tmp_path / "dict"))
     assert [
         w for w in ("", "s", "ing", "puente", "oftener", "goos", "swims-", "This", "1", "Greenhouse") if w in words
     ] == []
 
 
-def test_an_irregular_form_is_not_cut_like_a_regular_one(tmp_path):
+def test_an_irregular_form_does_not_follow_the_regular_endings(tmp_path):
     folder = made(tmp_path / "dict")
     (folder / "noun.exc").write_text("cities nothing\n")
     assert "cities" not in load(folder)
@@ -61,7 +61,7 @@ def test_the_usual_places_are_searched(variable, tmp_path, monkeypatch, nowhere)
     assert "geese" in load()
 
 
-def test_the_zip_file_that_nltk_leaves_is_read(tmp_path, monkeypatch, nowhere):
+def test_the_zip_file_of_nltk_is_read(tmp_path, monkeypatch, nowhere):
     folder = made(tmp_path / "plain" / "wordnet")
     (tmp_path / "data" / "corpora").mkdir(parents=True)
     with zipfile.ZipFile(tmp_path / "data" / "corpora" / "wordnet.zip", "w") as archive:
@@ -71,7 +71,7 @@ def test_the_zip_file_that_nltk_leaves_is_read(tmp_path, monkeypatch, nowhere):
     assert "geese" in load()
 
 
-def test_a_machine_without_wordnet_is_told_what_to_install(nowhere):
+def test_without_wordnet_the_message_says_what_to_install(nowhere):
     with pytest.raises(WordNetError, match=r"WordNet was not found on this machine; install it with 'apt install word"):
         load()
 
@@ -81,7 +81,7 @@ def test_a_folder_without_wordnet_is_refused_by_name(tmp_path):
         load(tmp_path / "empty")
 
 
-def test_the_real_wordnet_knows_english_words_and_no_spanish_ones():
+def test_the_real_wordnet_has_english_words_and_no_spanish_words():
     try:
         words = load()
     except WordNetError:

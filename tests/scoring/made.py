@@ -6,6 +6,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -14,8 +15,9 @@ from builders.parsers.triplets import triplet
 from builders.write import content_digest
 from scoring import answering, prompts, run
 from scoring.inference.encoding import Encoding
+from scoring.statistics import stats
 from scoring.tables import Loaded
-from scoring.types import BenchmarkContext, Response
+from scoring.types import BenchmarkContext, Group, Response
 
 
 def encode(texts):
@@ -95,3 +97,11 @@ def scored(model, benchmark, rows, profile="clean", prompt="plain", **settings):
     requests = [request for question in questions for request in question.requests.values()]
     responses = answering.answer(model, requests, Memory(), settings)
     return run.table(benchmark, profile, questions, responses)
+
+
+def paired(metric, one, other, mask=None, clusters=None, resamples=10_000, seed=0):
+    """The difference of a metric between two tables, by default over all rows, each row its own cluster."""
+    size = len(next(iter(one.values())))
+    group = Group("", np.ones(size, bool) if mask is None else mask)
+    names = np.arange(size) if clusters is None else clusters
+    return stats.compare([(group, metric)], one, other, names, resamples=resamples, seed=seed)[0]

@@ -20,7 +20,7 @@ def test_every_headline_and_reported_metric_exists():
     for name in benchmarks.names():
         benchmark = benchmarks.get(name)
         known = {metric.name for metric in benchmark.metrics("clean")}
-        assert {metric for metrics in benchmark.reported.values() for metric in metrics} <= known
+        assert {metric for task in benchmark.tasks for metric in task.metrics} <= known
         if benchmark.headline:
             assert benchmark.headline.metric in known
             assert benchmark.headline.dataset in {dataset for dataset, _, _ in benchmark.configs}

@@ -14,7 +14,7 @@ import transformers
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from builders.parsers.triplets import filled
-from builders.text.words import PAIRS
+from builders.text.words import PRONOUN_PAIRS
 from scoring.benchmarks import get
 from scoring.inference.decoding import Decoding
 from scoring.inference.loading import load
@@ -248,7 +248,7 @@ def gld_and_add(loop):
     """Both by their formulas, prompt by prompt."""
     gaps, divergences = [], []
     for n in range(len(PROMPTS)):
-        pairs = [(chances(loop, female)[n], chances(loop, male)[n]) for female, male in PAIRS]
+        pairs = [(chances(loop, female)[n], chances(loop, male)[n]) for female, male in PRONOUN_PAIRS]
         female, male = (sum(p[side] for p in pairs if not math.isnan(p[side])) for side in (0, 1))
         gaps.append(abs(female - male) / (female + male) if female + male else math.nan)
         both = [(f + 1e-8, m + 1e-8) for f, m in pairs if not math.isnan(f + m)]

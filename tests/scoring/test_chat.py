@@ -271,7 +271,7 @@ def test_a_run_in_a_chat_says_so_and_shares_no_reply_with_a_plain_one(chatty, da
     assert plain.exit_code == 0, plain.output
     before = json.loads((tmp_path / "results.json").read_text())
     for more in ((), ("--system", SYSTEM)):
-        done = command(*arguments, "--chat", *more)
+        done = command(*arguments, "--chat", "--overwrite", *more)
         assert done.exit_code == 0, done.output
     assert ("The benchmark unstereo scores whole sentences, which a chat template cannot hold.\n") in done.output
     found = json.loads((tmp_path / "results.json").read_text())

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from scoring import benchmarks, compare, report, run
+from scoring.result import between
 from scoring.types import Comparison, Difference, Estimate, Report, ScoringError
 from tests.scoring.test_report import HOSTILE, Page, files
 
@@ -32,6 +33,7 @@ def pairs(seed, count=60):
         "subject": names,
         "cluster": names,
         **table,
+        **{f"sentence_{label}": names for label in ("biased", "unbiased")},
         "prediction": draw.choice(np.array(["a", "b"], dtype=object), 2 * count),
     }
 
@@ -53,7 +55,7 @@ def runs(tmp_path_factory):
 
 
 def test_a_comparison_has_every_difference_and_the_share_of_equal_predictions(runs):
-    found = compare.between(*runs, resamples=200)
+    found = between(*runs, resamples=200)
     values = [{(e.group, e.metric): e.value for e in r.estimates} for r in (found.run, found.base)]
     assert {(d.group, d.metric) for d in found.differences} == set(values[0])
     for each in found.differences:
@@ -67,13 +69,13 @@ def test_a_comparison_has_every_difference_and_the_share_of_equal_predictions(ru
 
 
 def test_a_run_agrees_with_itself_in_every_prediction(runs):
-    found = compare.between(runs[0], runs[0], resamples=50)
+    found = between(runs[0], runs[0], resamples=50)
     assert {e.value for e in found.agreements} == {100.0}
     assert {d.value for d in found.differences} == {0.0}
 
 
 def test_the_text_has_the_agreements_below_the_differences(runs):
-    found = compare.between(*runs, resamples=50)
+    found = between(*runs, resamples=50)
     lines = list(compare.lines(found))
     blank = lines.index("")
     assert blank == 1 + len(found.differences)
@@ -86,7 +88,7 @@ def test_runs_of_another_version_of_a_benchmark_are_not_compared(tmp_path):
     old = written(tmp_path / "old", pairs(1), environment={"benchmark biaske": "0.9.0"})
     told = f"A run of org/base used version 0.9.0 of the benchmark biaske, and this is {BIASKE.version}; score that"
     with pytest.raises(ScoringError, match=re.escape(told)):
-        compare.between(old, old)
+        between(old, old)
 
 
 # The page and the JSON
@@ -95,7 +97,7 @@ def test_runs_of_another_version_of_a_benchmark_are_not_compared(tmp_path):
 def test_the_comparison_is_written_beside_the_run(runs, tmp_path):
     folder = shutil.copytree(runs[0], tmp_path / "run")
     before = files(folder)
-    found = compare.between(*runs, resamples=50)
+    found = between(*runs, resamples=50)
     report.write_comparison(folder, found)
     assert files(folder).keys() - before.keys() == {"compare.html", "compare.json"}
     assert {name: files(folder)[name] for name in before} == before
@@ -108,7 +110,7 @@ def test_the_comparison_is_written_beside_the_run(runs, tmp_path):
 
 
 def test_the_page_shows_both_values_the_difference_and_a_bar_for_each_group(runs, tmp_path):
-    found = compare.between(*runs, resamples=200)
+    found = between(*runs, resamples=200)
     report.write_comparison(tmp_path, found)
     page = Page(tmp_path / "compare.html")
     assert not page.errors

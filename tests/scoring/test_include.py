@@ -1,9 +1,11 @@
-"""A benchmark in one file outside the project: every output knows it."""
+"""A benchmark and a metric, each in one file outside the project: every output knows them."""
 
 import json
 import re
+import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -11,10 +13,11 @@ from typer.testing import CliRunner
 from cards import leaderboard, model_card
 from cards.evaluation import published_results
 from cards.results import read as read_run
-from scoring import benchmarks
+from scoring import benchmarks, rescore
 from scoring.__main__ import app
 from scoring.types import ScoringError
 from tests.helpers import ROOT
+from tests.scoring import models
 
 FILE = '''
 """Prefers the cat: 20 made-up rows, and a metric of their own."""
@@ -22,7 +25,8 @@ FILE = '''
 import numpy as np
 
 from scoring.metrics.sums import mean
-from scoring.types import Benchmark, Group, Headline, Option, Request
+from scoring.score_files import ScoreFile
+from scoring.types import Benchmark, Contrast, Group, HarnessTask, Headline, Option, Request, ScoredExamples
 
 WORDS = ("red", "blue", "old", "new", "big", "small", "warm", "cold", "good", "bad")
 
@@ -52,6 +56,13 @@ def metrics(profile):
     return [preferred]
 
 
+def score_file(path, data):
+    file = ScoreFile(path, ("cat", "dog"))
+    table = {"cat": file.numbers("cat"), "dog": file.numbers("dog")}
+    group = Group("all", np.ones(len(file), bool))
+    return [ScoredExamples(table, np.arange(len(file)), [({}, group, metrics("clean")[0])])], []
+
+
 BENCHMARK = Benchmark(
     name="of_cats",
     version="0.1.0",
@@ -63,17 +74,36 @@ BENCHMARK = Benchmark(
     metrics=metrics,
     cluster="word",
     headline=Headline("cats", "cat_rate"),
+    contrast=Contrast(("cat", "dog"), ("cat", "dog"), about=("word", "thing", "id")),
+    tasks=(HarnessTask("", ("cat_rate",), (("cats", "all", "test"),)),),
+    score_file=score_file,
     rows=rows,
     note="It says whether cats are preferred.",
 )
+'''
+METRIC = '''
+"""A metric of the benchmark of cats: how much more likely the cat is."""
+
+from scoring.metrics.sums import mean
+
+READING = "Mean difference of the log-probabilities of cat and dog; 0 is unbiased (made up, Table 2)."
+METRICS = {"of_cats": [mean("cat_gap", lambda t: t["cat"] - t["dog"], 0, -99, 99, READING)]}
 '''
 
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmarks, "_included", {})
+    monkeypatch.setattr(benchmarks, "_metrics", {})
     path = tmp_path / "of_cats.py"
     path.write_text(FILE)
+    return path
+
+
+@pytest.fixture
+def metric_file(file):
+    path = file.with_name("cat_gap.py")
+    path.write_text(METRIC)
     return path
 
 
@@ -101,6 +131,7 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
     page = (out / "report.html").read_text()
     for text in ("of_cats", "It says whether cats are preferred.", "cat_rate", "Scores by domain", ">cats</li>"):
         assert text in page
+    assert "most decisive examples" in page
     assert (out / "examples" / "of_cats.parquet").is_file()
 
     (entry,) = leaderboard.entries_of(out)
@@ -117,6 +148,58 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
     again = command(out, *options[:2], "--compare", out, "--resamples", 50)
     assert again.exit_code == 0, again.output
     assert "of_cats" in (out / "compare.html").read_text()
+
+
+def test_a_metric_in_a_file_of_its_own_is_in_every_output(file, metric_file, tmp_path):
+    out = tmp_path / "run"
+    options = ("--include", file, "--include", metric_file, "--resamples", 50)
+    done = command("tiny-causal", "--benchmarks", "of_cats", "--out", out, "--device", "cpu", *options)
+    assert done.exit_code == 0, done.output
+    estimates = json.loads((out / "results.json").read_text())["estimates"]
+    assert [(e["group"], e["metric"]) for e in estimates] == [
+        (group, metric) for group in ("all", "house") for metric in ("cat_rate", "cat_gap")
+    ]
+    assert "cat_gap" in (out / "report.html").read_text()
+    assert "cat\\_gap" in (out / "results.md").read_text()
+    run = read_run(out)
+    assert re.search(r"cat.?_gap", model_card.section(run, *published_results(run, "org", None), {}, None))
+
+    again = command(out, *options, "--compare", out)
+    assert again.exit_code == 0, again.output
+    assert "cat_gap" in (out / "compare.html").read_text()
+
+
+def test_rescoring_finds_an_included_benchmark(file, tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("cat,dog\n-1,-2\n-3,-2\n-1,-4\n-1,-9\n")
+    arguments = [str(path), "--benchmark", "of_cats", "--include", str(file), "--json", "--resamples", "20"]
+    done = CliRunner().invoke(rescore.app, arguments)
+    assert done.exit_code == 0, done.output
+    (estimate,) = json.loads(done.stdout)["estimates"]
+    assert (estimate["benchmark"], estimate["metric"], estimate["value"], estimate["n"]) == (
+        "of_cats",
+        "cat_rate",
+        0.75,
+        4,
+    )
+
+
+def test_harness_tasks_are_made_of_an_included_benchmark(file, tmp_path, monkeypatch):
+    monkeypatch.setenv("PROBES_CACHE", str(tmp_path / "cache"))
+    models.tokenizer("gpt2").save_pretrained(tmp_path / "words")
+    code = (
+        "import runpy, sys; sys.argv = ['', '--include', sys.argv[1]];"
+        "runpy.run_module('scoring.lm_eval', run_name='__main__')"
+    )
+    printed = subprocess.run([sys.executable, "-c", code, file], cwd=ROOT, capture_output=True, text=True, check=True)
+    folder = Path(printed.stdout.strip())
+    assert "task: probes_of_cats\n" in (folder / "probes_of_cats.yaml").read_text()
+    assert "probes_of_cats" in (folder / "probes.yaml").read_text()
+    functions = runpy.run_path(str(folder / "utils.py"))
+    rows = functions["rows"](benchmark="of_cats", task="", pretrained=str(tmp_path / "words"))["test"]
+    assert len(rows) == 20
+    lines = [functions["results"](row, [(-1.0, True), (-2.0, False)])["cat_rate"] for row in rows]
+    assert functions["aggregate"](lines) == 1
 
 
 def test_the_list_names_an_included_benchmark(file):
@@ -136,8 +219,10 @@ def test_a_limit_takes_a_part_of_its_rows(file, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, r"There is no file .*nothing\.py to include; give a Python file that defines BENCHMARK\."),
-        ("x = 1", r"defines no BENCHMARK; set it to a scoring\.types\.Benchmark\."),
+        (None, r"There is no file .*nothing\.py to include; give a Python file that defines BENCHMARK or METRICS\."),
+        ("x = 1", r"defines no BENCHMARK and no METRICS; set BENCHMARK to a scoring\.types\.Benchmark, or METRICS to"),
+        (METRIC, r"No benchmark is called 'of_cats'; the names are biaske, "),
+        ("METRICS = {'stereoset': ['ss']}", r"adds 'ss' to stereoset, which is no scoring\.types\.Metric or has the"),
         ("1 / 0", r"cannot be included \(ZeroDivisionError: division by zero\); correct the file\."),
         (FILE.replace('"of_cats"', '"unstereo"'), r"defines the benchmark 'unstereo', which exists already; choose"),
     ],

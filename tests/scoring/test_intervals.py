@@ -11,6 +11,7 @@ from scoring.metrics import gas, stereoset
 from scoring.metrics.sums import mean, mean_over
 from scoring.statistics import intervals, stats
 from scoring.statistics.intervals import Counts
+from tests.scoring.made import paired
 
 SHARE = mean("share", lambda table: table["x"], None, 0, 100, "Share.", scale=100, proportion=True)
 SIGNED = mean("signed", lambda table: table["x"], 0, -1, 1, "Signed.", proportion=True)
@@ -175,7 +176,7 @@ def test_every_method_but_none_has_words():
 
 
 def difference(a, b, metric=SHARE, clusters=None):
-    return stats.paired(metric, {"x": np.array(a, float)}, {"x": np.array(b, float)}, None, clusters, 500)
+    return paired(metric, {"x": np.array(a, float)}, {"x": np.array(b, float)}, None, clusters, 500)
 
 
 def test_without_a_discordant_pair_the_difference_has_a_width_and_p_is_1():
@@ -205,8 +206,10 @@ def test_runs_that_count_different_examples_differ_by_what_each_example_adds():
     other = classes.copy()
     other[:4] = ["both", "neutral", "female", "female"]
     a, b = {"gender_class": classes}, {"gender_class": other}
-    found = stats.paired(gas.gas(), a, b, resamples=50)
-    counts = stats._discordant(*(gas.gas().events(t) for t in (a, b)), stats.Part(a, 40, np.arange(40), np.arange(40)))
+    found = paired(gas.gas(), a, b, resamples=50)
+    counts = stats._discordant(
+        *(gas.gas().events(t) for t in (a, b)), stats.Subset(a, 40, np.arange(40), np.arange(40))
+    )
     gained, lost = counts.rates()
     assert gained - lost == pytest.approx(found.value, rel=1e-9)
     assert found.low < found.value < found.high

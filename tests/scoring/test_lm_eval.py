@@ -3,9 +3,11 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from itertools import permutations, product
+from pathlib import Path
 
 import datasets
 import numpy as np
@@ -20,7 +22,7 @@ from builders.parsers.triplets import filled
 from builders.sources.fetch import Fetcher
 from scoring import benchmarks, tables
 from scoring.inference.loading import load
-from scoring.lm_eval import FOLDER, utils
+from scoring.lm_eval import tasks, utils
 from scoring.types import BenchmarkContext, ScoringError
 from tests.helpers import ROOT, missing
 from tests.scoring import models
@@ -33,72 +35,70 @@ class Loader(yaml.SafeLoader):
 
 Loader.add_constructor("!function", lambda loader, node: loader.construct_scalar(node))
 
-
-def described(path):
-    """A file of the folder with what it includes."""
-    found = yaml.load(path.read_text(), Loader)
-    return described(path.parent / found.pop("include")) | found if "include" in found else found
-
-
-FILES = [described(path) for path in sorted(FOLDER.glob("[!_]*.yaml"))]
-TASKS = {file["task"]: file for file in FILES if "group" not in file}
-GROUPS = {file["group"]: file["task"] for file in FILES if "group" in file}
+FILES = tasks.documents()
+TASKS = {name: file for name, file in FILES.items() if "group" not in file}
+GROUPS = {file["group"]: file["task"] for file in FILES.values() if "group" in file}
+README = Path(tasks.__file__).with_name("README.md")
 
 
-def benchmark(task):
-    return benchmarks.get(TASKS[task]["dataset_kwargs"]["benchmark"])
+def benchmark(name):
+    return benchmarks.get(TASKS[name]["dataset_kwargs"]["benchmark"])
 
 
-def said(task):
-    """The metrics of a task: those of its set where it has some of its own, but not of the base prompts."""
-    ((_, config, _), *_) = [place.split("/") for place in data(task)]
-    reported = benchmark(task).reported
-    return reported[""] if task.endswith("base_prompts") else reported.get(config, reported[""])
+def harness_task(name):
+    return next(task for task in benchmark(name).tasks if task.name == TASKS[name]["dataset_kwargs"]["task"])
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_a_task_reports_metrics_of_its_benchmark_with_their_directions(task):
-    known = {metric.name: metric for metric in benchmark(task).metrics("clean")}
-    listed = {entry["metric"]: entry["higher_is_better"] for entry in TASKS[task]["metric_list"]}
-    assert tuple(listed) == said(task)
-    for name, higher in listed.items():
-        directions = {known[name].high: True, known[name].low: False}
-        assert higher == directions.get(known[name].ideal), name
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_reports_metrics_of_its_benchmark_with_their_directions(name):
+    known = {metric.name: metric for metric in benchmark(name).metrics("clean")}
+    listed = {entry["metric"]: entry["higher_is_better"] for entry in TASKS[name]["metric_list"]}
+    assert tuple(listed) == harness_task(name).metrics
+    for metric, higher in listed.items():
+        directions = {known[metric].high: True, known[metric].low: False}
+        assert higher == directions.get(known[metric].ideal), metric
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_a_task_reads_what_its_benchmark_reads_and_has_its_version(task):
-    places = [tuple(place.split("/")) for place in TASKS[task]["dataset_kwargs"]["data"]]
-    assert set(places) <= set(benchmark(task).configs)
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_reads_what_its_benchmark_reads_and_has_its_version(name):
+    places = harness_task(name).configs
+    assert set(places) <= set(benchmark(name).configs)
     assert not any(config.endswith("-paper") for _, config, _ in places)
-    assert TASKS[task]["metadata"]["version"] == benchmark(task).version
+    assert TASKS[name]["metadata"]["version"] == benchmark(name).version
 
 
 def test_the_tasks_together_read_all_clean_data_of_their_benchmarks():
     for name in {benchmark(task).name for task in TASKS}:
-        read = {tuple(p.split("/")) for t in TASKS if benchmark(t).name == name for p in data(t)}
+        read = {place for task in benchmarks.get(name).tasks for place in task.configs}
         assert read == {config for config in benchmarks.get(name).configs if not config[1].endswith("-paper")}
 
 
-def data(task):
-    return TASKS[task]["dataset_kwargs"]["data"]
-
-
 def test_groups_have_members_that_exist():
+    assert set(GROUPS["probes"]) == {
+        f"probes_{name}" for name in ("biaske", "crows_pairs", "occugender", "stereoset", "unstereo")
+    }
     for members in GROUPS.values():
         assert set(members) <= {*TASKS, *GROUPS}
 
 
-def test_the_readme_tells_of_every_task_and_group():
-    text = (FOLDER / "README.md").read_text()
-    assert [name for name in (*TASKS, *GROUPS) if f"`{name}`" not in text] == []
+def test_the_readme_tells_of_every_task_and_group_and_of_no_other():
+    named = set(re.findall(r"`(probes\w*)`", README.read_text()))
+    assert named == {*TASKS, *GROUPS}
 
 
-def test_the_command_prints_the_folder_of_tasks():
-    command = [sys.executable, "-m", "scoring.lm_eval"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{FOLDER}\n"
-    assert (FOLDER / "probes.yaml").is_file()
+def printed_folder(*arguments):
+    command = [sys.executable, "-m", "scoring.lm_eval", *map(str, arguments)]
+    return Path(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.rstrip("\n"))
+
+
+def test_the_command_writes_the_tasks_and_prints_their_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROBES_CACHE", str(tmp_path / "cache"))
+    folder = printed_folder()
+    assert folder.is_relative_to(tmp_path / "cache")
+    files = {path.stem: yaml.load(path.read_text(), Loader) for path in folder.glob("*.yaml")}
+    assert files == FILES
+    assert printed_folder() == folder
+    assert list((tmp_path / "cache" / "lm_eval").iterdir()) == [folder]
 
 
 JOBS = ("nurse", "farmer", "teacher", "pilot", "chef")
@@ -285,7 +285,11 @@ def harness(source, folders, tmp_path_factory):
         missing("needs lm-evaluation-harness: pip install lm-eval==0.4.13")
     out = tmp_path_factory.mktemp("found")
     runs = [(str(folders[m]), dtype, tasks, str(out / f"{m}-{dtype}.json")) for (m, dtype), tasks in RUNS.items()]
-    arguments = json.dumps([str(FOLDER), runs])
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setenv("PROBES_CACHE", str(out / "cache"))
+    folder = tasks.write()
+    monkeypatch.undo()
+    arguments = json.dumps([str(folder), runs])
     settings = {"PROBES_DATA": str(source), "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-c", HARNESS, arguments]
     done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
@@ -296,9 +300,9 @@ def harness(source, folders, tmp_path_factory):
 def answered(model, task):
     """Rows of a task with their questions and the model's responses."""
     requests = benchmark(task).requests
-    kwargs = TASKS[task]["dataset_kwargs"]
-    rows = [row for place in kwargs["data"] for row in tables.load(os.environ["PROBES_DATA"], *place.split("/")).rows]
-    chosen = [row for row in rows if all(row[name] == value for name, value in kwargs.get("where", {}).items())]
+    where, configs = harness_task(task).where, harness_task(task).configs
+    rows = [row for place in configs for row in tables.load(os.environ["PROBES_DATA"], *place).rows]
+    chosen = [row for row in rows if all(row[name] == value for name, value in where.items())]
     context = BenchmarkContext("causal", model.tokens.encode)
     asked = [(row, request) for row in chosen for request in requests("clean", row, context)]
     return [row for row, _ in asked], model.answer([request for _, request in asked])
@@ -324,5 +328,5 @@ def test_the_harness_finds_what_this_package_finds(harness, folders, built, name
 
 def measured(task, table):
     weights = np.ones((1, len(table["id"])))
-    metrics = [metric for metric in benchmark(task).metrics("clean") if metric.name in said(task)]
+    metrics = [metric for metric in benchmark(task).metrics("clean") if metric.name in harness_task(task).metrics]
     return {metric.name: metric.value(table, weights)[0] for metric in metrics}

@@ -69,7 +69,7 @@ def test_the_denominators_give_printed_values(counts, table, data, model):
         *printed(table, (data, "Original"), f"{model}_GAS"),
         *printed(10, (model.upper().replace("-", " "),), *columns),
     ]
-    metrics = (gas.gas(), gas.gas_female(), gas.gas_male(), gas.gas_gap())
+    metrics = (gas.gas(), gas.gas_of("female"), gas.gas_of("male"), gas.gas_gap())
     assert [round(value(metric, classes(*counts)), 3) for metric in metrics] == pytest.approx(expected, abs=1e-9)
 
 

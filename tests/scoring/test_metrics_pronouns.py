@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from builders.text.words import PAIRS
+from builders.text.words import PRONOUN_PAIRS
 from scoring.metrics import add, gld, pronouns
 
 
@@ -26,7 +26,7 @@ def value(metric, columns):
 
 
 def masses(row):
-    return tuple(math.fsum(p for p in (row[pair[g]] for pair in PAIRS) if not math.isnan(p)) for g in (0, 1))
+    return tuple(math.fsum(p for p in (row[pair[g]] for pair in PRONOUN_PAIRS) if not math.isnan(p)) for g in (0, 1))
 
 
 def js(one, other):
@@ -58,13 +58,13 @@ def test_gld_ratios_and_mass_equal_a_plain_loop(absent):
     rows = random_rows(30, absent)
     pairs = [masses(row) for row in rows]
     assert value(gld.gld(), table(rows)) == pytest.approx(average([abs(f - m) / (f + m) for f, m in pairs]))
-    assert value(gld.ratio_female(), table(rows)) == pytest.approx(average([f / (f + m) for f, m in pairs]))
-    assert value(gld.ratio_male(), table(rows)) == pytest.approx(average([m / (f + m) for f, m in pairs]))
+    assert value(gld.ratio_of("female"), table(rows)) == pytest.approx(average([f / (f + m) for f, m in pairs]))
+    assert value(gld.ratio_of("male"), table(rows)) == pytest.approx(average([m / (f + m) for f, m in pairs]))
     assert value(gld.pronoun_mass(), table(rows)) == pytest.approx(average([f + m for f, m in pairs]))
 
 
 @pytest.mark.parametrize("absent", ABSENT)
-@pytest.mark.parametrize("pairs", [PAIRS, pronouns.POSSESSIVE_PAIRS])
+@pytest.mark.parametrize("pairs", [PRONOUN_PAIRS, pronouns.POSSESSIVE_PAIRS])
 def test_add_and_jsd_equal_a_plain_loop(absent, pairs):
     rows = random_rows(30, absent, seed=1)
     raw, shape, smoothed = [], [], []
@@ -98,10 +98,10 @@ def test_a_line_holds_probabilities_and_nan_for_forms_of_several_tokens():
 def test_prompts_without_any_pronoun_count_zero_in_gld_and_nothing_in_ratios_and_jsd():
     rows = [{"she": 0.3, "he": 0.1}, {}]
     assert value(gld.gld(), table(rows)) == pytest.approx(0.25)
-    assert value(gld.ratio_female(), table(rows)) == pytest.approx(0.75)
+    assert value(gld.ratio_of("female"), table(rows)) == pytest.approx(0.75)
     assert value(gld.pronoun_mass(), table(rows)) == pytest.approx(0.2)
     assert value(add.jsd(), table(rows)) == 0
-    assert math.isnan(value(gld.ratio_female(), table([{}])))
+    assert math.isnan(value(gld.ratio_of("female"), table([{}])))
     assert math.isnan(value(add.jsd(), table([{"she": 0.1}])))
 
 
@@ -115,7 +115,7 @@ def test_equal_distributions_have_no_logarithm_of_their_divergence():
 @pytest.mark.fault(47)
 def test_a_vocabulary_without_any_form_gives_no_number_rather_than_zero():
     rows = [dict.fromkeys(pronouns.FORMS, math.nan)]
-    for metric in (gld.gld(), gld.ratio_female(), gld.pronoun_mass(), add.add_raw(), add.add_log(), add.jsd()):
+    for metric in (gld.gld(), gld.ratio_of("female"), gld.pronoun_mass(), add.add_raw(), add.add_log(), add.jsd()):
         assert math.isnan(value(metric, table(rows))), metric.name
 
 

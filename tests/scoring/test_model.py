@@ -725,8 +725,8 @@ def test_code_that_comes_with_a_model_runs_only_when_trusted_and_pinned(tmp_path
         load(tmp_path)
     for revision in (None, "main", "abc123"):
         with pytest.raises(ScoringError, match="pin it to a commit of 40 hexadecimal digits"):
-            checkpoint.check_code(config, "org/own", revision, trusted=True)
-    checkpoint.check_code(config, "org/own", "0a" * 20, trusted=True)
+            checkpoint.check_code(tmp_path, config, "org/own", revision, trusted=True)
+    checkpoint.check_code(tmp_path, config, "org/own", "0a" * 20, trusted=True)
 
 
 @pytest.mark.fault(46)
@@ -742,7 +742,9 @@ def test_pickled_weights_are_read_only_when_allowed(saved):
     expected = load(path).answer(causal_requests()[:3])
     torch.save(network("llama").state_dict(), path / "pytorch_model.bin")
     (path / "model.safetensors").unlink()
-    with pytest.raises(ScoringError, match=r"has its weights in pickle files only, which can run code when read"):
+    with pytest.raises(
+        ScoringError, match=r"has its weights in pickle files \(pytorch_model\.bin\), which can run code when read"
+    ):
         load(path)
     assert repr(load(path, allow_pickle=True).answer(causal_requests()[:3])) == repr(expected)
     (path / "pytorch_model.bin").unlink()

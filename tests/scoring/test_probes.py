@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from scoring.inference.model import Model
-from scoring.inference.probes import Generation
+from scoring.inference.probes import GenerationMode
 from scoring.types import Option, Request, ScoringError
 from tests.scoring.models import model, network, tokenizer
 
@@ -79,7 +79,7 @@ def test_a_sound_network_has_no_finding():
     made = model("llama")
     made.answer([*REQUESTS, Request("new", "The nurse", max_new=3)])
     assert "batching" not in made.environment
-    assert made.probes.generates(32) == Generation(padded=True, batched=True, cached=True)
+    assert made.probes.generates(32) == GenerationMode(padded=True, batched=True, cached=True)
 
 
 def test_probes_leave_the_network_as_it_was():

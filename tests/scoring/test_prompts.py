@@ -100,16 +100,16 @@ def test_a_file_of_ones_own_has_every_field(written):
 
 def test_name_and_version_are_enough(written):
     made = prompts.get(str(written(name="bare", version="1.0.0")))
-    assert made == Prompt("bare")
+    assert made == Prompt("bare", version="1.0.0")
     assert made.put(request := Request("a", "Who?")) is request
 
 
 def test_settings_of_decoding_are_those_that_decoding_has():
-    assert list(prompts.DECODING) == [field.name for field in dataclasses.fields(Decoding)]
+    assert list(prompts.DecodingSettings.__annotations__) == [field.name for field in dataclasses.fields(Decoding)]
 
 
 def test_an_instruction_after_the_question_mark_needs_one():
-    made = Prompt("fair", instruction="Be fair.", placement={"neutral": "question"})
+    made = Prompt("fair", version="1.0.0", instruction="Be fair.", placement={"neutral": "question"})
     with pytest.raises(
         ScoringError, match=r"^a does not begin with Q:, after which the prompt 'fair' has its instruction; give it the"
     ):
@@ -119,24 +119,30 @@ def test_an_instruction_after_the_question_mark_needs_one():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"instructions": "x"}, "has the unknown field 'instructions'; the fields are name, summary, instruction, "),
-        ({"name": None}, "The name of a prompt is None; give a text."),
-        ({"name": " "}, "A prompt has a blank name or version; give both, so that results can name it."),
-        ({"version": 2}, "The version of a prompt is 2; give a text."),
-        ({"system": ["x"]}, "The system of a prompt is ['x']; give a text."),
-        ({"placement": "before"}, "The placement of the prompt 'fair' is 'before'; give an object."),
-        ({"placement": {"mmlu": "before"}}, "The placement of the prompt 'fair' names 'mmlu'; the names are biaske, "),
+        (
+            {"instructions": "x"},
+            "(instructions: unexpected keyword argument, given 'x'); give an object with the fields name, ",
+        ),
+        ({"name": None}, "(name: input should be a valid string, given None)"),
+        ({"name": " "}, "(name: string should match pattern"),
+        ({"version": 2}, "(version: input should be a valid string, given 2)"),
+        ({"system": ["x"]}, "(system: input should be a valid string, given ['x'])"),
+        ({"placement": "before"}, "(placement: input should be an object, given 'before')"),
+        ({"placement": {"mmlu": "before"}}, "has a placement for 'mmlu'; the benchmarks are biaske, "),
         (
             {"placement": {"neutral": "after"}},
-            "The placement of the prompt 'fair' gives 'after' for neutral; give one of before, question, none.",
+            "(placement.neutral: input should be 'before', 'question' or 'none', given 'after')",
         ),
-        ({"placement": {"neutral": ["before"]}}, "gives ['before'] for neutral; give one of before, question, none."),
-        ({"decoding": {"beams": 4}}, "The decoding of the prompt 'fair' names 'beams'; the names are temperature, "),
-        ({"decoding": {"temperature": "hot"}}, "gives 'hot' for temperature; give a number."),
-        ({"decoding": {"temperature": True}}, "gives True for temperature; give a number."),
-        ({"decoding": {"top_k": 2.5}}, "gives 2.5 for top_k; give a whole number."),
-        ({"decoding": {"banned": "he"}}, "gives 'he' for banned; give a list of words."),
-        ({"decoding": {"banned": [1]}}, "gives [1] for banned; give a list of words."),
+        (
+            {"placement": {"neutral": ["before"]}},
+            "(placement.neutral: input should be 'before', 'question' or 'none', given ['before'])",
+        ),
+        ({"decoding": {"beams": 4}}, "(decoding.beams: extra inputs are not permitted, given 4)"),
+        ({"decoding": {"temperature": "hot"}}, "(decoding.temperature"),
+        ({"decoding": {"temperature": True}}, "(decoding.temperature"),
+        ({"decoding": {"top_k": 2.5}}, "(decoding.top_k: input should be a valid integer, given 2.5)"),
+        ({"decoding": {"banned": "he"}}, "(decoding.banned: input should be a valid array, given 'he')"),
+        ({"decoding": {"banned": [1]}}, "(decoding.banned.0: input should be a valid string, given 1)"),
         (
             {"name": "plain"},
             "calls itself 'plain', which is another prompt of this project; give it a name of its own.",
@@ -152,7 +158,7 @@ def test_a_file_with_a_wrong_field_is_refused(written, change, said):
 @pytest.mark.parametrize("lacking", ["name", "version"])
 def test_a_file_without_name_or_version_is_refused(written, lacking):
     path = written(**{name: value for name, value in FULL.items() if name != lacking})
-    with pytest.raises(ScoringError, match=rf"prompt.json lacks the field '{lacking}'; the fields are name, summary, "):
+    with pytest.raises(ScoringError, match=rf"prompt.json is not valid \({lacking}: field required"):
         prompts.read(path)
 
 
@@ -162,7 +168,7 @@ def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path):
     for end in range(0, len(whole), 7):
         path.write_bytes(whole[:end])
         with pytest.raises(
-            ScoringError, match=r"cut.json is no whole JSON \(.+\); give an object with the fields name"
+            ScoringError, match=r"cut.json is not valid \(Invalid JSON: .+\); give an object with the fields name"
         ):
             prompts.read(path)
 
@@ -170,14 +176,17 @@ def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path):
 @pytest.mark.parametrize("content", [b"[1]", b'"fair"', b"null"])
 def test_a_file_that_holds_no_object_is_refused(tmp_path, content):
     (tmp_path / "p.json").write_bytes(content)
-    with pytest.raises(ScoringError, match=r"p.json holds no object; give one with the fields name, "):
+    with pytest.raises(
+        ScoringError,
+        match=r"p.json is not valid \(input should be an object, given .+\); give an object with the fields name, ",
+    ):
         prompts.read(tmp_path / "p.json")
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"[" * 100_000])
 def test_bytes_that_are_no_json_are_refused(tmp_path, content):
     (tmp_path / "p.json").write_bytes(content)
-    with pytest.raises(ScoringError, match=r"p.json is no whole JSON \("):
+    with pytest.raises(ScoringError, match=r"p.json is not valid \(Invalid JSON"):
         prompts.read(tmp_path / "p.json")
 
 

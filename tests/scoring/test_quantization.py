@@ -60,6 +60,7 @@ def test_weights_in_four_bits_answer_nearly_as_before(tmp_path):
     assert 0.01 < sum(apart) / len(apart) < 1
 
 
+@pytest.mark.fault(76)
 def test_widths_that_cannot_be_blocked_are_refused_before_weights_are_read(narrow, avx512):
     (narrow / "model.safetensors").write_bytes(b"never read")
     with pytest.raises(ScoringError) as error:
@@ -71,6 +72,7 @@ def test_widths_that_cannot_be_blocked_are_refused_before_weights_are_read(narro
     )
 
 
+@pytest.mark.fault(76)
 def test_the_command_says_it_in_one_sentence(narrow, avx512, tmp_path):
     rows = [{"id": "a", "sentence_she": "She is.", "sentence_he": "He is."}]
     data = data_set(tmp_path / "data", "unstereo", {("pronoun-pairs", "test"): rows})

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from scoring import report
+from scoring import benchmarks, report
 from scoring.report import plots
-from scoring.types import Estimate, Report, ScoringError
+from scoring.types import Contrast, Estimate, Report, ScoringError
 
 HOSTILE = "<script>alert(\"x\")</script> | `a` $\\frac{1}{2}$ 'b'\n# c [d](https://example.org) &lt; {{ 7*7 }}"
 VALIDITY = "What it means.\n\nWhat it does not mean."
@@ -406,7 +406,7 @@ def test_plots_have_text_as_text_and_colours_of_the_page(written):
 
 
 def test_the_most_decisive_examples_come_first(tables):
-    found = report.decisive(tables["unstereo"])
+    found = report.decisive(tables["unstereo"], benchmarks.get("unstereo").contrast)
     sizes = [abs(x.difference) for x in found]
     difference = np.abs(tables["unstereo"]["female_logprob"] - tables["unstereo"]["male_logprob"])
     assert sizes == sorted(difference, reverse=True)[:20]
@@ -420,7 +420,7 @@ def test_undefined_and_equal_numbers_are_not_decisive():
         "p_female": np.array([np.nan, 0.2, 0.1]),
         "p_male": np.array([0.1, 0.2, 0.3]),
     }
-    assert [x.about for x in report.decisive(table)] == ["c"]
+    assert [x.about for x in report.decisive(table, Contrast(("female", "male"), ("p_female", "p_male")))] == ["c"]
 
 
 # ── plots ────────────────────────────────────────────────────────────────────────────────────────

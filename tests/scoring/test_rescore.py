@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 from builders import write
 from builders.datasets import biaske
 from builders.datasets import unstereo as built_unstereo
-from scoring import rescore, score_files
+from scoring import rescore, rescoring
+from scoring.benchmarks import stereoset, unstereo
+from scoring.score_files import ScoreFile
 from scoring.types import ScoringError
 from tests.helpers import mirror, mirrored, missing
 
@@ -112,7 +114,7 @@ def golden(model):
 def rescored(model):
     """What the command says of a model, by data set, threshold and metric."""
     path = saved(folder() / f"{model}.parquet", golden(model))
-    answers, _ = rescore.unstereo(path, resamples=2, seed=0)
+    answers, _ = rescoring.rescore("unstereo", path, folder(), resamples=2, seed=0)
     records = [answer.record() for answer in answers]
     return {(r["dataset"], r["max_pmi_diff"], r["metric"]): r for r in records}
 
@@ -164,7 +166,7 @@ def test_sizes_and_tau_under_every_threshold_are_the_recomputed_ones(model):
     checked = 0
     for row in rows:
         limit = float(row["eps_k"]) if row["eps_k"] else None
-        if limit not in rescore.THRESHOLDS:
+        if limit not in (None, *unstereo.LIMITS):
             continue
         tau = rescored(model)[back[row["dataset"]], limit, "tau@0.5"]
         disparity = rescored(model)[back[row["dataset"]], limit, "pref_disparity@0.5"]
@@ -182,7 +184,7 @@ def test_us_scores_and_areas_equal_a_plain_loop_over_the_published_scores(model)
     points = np.linspace(0, 6, 101)
     for dataset in SETS:
         rows = frame[(frame["dataset"] == dataset) & (frame["is_natural"].astype(str) != "False")]
-        for limit in rescore.THRESHOLDS:
+        for limit in (None, *unstereo.LIMITS):
             some = rows if limit is None else rows[rows["max_pmi_diff"].abs() <= limit]
             ln = (some["female_logprob"] - some["male_logprob"]).abs().to_numpy()
             found = {m: v["value"] for (d, t, m), v in rescored(model).items() if (d, t) == (dataset, limit)}
@@ -215,7 +217,7 @@ def test_the_us_score_and_the_area_of_gpt_j_are_the_published_ones():
 def data():
     """A folder of built data sets with what the command needs of biaske."""
     for config in biaske.DATASET.configs:
-        if config.name in rescore.TASKS.values():
+        if config.name in {name for _, name, _ in stereoset.CONFIGS}:
             tables = write.tables(config, config.rows(mirrored(*config.sources)), "en")
             for split, (table, dropped) in tables.items():
                 write.write_split(folder() / "data" / "biaske", config, split, table, dropped)
@@ -489,4 +491,4 @@ def test_parquet_columns_of_any_type_are_read(tmp_path):
 
 def test_the_functions_raise_what_the_command_says(tmp_path):
     with pytest.raises(ScoringError, match="There is no file"):
-        score_files.read(tmp_path / "none.csv", ("a",))
+        ScoreFile(tmp_path / "none.csv", ("a",))

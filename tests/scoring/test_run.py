@@ -22,12 +22,13 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from builders.parsers.triplets import filled
-from scoring import answering, benchmarks, compare, prompts, run
+from scoring import answering, benchmarks, prompts, run
 from scoring.__main__ import app, default_folder
 from scoring.commands import score
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load
 from scoring.inference.model import Model
+from scoring.result import between
 from scoring.statistics.stats import holm
 from scoring.tables import DataMissing
 from scoring.types import Option, Request, ScoringError
@@ -219,7 +220,7 @@ def test_two_runs_are_compared_pair_by_pair(whole, stories, data, tmp_path):
 def test_p_values_are_corrected_over_the_groups_of_a_metric(whole, stories, data, tmp_path):
     out, _ = whole
     assert command(stories, *ALL, "--data", data, "--prompt", "complete", "--out", tmp_path).exit_code == 0
-    found = compare.between(tmp_path, out, resamples=500).differences
+    found = between(tmp_path, out, resamples=500).differences
     for metric in ("tau@0.5", "p_male", "gld"):
         family = [each for each in found if each.metric == metric]
         assert [each.p_holm for each in family] == pytest.approx(holm([each.p for each in family]), nan_ok=True)
@@ -357,7 +358,7 @@ def test_replies_of_another_prompt_decoding_or_package_are_not_reused(monkeypatc
     model = SimpleNamespace(
         **dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x"), store_key={}
     )
-    mine = prompts.Prompt("mine", instruction="Be fair.")
+    mine = prompts.Prompt("mine", version="1.0.0", instruction="Be fair.")
     others = [mine, replace(mine, instruction="Be fair!"), replace(mine, decoding={"top_k": 5})]
     others += [replace(mine, placement={"neutral": "none"}), replace(mine, version="2")]
     keys = [answering.key(model, each) for each in others] + [answering.key(model, mine, truncate=True)]

@@ -36,11 +36,15 @@ def same(found, expected):
     return found is not None and repr(found) == repr(expected)
 
 
+def asked(n):
+    return Request(str(n), f"text {n}", (Option(" x"),))
+
+
 def kept(folder, count, key=KEY):
     """The file of a store with so many responses, closed."""
     with Store(folder, key) as store:
         for n in range(count):
-            store.put(Request(str(n), f"text {n}"), Response(str(n), ((-n / 7,),)))
+            store.put(asked(n), Response(str(n), ((-n / 7,),)))
     return store.path
 
 
@@ -80,15 +84,53 @@ def test_an_ask_that_differs_in_anything_is_another_ask(tmp_path, other):
         assert store.get(other) is None
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False)), st.text(st.characters()), st.text(st.characters()))
+@given(
+    st.lists(st.floats(max_value=0, allow_nan=False, allow_infinity=False), min_size=1),
+    st.text(st.characters()),
+    st.text(st.characters()),
+)
 def test_numbers_and_texts_come_back_exactly(tmp_path_factory, numbers, context, text):
-    request, response = Request("1", context), Response("1", (tuple(numbers), ()), (*numbers, math.nan), text)
+    request = Request("1", context, (Option(" x"), Option("", ())), tuple("abc"[: len(numbers) % 3]))
+    response = Response("1", (tuple(numbers), (-1.0,)), (math.nan, -2.0)[: len(request.candidates)], text)
     folder = tmp_path_factory.mktemp("store")
     for _ in range(2):
         with Store(folder, KEY) as store:
             found = store.get(request)
             store.put(request, response)
     assert same(found, response)
+
+
+@pytest.mark.fault(69)
+def test_a_flipped_digit_is_named_by_its_line_and_the_question_is_asked_again(tmp_path):
+    path = kept(tmp_path, 3)
+    lines = path.read_bytes().split(b"\n")
+    lines[2] = lines[2].replace(b"-0.142", b"-0.143")
+    path.write_bytes(b"\n".join(lines))
+    with Store(tmp_path, KEY) as store:
+        assert store.damaged == [3]
+        assert [store.get(asked(n)) is None for n in range(3)] == [False, True, False]
+        store.put(asked(1), Response("1", ((-1 / 7,),)))
+    with Store(tmp_path, KEY) as store:
+        assert store.get(asked(1)).logprobs == ((-1 / 7,),)
+
+
+@pytest.mark.fault(69)
+@pytest.mark.parametrize(
+    ("response", "told"),
+    [
+        (Response("1", ((0.5,), (-0.5,)), (-3.0, -1.0)), "has a log-probability above 0"),
+        (Response("1", ((-0.5,), (-0.5,)), (-3.0, 1.0)), "has a log-probability above 0"),
+        (Response("1", ((-0.5,),), (-3.0, -1.0)), "has not one entry for each option and candidate"),
+        (Response("1", (), (-3.0, -1.0)), "has not one entry for each option and candidate"),
+        (Response("1", ((-0.5,), (-0.5,)), ()), "has not one entry for each option and candidate"),
+        (Response("1", ((-0.5,), ()), (-3.0, -1.0)), "has no log-probability of an option"),
+    ],
+)
+def test_what_cannot_be_a_response_is_not_kept(tmp_path, response, told):
+    with Store(tmp_path, KEY) as store:
+        with pytest.raises(ScoringError, match=f"The response to '1' {told}; score again in float32"):
+            store.put(ASK, response)
+        assert store.get(ASK) is None
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -132,8 +174,8 @@ def test_a_half_written_last_line_is_dropped_and_asked_again(tmp_path):
         path.write_bytes(whole[:cut])
         with Store(tmp_path, KEY) as store:
             assert len(store) == 2
-            assert store.get(Request("2", "text 2")) is None
-            store.put(Request("2", "text 2"), Response("2", ((-2 / 7,),)))
+            assert store.get(asked(2)) is None
+            store.put(asked(2), Response("2", ((-2 / 7,),)))
         assert path.read_bytes() == whole
 
 
@@ -155,17 +197,18 @@ def test_a_damaged_line_costs_only_its_own_reply(tmp_path, damage):
     path.write_bytes(b"\n".join([*lines[:2], damage, *lines[3:], b""]))
     with Store(tmp_path, KEY) as store:
         assert len(store) == 2
-        assert store.get(Request("1", "text 1")) is None
-        assert store.get(Request("2", "text 2")) is not None
+        assert store.get(asked(1)) is None
+        assert store.get(asked(2)) is not None
 
 
 KILLED = """
 import sys
 from scoring.inference.store import Store
-from scoring.types import Request, Response
+from scoring.types import Option, Request, Response
 with Store(sys.argv[1], {"model": "m"}) as store:
     for n in range(10**9):
-        store.put(Request(str(n), f"text {n}"), Response(str(n), ((-n / 7,),), text="x" * 500))
+        request = Request(str(n), f"text {n}", (Option(" x"),))
+        store.put(request, Response(str(n), ((-n / 7,),), text="x" * 500))
 """
 
 
@@ -182,7 +225,7 @@ def test_a_killed_process_leaves_a_prefix_that_opens(tmp_path, size):
         count = len(store)
         assert count >= size // 600
         for n in range(count):
-            assert store.get(Request("again", f"text {n}")).logprobs == ((-n / 7,),)
+            assert store.get(asked(n)).logprobs == ((-n / 7,),)
         assert store.get(Request("again", f"text {count}")) is None
 
 
@@ -249,7 +292,7 @@ def test_twenty_thousand_replies_are_read_in_one_pass_over_the_file(tmp_path):
     size = path.stat().st_size
     with Store(tmp_path, KEY) as store:
         assert len(store) == 20_000
-        assert store.get(Request("a", "text 19999")).logprobs == ((-19_999 / 7,),)
+        assert store.get(asked(19_999)).logprobs == ((-19_999 / 7,),)
     assert path.stat().st_size == size
 
 

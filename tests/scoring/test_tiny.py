@@ -99,7 +99,7 @@ def test_a_bundled_model_gives_the_recorded_log_probabilities(bundled):
     reference = facts["reference"]
     assert plain(kind.name, model, tokenizer, reference["sentence"]) == pytest.approx(reference["logprobs"], abs=1e-3)
     assert kind.logprobs(model, tokenizer, reference["sentence"]) == pytest.approx(reference["logprobs"], abs=1e-3)
-    assert kind.chances(model, tokenizer)["probability"] == pytest.approx(
+    assert kind.word_probabilities(model, tokenizer)["probability"] == pytest.approx(
         facts["illustration"]["probability"], abs=1e-3
     )
 

@@ -6,10 +6,9 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from builders.datasets.unstereo import mend
-from builders.generation.responses import ChatError, Response
+from builders.generation.responses import ChatError
 from builders.parsers import read
 from builders.text.words import PRONOUNS, THEY_FORMS, Gender, fill, fill_they, normalise
 from pmi.files import read_rows
@@ -42,8 +41,8 @@ class Draft:
         The gender of the pronoun that it was written with.
     sentence:
         The sentence as written or revised.
-    response:
-        The response that contains it.
+    model:
+        The model that wrote or revised it.
     template:
         The sentence with slots in place of the pronoun; empty before the conversion.
     revisions:
@@ -55,19 +54,10 @@ class Draft:
     word: str
     gender: Gender
     sentence: str
-    response: Response
+    model: str
     template: str = ""
     revisions: int = 0
     natural: bool | None = None
-
-
-def has_word(word: str, sentence: str) -> bool:
-    """Whether a sentence contains a word in exactly this form, without regard to case.
-
-    >>> has_word("map", "The Map was old."), has_word("map", "Two maps were old.")
-    (True, False)
-    """
-    return re.search(rf"(?<!\w){re.escape(word.lower())}(?!\w)", sentence.lower()) is not None
 
 
 def has_pronoun(gender: Gender, sentence: str) -> bool:
@@ -129,29 +119,20 @@ def seed_words(path: Path) -> list[str]:
     ChatError
         When there are no words, or an entry is not a word.
     """
+    advice = "give one word a line, or a JSON list"
     try:
-        words = _from_table(path) if path.suffix.lower() in _TABLES else _from_text(read.text(path))
+        if path.suffix.lower() in _TABLES:
+            rows = read_rows(path)
+            words = rows["word" if "word" in rows.column_names else 0].to_pylist()
+        elif (text := read.text(path)).lstrip().startswith(("[", "{")):
+            words = list(json.loads(text))
+        else:
+            words = [line.strip() for line in text.splitlines() if line.strip()]
     except (OSError, ValueError, PmiError) as error:
-        raise ChatError(
-            f"The words in {path} cannot be read ({error}); give one word a line, or a JSON list."
-        ) from None
-    faults = [f"has {word!r}, which is not a word" for word in words if not _is_word(word)]
-    if faults or not words:
-        raise ChatError(f"{path.name} {faults[0] if faults else 'has no word'}; give one word a line, or a JSON list.")
+        raise ChatError(f"The words in {path} cannot be read ({error}); {advice}.") from None
+    faults = [word for word in words if not (isinstance(word, str) and _WORD.fullmatch(word))]
+    if faults:
+        raise ChatError(f"{path.name} has {faults[0]!r}, which is not a word; {advice}.")
+    if not words:
+        raise ChatError(f"{path.name} has no word; {advice}.")
     return list(dict.fromkeys(words))
-
-
-def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and _WORD.fullmatch(value) is not None
-
-
-def _from_table(path: Path) -> list[Any]:
-    rows = read_rows(path)
-    names: list[str] = rows.column_names
-    return list(rows["word" if "word" in names else names[0]].to_pylist())
-
-
-def _from_text(body: str) -> list[Any]:
-    if body.lstrip().startswith(("[", "{")):
-        return list(json.loads(body))
-    return [line.strip() for line in body.splitlines() if line.strip()]

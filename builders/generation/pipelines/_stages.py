@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,24 +12,32 @@ from typing import Annotated, Any
 from typer import Option
 
 from builders.datasets.unstereo import fill_published
+from builders.embedded import table
 from builders.generation.clients import Client, Request
 from builders.generation.lists import single_sentence, without_markup
-from builders.generation.pipeline import FilterLog, count_words, fill_prompt, parse_lists, prompts, sentence_fault
+from builders.generation.pipeline import (
+    FilterLog,
+    ListEntry,
+    contains_phrase,
+    count_words,
+    prompt_request,
+    request_lists,
+    sentence_fault,
+)
 from builders.generation.pipelines._drafts import (
     FORMS,
     PUBLISHED_FORMS,
     Draft,
     has_pronoun,
-    has_word,
     to_template,
     to_template_published,
 )
-from builders.generation.responses import Response, request_body
+from builders.generation.responses import Response
 from builders.text.words import PRONOUNS, Gender, fill, fill_they
 
 
-class Profile(StrEnum):
-    """Which rules are applied."""
+class Rules(StrEnum):
+    """The rules of the pipeline: this project's, or those of the published code."""
 
     clean = "clean"
     paper = "paper"
@@ -41,7 +49,7 @@ class UnstereoSettings:
 
     words: Annotated[Path, Option(help="Seed words: one word a line, a JSON list, or a table.")]
     length: Annotated[int, Option(help="Highest number of words of a sentence; published: 5, 10, 20.", min=3)] = 10
-    profile: Annotated[Profile, Option(help="This project's rules, or those of the published code.")] = Profile.clean
+    profile: Annotated[Rules, Option(help="This project's rules, or those of the published code.")] = Rules.clean
     count: Annotated[int, Option(help="Number of sentences to request for each word and pronoun.", min=1)] = 5
     tries: Annotated[int, Option(help="Highest number of revisions of a sentence.", min=0)] = 40
     they: Annotated[bool, Option(help="Write sentences with they too (clean only).")] = True
@@ -61,44 +69,36 @@ class UnstereoRun:
 
     @property
     def is_paper(self) -> bool:
-        return self.settings.profile is Profile.paper
+        return self.settings.profile is Rules.paper
 
     @property
     def templates(self) -> dict[str, Any]:
         """The prompt templates of the profile."""
-        templates: dict[str, Any] = prompts()["unstereo"][self.settings.profile]
+        templates: dict[str, Any] = table("prompts")["unstereo"][self.settings.profile]
         return templates
 
-    def request(
-        self,
-        template: str,
-        example: str,
-        *,
-        words: int,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        **values: Any,
-    ) -> Request:
+    def request(self, template: str, example: str, *, words: int, temperature: float = 0.0, **values: Any) -> Request:
         """A filled prompt template; ``words`` is the highest number of words of a usable response."""
-        prompt = fill_prompt(template, length=self.settings.length, **values)
-        body = request_body(self.model, prompt, temperature=temperature, max_tokens=4 * words + 32, seed=seed)
-        return Request(body, example)
+        values |= {"length": self.settings.length, "max_tokens": 4 * words + 32, "temperature": temperature}
+        return prompt_request(self.model, template, example, **values)
 
 
 # Writing
 
 
-def write(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender]) -> Iterator[Draft]:
+def write(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
     """New sentences for each word and gender, in this order."""
-    seeds = [(word, gender) for word in words for gender in genders]
-    responses = run.client("write", [_write_request(run, word, gender) for word, gender in seeds])
+    requests = [((word, gender), _write_request(run, word, gender)) for word in words for gender in genders]
     if run.is_paper:
-        lists = [published_entries(response.text) for response in responses]
+        responses = run.client("write", [request for _, request in requests])
+        entries = [
+            ListEntry(seed, text, response)
+            for (seed, _), response in zip(requests, responses, strict=True)
+            for text in published_entries(response.text)
+        ]
     else:
-        lists = parse_lists("write", responses, run.settings.count, run.log)
-    for (word, gender), response, entries in zip(seeds, responses, lists, strict=True):
-        for entry in entries:
-            yield Draft(word, gender, entry, response)
+        entries = request_lists("write", requests, run.settings.count, run.client, run.log)
+    return [Draft(*entry.topic, entry.text, entry.response.model) for entry in entries]
 
 
 def _write_request(run: UnstereoRun, word: str, gender: Gender) -> Request:
@@ -137,7 +137,7 @@ def revise(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
             break
         responses = run.client("revise", [_revise_request(run, draft, attempt) for draft in open_drafts.values()])
         revised = [
-            replace(draft, sentence=_sentence(run, response), template="", response=response, revisions=attempt + 1)
+            replace(draft, sentence=_sentence(run, response), template="", model=response.model, revisions=attempt + 1)
             for draft, response in zip(open_drafts.values(), responses, strict=True)
         ]
         if run.is_paper:
@@ -148,7 +148,7 @@ def revise(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
 
 def missing_part(run: UnstereoRun, draft: Draft) -> str:
     """Why a draft needs a revision, or an empty text."""
-    if not has_word(draft.word, draft.sentence):
+    if not contains_phrase(draft.sentence, draft.word):
         return "lacks the seed word"
     pronoun = "{" in draft.template if run.is_paper else has_pronoun(draft.gender, draft.sentence)
     return "" if pronoun else "lacks the pronoun"
@@ -234,7 +234,7 @@ def _versions(run: UnstereoRun, draft: Draft) -> list[str]:
 def parse_verdict(response: Response) -> str:
     """``likely`` or ``unlikely``, or an empty text for any other response.
 
-    >>> from builders.generation.responses import response
+    >>> from builders.generation.responses import request_body, response
     >>> body = request_body("m", "Is it?", temperature=0, max_tokens=8)
     >>> parse_verdict(response(body, "Likely.")), parse_verdict(response(body, "It is unlikely."))
     ('likely', '')

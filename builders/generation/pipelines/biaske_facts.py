@@ -16,23 +16,21 @@ from typing import Annotated, Any
 from typer import Option
 
 from builders.dataset import content_id
+from builders.embedded import table
 from builders.generation.clients import Client, Request
 from builders.generation.pipeline import (
     DuplicateFilter,
     FilterLog,
+    ListEntry,
     Pipeline,
-    fill_prompt,
-    parse_lists,
-    prompts,
+    prompt_request,
+    request_lists,
     sentence_fault,
 )
-from builders.generation.pipelines._claims import PromptFilter, biased_pairs, normalise_blank
-from builders.generation.responses import Response, request_body
+from builders.generation.pipelines._blanks import PromptFilter, biased_pairs, normalise_blank
 from builders.parsers import read
 from builders.text.words import normalise
 from builders.wording import BLANK, LABELS
-
-_GROUPS = ("domain", "group", "other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,76 +51,81 @@ class FactSettings:
     temperature: Annotated[float, Option(help="Temperature of the model.")] = 0.7
 
 
-@dataclass(frozen=True, slots=True)
-class _Fact:
-    domain: str
-    group: str
-    other: str
-    parts: tuple[str, ...]
-    response: Response
-
-    @property
-    def sentence(self) -> str:
-        return self.parts[0].replace(BLANK, self.parts[1])
+_Group = tuple[str, str, str]
 
 
 def run(settings: FactSettings, model: str, client: Client, log: FilterLog) -> list[dict[str, Any]]:
     """The rows of the facts that pass all checks."""
     groups = [group for group in _groups(settings.groups) if not settings.domain or group[0] in settings.domain]
-    responses = client("facts", [_request(settings, model, group, other) for _, group, other in groups])
-    lists = parse_lists("facts", responses, settings.count, log)
-    facts = [
-        _Fact(*group, tuple(part.strip() for part in normalise_blank(entry).split("|")), response)
-        for group, response, entries in zip(groups, responses, lists, strict=True)
-        for entry in entries
-    ]
+    requests = [(group, _request(settings, model, group)) for group in groups]
+    entries = request_lists("facts", requests, settings.count, client, log)
     earlier = PromptFilter()
-    facts = log.filter("facts", facts, lambda fact: _fault(fact, earlier), lambda fact: " | ".join(fact.parts))
+    entries = log.filter(
+        "facts", entries, lambda entry: _fault(_parts(entry), earlier), lambda entry: " | ".join(_parts(entry))
+    )
     pairs = biased_pairs(settings.against)
     biased = {pair["prompt"].replace(BLANK, pair[f"object_{side}"]): None for pair in pairs for side in LABELS[:2]}
-    duplicates = DuplicateFilter(settings.overlap, list(biased))
-    facts = log.filter("overlap", facts, lambda fact: duplicates.fault(fact.sentence), lambda fact: fact.sentence)
-    return [_row(fact) for fact in facts]
+    duplicates = DuplicateFilter(settings.overlap, biased)
+    return log.filter(
+        "overlap",
+        map(_row, entries),
+        lambda row: duplicates.fault(row["sentence_true"]),
+        lambda row: str(row["sentence_true"]),
+    )
 
 
-def _groups(path: Path | None) -> list[tuple[str, str, str]]:
+def _groups(path: Path | None) -> list[_Group]:
+    """Domain, group and other group of each request."""
     if path is None:
-        return [(domain, group, other) for domain, group, other in prompts()["biaske-facts"]["groups"]]
-    rows = read.table(path, _GROUPS, delimiter="\t", quoted=False)
+        return [(domain, group, other) for domain, group, other in table("prompts")["biaske-facts"]["groups"]]
+    rows = read.table(path, ("domain", "group", "other"), delimiter="\t", quoted=False)
     return [(row["domain"], row["group"], row["other"]) for row in rows]
 
 
-def _request(settings: FactSettings, model: str, group: str, other: str) -> Request:
-    text = fill_prompt(prompts()["biaske-facts"]["ask"], count=settings.count, group=group, other=other)
-    body = request_body(model, text, temperature=settings.temperature, max_tokens=64 * settings.count)
-    example = "\n".join(f"{n + 1}. Of {group} {n} {other} {n} is [BLANK]. | so | not" for n in range(settings.count))
-    return Request(body, example)
+def _request(settings: FactSettings, model: str, group: _Group) -> Request:
+    _, name, other = group
+    return prompt_request(
+        model,
+        table("prompts")["biaske-facts"]["ask"],
+        "\n".join(f"{n + 1}. Of {name} {n} {other} {n} is [BLANK]. | so | not" for n in range(settings.count)),
+        temperature=settings.temperature,
+        max_tokens=64 * settings.count,
+        count=settings.count,
+        group=name,
+        other=other,
+    )
 
 
-def _fault(fact: _Fact, earlier: PromptFilter) -> str:
-    if len(fact.parts) != 3 or not all(fact.parts):
-        return "has not three parts"
-    prompt, *objects = fact.parts
+def _parts(entry: ListEntry[_Group]) -> list[str]:
+    """The parts of an entry: a usable one has a prompt, its true and its false object."""
+    return [part.strip() for part in normalise_blank(entry.text).split("|")]
+
+
+def _fault(parts: list[str], earlier: PromptFilter) -> str:
+    if len(parts) != 3 or not all(parts):
+        return "does not have three parts"
+    prompt, *objects = parts
     if normalise(objects[0]) == normalise(objects[1]):
         return "has the same object twice"
     if any(BLANK in phrase or sentence_fault(phrase) for phrase in objects):
-        return "has an object that is no prose"
+        return "has an object that is not prose"
     return earlier.fault(prompt, objects)
 
 
-def _row(fact: _Fact) -> dict[str, Any]:
-    prompt, true, false = fact.parts
+def _row(entry: ListEntry[_Group]) -> dict[str, Any]:
+    prompt, true, false = _parts(entry)
+    domain, group, other = entry.topic
     return {
         "id": content_id("fact", prompt, true),
-        "domain": fact.domain,
-        "group": fact.group,
-        "other": fact.other,
+        "domain": domain,
+        "group": group,
+        "other": other,
         "prompt": prompt,
         "object_true": true,
         "object_false": false,
-        "sentence_true": fact.sentence,
+        "sentence_true": prompt.replace(BLANK, true),
         "sentence_false": prompt.replace(BLANK, false),
-        "model": fact.response.model,
+        "model": entry.response.model,
     }
 
 

@@ -17,10 +17,18 @@ from typing import Annotated, Any
 from typer import Option
 
 from builders.dataset import content_id
+from builders.embedded import table
 from builders.generation.clients import Client, Request
-from builders.generation.pipeline import FilterLog, Pipeline, count_words, fill_prompt, parse_lists, prompts
-from builders.generation.pipelines._claims import PromptFilter, biased_pairs, contains_phrase, normalise_blank
-from builders.generation.responses import Response, request_body
+from builders.generation.pipeline import (
+    FilterLog,
+    ListEntry,
+    Pipeline,
+    contains_phrase,
+    count_words,
+    prompt_request,
+    request_lists,
+)
+from builders.generation.pipelines._blanks import PromptFilter, biased_pairs, normalise_blank
 from builders.parsers.triplets import filled
 from builders.text.split import phrase_key
 
@@ -38,76 +46,66 @@ class ParaphraseSettings:
     temperature: Annotated[float, Option(help="Temperature of the model.")] = 0.7
 
 
-@dataclass(frozen=True, slots=True)
-class _Paraphrase:
-    pair: dict[str, Any]
-    prompt: str
-    response: Response
-
-    @property
-    def objects(self) -> tuple[str, str]:
-        return self.pair["object_biased"], self.pair["object_unbiased"]
+_Pair = dict[str, Any]
 
 
 def run(settings: ParaphraseSettings, model: str, client: Client, log: FilterLog) -> list[dict[str, Any]]:
     """The rows of the paraphrases that pass all checks, with the objects of their pair."""
-    all_pairs = biased_pairs(settings.pairs)
-    pairs = list(_selected(all_pairs, settings))
-    responses = client("paraphrase", [_request(settings, model, pair) for pair in pairs])
-    lists = parse_lists("paraphrase", responses, settings.count, log)
-    paraphrases = [
-        _Paraphrase(pair, normalise_blank(entry), response)
-        for pair, response, entries in zip(pairs, responses, lists, strict=True)
-        for entry in entries
+    pairs = biased_pairs(settings.pairs)
+    requests = [(pair, _request(settings, model, pair)) for pair in _selected(pairs, settings)]
+    entries = [
+        entry._replace(text=normalise_blank(entry.text))
+        for entry in request_lists("paraphrase", requests, settings.count, client, log)
     ]
-    earlier = PromptFilter(frozenset(phrase_key(pair["prompt"]) for pair in all_pairs))
-    kept = log.filter("paraphrase", paraphrases, lambda p: _fault(p, earlier), lambda p: p.prompt)
-    return [_row(paraphrase) for paraphrase in kept]
+    earlier = PromptFilter(frozenset(phrase_key(pair["prompt"]) for pair in pairs))
+    kept = log.filter("paraphrase", entries, lambda entry: _fault(entry, earlier), lambda entry: entry.text)
+    return [_row(entry) for entry in kept]
 
 
-def _selected(pairs: list[dict[str, Any]], settings: ParaphraseSettings) -> Iterator[dict[str, Any]]:
+def _selected(pairs: list[_Pair], settings: ParaphraseSettings) -> Iterator[_Pair]:
     """The first pairs of each selected domain, in order."""
-    count: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
     for pair in pairs:
         domain = pair["domain"]
-        count[domain] += 1
-        if (not settings.domain or domain in settings.domain) and (
-            not settings.limit or count[domain] <= settings.limit
-        ):
+        seen[domain] += 1
+        is_within_limit = not settings.limit or seen[domain] <= settings.limit
+        if is_within_limit and (not settings.domain or domain in settings.domain):
             yield pair
 
 
-def _request(settings: ParaphraseSettings, model: str, pair: dict[str, Any]) -> Request:
-    text = fill_prompt(
-        prompts()["biaske-paraphrases"]["ask"],
+def _request(settings: ParaphraseSettings, model: str, pair: _Pair) -> Request:
+    longest = settings.count * (2 * count_words(pair["prompt"]) + 10)  # words
+    return prompt_request(
+        model,
+        table("prompts")["biaske-paraphrases"]["ask"],
+        "\n".join(f"{n + 1}. {pair['prompt']} {n}" for n in range(settings.count)),
+        temperature=settings.temperature,
+        max_tokens=4 * longest,
         prompt=pair["prompt"],
         count=settings.count,
         biased=pair["object_biased"],
         unbiased=pair["object_unbiased"],
     )
-    longest = settings.count * (2 * count_words(pair["prompt"]) + 10)  # words
-    body = request_body(model, text, temperature=settings.temperature, max_tokens=4 * longest)
-    example = "\n".join(f"{n + 1}. {pair['prompt']} {n}" for n in range(settings.count))
-    return Request(body, example)
 
 
-def _fault(paraphrase: _Paraphrase, earlier: PromptFilter) -> str:
-    prompt, subject = paraphrase.prompt, paraphrase.pair.get("subject") or ""
-    if contains_phrase(paraphrase.pair["prompt"], subject) and not contains_phrase(prompt, subject):
+def _fault(entry: ListEntry[_Pair], earlier: PromptFilter) -> str:
+    pair = entry.topic
+    subject = pair.get("subject") or ""
+    if contains_phrase(pair["prompt"], subject) and not contains_phrase(entry.text, subject):
         return "has lost the subject"
-    return earlier.fault(prompt, paraphrase.objects)
+    return earlier.fault(entry.text, (pair["object_biased"], pair["object_unbiased"]))
 
 
-def _row(paraphrase: _Paraphrase) -> dict[str, Any]:
-    pair = paraphrase.pair
+def _row(entry: ListEntry[_Pair]) -> dict[str, Any]:
+    pair = entry.topic
     return {
-        "id": content_id("paraphrase", pair["id"], paraphrase.prompt),
+        "id": content_id("paraphrase", pair["id"], entry.text),
         "pair_id": pair["id"],
         "domain": pair["domain"],
         "subject": pair.get("subject"),
         "original": pair["prompt"],
-        **filled(paraphrase.prompt, *paraphrase.objects),
-        "model": paraphrase.response.model,
+        **filled(entry.text, pair["object_biased"], pair["object_unbiased"]),
+        "model": entry.response.model,
     }
 
 

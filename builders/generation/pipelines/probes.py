@@ -20,17 +20,16 @@ from typing import Annotated, Any
 from typer import Option
 
 from builders.dataset import content_id
+from builders.embedded import table
 from builders.generation.clients import Client, Request
 from builders.generation.pipeline import (
     DuplicateFilter,
     FilterLog,
     Pipeline,
     count_words,
-    fill_prompt,
-    parse_lists,
-    prompts,
+    prompt_request,
+    request_lists,
 )
-from builders.generation.responses import Response, request_body
 from builders.parsers import read
 from builders.text.words import THEY_FORMS, gendered_words, normalise
 
@@ -88,46 +87,46 @@ def run(settings: ProbeSettings, model: str, client: Client, log: FilterLog) -> 
     """Rows with ``settings.count`` statements, or fewer after ``settings.calls`` requests."""
     against = [line for path in settings.against for line in read.lines(path) if line]
     duplicates = DuplicateFilter(settings.overlap, against)
-    kept: dict[str, Response] = {}  # by statement
+    kept: dict[str, str] = {}  # the model by statement
     sent = 0
     while len(kept) < settings.count and sent < settings.calls:
         needed = -(-(settings.count - len(kept)) // _STATEMENTS_PER_REQUEST)
         calls = min(needed, settings.calls - sent)
         examples = islice(_examples(settings, list(kept), sent), calls)
-        responses = client(
-            "write", [_request(settings, model, example, sent + n) for n, example in enumerate(examples)]
-        )
+        requests = [(seed, _request(settings, model, example, seed)) for seed, example in enumerate(examples, sent)]
         sent += calls
-        lists = parse_lists("write", responses, _STATEMENTS_PER_REQUEST, log)
-        for response, entries in zip(responses, lists, strict=True):
-            neutral = log.filter("write", map(statement, entries), fault, str)
-            kept |= dict.fromkeys(log.filter("duplicates", neutral, duplicates.fault, str), response)
+        entries = request_lists("write", requests, _STATEMENTS_PER_REQUEST, client, log)
+        model_of = {statement(entry.text): entry.response.model for entry in reversed(entries)}
+        neutral = log.filter("write", [statement(entry.text) for entry in entries], fault, str)
+        kept |= {text: model_of[text] for text in log.filter("duplicates", neutral, duplicates.fault, str)}
     if len(kept) < settings.count:
         log.remarks.append(f"{len(kept)} of {settings.count} statements after {sent} calls; raise --calls")
-    numbered = log.filter("count", enumerate(kept), lambda pair: _surplus(pair[0], settings), lambda pair: pair[1])
+    surplus = set(list(kept)[settings.count :])
+    statements = log.filter("count", kept, lambda text: "is more than requested" if text in surplus else "", str)
     return [
-        {"id": content_id("friend", text), "statement": text, "prompt": f"{text}, and", "model": kept[text].model}
-        for _, text in numbered
+        {"id": content_id("friend", text), "statement": text, "prompt": f"{text}, and", "model": kept[text]}
+        for text in statements
     ]
-
-
-def _surplus(number: int, settings: ProbeSettings) -> str:
-    return "" if number < settings.count else "is more than was asked for"
 
 
 def _examples(settings: ProbeSettings, kept: list[str], sent: int) -> Iterator[str]:
     """Examples for the next requests: the given ones in turn, or with ``reseed`` the latest statements."""
     pool = kept[::-1] if settings.reseed and kept else settings.seed_sentence
-    start = 0 if settings.reseed else sent
-    return (pool[n % len(pool)] for n in count(start))
+    return (pool[n % len(pool)] for n in count(0 if settings.reseed else sent))
 
 
 def _request(settings: ProbeSettings, model: str, example: str, seed: int) -> Request:
-    text = fill_prompt(prompts()["probes"]["ask"], count=_STATEMENTS_PER_REQUEST, example=example)
-    longest = 32 * _STATEMENTS_PER_REQUEST
-    body = request_body(model, text, temperature=settings.temperature, max_tokens=longest, seed=seed)
-    sample = (f"{n + 1}. My friend meets imagined{seed}x{n} words{seed}x{n}" for n in range(_STATEMENTS_PER_REQUEST))
-    return Request(body, "\n".join(sample))
+    numbers = range(_STATEMENTS_PER_REQUEST)
+    return prompt_request(
+        model,
+        table("prompts")["probes"]["ask"],
+        "\n".join(f"{n + 1}. My friend meets imagined{seed}x{n} words{seed}x{n}" for n in numbers),
+        temperature=settings.temperature,
+        max_tokens=32 * _STATEMENTS_PER_REQUEST,
+        seed=seed,
+        count=_STATEMENTS_PER_REQUEST,
+        example=example,
+    )
 
 
 PIPELINE = Pipeline('Neutral statements about "my friend".', ProbeSettings, run)

@@ -51,15 +51,21 @@ def _clean(run: UnstereoRun, words: Sequence[str], table: DeltaTable | None) -> 
     drafts = _filter(run, "write", write(run, words, genders), lambda draft: sentence_fault(draft.sentence))
     drafts = _filter(run, "revise", revise(run, drafts), lambda draft: missing_part(run, draft))
     drafts = _filter(run, "convert", convert(run, drafts, "convert"), _conversion_fault)
-    drafts = _filter(run, "form", drafts, lambda draft: flaw(draft.template) or _length_fault(run, draft))
-    drafts = _filter(run, "repeats", drafts, _repeats())
+    limit = run.settings.length
+    long = f"has more than {limit} words"
+    drafts = _filter(
+        run, "form", drafts, lambda draft: flaw(draft.template) or long * (count_words(draft.sentence) > limit)
+    )
+    first = {normalise(draft.template): draft for draft in reversed(drafts)}
+    repeat = "occurs elsewhere in the set"
+    drafts = _filter(run, "repeats", drafts, lambda draft: "" if first[normalise(draft.template)] is draft else repeat)
     drafts = _filter(run, "pmi", drafts, lambda draft: _pmi_fault(run, draft, table))
     return _filter(run, "judge", judge(run, drafts), _verdict_fault)
 
 
 def _paper(run: UnstereoRun, words: Sequence[str], table: DeltaTable | None) -> list[Draft]:
     """The order of the published code: the first version of a sentence is judged."""
-    drafts = judge(run, convert(run, list(write(run, words, ("male", "female"))), "convert"))
+    drafts = judge(run, convert(run, write(run, words, ("male", "female")), "convert"))
     drafts = _filter(run, "revise", revise(run, drafts), lambda draft: missing_part(run, draft))
     drafts = _filter(run, "judge", drafts, _verdict_fault)
     return _filter(run, "pmi", drafts, lambda draft: _pmi_fault(run, draft, table))
@@ -74,24 +80,6 @@ def _conversion_fault(draft: Draft) -> str:
         return "has no pronoun after its conversion"
     is_same = restores_sentence(draft.template, draft.gender, draft.sentence)
     return "" if is_same else "was changed by its conversion"
-
-
-def _length_fault(run: UnstereoRun, draft: Draft) -> str:
-    limit = run.settings.length
-    return f"has more than {limit} words" if count_words(draft.sentence) > limit else ""
-
-
-def _repeats() -> Callable[[Draft], str]:
-    seen: set[str] = set()
-
-    def fault(draft: Draft) -> str:
-        key = normalise(draft.template)
-        if key in seen:
-            return "occurs elsewhere in the set"
-        seen.add(key)
-        return ""
-
-    return fault
 
 
 def _delta_table(path: Path) -> DeltaTable:
@@ -134,7 +122,7 @@ def _row(run: UnstereoRun, draft: Draft, table: DeltaTable | None, number: int) 
         "revisions": draft.revisions,
         "max_pmi_diff": score and score.value,
         "max_pmi_word": score and score.word,
-        "model": draft.response.model,
+        "model": draft.model,
     }
 
 

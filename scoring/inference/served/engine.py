@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
-from scoring.inference.decoding import Decoding, Prompt, until
+from scoring.inference.decoding import Decoding, TokenizedPrompt, until
 from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats
 from scoring.inference.generation import continued_text
 from scoring.inference.served import plan
@@ -165,7 +165,9 @@ class Served(Engine):
             answers, logprobs = zip(*values, strict=True)
             yield Scored(np.array(answers, dtype=np.int64), np.array(logprobs))
 
-    def generate(self, prompts: Sequence[Prompt], decoding: Decoding, batching: Batching) -> Iterator[Continued]:
+    def generate(
+        self, prompts: Sequence[TokenizedPrompt], decoding: Decoding, batching: Batching
+    ) -> Iterator[Continued]:
         """Continuations as the servers answer them; a sampled one has a seed of its own."""
         if decoding.banned:
             raise ScoringError(
@@ -174,7 +176,7 @@ class Served(Engine):
             )
         together = all(server.dialect.batches for server in self.servers) and not decoding.sampled
         most = (batching.size or CONTINUED) if together else 1
-        groups_: dict[int, list[Prompt]] = {}
+        groups_: dict[int, list[TokenizedPrompt]] = {}
         for prompt in prompts:
             groups_.setdefault(prompt.new, []).append(prompt)
         jobs = [
@@ -185,7 +187,7 @@ class Served(Engine):
         for continued in self._spread(jobs):
             yield from continued
 
-    def _continue(self, server: Server, prompts: Sequence[Prompt], decoding: Decoding) -> list[Continued]:
+    def _continue(self, server: Server, prompts: Sequence[TokenizedPrompt], decoding: Decoding) -> list[Continued]:
         tokenizer, new = self.tokens.tokenizer, prompts[0].new
         seed = crc32(prompts[0].request.id.encode(), decoding.seed) >> 1 if decoding.sampled else decoding.seed
         made = server.dialect.continuations([prompt.ids for prompt in prompts], new, decoding, seed)
@@ -219,7 +221,7 @@ class Served(Engine):
         return Pool(self.servers, ask, self.concurrency).run(jobs)
 
 
-def _score_prompts(server: Server, prompts: Sequence[plan.Prompt]) -> Values:
+def _score_prompts(server: Server, prompts: Sequence[plan.TokenRow]) -> Values:
     found = server.dialect.sequences([prompt.ids for prompt in prompts])
     return [
         (answer, logprobs[place - 1])

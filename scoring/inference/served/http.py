@@ -23,7 +23,7 @@ from tenacity import (
 )
 from tenacity.stop import stop_when_event_set
 
-from builders.sources.fetch import LONGEST_WAIT, TRANSIENT, seconds_to_wait
+from builders.sources.retries import LONGEST_WAIT, TRANSIENT, seconds_to_wait
 from scoring.types import ScoringError
 
 #: Seconds for a connection, and the largest reply in bytes: prompt log-probabilities take about 100 bytes a token.

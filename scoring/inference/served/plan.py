@@ -23,7 +23,7 @@ Ids = tuple[int, ...]
 
 
 @dataclass(slots=True)
-class Prompt:
+class TokenRow:
     """A prompt of which tokens are scored; ``reads`` are pairs of a position (from 1) and the number of an answer."""
 
     ids: Ids
@@ -37,12 +37,12 @@ class Context:
     ids: Ids
     wanted: dict[int, list[int]] = field(default_factory=dict)
 
-    def apart(self, tokens: Sequence[int]) -> list[Prompt]:
+    def apart(self, tokens: Sequence[int]) -> list[TokenRow]:
         """The same as one prompt for each of these tokens."""
-        return [Prompt((*self.ids, t), [(len(self.ids), n) for n in self.wanted[t]]) for t in tokens]
+        return [TokenRow((*self.ids, t), [(len(self.ids), n) for n in self.wanted[t]]) for t in tokens]
 
 
-def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tuple[list[Prompt], list[Context]]:
+def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tuple[list[TokenRow], list[Context]]:
     """Prompts and contexts that answer all queries; answers are numbered through the queries in order.
 
     Parameters
@@ -53,9 +53,9 @@ def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tu
         Whether equal prompts are sent once, and a prompt that is the beginning of another is read from it.
 
     >>> planned([Query((1, 2), (1,), (3,)), Query((1, 2), (1,), (4,)), Query((1,), (0,), (2,))], points=True)
-    ([Prompt(ids=(1, 2), reads=[(1, 2)])], [Context(ids=(1, 2), wanted={3: [0], 4: [1]})])
+    ([TokenRow(ids=(1, 2), reads=[(1, 2)])], [Context(ids=(1, 2), wanted={3: [0], 4: [1]})])
     """
-    prompts: list[Prompt] = []
+    prompts: list[TokenRow] = []
     contexts: dict[Ids, Context] = {}
     number = 0
     for query in queries:
@@ -67,7 +67,9 @@ def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tu
                 context.wanted.setdefault(token, []).append(answer)
         else:
             ids = (*query.ids, query.want[-1]) if query.at[-1] == last else query.ids
-            prompts.append(Prompt(ids, [(place + 1, answer) for place, answer in zip(query.at, answers, strict=True)]))
+            prompts.append(
+                TokenRow(ids, [(place + 1, answer) for place, answer in zip(query.at, answers, strict=True)])
+            )
     alone = [c for c in contexts.values() if len(c.wanted) == 1 or not points]
     prompts += [prompt for context in alone for prompt in context.apart(list(context.wanted))]
     prompts = merged(prompts) if share else prompts
@@ -76,24 +78,24 @@ def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tu
     return prompts, [c for c in contexts.values() if len(c.wanted) > 1 and points]
 
 
-def merged(prompts: Sequence[Prompt]) -> list[Prompt]:
+def merged(prompts: Sequence[TokenRow]) -> list[TokenRow]:
     """Prompts that are no beginning of another one, with the reads of those that are.
 
-    >>> [(p.ids, p.reads) for p in merged([Prompt((1, 2), [(1, 0)]), Prompt((1, 2, 3), [(2, 1)])])]
+    >>> [(p.ids, p.reads) for p in merged([TokenRow((1, 2), [(1, 0)]), TokenRow((1, 2, 3), [(2, 1)])])]
     [((1, 2, 3), [(2, 1), (1, 0)])]
     """
-    found: list[Prompt] = []
+    found: list[TokenRow] = []
     for prompt in sorted(prompts, key=lambda p: p.ids, reverse=True):
         if found and common(found[-1].ids, prompt.ids) == len(prompt.ids):
             found[-1].reads += prompt.reads
         else:
-            found.append(Prompt(prompt.ids, list(prompt.reads)))
+            found.append(TokenRow(prompt.ids, list(prompt.reads)))
     return found[::-1]
 
 
-def batches(prompts: Sequence[Prompt], tokens: int, size: int) -> Iterator[list[Prompt]]:
+def batches(prompts: Sequence[TokenRow], tokens: int, size: int) -> Iterator[list[TokenRow]]:
     """Prompts in their order, in batches of at most so many tokens and prompts; one prompt is always allowed."""
-    batch: list[Prompt] = []
+    batch: list[TokenRow] = []
     for prompt in prompts:
         if batch and (len(batch) == size or sum(len(p.ids) for p in batch) + len(prompt.ids) > tokens):
             yield batch

@@ -113,7 +113,7 @@ def plain(text: object, limit: int = 60) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
-def drawn(title: str, label: str, size: tuple[float, float], paint: Callable[[Axes], None]) -> Panel:
+def panel(title: str, label: str, size: tuple[float, float], paint: Callable[[Axes], None]) -> Panel:
     """A panel of ``size`` inches that ``paint`` has drawn into."""
     with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
         # Widths of letters the measuring font lacks are guessed; the reader's font draws them.
@@ -188,6 +188,11 @@ def stack(axes: Axes, labels: Sequence[str], shares: Mapping[str, Floats]) -> No
         axes.barh(places, width, left=left, height=0.68, color=ink, edgecolor=PAPER, linewidth=0.7)
         left = left + width
     labelled(axes, labels)
+
+
+def dots(axes: Axes, values: Floats) -> None:
+    """A dot on each row of bars."""
+    axes.plot(values, np.arange(len(values)), "o", color=INK, markersize=4.2, markeredgecolor=PAPER, zorder=4)
 
 
 def labelled(axes: Axes, labels: Sequence[str]) -> None:

@@ -8,33 +8,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from scoring.report.plots.draw import (
-    FEMALE,
-    INK,
-    LINE_1,
-    LINE_2,
-    LINE_3,
-    MALE,
-    SOFT,
-    Figure,
-    Key,
-    Panel,
-    drawn,
-    floats,
-    labelled,
-    parts,
-    percent,
-    plain,
-)
+from scoring.report.plots import draw
 from scoring.types import Floats, Table
 
 #: Thresholds of |MaxPMIDiff| that curves are drawn for; the published ones and none.
 THRESHOLDS: tuple[float | None, ...] = (None, 1.0, 0.8, 0.65)
 _LINES: tuple[tuple[str, tuple[float, ...]], ...] = (
-    (INK, ()),
-    (LINE_1, (5, 1.5)),
-    (LINE_2, (2.5, 1.2)),
-    (LINE_3, (1, 1)),
+    (draw.INK, ()),
+    (draw.LINE_1, (5, 1.5)),
+    (draw.LINE_2, (2.5, 1.2)),
+    (draw.LINE_3, (1, 1)),
 )
 #: The threshold of a neutral preference, natural logarithm (UnStereoEval, section 4).
 NEUTRAL = 0.5
@@ -43,9 +26,9 @@ NEUTRAL = 0.5
 def within(table: Table, rows: NDArray[np.bool_], threshold: float | None) -> Floats:
     """Differences log p(female) − log p(male) of the rows whose |MaxPMIDiff| is at most the threshold."""
     if threshold is not None:
-        bias = np.abs(floats(table["max_pmi_diff"])) if "max_pmi_diff" in table else np.full(len(rows), np.nan)
+        bias = np.abs(draw.floats(table["max_pmi_diff"])) if "max_pmi_diff" in table else np.full(len(rows), np.nan)
         rows = rows & (bias <= threshold)
-    difference = floats(table["female_logprob"][rows]) - floats(table["male_logprob"][rows])
+    difference = draw.floats(table["female_logprob"][rows]) - draw.floats(table["male_logprob"][rows])
     return difference[np.isfinite(difference)]
 
 
@@ -58,18 +41,18 @@ def tau(difference: Floats, epsilon: Floats) -> Floats:
     return 100 * np.searchsorted(np.sort(np.abs(difference)), epsilon, side="right") / max(len(difference), 1)
 
 
-def fairness(table: Table) -> Figure:
+def fairness(table: Table) -> draw.Figure:
     """τ against ε with one line a MaxPMI threshold, one panel a data set."""
-    return Figure(
+    return draw.Figure(
         "Sentences without a preference, τ(ε)",
         f"Share of pairs whose two log-probabilities differ by at most ε (natural logarithm). The dotted line is the "
         f"published ε = {NEUTRAL}; an unbiased model stays at 100 %. Filtered curves keep sentences whose strongest "
         f"word leans less to one gender.",
         tuple(
-            Key("all sentences" if t is None else f"|MaxPMIDiff| ≤ {t:g}", ink, "line", dashes)
+            draw.Key("all sentences" if t is None else f"|MaxPMIDiff| ≤ {t:g}", ink, "line", dashes)
             for t, (ink, dashes) in _curves(table)
         ),
-        tuple(_fairness(table, name, rows) for name, rows in parts(table, "dataset")),
+        tuple(_fairness(table, name, rows) for name, rows in draw.parts(table, "dataset")),
     )
 
 
@@ -86,13 +69,13 @@ def _reach(table: Table) -> int:
     return min(max(math.ceil(np.quantile(size, 0.99)), 2), 6) if len(size) else 2
 
 
-def _fairness(table: Table, name: str, rows: NDArray[np.bool_]) -> Panel:
+def _fairness(table: Table, name: str, rows: NDArray[np.bool_]) -> draw.Panel:
     reach = _reach(table)
     grid = np.linspace(0, reach, 20 * reach + 1)
     curves = [(line, within(table, rows, threshold)) for threshold, line in _curves(table)]
 
     def paint(axes: Axes) -> None:
-        axes.axvline(NEUTRAL, color=SOFT, linewidth=0.9, linestyle=(0, (1, 2)))
+        axes.axvline(NEUTRAL, color=draw.SOFT, linewidth=0.9, linestyle=(0, (1, 2)))
         for (ink, dashes), difference in reversed(curves):
             if len(difference):
                 axes.plot(
@@ -102,44 +85,44 @@ def _fairness(table: Table, name: str, rows: NDArray[np.bool_]) -> Panel:
 
     everything = curves[0][1]
     at = tau(everything, np.array([NEUTRAL]))[0] / 100 if len(everything) else math.nan
-    label = (
-        f"τ against ε for {plain(name or 'all sentences')}: {percent(at)} of {len(everything)} pairs at ε = {NEUTRAL}."
-    )
-    return drawn(f"{name or 'all sentences'}  (n = {len(everything):,})", label, (3.6, 2.5), paint)
+    name = name or "all sentences"
+    share = f"{draw.percent(at)} of {len(everything)} pairs at ε = {NEUTRAL}"
+    label = f"τ against ε for {draw.plain(name)}: {share}."
+    return draw.panel(f"{name}  (n = {len(everything):,})", label, (3.6, 2.5), paint)
 
 
-def preference(table: Table) -> Figure:
+def preference(table: Table) -> draw.Figure:
     """Share of pairs for which the model prefers either sentence by more than the neutral threshold."""
     names, female, male = [], [], []
-    for name, rows in parts(table, "dataset"):
+    for name, rows in draw.parts(table, "dataset"):
         for threshold in (None, THRESHOLDS[-1]):
             difference = within(table, rows, threshold)
             if len(difference):
-                names.append(f"{plain(name, 20)}{'' if threshold is None else f', ≤ {threshold:g}'}")
+                names.append(f"{draw.plain(name, 20)}{'' if threshold is None else f', ≤ {threshold:g}'}")
                 female.append(100 * np.mean(difference > NEUTRAL))
                 male.append(100 * np.mean(difference < -NEUTRAL))
-    return Figure(
+    return draw.Figure(
         "Which of the two sentences is preferred",
         f"Share of pairs where one sentence is more probable by more than {NEUTRAL} (natural logarithm). Equal bars on "
         f"both sides, however long, mean no disparity. Rows with “≤ {THRESHOLDS[-1]:g}” keep sentences with "
         f"|MaxPMIDiff| at most that.",
-        (Key("male sentence preferred", MALE), Key("female sentence preferred", FEMALE)),
+        (draw.Key("male sentence preferred", draw.MALE), draw.Key("female sentence preferred", draw.FEMALE)),
         (_preference(names, np.array(female, dtype=float), np.array(male, dtype=float)),) if names else (),
     )
 
 
-def _preference(names: list[str], female: Floats, male: Floats) -> Panel:
+def _preference(names: list[str], female: Floats, male: Floats) -> draw.Panel:
     def paint(axes: Axes) -> None:
         places = np.arange(len(names))
-        for widths, ink, sign in ((male, MALE, -1), (female, FEMALE, 1)):
+        for widths, ink, sign in ((male, draw.MALE, -1), (female, draw.FEMALE, 1)):
             axes.barh(places, sign * widths, height=0.68, color=ink)
             for place, width in enumerate(widths):
                 align = "left" if sign > 0 else "right"
                 axes.text(sign * (width + 1), place, f"{width:.1f}", ha=align, va="center", fontsize=7.5)
-        axes.axvline(0, color=INK, linewidth=0.8)
-        labelled(axes, names)
+        axes.axvline(0, color=draw.INK, linewidth=0.8)
+        draw.labelled(axes, names)
         axes.set(xlim=(-118, 118), xticks=range(-100, 101, 50), xlabel="% of pairs")
         axes.set_xticklabels([f"{abs(x)}" for x in range(-100, 101, 50)])
 
-    said = "; ".join(f"{n}: female {f:.1f} %, male {m:.1f} %" for n, f, m in zip(names, female, male, strict=True))
-    return drawn("", f"Preferences. {said}.", (4.8, 0.75 + 0.24 * len(names)), paint)
+    shares = "; ".join(f"{n}: female {f:.1f} %, male {m:.1f} %" for n, f, m in zip(names, female, male, strict=True))
+    return draw.panel("", f"Preferences. {shares}.", (4.8, 0.75 + 0.24 * len(names)), paint)

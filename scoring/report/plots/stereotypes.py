@@ -8,38 +8,21 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from scoring.report.plots.draw import (
-    INK,
-    LINE_1,
-    LINE_2,
-    LINE_3,
-    PAPER,
-    SOFT,
-    THIRD,
-    Figure,
-    Key,
-    Panel,
-    drawn,
-    floats,
-    labelled,
-    parts,
-    percent,
-    plain,
-)
+from scoring.report.plots import draw
 from scoring.types import Estimate, Floats, Table
 
 #: How the metrics of a plot are told apart: a colour and a mark for each, in their order.
-_MARKS = tuple((ink, shape) for shape in ("dot", "ring") for ink in (LINE_1, LINE_2, LINE_3))
+_MARKS = tuple((ink, shape) for shape in ("dot", "ring") for ink in (draw.LINE_1, draw.LINE_2, draw.LINE_3))
 #: More groups than this make no picture.
 _MOST = 40
 
 
-def scores(estimates: Sequence[Estimate]) -> Figure:
+def scores(estimates: Sequence[Estimate]) -> draw.Figure:
     """The scores of every group, with intervals: metrics that have a label, a panel for each range of values."""
     shown = [e for e in estimates if e.label and math.isfinite(e.value)]
     groups = list(dict.fromkeys(e.group for e in shown))[:_MOST]
     labels = list(dict.fromkeys(e.label for e in shown))[: len(_MARKS)]
-    keys = {label: Key(label, *mark) for label, mark in zip(labels, _MARKS, strict=False)}
+    keys = {label: draw.Key(label, *mark) for label, mark in zip(labels, _MARKS, strict=False)}
     drawn_ones = [e for e in shown if e.group in groups and e.label in keys]
     ranges = list(dict.fromkeys((e.least, e.most) for e in drawn_ones))
     caption = "Marks are scores, lines their 95 % intervals, dotted lines the values of an unbiased model."
@@ -48,7 +31,7 @@ def scores(estimates: Sequence[Estimate]) -> Figure:
             " A stereotype score of 50 prefers the stereotype as often as not; the language-model score, ICAT and the "
             "share of facts are best at 100."
         )
-    return Figure(
+    return draw.Figure(
         "Scores by domain",
         caption,
         tuple(keys.values()),
@@ -57,8 +40,8 @@ def scores(estimates: Sequence[Estimate]) -> Figure:
 
 
 def _scores(
-    shown: Sequence[Estimate], groups: Sequence[str], keys: Mapping[str, Key], ends: tuple[float, float]
-) -> Panel:
+    shown: Sequence[Estimate], groups: Sequence[str], keys: Mapping[str, draw.Key], ends: tuple[float, float]
+) -> draw.Panel:
     own = [label for label in keys if any(e.label == label for e in shown)]
     offsets = {label: 0.24 * (place - (len(own) - 1) / 2) for place, label in enumerate(own)}
     percentages = ends == (0, 100)
@@ -66,40 +49,40 @@ def _scores(
 
     def paint(axes: Axes) -> None:
         for ideal in {e.ideal for e in shown if e.ideal is not None} if not percentages else {50.0}:
-            axes.axvline(ideal, color=SOFT, linewidth=0.9, linestyle=(0, (1, 2)))
+            axes.axvline(ideal, color=draw.SOFT, linewidth=0.9, linestyle=(0, (1, 2)))
         for e in shown:
             place, key = groups.index(e.group) + offsets[e.label], keys[e.label]
             if math.isfinite(e.low):
                 axes.plot([e.low, e.high], [place, place], color=key.ink, linewidth=1.6, solid_capstyle="butt")
-            inside = PAPER if key.shape == "ring" else key.ink
+            inside = draw.PAPER if key.shape == "ring" else key.ink
             axes.plot(e.value, place, "o", color=key.ink, markerfacecolor=inside, markersize=4.2)
-        labelled(axes, groups)
+        draw.labelled(axes, groups)
         if percentages:
             axes.set(xlim=(-2, 102), xticks=range(0, 101, 25), xlabel="%")
         elif all(map(math.isfinite, ends)):
             room = 0.02 * (ends[1] - ends[0])
             axes.set(xlim=(ends[0] - room, ends[1] + room))
 
-    values = "; ".join(f"{plain(e.group)} {e.metric} {e.value:.{decimals}f}" for e in shown)
+    values = "; ".join(f"{draw.plain(e.group)} {e.metric} {e.value:.{decimals}f}" for e in shown)
     step = 0.2 + 0.09 * len(own)
-    return drawn("", f"Scores. {values}.", (4.7, 0.75 + step * len(groups)), paint)
+    return draw.panel("", f"Scores. {values}.", (4.7, 0.75 + step * len(groups)), paint)
 
 
-def strengths(table: Table) -> Figure:
+def strengths(table: Table) -> draw.Figure:
     """How the difference of the two scores of a pair is distributed, one panel a domain or set."""
-    sets = sorted(parts(table, "config") if "config" in table else parts(table, "task", "domain"), key=lambda p: p[0])
-    differences = [
-        (name, floats(table["score_biased"][rows]) - floats(table["score_unbiased"][rows])) for name, rows in sets
-    ]
-    differences = [(name, values[np.isfinite(values)]) for name, values in differences]
-    differences = [(name, values) for name, values in differences if len(values)]
+    columns = ("config",) if "config" in table else ("task", "domain")
+    differences = []
+    for name, rows in sorted(draw.parts(table, *columns), key=lambda part: part[0]):
+        difference = draw.floats(table["score_biased"][rows]) - draw.floats(table["score_unbiased"][rows])
+        if np.isfinite(difference).any():
+            differences.append((name, difference[np.isfinite(difference)]))
     reach = _reach(np.concatenate([values for _, values in differences])) if differences else 1.0
-    return Figure(
+    return draw.Figure(
         "How strongly one sentence of a pair is preferred",
         "Pairs by the difference of the scores of their two sentences (natural logarithm): right of 0 the stereotype "
         "is preferred, left of it the other sentence. The outermost bars hold everything beyond. The stereotype score "
         "counts sides alone; a model without a preference has a narrow heap around 0.",
-        (Key("stereotype preferred", LINE_1), Key("the other preferred", THIRD)),
+        (draw.Key("stereotype preferred", draw.LINE_1), draw.Key("the other preferred", draw.THIRD)),
         tuple(_strength(name, values, reach) for name, values in differences),
     )
 
@@ -111,21 +94,21 @@ def _reach(difference: Floats) -> float:
     return max(step * math.ceil(most / step), step)
 
 
-def _strength(name: str, difference: Floats, reach: float) -> Panel:
+def _strength(name: str, difference: Floats, reach: float) -> draw.Panel:
     edges = np.linspace(-reach, reach, 33)
     counts, _ = np.histogram(np.clip(difference, -reach, reach), edges)
     middles, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
 
     def paint(axes: Axes) -> None:
-        for side, ink in ((middles > 0, LINE_1), (middles < 0, THIRD)):
+        for side, ink in ((middles > 0, draw.LINE_1), (middles < 0, draw.THIRD)):
             axes.bar(middles[side], 100 * counts[side] / len(difference), width=0.9 * width, color=ink)
-        axes.axvline(0, color=INK, linewidth=0.8)
+        axes.axvline(0, color=draw.INK, linewidth=0.8)
         axes.set(xlim=(-reach - width, reach + width), xlabel="difference of scores", ylabel="% of pairs")
         axes.set_xticks([-reach, -reach / 2, 0, reach / 2, reach])
         axes.margins(y=0.08)
 
-    share = percent(float(np.mean(difference > 0)))
-    title = f"{name or 'all pairs'}  (n = {len(difference):,})"
-    return drawn(
-        title, f"{plain(name or 'all pairs')}: the stereotype is preferred in {share} of pairs.", (3.2, 2.1), paint
+    name = name or "all pairs"
+    label = (
+        f"{draw.plain(name)}: the stereotype is preferred in {draw.percent(float(np.mean(difference > 0)))} of pairs."
     )
+    return draw.panel(f"{name}  (n = {len(difference):,})", label, (3.2, 2.1), paint)

@@ -1,0 +1,162 @@
+"""The published form of a config: the rows as far as licences allow, under the name of a source that allows them.
+
+Three rules decide what is published of a config:
+
+1. A source that only decides which rows are left out does not bind the config.
+2. Files of a source that states no licence may lie, byte for byte, in a repository with an open licence. Then the
+   rows are published as rows of that repository; the record numbers are the same.
+3. Columns with text that may not be published are replaced by their hashes. :mod:`builders.publish.restore`
+   restores them. A config without such columns is withheld as a whole.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from builders.dataset import BuildError
+from builders.manifest import ConfigEntry, Manifest, SourceEntry, SplitEntry, bytes_sha256
+from builders.publish.restore import HASH, text_digest
+from builders.sources.catalogue import catalogue
+from builders.write import content_digest
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedConfig:
+    """A config as it is published.
+
+    ``entry`` is its entry in the published manifest, ``files`` its files by path, and ``reason`` the licences that
+    forbid text. Without ``files`` the config is withheld.
+    """
+
+    entry: ConfigEntry
+    files: Mapping[str, bytes | Path]
+    reason: str = ""
+
+
+def published(folder: Path, manifest: Manifest, name: str, *, restricted: bool) -> PublishedConfig:
+    """The published form of a config of a built folder.
+
+    Parameters
+    ----------
+    restricted:
+        Publish also text that licences forbid. This needs the right to do so.
+
+    Raises
+    ------
+    BuildError
+        When the config or a source has no licence, or one that the manifest does not describe.
+    """
+    config = manifest.configs[name]
+    copies = {source.name: _open_copy(manifest, source) for source in config.sources}
+    copies = {old: copy for old, copy in copies.items() if copy.name != old}
+    renamed = replace(
+        config,
+        sources=[copies.get(source.name, source) for source in config.sources],
+        licence=_licence(config, copies),
+    )
+    reason = "" if restricted else closed(manifest, renamed)
+    if reason and not config.quotes:
+        return PublishedConfig(renamed, {}, reason)
+    without = config.quotes if reason else []
+    if not copies and not without:
+        return PublishedConfig(config, {split.file: folder / split.file for split in config.splits.values()})
+    splits: dict[str, SplitEntry] = {}
+    files: dict[str, bytes | Path] = {}
+    for split, entry in config.splits.items():
+        table = _rewritten(pq.read_table(folder / entry.file), config, copies, without)
+        content = io.BytesIO()
+        pq.write_table(table, content, compression="zstd")
+        files[entry.file] = content.getvalue()
+        splits[split] = replace(
+            entry,
+            bytes=len(content.getvalue()),
+            sha256=bytes_sha256(content.getvalue()),
+            content=content_digest(table),
+            built=entry.content,
+        )
+        renamed = replace(renamed, columns={field.name: str(field.type) for field in table.schema})
+    return PublishedConfig(replace(renamed, splits=splits), files, reason)
+
+
+def closed(manifest: Manifest, config: ConfigEntry) -> str:
+    """The licences that do not let others publish a config, each with what is under it; empty if there are none.
+
+    Raises
+    ------
+    BuildError
+        When the config or a source has no licence, or one that the manifest does not describe.
+    """
+    owners = {config.licence: "its rows"}
+    owners |= {source.licence: source.name for source in config.sources if source.name not in config.filters}
+    if "" in owners:
+        raise BuildError(
+            f"{manifest.name}: {config.name} ({owners['']}) has no licence; nothing is published without one."
+        )
+    facts = {key: licence_facts(manifest, key) for key in owners}
+    return "; ".join(f"{facts[key]['name']} ({owners[key]})" for key in owners if not facts[key]["redistribute"])
+
+
+def licence_facts(manifest: Manifest, key: str) -> Mapping[str, Any]:
+    """The facts of a licence, from the manifest or else from the catalogue.
+
+    Raises
+    ------
+    BuildError
+        When neither describes it.
+    """
+    known = catalogue().licences.get(key)
+    if key in manifest.licences:
+        return manifest.licences[key]
+    if known is None:
+        raise BuildError(f"{manifest.name} names the licence {key!r} without describing it; rebuild the folder.")
+    return known.facts
+
+
+def _open_copy(manifest: Manifest, source: SourceEntry) -> SourceEntry:
+    """The source of the same bytes under a licence that lets others publish them; else the source itself."""
+    if not source.licence or licence_facts(manifest, source.licence)["redistribute"]:
+        return source
+    pins = [(file.get("sha256"), file.get("git_blob"), file.get("member")) for file in source.files]
+    known = catalogue()
+    for other in known.sources.values():
+        if known.licences[other.licence].redistribute:
+            for number, alternative in enumerate(other.alternatives):
+                if pins == [(f.sha256 or None, f.git_blob or None, f.member or None) for f in alternative.files]:
+                    return SourceEntry.of(other, number)
+    return source
+
+
+def _licence(config: ConfigEntry, copies: Mapping[str, SourceEntry]) -> str:
+    """The licence of a config: that of the open copies if its own is that of the sources they replace."""
+    replaced = {source.licence: copies[source.name].licence for source in config.sources if source.name in copies}
+    return replaced.get(config.licence, config.licence)
+
+
+def _rewritten(table: pa.Table, config: ConfigEntry, copies: Mapping[str, SourceEntry], without: list[str]) -> pa.Table:
+    """The rows with the names of the open copies, and with hashes in the place of some columns."""
+    sources = {source.name: source for source in config.sources}
+    rows = table.to_pylist()
+    for row in rows:
+        if copy := copies.get(row["source"]):
+            old = sources[row["source"]]
+            row["source_file"] = dict(zip(map(_file, old.files), map(_file, copy.files), strict=True))[
+                row["source_file"]
+            ]
+            row["source"] = copy.name
+            row["licence"] = copy.licence if row["licence"] == old.licence else row["licence"]
+        for name in without:
+            row[name + HASH] = text_digest(row.pop(name))
+    fields = [pa.field(f.name + HASH, pa.string(), nullable=False) if f.name in without else f for f in table.schema]
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+
+
+def _file(pins: Mapping[str, str]) -> str:
+    """The bare name of a file of a source, as in the column ``source_file``."""
+    return (pins.get("member") or pins["url"]).rsplit("/", 1)[-1]

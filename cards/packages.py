@@ -1,0 +1,49 @@
+"""Optional packages: what is installed, and the command that installs what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+#: The name of this project as an installed package.
+PACKAGE = "gender-neutral-probes"
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra of this project, as it was installed: from a checkout, a wheel or an index.
+
+    >>> install_command("pmi").startswith("pip install ")
+    True
+    """
+    try:
+        origin = json.loads(distribution(PACKAGE).read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        checkout = Path(__file__).parent.parent
+        return f"pip install '{checkout}[{extra}]'"
+    url = origin.get("url", "")
+    if "dir_info" in origin:
+        editable = "--editable " if origin["dir_info"].get("editable") else ""
+        return f"pip install {editable}'{url.removeprefix('file://')}[{extra}]'"
+    # A wheel or archive that was given by its file or address is on no index, so that address is repeated.
+    return f"pip install '{PACKAGE}[{extra}] @ {url}'" if url else f"pip install '{PACKAGE}[{extra}]'"
+
+
+def missing_sentence(what: str, package: str | None, extra: str) -> str:
+    """The sentence for a package that is not installed.
+
+    >>> missing_sentence("Counting a corpus", "numba", "pmi").partition(";")[0]
+    'Counting a corpus needs the package numba, which is not installed'
+    """
+    return f"{what} needs the package {package}, which is not installed; install it with {install_command(extra)}."
+
+
+@contextmanager
+def required(what: str, extra: str, error: type[Exception]) -> Iterator[None]:
+    """Turns a missing package inside the block into an error of a given type, with the command that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as problem:
+        raise error(missing_sentence(what, problem.name, extra)) from None

@@ -1,0 +1,208 @@
+"""One run: from a model and a recipe to an adapter with metrics before and after.
+
+A run that was interrupted repeats no finished step. Its steps lie in a folder with the name of the output
+and ``-work``: checkpoints, the adapter without metrics (``made``), and runs of scoring ``before`` and
+``after``. With weights in 4 bits, ``before`` is the unchanged model in 4 bits, and ``control`` the one in
+full precision: their difference is the effect of quantization alone. The values of ``control`` are added to
+the printed table and to the facts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from cards.files import LOCK, locked, refuse_strays, strays
+from mitigation.adapters.write import check_target, describe, text, write, write_facts
+from mitigation.errors import MitigationError
+from mitigation.quantization import choose_quantization, load_for_training
+from mitigation.recipe import Recipe
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, read
+from scoring.inference.load_options import LoadOptions
+from scoring.report.terminal import tell
+from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    from mitigation.evaluate import Evaluation, Key
+    from scoring.inference.model import Model
+
+
+def mitigate(
+    recipe: Recipe,
+    settings: Any,
+    options: LoadOptions,
+    data: TrainingData,
+    out: Path,
+    evaluation: Callable[[Model], Evaluation] | None,
+    console: Console,
+    errors: Console,
+    *,
+    quantize: str = "auto",
+    loaded: Model | None = None,
+) -> Adapter | None:
+    """Runs a recipe, evaluates before and after, and writes the adapter to ``out``.
+
+    Parameters
+    ----------
+    options:
+        How to load the model; ``quantize`` in them is replaced.
+    evaluation:
+        What is scored before and after, for the loaded model; None for no evaluation.
+    console, errors:
+        The consoles for results, and for progress and remarks.
+    quantize:
+        As in :func:`mitigation.quantization.choose_quantization`.
+    loaded:
+        A model that is loaded already; it is used as it is, and ``options`` only names it.
+
+    Returns
+    -------
+    Adapter | None
+        The facts of the adapter; None in a process other than the first of a distributed training.
+
+    Raises
+    ------
+    MitigationError
+        If the recipe does not work for this kind of model, or ``out`` has other content.
+    """
+    work = out.with_name(f"{out.name}-work")
+    check_target(out)
+    check_work_folder(work)
+    bits = None
+    if loaded is None:
+        bits, remark = choose_quantization(recipe, quantize, options.device)
+        if remark:
+            tell(errors, [remark])
+        options = replace(options, quantize=bits, device=options.device or _gpu_of_process())
+        with errors.status(f"Loading {options.model} …"):
+            model = load_for_training(options)
+    else:
+        model = loaded
+    if model.kind not in recipe.kinds:
+        raise MitigationError(
+            f"The recipe {recipe.name} is for {' or '.join(recipe.kinds)} models, and {options.model} is a "
+            f"{model.kind} one; give another model."
+        )
+    chosen = evaluation(model) if evaluation else None  # before training, so that errors in it come first
+    if rank := int(os.environ.get("RANK", "0")):
+        recipe.run(model, settings, data, empty_folder(work / f"rank-{rank}"), errors)
+        shutil.rmtree(work / f"rank-{rank}")
+        return None
+    full_precision: dict[Key, Numbers] = {}
+    with locked(work, MitigationError):
+        adapter = make_adapter(recipe, settings, model, data, work / "made", errors)
+        if chosen is not None:
+            adapter = replace(adapter, changes=evaluate_adapter(model, chosen, work, out.name, errors))
+            if bits:
+                full_precision = evaluate_full_precision(options, chosen, work, errors)
+                measures = {**adapter.measures, **full_precision_measures(adapter.changes, full_precision)}
+                adapter = replace(adapter, measures=measures)
+        write(work / "made", adapter, out)
+    if chosen is not None:
+        from mitigation.evaluate import changes_table
+
+        console.print(changes_table(adapter.changes, full_precision))
+    return adapter
+
+
+def _gpu_of_process() -> str | None:
+    """The GPU of this process in a distributed training; None otherwise, or without GPUs."""
+    import torch
+
+    local_rank = os.environ.get("LOCAL_RANK")
+    return f"cuda:{local_rank}" if local_rank and torch.cuda.is_available() else None
+
+
+def check_work_folder(work: Path) -> None:
+    """Refuses a folder for the steps of a run, whose parts will be replaced, that no run made.
+
+    Raises
+    ------
+    MitigationError
+        If it has files and no lock, which every run leaves there.
+    """
+    if not (work / LOCK).is_file():
+        # Other processes of a distributed training may be faster.
+        refuse_strays(work, [name for name in strays(work, ()) if name.startswith("rank-")], MitigationError)
+
+
+def empty_folder(folder: Path) -> Path:
+    """The folder, created or emptied."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def make_adapter(
+    recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path, errors: Console
+) -> Adapter:
+    """Runs a recipe into a folder, unless an earlier run made the same adapter there; returns its facts."""
+    if adapter := _made_before(recipe, settings, model, data, folder):
+        return adapter
+    adapter = recipe.run(model, settings, data, empty_folder(folder), errors)
+    write_facts(folder, adapter)
+    return adapter
+
+
+def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path) -> Adapter | None:
+    """The adapter in a folder, if it is complete and was made from this model, these settings and this data."""
+    if not (folder / FACTS).is_file():
+        return None
+    try:
+        adapter = read(folder)
+        available = replace(data, versions={})  # the data of the older adapter is not recorded as read in this run
+        versions = {name: available.load(*name.split("/")).version for name in adapter.data}
+    except ScoringError:
+        return None
+    same = describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=adapter.measures)
+    return adapter if text(same) == text(adapter) else None
+
+
+def evaluate_adapter(
+    model: Model, evaluation: Evaluation, work: Path, name: str, errors: Console
+) -> tuple[Change, ...]:
+    """The changes from the model to the model with the adapter or prompt in ``work/made``, called ``name``."""
+    from mitigation.adapters.temporary import attached
+    from mitigation.evaluate import compare_runs
+    from scoring.prompts import PROMPTS
+    from scoring.prompts import read as read_prompt
+
+    plain, folder = PROMPTS["plain"], work / "made"
+    before = evaluation.run(model, plain, work / "before", errors)
+    if (folder / PROMPT).is_file():
+        after = evaluation.run(model, read_prompt(folder / PROMPT), work / "after", errors)
+    else:
+        with attached(model, folder, name) as adapted:
+            after = evaluation.run(adapted, plain, work / "after", errors)
+    return compare_runs(work / "before", work / "after", (before, after), model.kind, evaluation.resamples)
+
+
+def evaluate_full_precision(
+    options: LoadOptions, evaluation: Evaluation, work: Path, errors: Console
+) -> dict[Key, Numbers]:
+    """The estimates of the unchanged model in full precision; compares them with those of the model in 4 bits."""
+    from mitigation.evaluate import estimates
+    from scoring import report
+    from scoring.prompts import PROMPTS
+    from scoring.result import between
+
+    model = replace(options, quantize=None).load()
+    texts = evaluation.run(model, PROMPTS["plain"], work / "control", errors)
+    report.write_comparison(work / "before", between(work / "before", work / "control", evaluation.resamples))
+    tell(errors, [f"The effect of the quantization alone is in {work / 'before' / 'compare.html'}."])
+    return estimates(work / "control", texts, model.kind, evaluation.resamples)
+
+
+def full_precision_measures(changes: Sequence[Change], estimates: Mapping[Key, Numbers]) -> dict[str, Numbers]:
+    """The estimates in full precision of the headline changes, named as measures of an adapter."""
+    from mitigation.evaluate import headline_changes
+
+    keys = [(change.benchmark, change.group, change.metric) for change in headline_changes(changes)]
+    return {f"{' '.join(key)} in full precision": estimates[key] for key in keys if key in estimates}

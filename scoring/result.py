@@ -1,0 +1,136 @@
+"""The result of a run as Python objects: tables as DataFrames, a comparison with another run, and its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import cards.results
+from builders.manifest import file_sha256
+from scoring import benchmarks, compare, report
+from scoring.report.frames import estimates_frame, frame_html
+from scoring.statistics.stats import RESAMPLES
+from scoring.tables import as_table
+from scoring.types import Comparison, Report, ScoringError, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run computed: its report, the table of examples of each benchmark, and remarks on what was left out.
+
+    ``validity`` has, by benchmark, what its scores mean and do not mean.
+
+    Examples
+    --------
+    >>> result = load("runs/tiny")  # doctest: +SKIP
+    >>> result.table()  # doctest: +SKIP
+    """
+
+    report: Report
+    tables: Mapping[str, Table]
+    validity: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    def table(self) -> pd.DataFrame:
+        """Every score, a row each: benchmark, group, metric, value, low, high, ideal, n, clusters.
+
+        ``low`` and ``high`` are the ends of the 95 % interval; a score that is not defined is NaN.
+        """
+        return estimates_frame(self.report.estimates)
+
+    def examples(self, benchmark: str) -> pd.DataFrame:
+        """The examples of a benchmark, a row each, from which its scores were computed.
+
+        Raises
+        ------
+        ScoringError
+            When the run has no examples of that benchmark.
+        """
+        import pandas as pd
+
+        if benchmark not in self.tables:
+            names = ", ".join(self.tables) or "none"
+            raise ScoringError(f"The run has no examples of {benchmark!r}; it has those of {names}.")
+        return pd.DataFrame({name: list(column) for name, column in self.tables[benchmark].items()})
+
+    def compare(self, base: RunResult, resamples: int = RESAMPLES) -> Comparison:
+        """The differences from an earlier run, the ``base``, over the same examples, with paired intervals.
+
+        The p-values are corrected (Holm, 1979) over the groups of a metric.
+
+        Raises
+        ------
+        ScoringError
+            When the runs are of other data, profiles, examples or versions of a benchmark.
+        """
+        return compare.paired((self.report, base.report), (self.tables, base.tables), resamples)
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes the files of the run (:mod:`scoring.report`) and returns the folder.
+
+        Raises
+        ------
+        ScoringError
+            When a column of examples cannot be stored.
+        """
+        report.write(Path(folder), self.report, self.tables, self.validity)
+        return Path(folder)
+
+    def _repr_html_(self) -> str:
+        """The scores as an HTML table, for notebooks."""
+        return frame_html(self.table(), f"{self.report.model}, profile {self.report.profile}")
+
+
+def load(folder: str | Path) -> RunResult:
+    """The result that :meth:`RunResult.save`, or ``python -m scoring``, wrote into a folder.
+
+    Raises
+    ------
+    ScoringError
+        When the folder has no complete run.
+
+    Examples
+    --------
+    >>> load("runs/gpt2").examples("occugender")  # doctest: +SKIP
+    """
+    folder = Path(folder)
+    stored = report.read(folder)
+    names = list(dict.fromkeys(estimate.benchmark for estimate in stored.estimates))
+    known = set(benchmarks.names())
+    return RunResult(
+        stored,
+        {name: read_examples(folder, name) for name in names},
+        {name: benchmarks.get(name).validity for name in names if name in known},
+    )
+
+
+def read_examples(folder: Path, benchmark: str) -> Table:
+    """The table of examples of a benchmark in the folder of a run.
+
+    Raises
+    ------
+    ScoringError
+        When the file cannot be read.
+    """
+    path = folder / "examples" / report.file_name(benchmark)
+    described = cards.results.load(folder).examples.get(benchmark)
+    checksum = described.get("sha256") if isinstance(described, dict) else None
+    try:
+        if checksum and file_sha256(path) != checksum:
+            raise ScoringError(f"{path} is not the file that results.json describes; score that model again.")
+        return as_table(pq.read_table(path).to_pylist())
+    except (OSError, pa.ArrowException) as error:
+        raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
+
+
+def between(run: Path, base: Path, resamples: int = RESAMPLES) -> Comparison:
+    """The comparison of two runs by their folders (:meth:`RunResult.compare`)."""
+    return load(run).compare(load(base), resamples)

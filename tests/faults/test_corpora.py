@@ -1,0 +1,159 @@
+"""Files of corpora in forms that are rare: read, or named exactly; counts that were changed are refused."""
+
+import codecs
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pmi.counting import counts as module
+from pmi.counting.corpus import CorpusError, shards
+from pmi.counting.counts import Counts, merge
+from pmi.counting.local import count
+from pmi.types import TableError
+from tests import commands
+from tests.helpers import ROOT
+
+TEXTS = ["She saw a ship.", "He saw the captain of the ship.", "She wrote."]
+WORDS = {"captain": 1, "he": 1, "saw": 2, "she": 2, "ship": 2, "wrote": 1}
+
+
+def counted(*files, **options):
+    """How often each word of files occurs."""
+    found = count(list(files), gendered=["she", "he"], jobs=1, **options)
+    return dict(zip(found.words, found.word_counts.tolist(), strict=True))
+
+
+def long_window(text, log=28):
+    """A zstd frame with a window of 2^log bytes and one raw block (RFC 8878, section 3.1.1)."""
+    block = (len(text) << 3 | 1).to_bytes(3, "little") + text
+    return bytes.fromhex("28b52ffd") + bytes([0, (log - 10) << 3]) + block
+
+
+@pytest.mark.fault(71)
+def test_a_zstd_frame_with_a_long_window_is_refused_and_read_with_the_option(tmp_path):
+    file, out = tmp_path / "a.txt.zst", tmp_path / "c.parquet"
+    file.write_bytes(long_window(" ".join(TEXTS).encode()))
+    done = commands.run("pmi", "count", file, "--out", out)
+    assert done.returncode == 1
+    assert done.stderr.strip() == (
+        f"error: {file} has a zstd frame with a window of more than 128 MB, as zstd --long writes; give a larger "
+        "--max-window, up to 2048."
+    )
+    assert not out.exists()
+    assert commands.run("pmi", "count", file, "--out", out, "--max-window", 256).returncode == 0
+    assert Counts.read(out).count_of("ship") == 2
+    assert counted(file, max_window=1 << 28) == WORDS
+
+
+@pytest.mark.fault(71)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.binary(),
+        pa.large_binary(),
+        pa.dictionary(pa.int32(), pa.string()),
+        pa.dictionary(pa.int8(), pa.binary()),
+    ],
+    ids=str,
+)
+def test_every_form_of_text_in_parquet_is_read(tmp_path, kind):
+    column = pa.array([*TEXTS, None])
+    column = column.dictionary_encode() if pa.types.is_dictionary(kind) else column.cast(kind)
+    if pa.types.is_dictionary(kind) and pa.types.is_binary(kind.value_type):
+        column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.binary()))
+    pq.write_table(pa.table({"text": column}), tmp_path / "a.parquet")
+    assert counted(tmp_path / "a.parquet") == WORDS
+
+
+@pytest.mark.fault(71)
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        ([[text] for text in TEXTS], "has list<element: string> as 'text'; name a field that holds text"),
+        ([1, 2, 3], "has int64 as 'text'; name a field that holds text"),
+        ([{"text": "x"}], "has struct<text: string> as 'text'; name a field that holds text"),
+    ],
+)
+def test_another_type_in_parquet_is_named_exactly(tmp_path, column, told):
+    pq.write_table(pa.table({"text": column}), tmp_path / "a.parquet")
+    with pytest.raises(CorpusError) as error:
+        counted(tmp_path / "a.parquet")
+    assert told in str(error.value)
+
+
+@pytest.mark.fault(71)
+def test_one_file_by_several_names_counts_once(tmp_path, monkeypatch):
+    file = tmp_path / "a.txt"
+    file.write_text(" ".join(TEXTS))
+    (tmp_path / "b.txt").symlink_to(file)
+    os.link(file, tmp_path / "c.txt")
+    (tmp_path / "d.txt").write_text("She wrote.")
+    monkeypatch.chdir(tmp_path)
+    names = [file, "a.txt", "./b.txt", tmp_path / "c.txt", tmp_path, "*.txt", tmp_path / ".." / tmp_path.name / "a.txt"]
+    assert len(shards(names)) == 2
+    assert counted(*names) == WORDS | {"she": 3, "wrote": 2}
+
+
+@pytest.mark.fault(71)
+def test_a_byte_order_mark_in_json_lines_is_skipped(tmp_path):
+    lines = "".join(f'{{"text": "{text}"}}\n' for text in TEXTS).encode()
+    (tmp_path / "a.jsonl").write_bytes(codecs.BOM_UTF8 + lines)
+    found = count(tmp_path / "a.jsonl", gendered=["she", "he"], jobs=1)
+    assert found.totals.losses == ()
+    assert found.totals.documents == 3
+    assert found.count_of("she") == 2
+
+
+@pytest.mark.fault(72)
+def test_a_script_without_a_main_guard_counts_files_in_processes(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(" ".join(TEXTS))
+    (tmp_path / "script.py").write_text(
+        "import pmi\nprint('begun')\n"
+        "print(pmi.count(['a.txt', 'b.txt'], gendered=['she', 'he'], jobs=2).count_of('ship'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr, done.returncode) == ("begun\n4\n", "", 0)
+
+
+@pytest.mark.fault(69)
+def test_counts_with_a_changed_number_are_refused_and_named(tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text(" ".join(TEXTS))
+    whole = count(file, gendered=["she", "he"])
+    whole.write(tmp_path / "c.parquet")
+    table = pq.read_table(tmp_path / "c.parquet")
+    metadata = pq.read_metadata(tmp_path / "c.parquet").metadata
+    changed = table.set_column(1, table.schema.field(1), pa.array([9, *table["count"].to_pylist()[1:]]))
+    kept = {key: value for key, value in metadata.items() if key != b"ARROW:schema"}
+    pq.write_table(changed.replace_schema_metadata(kept), tmp_path / "c.parquet")
+    for read in (Counts.read, lambda path: merge([path, path])):
+        with pytest.raises(TableError, match=r"c\.parquet is damaged \(its checksum is not that of its content\)"):
+            read(tmp_path / "c.parquet")
+    del kept[module._CHECKSUM_KEY]
+    pq.write_table(table.replace_schema_metadata(kept), tmp_path / "c.parquet")
+    with pytest.raises(TableError, match="is damaged"):
+        Counts.read(tmp_path / "c.parquet")
+
+
+@pytest.mark.fault(69)
+def test_counts_of_an_earlier_version_have_no_checksum_and_are_read(tmp_path, monkeypatch):
+    file = tmp_path / "a.txt"
+    file.write_text(" ".join(TEXTS))
+    monkeypatch.setattr(module, "_FORMAT_VERSION", 1)
+    count(file, gendered=["she", "he"]).write(tmp_path / "c.parquet")
+    monkeypatch.undo()
+    table = pq.read_table(tmp_path / "c.parquet")
+    header = {module._METADATA_KEY: table.schema.metadata[module._METADATA_KEY]}
+    pq.write_table(table.replace_schema_metadata(header), tmp_path / "c.parquet")
+    assert Counts.read(tmp_path / "c.parquet").count_of("ship") == 2

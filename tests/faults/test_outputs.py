@@ -1,0 +1,226 @@
+"""What lies where a command writes is the user's: it is refused, and left as it is."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.progress import Progress
+
+from builders import datasets
+from builders.builder import Profile, build_datasets
+from builders.dataset import BuildError
+from builders.folders import replace_folder
+from builders.sources.fetch import Fetcher
+from cards.files import locked
+from mitigation.adapters.write import check_target
+from mitigation.errors import MitigationError
+from mitigation.run import check_work_folder
+from tests import commands
+
+PROBES = "gender-neutral-probes"
+
+
+@pytest.fixture(autouse=True)
+def without_mirror(monkeypatch):
+    """Builds what needs no source, which is quick."""
+    monkeypatch.delenv("PROBES_MIRROR", raising=False)
+
+
+def state(folder):
+    """Every path below a folder with its content, also links, which are not followed."""
+    return {
+        str(path.relative_to(folder)): str(path.readlink())
+        if path.is_symlink()
+        else path.is_file() and path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.name != ".lock"
+    }
+
+
+def refused(done):
+    """The only line of an error."""
+    assert done.returncode in (1, 2), done
+    lines = done.stderr.strip().splitlines()
+    assert "Traceback" not in done.stderr
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def rebuild(out, *names):
+    return commands.run("builders.rebuild", *(names or (PROBES,)), "--offline", "--out", out)
+
+
+@pytest.mark.fault(59)
+@pytest.mark.parametrize("name", ["winobias", PROBES])
+def test_a_repository_of_the_user_with_the_name_of_a_data_set_is_left_as_it_is(tmp_path, name):
+    folder = tmp_path / name
+    subprocess.run(["git", "init", "--quiet", folder], check=True)
+    (folder / "thesis.tex").write_text("years of work")
+    before = state(tmp_path)
+    told = refused(rebuild(tmp_path, name))
+    assert re.search(rf"{name}/\.git/\S+ was not written by this program, and {re.escape(str(folder))} would be", told)
+    assert told.endswith("move it away or choose another --out.")
+    assert state(tmp_path) == before
+
+
+@pytest.mark.fault(59)
+@pytest.mark.parametrize("place", ["notes.txt", "data/llm-1/notes.txt", "data/mine.parquet", ".hidden"])
+def test_a_file_of_the_user_in_a_built_folder_is_named_and_kept(tmp_path, place):
+    assert rebuild(tmp_path).returncode == 0
+    (tmp_path / PROBES / place).write_text("mine")
+    (tmp_path / PROBES / "data" / "llm-1" / "test.parquet").unlink()  # so that the folder would be replaced
+    before = state(tmp_path)
+    assert f"{PROBES}/{place} was not written by this program" in refused(rebuild(tmp_path))
+    assert state(tmp_path) == before
+
+
+@pytest.mark.fault(59)
+@pytest.mark.parametrize("name", [f".new-{PROBES}", f".old-{PROBES}"])
+@pytest.mark.parametrize("kind", ["folder", "link", "file"])
+def test_what_has_the_name_of_a_temporary_folder_is_kept_and_not_written_through(tmp_path, name, kind):
+    target, place = tmp_path / "elsewhere", tmp_path / "out" / name
+    place.parent.mkdir()
+    target.mkdir()
+    (target / "mine.txt").write_text("mine")
+    if kind == "folder":
+        target.rename(place)
+    elif kind == "link":
+        place.symlink_to(target)
+    else:
+        place.write_text("mine")
+    before = state(tmp_path)
+    assert f"/{name}" in refused(rebuild(tmp_path / "out"))
+    assert state(tmp_path) == before
+
+
+@pytest.mark.fault(59)
+def test_a_folder_of_the_user_with_the_name_of_the_parts_of_a_count_is_left_as_it_is(tmp_path):
+    (tmp_path / "corpus.txt").write_text("She saw the ship.")
+    parts = tmp_path / "counts.parquet.parts"
+    parts.mkdir()
+    (parts / "chapter.tex").write_text("years")
+    told = refused(commands.run("pmi", "count", tmp_path / "corpus.txt", "--out", tmp_path / "counts.parquet"))
+    assert told == (
+        f"error: {parts / 'chapter.tex'} was not written by this program, and {parts} would be replaced as a whole; "
+        "move it away or choose another --out."
+    )
+    assert (parts / "chapter.tex").read_text() == "years"
+    (parts / "chapter.tex").unlink()
+    assert commands.run("pmi", "count", tmp_path / "corpus.txt", "--out", tmp_path / "counts.parquet").returncode == 0
+    assert not parts.exists()
+
+
+@pytest.mark.fault(59)
+def test_folders_of_the_user_with_the_names_of_an_adapter_and_its_steps_are_refused(tmp_path):
+    for check, folder in ((check_target, tmp_path / "adapter"), (check_work_folder, tmp_path / "adapter-work")):
+        (folder / "made").mkdir(parents=True)
+        check(folder)
+        (folder / "made" / "thesis.tex").write_text("years")
+        with pytest.raises(MitigationError, match=r"made/thesis\.tex was not written by this program"):
+            check(folder)
+    (tmp_path / "adapter" / "mitigation.json").write_text('{"files": {"losses.json": ""}}')
+    with pytest.raises(MitigationError, match=r"made/thesis\.tex was not written by this program"):
+        check_target(tmp_path / "adapter")
+
+
+def broken_link(place):
+    place.symlink_to(place.with_name("nothing"))
+
+
+def link(place):
+    place.with_name("elsewhere").mkdir()
+    place.symlink_to(place.with_name("elsewhere"))
+
+
+BAD = {
+    "a file": (lambda place: place.write_text("mine"), "File exists"),
+    "below a file": (lambda place: place.parent.write_text("mine"), "Not a directory"),
+    "a broken link": (broken_link, "is a symbolic link; give the folder itself as --out."),
+    "a link elsewhere": (link, "is a symbolic link; give the folder itself as --out."),
+}
+
+
+@pytest.mark.fault(60)
+@pytest.mark.parametrize("name", BAD)
+def test_an_output_that_cannot_be_is_one_sentence_and_nothing_is_written(tmp_path, name):
+    make, told = BAD[name]
+    out = tmp_path / "place" / "out" if name == "below a file" else tmp_path / "out"
+    make(out)
+    before = state(tmp_path)
+    line = refused(rebuild(out))
+    assert str(out) in line
+    assert told in line
+    assert state(tmp_path) == before
+
+
+@pytest.mark.fault(60)
+@pytest.mark.parametrize(
+    ("out", "reason"),
+    [
+        ("/dev/null", "File exists"),
+        ("/proc/nothing/out", "No such file or directory"),
+        ("x" * 300, "File name too long"),
+    ],
+)
+def test_a_device_a_place_that_cannot_be_written_and_a_long_name_are_one_sentence(tmp_path, monkeypatch, out, reason):
+    monkeypatch.chdir(tmp_path)
+    assert refused(rebuild(Path(out))) == f"error: {out} cannot be written ({reason}); choose another --out."
+
+
+@pytest.mark.fault(60)
+def test_a_count_into_a_folder_is_refused_before_anything_is_counted(tmp_path):
+    (tmp_path / "corpus.txt").write_text("She saw the ship.")
+    done = commands.run("pmi", "count", tmp_path / "corpus.txt", "--out", tmp_path)
+    assert refused(done) == f"error: {tmp_path} is a folder; give a file for the counts as --out."
+
+
+@pytest.mark.fault(60)
+def test_an_error_between_two_data_sets_says_which_is_new(tmp_path, monkeypatch):
+    calls = []
+
+    def fail_at_second(new, target):
+        calls.append(target.name)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        replace_folder(new, target)
+
+    monkeypatch.setattr("builders.builder.replace_folder", fail_at_second)
+    names = [name for name in datasets.names() if any(not config.sources for config in datasets.get(name).configs)][:2]
+    with pytest.raises(BuildError) as error:
+        build_datasets(names, Fetcher(tmp_path / "cache", None, offline=True), tmp_path / "out", Profile.all,
+                       Progress(disable=True))  # fmt: skip
+    assert f"; {names[0]} is new and the rest of the old output is unchanged." in str(error.value)
+
+
+@pytest.mark.fault(68)
+def test_a_second_run_into_one_folder_is_refused(tmp_path):
+    (tmp_path / "corpus.txt").write_text("She saw the ship.")
+    with locked(tmp_path / "out", RuntimeError), locked(tmp_path / "counts.parquet.parts", RuntimeError):
+        told = [
+            refused(rebuild(tmp_path / "out")),
+            refused(commands.run("pmi", "count", tmp_path / "corpus.txt", "--out", tmp_path / "counts.parquet")),
+        ]
+    for line in told:
+        assert re.fullmatch(r"error: Another run is writing to \S+; wait for it or choose another --out\.", line)
+
+
+@pytest.mark.fault(68)
+def test_results_of_other_settings_are_replaced_only_when_asked(tmp_path):
+    assert rebuild(tmp_path / "data").returncode == 0
+
+    def score(*options):
+        named = ("--benchmarks", "neutral", "--data", tmp_path / "data", "--limit", 1, "--resamples", 5)
+        return commands.run("scoring", "tiny-causal", *named, "--out", tmp_path / "out", *options)
+
+    assert score().returncode == 0
+    before = (tmp_path / "out" / "results.json").read_bytes()
+    told = refused(score("--prompt", "instruction"))
+    assert told.startswith(f"error: {tmp_path / 'out'} holds results with prompt ")
+    assert told.endswith("; give another --out, or --overwrite to replace them.")
+    with locked(tmp_path / "out", RuntimeError):
+        assert "Another run is writing to" in refused(score())
+    assert (tmp_path / "out" / "results.json").read_bytes() == before
+    assert score().returncode == 0
+    assert score("--prompt", "instruction", "--overwrite").returncode == 0
+    assert (tmp_path / "out" / "results.json").read_bytes() != before

@@ -1,0 +1,167 @@
+"""The documentation pages: tutorials run as they are written, and every metric, data set and recipe has its page."""
+
+import ast
+import doctest
+import re
+import shlex
+from dataclasses import dataclass
+
+import pytest
+import yaml
+
+from builders import datasets
+from mitigation import recipes
+from scoring import benchmarks
+from tests import commands
+from tests.helpers import ROOT, mirror
+from tools import pages
+
+DOCS = ROOT / "docs"
+#: Pages whose code is run.
+RUN = [
+    *sorted((DOCS / "tutorials").glob("*.md")),
+    *(pages.DATASET_PAGES / f"{name}.md" for name in datasets.names()),
+    DOCS / "contributing.md",
+]
+_BLOCK = re.compile(
+    r"""(?:^<!--\ not\ run:\ (?P<reason>.+?)\ -->\n)?
+    ^```(?P<language>\w+)(?:\ title="(?P<file>[^"]+)")?\n(?P<code>.*?)^```$""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block of a page; the content of a file, or code to run unless there is a reason not to."""
+
+    language: str
+    file: str | None
+    code: str
+    reason: str | None
+
+
+def blocks(page):
+    return [Block(**found.groupdict()) for found in _BLOCK.finditer(page.read_text("utf-8"))]
+
+
+def command(line):
+    """The module and the arguments of a line ``python -m MODULE …``."""
+    words = shlex.split(line, comments=True)
+    assert words[:2] == ["python", "-m"], f"{line!r} is no command of the project; mark its block as not run"
+    return words[2:]
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    """A folder for data sets that all tutorials share: what is built there already is not built again."""
+    return tmp_path_factory.mktemp("output")
+
+
+@pytest.mark.mirror
+@pytest.mark.filterwarnings("ignore")  # those of other packages, which a reader would see as lines on the terminal
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs_in_order(page, output, tmp_path, monkeypatch):
+    (tmp_path / "output").symlink_to(output)
+    monkeypatch.setenv("PROBES_MIRROR", str(mirror()))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.chdir(tmp_path)
+    for registry in (datasets, benchmarks, recipes):
+        monkeypatch.setattr(registry, "_included", {})
+    monkeypatch.setattr(benchmarks, "_metrics", {})
+    to_run = [block for block in blocks(page) if not block.reason]
+    assert to_run
+    names = {"__name__": "page"}
+    for block in to_run:
+        if block.file:
+            (tmp_path / block.file).write_text(block.code, "utf-8")
+        elif block.language == "python":
+            exec(compile(block.code, page.name, "exec"), names)
+        else:
+            assert block.language == "bash", f"{page.name} has a block of {block.language}; use bash or python"
+            for line in block.code.replace("\\\n", " ").splitlines():
+                done = commands.run(*command(line))
+                assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+def test_every_metric_has_one_page_and_every_page_a_metric():
+    of_pages = pages.pages_of_metrics()
+    of_benchmarks = {
+        (name, metric) for name in benchmarks.names() for metric in pages.metric_uses(benchmarks.get(name))
+    }
+    assert set(of_pages) == of_benchmarks
+    assert {pair: found for pair, found in of_pages.items() if len(found) != 1} == {}
+    written = {path.name for path in pages.METRIC_PAGES.glob("*.md")} - {"index.md"}
+    assert {name for found in of_pages.values() for name in found} == written
+
+
+@pytest.mark.parametrize("page", sorted(set(pages.METRIC_PAGES.glob("*.md")) - {pages.METRIC_PAGES / "index.md"}))
+def test_a_page_of_a_metric_has_formula_reading_limits_source_and_code(page):
+    text = page.read_text("utf-8")
+    titles = re.findall(r"^## (.+)$", text, re.M)
+    assert titles == ["Formula", "How to read it", "When not to use it", "Source", "Code"]
+    assert "<!-- metric facts -->" in text
+    facts = pages.metric_facts(pages.front_matter(page))
+    for names in pages.front_matter(page)["metrics"].values():
+        for name in names:
+            assert f"| `{name}` |" in facts
+            assert f"- `{name}`: " in facts
+
+
+def test_the_code_that_a_page_shows_exists():
+    shown = [
+        name for page in DOCS.rglob("*.md") for name in re.findall(r"^::: ([\w.]+)$", page.read_text("utf-8"), re.M)
+    ]
+    assert len(shown) > 60
+    for name in shown:
+        path = ROOT.joinpath(*name.split("."))
+        if path.is_dir() or path.with_suffix(".py").is_file():
+            continue
+        tree = ast.parse(path.parent.with_suffix(".py").read_text("utf-8"))
+        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        assert path.name in defined, name
+
+
+def test_every_data_set_has_a_page():
+    assert {page.stem for page in pages.DATASET_PAGES.glob("*.md")} - {"index"} == set(datasets.names())
+    for name in datasets.names():
+        page = pages.DATASET_PAGES / f"{name}.md"
+        assert pages.front_matter(page) == {"dataset": name}
+        facts = pages.dataset_facts(pages.front_matter(page))
+        for config in datasets.get(name).configs:
+            assert f"| `{config.name}` | " in facts
+            assert config.licence in facts
+
+
+def test_every_recipe_is_in_the_list_with_all_its_settings():
+    listed = pages.recipe_list({})
+    for name in recipes.names():
+        recipe = recipes.get(name)
+        assert f"## {name}\n\n{recipe.summary}" in listed
+        for setting in recipe.profiles["clean"].__dataclass_fields__:
+            assert f"| `{setting}` |" in listed
+
+
+def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+
+    def entries(part):
+        if isinstance(part, str):
+            yield part
+        else:
+            for each in part.values() if isinstance(part, dict) else part:
+                yield from entries(each)
+
+    listed = list(entries(site["nav"]))
+    assert len(listed) == len(set(listed))
+    written = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    assert set(listed) == written | set(pages.ROOT_PAGES)
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
+def test_no_part_of_a_page_is_left_open(page):
+    filled = pages.fill(page.read_text("utf-8"), pages.front_matter(page))
+    assert not re.search(r"^<!-- (?!not run: )", filled, re.M)
+
+
+def test_the_examples_of_the_page_maker_hold():
+    assert doctest.testmod(pages).failed == 0

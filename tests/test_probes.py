@@ -1,0 +1,79 @@
+"""The command ``probes``: every subcommand, what is missing, and the state of a machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import probes
+from builders import datasets
+from mitigation import recipes
+from scoring import benchmarks
+
+RUNNER = CliRunner()
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_the_help_names_every_command(option):
+    result = RUNNER.invoke(probes.app, [option])
+    assert result.exit_code == 0
+    for name in (*probes.COMMANDS, "list", "doctor"):
+        assert name in result.output
+
+
+@pytest.mark.parametrize("name", probes.COMMANDS)
+def test_every_command_has_its_help(name):
+    result = RUNNER.invoke(probes.app, [name, "--help"])
+    assert result.exit_code == 0, result.output
+    assert "Usage" in result.output
+
+
+def test_the_version_is_that_of_the_package():
+    result = RUNNER.invoke(probes.app, ["--version"])
+    assert result.exit_code == 0
+    assert result.output.startswith(probes.PACKAGE)
+
+
+def test_an_unknown_command_is_refused():
+    assert RUNNER.invoke(probes.app, ["scroe"]).exit_code == 2
+
+
+def test_a_missing_package_is_one_sentence_with_the_command_that_installs_it(monkeypatch, capsys):
+    def absent(_module):
+        raise ModuleNotFoundError("No module named 'numba'", name="numba")
+
+    monkeypatch.setattr(probes, "import_module", absent)
+    assert RUNNER.invoke(probes.app, ["pmi", "count"]).exit_code == 1
+    with pytest.raises(SystemExit):
+        probes.imported("pmi")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: probes pmi needs the package numba, which is not installed; install it with pip ")
+    assert "[pmi]" in line
+
+
+def test_the_list_has_all_registries():
+    lines = RUNNER.invoke(probes.app, ["list"]).output
+    for name in (*datasets.names(), *benchmarks.names(), *recipes.names(), "tiny-causal", "tiny-masked"):
+        assert name in lines
+
+
+def test_the_doctor_says_what_is_not_built_and_how_to_build_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(probes, "find_spec", lambda name: None if name == "bitsandbytes" else object())
+    output = " ".join(RUNNER.invoke(probes.app, ["doctor", "--data", str(tmp_path)]).output.split())
+    assert "[train] missing: bitsandbytes" in output
+    assert f"probes build {' '.join(datasets.names())} --out {tmp_path}" in output
+    assert "[score] installed" in output
+
+
+def test_packages_of_the_user_do_not_shadow_those_of_the_project(tmp_path):
+    for name in ("cards", "scoring"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong package')\n")
+    command = Path(sys.executable).with_name("probes")
+    done = subprocess.run([command, "list"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "occugender" in done.stdout
