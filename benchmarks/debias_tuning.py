@@ -122,6 +122,10 @@ def as_json(each: Change) -> dict[str, Any]:
     }
 
 
+#: Before a training, after it (greedy text), and sampled text; colour-blind readers can tell them apart.
+COLOURS = ("#8a949e", "#1b4f8f", "#b3541e")
+
+
 def falls(each: Mapping[str, Any]) -> bool:
     """Whether the interval of a difference lies below zero."""
     high = each["difference"][2]
@@ -148,9 +152,9 @@ def plot_values(axes: Axes, names: list[str], sides: list[list[float | None]], t
     """Plots one value with its interval per line, the first in grey."""
     for place, (value, low, high) in enumerate(sides):
         if value is None or low is None or high is None:
-            axes.text(0.02, place, "no gendered text", fontsize=7, color="#6b7680", va="center")
+            axes.text(0.02, place, "no gendered text", fontsize=7, color="#5d666f", va="center")
             continue
-        colour = "#1b4f8f" if place else "#6b7680"
+        colour = COLOURS[1] if place else COLOURS[0]
         ends = [[value - low], [high - value]]
         axes.errorbar(value, place, xerr=ends, fmt="o", markersize=4, color=colour, clip_on=False)
     axes.set_yticks(range(len(names)), names, fontsize=7)
@@ -161,13 +165,15 @@ def plot_values(axes: Axes, names: list[str], sides: list[list[float | None]], t
 def plot_gas_by_mass(axes: Axes, found: list[Any]) -> None:
     """Plots GAS against the total probability of pronouns, before and after each training."""
     left = [each["greedy"]["pronoun_mass"] for each in found]
-    for way, colour in (("greedy", "#1b4f8f"), ("sampled", "#b3541e")):
+    for way, colour in zip(("greedy", "sampled"), COLOURS[1:], strict=True):
         named = [each[way]["gas"] for each in found]
         spots = [(x["after"][0], y["after"][0]) for x, y in zip(left, named, strict=True)]
         spots.append((left[0]["before"][0], named[0]["before"][0]))
-        axes.plot(*zip(*sorted(spots), strict=True), marker="o", markersize=4, linewidth=0.8, color=colour, label=way)
+        axes.plot(*zip(*sorted(spots), strict=True), marker="o", markersize=4, linewidth=0.8, color=colour)
+        # The label is at the middle of its line.
+        middle = sorted(spots)[len(spots) // 2]
+        axes.annotate(way, middle, (4, -11), textcoords="offset points", fontsize=7, color=colour)
     axes.set_xlabel("pronoun mass", fontsize=8)
-    axes.legend(fontsize=7, frameon=False)
     axes.set_ylim(bottom=0)
     style(axes, "GAS by pronoun mass")
 

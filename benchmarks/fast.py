@@ -50,6 +50,14 @@ from scoring.statistics.stats import RESAMPLES
 
 RESULT = Path(__file__).with_name("fast.json")
 PICTURE = RESULT.with_suffix(".png")
+#: The scores in the picture, with their names and ideal values, and a colour for each kind of model.
+IDEALS = {
+    "ss": ("stereotype score", 50),
+    "icat": ("ICAT", 100),
+    "lms": ("language score", 100),
+    "ds": ("same facts", 100),
+}
+COLOURS = ("#1b4f8f", "#b5452c")
 LANGUAGE = Language()
 SHAPES: dict[Kind, str] = {"causal": "GPT-2", "masked": "BERT"}
 CONFIGS: dict[Kind, ToyModelConfig] = {
@@ -222,42 +230,36 @@ def changed_settings(profile: str, **changed: Any) -> FastSettings:
 
 
 def plot(result: Mapping[str, Any], path: Path) -> None:
-    """Plots means of SS, LMS, ICAT and DS after edits, by the block and by the units of the stamp."""
+    """Plots means of SS, ICAT, LMS and DS after edits, a panel each, by the block and by the units of the stamp."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+    figure = Figure(figsize=(9.6, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
-    colours = {"ss": "#b5452c", "lms": "#9aa5b1", "icat": "#1b4f8f", "ds": "#3f8f4f"}
-    for axes, (panel, label) in zip(
-        figure.subplots(1, 2, sharey=True), (("by_layer", "block of the stamp"), ("by_units", "units")), strict=True
-    ):
-        for each, line in zip(result["shapes"].values(), ("-o", "--s"), strict=True):
-            swept = each[panel]
-            for name, colour in colours.items():
+    panels = figure.subplots(2, len(IDEALS), sharey=True)
+    for row, (sweep, label) in zip(panels, (("by_layer", "block of the stamp"), ("by_units", "units")), strict=True):
+        for axes, (name, (title, ideal)) in zip(row, IDEALS.items(), strict=True):
+            axes.axhline(ideal, color="#333333", linewidth=0.6, linestyle=":")
+            for each, colour, line in zip(result["shapes"].values(), COLOURS, ("-o", "--s"), strict=True):
+                swept = each[sweep]
                 values = [mean(swept[at])[name]["after"] for at in swept]
-                axes.plot(
-                    [*map(int, swept)],
-                    values,
-                    line,
-                    color=colour,
-                    markersize=3.5,
-                    label=f"{name.upper()}, {each['shape']}",
-                )
-        axes.axhline(50, color="#333333", linewidth=0.6, linestyle=":")
-        axes.set_xlabel(label, fontsize=8)
-        axes.set_ylim(-3, 103)
-        axes.tick_params(labelsize=7)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-        if panel == "by_units":
-            axes.set_xscale("log", base=8)
-            axes.set_xticks(UNITS, [str(units) for units in UNITS])
-        else:
-            axes.set_xticks([*map(int, swept)])
-    figure.axes[0].set_ylabel("percent after the edit", fontsize=8)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=7, loc="outside right center", frameon=False)
+                axes.plot([*map(int, swept)], values, line, color=colour, markersize=3.5)
+            axes.set_ylim(-3, 106)
+            axes.set_xlabel(label, fontsize=8)
+            axes.set_title(f"{title}, ideal {ideal}", fontsize=9)
+            axes.tick_params(labelsize=7)
+            axes.spines[["top", "right"]].set_visible(False)
+            if sweep == "by_units":
+                axes.set_xscale("log", base=8)
+                axes.set_xticks(UNITS, [str(units) for units in UNITS])
+            else:
+                axes.set_xticks([*map(int, swept)])
+        row[0].set_ylabel("percent after the edit", fontsize=8)
+    # In the first panel the lines are labelled, where they are far apart; in the others colours are the same.
+    for height, (each, colour) in zip((18, 8), zip(result["shapes"].values(), COLOURS, strict=True), strict=True):
+        panels[0][0].text(
+            0, height, f"{each['shape']} ({'solid' if height == 18 else 'dashed'})", color=colour, fontsize=8
+        )
     figure.savefig(path, dpi=110, metadata={"Software": None})
 
 

@@ -110,8 +110,8 @@ def _first_changes(changes: list[Mapping[str, Any]]) -> Iterator[Mapping[str, An
 def _number(numbers: list[float | None]) -> str:
     """A value with its interval; empty when it is undefined.
 
-    >>> _number([0.5, 0.25, 0.75]), _number([0.5, None, None]), _number([None, None, None])
-    ('0.50 [0.25, 0.75]', '0.5', '')
+    >>> _number([0.5, 0.21, 0.78]), _number([0.5, None, None]), _number([None, None, None])
+    ('0.5 [0.2, 0.8]', '0.5', '')
     """
     value, low, high = (math.nan if number is None else float(number) for number in numbers)
     return "" if math.isnan(value) else interval_text(value, low, high)

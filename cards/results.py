@@ -46,11 +46,18 @@ UNPUBLISHED = "unpublished"
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
 class Headline:
-    """The published number of a benchmark: the data set, the metric, and the group by config where names differ."""
+    """The published number of a benchmark: the data set, the metric, and the group by config where names differ.
+
+    ``shown`` is the group that reports show in one row, by default the first. ``sentence`` says in words what that
+    row means: ``{ss}`` is the value of the metric ``ss`` as a whole number, ``{gas%}`` a share times 100, and
+    ``{r:2}`` a number with two decimals.
+    """
 
     dataset: str
     metric: str
     groups: Mapping[str, str] = field(default_factory=dict)
+    shown: str = ""
+    sentence: str = ""
 
     def group(self, config: str) -> str:
         """The group of scores for a config.
@@ -68,7 +75,7 @@ class Score:
 
     An undefined number is NaN, and ``why`` says why. ``least`` and ``most`` are the ends of the metric's
     range, and ``ideal`` is the value of an unbiased model. ``sd`` is the standard deviation of the bootstrap,
-    ``printed_sd`` that by the formula of the paper.
+    ``printed_sd`` that by the formula of the paper. ``ability`` marks a score of language ability, not of bias.
     """
 
     benchmark: str
@@ -88,6 +95,7 @@ class Score:
     most: Number
     method: str = ""
     label: str = ""
+    ability: bool = False
 
     @property
     def number(self) -> str:
@@ -119,19 +127,19 @@ def good_values(ideal: float | None, least: float = -math.inf, most: float = mat
 
 
 def supported_digits(value: float, low: float, high: float) -> str:
-    """A number with as many digits as its interval supports: two significant digits of the width of the interval.
+    """A number with as many digits as its interval supports: the last one is at most a fifth of the interval's width.
 
     Without an interval, or with one of width zero, it has four significant digits.
 
-    >>> supported_digits(0.25123, 0.1987, 0.3121), supported_digits(55.4, 50.2, 60.9)
-    ('0.25', '55')
+    >>> supported_digits(0.25123, 0.1987, 0.3121), supported_digits(32.9, 29.0, 36.7)
+    ('0.25', '33')
     >>> supported_digits(0.12344, math.nan, math.nan)
     '0.1234'
     """
     width = high - low
     if not (math.isfinite(width) and width > 0):
         return f"{value:.4g}"
-    places = max(0, 1 - math.floor(math.log10(width)))
+    places = max(0, math.ceil(round(math.log10(5 / width), 9)))
     return f"{round(value, places) + 0.0:.{places}f}"  # + 0.0 turns -0.0 into 0.0
 
 

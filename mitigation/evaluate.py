@@ -27,7 +27,6 @@ from scoring.inference.chat import Chat
 from scoring.inference.store import Store
 from scoring.metrics.sums import ratio, side_by_side
 from scoring.prompts import Prompt
-from scoring.report.terminal import GROUPS, METRICS
 from scoring.result import between
 from scoring.statistics import stats
 from scoring.tables import DataMissing
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
 
 #: The scores of texts have this name where others have that of a benchmark.
 TEXT = "text"
+#: How many groups and metrics of a benchmark are shown.
+GROUPS, METRICS = 6, 4
 #: Benchmark, group and metric.
 Key = tuple[str, str, str]
 _UNDEFINED: Numbers = (math.nan, math.nan, math.nan)

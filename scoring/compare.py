@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from scoring import benchmarks
 from scoring.benchmarks._groups import items
-from scoring.report.numbers import aligned, marked
 from scoring.statistics.stats import RESAMPLES, compare, measure
-from scoring.types import Benchmark, Comparison, Difference, Estimate, Measurement, Report, ScoringError, Table
+from scoring.types import Benchmark, Comparison, Difference, Estimate, Report, ScoringError, Table
 
 #: The prefix of the columns of the base in the joined table.
 BASE = "base_"
@@ -76,32 +74,3 @@ def _shared(one: Report, other: Report) -> list[str]:
         listed = " and ".join(", ".join(own) or "none" for own in names)
         raise ScoringError(f"The runs have no benchmark in common: {listed}; compare two runs of one benchmark.")
     return shared
-
-
-def lines(comparison: Comparison) -> Iterator[str]:
-    """The lines of a table of the differences, and of one of the agreements if there are any."""
-    rows: list[tuple[str, ...]] = [
-        ("benchmark", "group", "metric", "difference", "95 % interval", "p", "p (Holm)", "n", "")
-    ]
-    rows += [(*_first(d), _number(d.p), _number(d.p_holm), str(d.n), d.why) for d in comparison.differences]
-    yield from aligned(rows)
-    if comparison.agreements:
-        yield ""
-        rows = [("benchmark", "group", "agreement", "value", "95 % interval", "n", "")]
-        yield from aligned(rows + [(*_first(a), str(a.n), a.why) for a in comparison.agreements])
-
-
-def _first(result: Measurement) -> tuple[str, ...]:
-    """The first cells of a line: what was measured, its value and its interval."""
-    ends = f"{_number(result.low)} to {_number(result.high)} {marked(result)}".rstrip()
-    interval = "–" if math.isnan(result.low) else ends
-    return result.benchmark, result.group, result.metric, _number(result.value), interval
-
-
-def _number(value: float) -> str:
-    """A number to four decimals, without the sign of a zero.
-
-    >>> _number(-0.00001), _number(float("nan"))
-    ('0.0000', '–')
-    """
-    return "–" if math.isnan(value) else f"{round(value, 4) + 0.0:.4f}"

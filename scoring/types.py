@@ -119,6 +119,8 @@ class Metric:
         The value is the size of that proportion, whose events have both signs.
     label:
         Its name in the plot of scores by group; without one it is not drawn there.
+    ability:
+        It measures language ability, not bias; comparisons say whether the ability is kept.
     """
 
     name: str
@@ -133,6 +135,7 @@ class Metric:
     events: Callable[[Table], Floats] | None = None
     absolute: bool = False
     label: str = ""
+    ability: bool = False
 
     def value(self, table: Table, weights: Floats) -> Floats:
         """Values [resamples] of a table whose examples have the weights [resamples, examples]."""
@@ -332,7 +335,7 @@ class Measurement:
     """A metric over a group of ``n`` examples in so many clusters, with its 95 % interval.
 
     ``method`` names how the interval was computed (:mod:`scoring.statistics.intervals`). ``sd`` is that
-    of the bootstrap. ``why`` explains a NaN. ``ideal`` and ``reading`` are the metric's.
+    of the bootstrap. ``why`` explains a NaN. ``ideal``, ``reading`` and ``ability`` are the metric's.
     """
 
     benchmark: str
@@ -348,6 +351,7 @@ class Measurement:
     reading: str = ""
     why: str = ""
     method: str = ""
+    ability: bool = False
 
 
 @dataclass(frozen=True, slots=True)

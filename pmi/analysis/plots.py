@@ -36,7 +36,7 @@ _STYLE: dict[str, Any] = {
 # Kendall's τ over fewer words than this is not shown.
 _MIN_WORDS = 30
 # Colours that colour-blind readers can distinguish, also in print.
-_FIRST, _SECOND, _BOTH, _GREY = "#b2478a", "#2f7f8f", "#4a4a68", "#9a9a9a"
+_FIRST, _SECOND, _BOTH, _GREY = "#d55e00", "#0072b2", "#1b1b3a", "#9a9a9a"
 
 
 def write(

@@ -308,13 +308,7 @@ class _Table:
         return rule, totals
 
     def verify(self) -> None:
-        """Compares a file with its checksum; one of format 1 has none.
-
-        Raises
-        ------
-        TableError
-            When they differ.
-        """
+        """Refuses a file with another checksum than its content has; one of format 1 has none."""
         if self.counts:
             return
         with self._file() as file, self._damage_as_table_error():
@@ -326,10 +320,8 @@ class _Table:
                 found.add(words, word_counts.to_numpy(), np.column_stack([column.to_numpy() for column in near]))
         is_whole = json.loads(header)["format"] == 1 if stated is None else stated == found.hexdigest().encode()
         if not is_whole:
-            raise TableError(
-                f"{self.name} is damaged (its checksum is not that of its content); delete it and count the corpus "
-                "again."
-            )
+            reason = "its checksum is not that of its content"
+            raise TableError(f"{self.name} is damaged ({reason}); delete it and count the corpus again.")
 
     def words(self) -> pa.Array:
         return pa.array(self.counts.words, pa.string()) if self.counts else self._read("word")

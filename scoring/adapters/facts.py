@@ -162,6 +162,8 @@ def _field_error(error: ValidationError) -> str:
     order = {"unexpected_keyword_argument": 0, "missing": 1}
     problems = error.errors(include_url=False)
     first = min(problems, key=lambda problem: (order.get(problem["type"], 2), *map(str, problem["loc"])))
+    if not first["loc"]:
+        return f" does not hold facts of an adapter ({first['msg']}); fetch the adapter again."
     *outer, name = map(str, first["loc"])
     if first["type"] not in order:
         return (

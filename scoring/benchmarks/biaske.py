@@ -139,7 +139,9 @@ BENCHMARK = Benchmark(
     cluster="cluster",
     kinds=("causal", "masked"),
     agreements=agreements,
-    headline=Headline(DATASET, "ss"),
+    headline=Headline(
+        DATASET, "ss", shown="winobias", sentence="Prefers the stereotype in {ss} of 100 pairs of WinoBias."
+    ),
     contrast=_triplets.contrast("config", "domain", "subject"),
     tasks=tuple(_tasks()),
 )

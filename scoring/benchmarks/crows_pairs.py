@@ -33,7 +33,13 @@ BENCHMARK = _crows.benchmark(
     version="1.1.0",
     summary="Prefers the more stereotypical sentence of a pair, by the tokens both share (Nangia et al.).",
     kinds=("causal", "masked"),
-    headline=Headline(_crows.DATASET, "ss", {"crows_pairs": "all"}),
+    headline=Headline(
+        _crows.DATASET,
+        "ss",
+        {"crows_pairs": "all"},
+        shown="all",
+        sentence="Prefers the more stereotypical sentence in {ss} of 100 pairs.",
+    ),
     tasks=(
         HarnessTask("", _REPORTED, _CLEAN),
         *(HarnessTask(domain, _REPORTED, _CLEAN, {"domain": domain}, "domains") for domain in _crows.DOMAINS),

@@ -128,7 +128,12 @@ BENCHMARK = Benchmark(
     metrics=metrics,
     cluster="id",
     kinds=("causal", "chat"),
-    headline=Headline(DATASET, "gas"),
+    headline=Headline(
+        DATASET,
+        "gas",
+        shown="templates",
+        sentence="Gives a friend of unsaid gender a gender in {gas%} of 100 continuations.",
+    ),
     needs=lambda _profile, _context: frozenset({"logprobs", "generation"}),
     sampled=Sampled(
         question=lambda _, row: str(row["prompt"]),

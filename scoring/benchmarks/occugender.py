@@ -157,7 +157,12 @@ BENCHMARK = Benchmark(
     cluster="job",
     kinds=("causal", "chat"),
     # The shares of probability have no ideal value; the correlation has one.
-    headline=Headline(DATASET, "labour_correlation"),
+    headline=Headline(
+        DATASET,
+        "labour_correlation",
+        shown="explicit",
+        sentence="Its probability of women follows their share in a job with a correlation of {labour_correlation:2}.",
+    ),
     sampled=Sampled(
         question=_question,
         longest=16,

@@ -201,7 +201,11 @@ BENCHMARK = Benchmark(
     cluster="subject",
     kinds=("causal", "masked"),
     headline=Headline(
-        DATASET, "icat", {"stereoset": "intrasentence test", "stereoset-intersentence": "intersentence validation"}
+        DATASET,
+        "icat",
+        {"stereoset": "intrasentence test", "stereoset-intersentence": "intersentence validation"},
+        shown="intrasentence test",
+        sentence="Prefers the stereotype in {ss} of 100 sentences, and a meaningful word in {lms} of 100.",
     ),
     contrast=_triplets.contrast("task", "domain", "subject"),
     tasks=tuple(_tasks()),

@@ -229,7 +229,12 @@ BENCHMARK = Benchmark(
     groups=groups,
     metrics=metrics,
     cluster="word",
-    headline=Headline(DATASET, "us_score"),
+    headline=Headline(
+        DATASET,
+        "us_score",
+        shown="ours-5",
+        sentence="Finds she and he about equally likely in {us_score} of 100 sentences without gendered language.",
+    ),
     needs=_needs,
     contrast=Contrast(
         ("female", "male"),

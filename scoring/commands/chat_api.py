@@ -61,7 +61,6 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     found = result(answers, parts, model=options.model, resamples=settings.resamples, **about)
     notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
     report.write(out, found.report, found.tables, notes)
-    for part in parts:
-        console.print(summary(part.benchmark.name, found.report))
+    console.print(summary(found.report, console.width))
     where = f"The report is {out / 'report.html'}; all numbers are in the same folder."
     tell(console, [*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}", where])

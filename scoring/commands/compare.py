@@ -8,19 +8,30 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from scoring.report.terminal import ended, tell
+from scoring.report.terminal import comparison, ended, tell, tell_wrapped
 from scoring.statistics.stats import RESAMPLES
 
 
-def show_comparison(run: Path, base: Path, out: Path, resamples: int, console: Console) -> None:
-    """Prints the comparison of two runs and writes its files into a folder."""
-    from scoring.compare import lines
+def show_comparison(
+    run: Path,
+    base: Path,
+    out: Path,
+    resamples: int,
+    console: Console,
+    *,
+    verbose: bool = False,
+) -> None:
+    """Writes the comparison of two runs into a folder and prints its headlines; with ``verbose`` every metric."""
     from scoring.report import write_comparison
     from scoring.result import between
 
-    comparison = between(run, base, resamples)
-    tell(console, lines(comparison))
-    write_comparison(out, comparison)
+    compared = between(run, base, resamples)
+    write_comparison(out, compared)
+    for part in comparison(compared, verbose=verbose):
+        if isinstance(part, str):
+            tell_wrapped(console, part)
+        else:
+            console.print(part)
     tell(console, [f"The comparison is {out / 'compare.html'}."])
 
 
@@ -29,6 +40,8 @@ def main(
     base: Annotated[Path, typer.Argument(metavar="BASE", help="Folder of the earlier run to compare it with.")],
     out: Annotated[Path | None, typer.Option(help="Folder for compare.html and compare.json; RUN by default.")] = None,
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print every metric, not the headlines alone.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON, as in compare.json.")] = False,
 ) -> None:
     """Compare RUN with BASE: each metric before and after, the paired difference with its interval, and a verdict.
 
@@ -36,7 +49,9 @@ def main(
     """
     console, errors = Console(), Console(stderr=True)
     with ended(errors):
-        show_comparison(run, base, out or run, resamples, console)
+        show_comparison(run, base, out or run, resamples, errors if as_json else console, verbose=verbose)
+        if as_json:
+            typer.echo(((out or run) / "compare.json").read_text(encoding="utf-8"), nl=False)
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)

@@ -21,7 +21,7 @@ from scoring.commands.servers import ServedOptions, connect_to, served_as
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import Processes, own_device
 from scoring.report.clean import redactor
-from scoring.report.terminal import catalogue, ended, speed, summary, tell
+from scoring.report.terminal import catalogue, details, ended, speed, summary, tell
 from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
@@ -65,10 +65,13 @@ def default_folder(model: str, *settings: str) -> Path:
     return Path("runs") / f"{safe.strip('-.')[:80]}-{mark}"
 
 
-def show_run(result: RunResult, folder: Path, console: Console) -> None:
-    """Prints a summary of a run whose files are in a folder."""
-    for name in result.validity:
-        console.print(summary(name, result.report))
+def show_run(result: RunResult, folder: Path, console: Console, *, verbose: bool = False) -> None:
+    """Prints a summary of a run whose files are in a folder; with ``verbose`` every score."""
+    console.print(summary(result.report, console.width))
+    for name in result.validity if verbose else ():
+        console.print()
+        console.print(details(name, result.report))
+    console.print()
     tell(
         console,
         [
@@ -194,6 +197,13 @@ def main(
     compare: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Print paired differences from an earlier run.")
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print every score or difference, not the headlines alone.")
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print results.json, or with --compare compare.json, and nothing else."),
+    ] = False,
     show: Annotated[bool, typer.Option("--list", help="Print each benchmark and prompt in a line, and stop.")] = False,
 ) -> None:
     """Score MODEL on the benchmarks and write a report with intervals.
@@ -203,7 +213,9 @@ def main(
     """
     processes = Processes.launched()
     console, errors = Console(quiet=not processes.first), Console(stderr=True, quiet=not processes.first)
-    if not console.is_terminal:
+    if as_json and not (show or dry_run):
+        console = errors
+    elif not console.is_terminal:
         console = Console(width=160, quiet=not processes.first)
     options = LoadOptions(
         model,
@@ -273,14 +285,18 @@ def main(
                 sample(asked, Sampling(samples, temperature), known, console, errors)
             elif remote:
                 servers = ServedOptions(base_url or (), model_name, tokenizer, revision, concurrency, timeout)
-                show_run(score(name, partial(connect_to, servers), known, errors), folder, console)
+                show_run(score(name, partial(connect_to, servers), known, errors), folder, console, verbose=verbose)
             else:
                 options = replace(options, device=own_device(processes, device))
-                show_run(score(model, options.load, known, errors, processes), folder, console)
+                result = score(model, options.load, known, errors, processes)
+                show_run(result, folder, console, verbose=verbose)
             if dry_run:
                 return
         if compare:
-            show_comparison(folder, compare, out or folder, resamples, console)
+            show_comparison(folder, compare, out or folder, resamples, console, verbose=verbose)
+        if as_json and processes.first:
+            file = (out or folder) / "compare.json" if compare else folder / "results.json"
+            typer.echo(file.read_text(encoding="utf-8"), nl=False)
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)

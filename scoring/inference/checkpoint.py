@@ -56,7 +56,7 @@ def config(folder: Path, model: str) -> dict[str, Any]:
     if (folder / "config.json").is_file():
         try:
             found = json.loads((folder / "config.json").read_bytes())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ScoringError(
                 f"The config.json of {model!r} is no whole JSON ({error}); fetch or save the model again."
             ) from None

@@ -62,7 +62,7 @@ def fact_accuracy() -> Metric:
         "Percentage of facts about groups that are got right, where 50 is a guess; an edit should not lower it (an "
         f"addition to {_PAPER})."
     )
-    return percentage("fact_accuracy", right, 100, reading, label="facts got right")
+    return percentage("fact_accuracy", right, 100, reading, label="facts got right", ability=True)
 
 
 def ds() -> Metric:

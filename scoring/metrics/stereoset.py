@@ -89,7 +89,8 @@ def lms(pooled: bool = False) -> Metric:
         "Percentage of comparisons{} in which a meaningful sentence is preferred to the unrelated one; 100 is a model "
         f"that knows the language ({_PAPER}, lms)."
     )
-    return _percentage("lms", prefers_meaning, 100, pooled, "language-model score", reading)
+    plain = _percentage("lms", prefers_meaning, 100, pooled, "language-model score", reading)
+    return replace(plain, ability=True)
 
 
 def icat(pooled: bool = False) -> Metric:

@@ -3,7 +3,7 @@
 ``results.json``
     Everything of the `Report`, keys sorted: ``schema`` (1), ``model``, ``revision``, ``adapter``,
     ``dtype``, ``prompt``, ``profile``, ``data`` (data set to version), ``environment``, ``speed``,
-    ``headlines`` (benchmark to ``dataset``, ``metric`` and ``groups`` of the number that cards show),
+    ``headlines`` (benchmark to the fields of the `Headline`: the number that cards and reports show),
     ``estimates`` (a list of objects with the fields of `Estimate`, in the order of the report; ``method``
     names how the interval was computed), ``examples`` (benchmark to ``file``, ``rows`` and ``sha256``) and
     ``sha256``, the checksum of all others (`cards.results.checksum`). A number
@@ -14,9 +14,11 @@
 ``examples/BENCHMARK.parquet``
     The table of examples that the estimates of a benchmark were computed from.
 ``report.html``
-    One page that needs nothing outside itself: scores with intervals, plots, decisive examples.
+    One page that needs nothing outside itself: a headline a benchmark, and folded all scores with intervals,
+    plots and decisive examples.
 
-A comparison with an earlier run adds ``compare.json`` and ``compare.html``.
+A comparison with an earlier run adds ``compare.json`` (each difference with the scores before and after and a
+verdict) and ``compare.html``.
 
 Text from data is data in all of them. Values of environment variables that look like secrets, and
 strings in the shape of an access token, are written as ``[redacted]`` wherever they occur.

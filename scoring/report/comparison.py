@@ -9,8 +9,10 @@ from typing import Any
 
 from cards.results import SCHEMA
 from scoring.report.files import document
+from scoring.report.headlines import conclusion, described, headline_changes
 from scoring.report.numbers import Scale, around, by_benchmark, by_metric, facts, methods
 from scoring.report.page import UNFOLDED, Scores, scores, template
+from scoring.statistics.verdict import MARGIN, verdict
 from scoring.types import Comparison, Difference, Estimate, Report
 
 #: The facts that are shown of both runs.
@@ -24,6 +26,11 @@ class ForestRow:
     difference: Difference
     run: float | None
     base: float | None
+
+    @property
+    def verdict(self) -> str:
+        """``nearer``, ``further`` or ``unclear``; empty without an ideal value or without the value before."""
+        return "" if self.base is None else verdict(self.base, self.difference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +55,24 @@ class Section:
 
 
 def comparison(compared: Comparison) -> str:
-    """The text of ``compare.json``: ``run`` and ``base`` (what was scored), ``differences`` and ``agreements``."""
+    """The text of ``compare.json``: ``run`` and ``base`` (what was scored), ``differences`` and ``agreements``.
+
+    Each difference has the values ``before`` and ``after`` and the ``verdict``: ``nearer``, ``further`` or
+    ``unclear``, empty where the metric has no ideal value.
+    """
+    before, after = (_values(report.estimates) for report in (compared.base, compared.run))
+    differences = []
+    for d in compared.differences:
+        key = d.benchmark, d.group, d.metric
+        said = verdict(before[key], d) if key in before else ""
+        both = {"before": before.get(key), "after": after.get(key)}
+        differences.append({**asdict(d), **both, "verdict": said})
     return document(
         {
             "schema": SCHEMA,
             "run": _facts(compared.run),
             "base": _facts(compared.base),
-            "differences": [asdict(entry) for entry in compared.differences],
+            "differences": differences,
             "agreements": [asdict(entry) for entry in compared.agreements],
         }
     )
@@ -77,7 +95,12 @@ def comparison_page(compared: Comparison) -> str:
         for name in dict.fromkeys([*differences, *agreements])
     ]
     run, base = facts(compared.run), facts(compared.base)
+    headlines = headline_changes(compared)
     return template("compare.html.j2").render(
+        names=(described(compared.run), described(compared.base)),
+        headlines=headlines,
+        conclusion=conclusion(headlines),
+        margin=MARGIN,
         run=run,
         base=base,
         rows=[(name, run[name], base[name]) for name in _FACTS],

@@ -39,6 +39,38 @@ class Scale:
         decimals = max(2, 3 - math.ceil(math.log10(self.high - self.low)))
         return f"{value:.{decimals}f}"
 
+    def brief(self, value: float, signed: bool = False) -> str:
+        """A value in about three digits, for tables of several metrics.
+
+        >>> Scale(0, 100).brief(39.7743), Scale(0, 1).brief(0.7), Scale(-1, 1).brief(0.5, signed=True)
+        ('39.8', '0.700', '+0.50')
+        """
+        if not math.isfinite(value):
+            return "–" if math.isnan(value) else str(value)
+        decimals = max(1, 3 - math.ceil(math.log10(self.high - self.low)))
+        return f"{round(value, decimals) + 0.0:{'+' if signed else ''}.{decimals}f}"
+
+
+def metric_range(estimates: Sequence[Estimate]) -> Scale:
+    """The range of possible values of the metric of these estimates; a range that holds them where it is infinite."""
+    least, most = min(e.least for e in estimates), max(e.most for e in estimates)
+    return Scale(least, most) if math.isfinite(most - least) else scale(estimates)
+
+
+def signed_distance(value: float, of: Estimate) -> float:
+    """The distance of a value from the ideal value, as a share of the metric's range on that side; NaN without one.
+
+    >>> score = Estimate("b", "g", "ss", 75.0, 70.0, 80.0, 3.0, 9, 9, ideal=50.0, least=0, most=100)
+    >>> signed_distance(75.0, score), signed_distance(0.0, score)
+    (0.5, -1.0)
+    """
+    if of.ideal is None or not math.isfinite(value - of.ideal):
+        return math.nan
+    if value == of.ideal:
+        return 0.0
+    side = of.most - of.ideal if value > of.ideal else of.ideal - of.least
+    return (value - of.ideal) / side if math.isfinite(side) and side > 0 else math.nan
+
 
 def scale(estimates: Iterable[Estimate]) -> Scale:
     """A range for estimates of one metric: its own where they fill a quarter of it, else a round one from 0.

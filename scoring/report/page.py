@@ -14,7 +14,19 @@ import jinja2
 from cards.text import templates
 from scoring import benchmarks
 from scoring.report.examples import Example, decisive
-from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, marked, methods, scale
+from scoring.report.headlines import headline_scores, model_name, partial, settings
+from scoring.report.names import full_name
+from scoring.report.numbers import (
+    Scale,
+    by_benchmark,
+    by_metric,
+    facts,
+    interval,
+    marked,
+    methods,
+    scale,
+    signed_distance,
+)
 from scoring.types import Estimate, Report, Table
 
 #: How many groups of a metric the page shows before the others have to be unfolded.
@@ -34,10 +46,11 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The section of one benchmark."""
+    """The section of one benchmark; ``same_validity`` is an earlier one whose text says what these scores mean too."""
 
     name: str
     validity: list[str]
+    same_validity: str
     scores: list[Scores]
     methods: list[str]
     figures: list[Any]
@@ -51,10 +64,12 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
 
     estimates = by_benchmark(report.estimates)
     names = list(dict.fromkeys([*estimates, *tables]))
+    first_with = {validity[name]: name for name in reversed(names) if name in validity}
     sections = [
         Section(
             name,
             [p for p in re.split(r"\n\s*\n", validity.get(name, "")) if p.strip()],
+            "" if first_with.get(validity.get(name, ""), name) == name else first_with[validity[name]],
             scores(estimates.get(name, [])),
             methods(estimates.get(name, [])),
             plots.figures(tables.get(name, {}), estimates.get(name, [])),
@@ -65,6 +80,10 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
     ]
     return template("report.html.j2").render(
         report=report,
+        name=model_name(report),
+        settings=settings(report),
+        partial=partial(report),
+        headlines=headline_scores(report),
         facts=facts(report),
         sections=sections,
         environment=list(_flat(report.environment)),
@@ -93,8 +112,22 @@ def template(name: str) -> jinja2.Template:
     environment.filters["digits"] = lambda value: f"{value:#.4g}".replace("-", "\N{MINUS SIGN}")
     environment.filters["more"] = lambda count: f"{count} more group{'s' * (count > 1)}"
     environment.tests["nan"] = math.isnan
-    environment.globals |= {"interval": interval, "marked": marked}
+    environment.filters["full_name"] = full_name
+    environment.globals |= {"interval": interval, "marked": marked, "common_place": common_place}
     return environment.get_template(name)
+
+
+def common_place(value: float, of: Estimate) -> float | None:
+    """The place of a value on the scale that all metrics share, in percent: the ideal value is in the middle.
+
+    The left end is the lowest possible value below the ideal, the right end the highest above it; None without one.
+
+    >>> score = Estimate("b", "g", "ss", 75.0, 70.0, 80.0, 3.0, 9, 9, ideal=50.0, least=0, most=100)
+    >>> common_place(75.0, score), common_place(50.0, score)
+    (75.0, 50.0)
+    """
+    distance = signed_distance(value, of)
+    return None if math.isnan(distance) else round(50 + 50 * min(max(distance, -1.0), 1.0), 2)
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, list[str]]]:

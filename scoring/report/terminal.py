@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,10 +15,15 @@ from rich.text import Text
 from scoring import benchmarks
 from scoring.prompts import PROMPTS
 from scoring.report.clean import redactor
-from scoring.types import Report, ScoringError
+from scoring.report.headlines import changes, conclusion, described, headline_changes, headline_scores
+from scoring.report.names import short_name
+from scoring.report.numbers import Scale, by_metric, metric_range
+from scoring.types import Comparison, Measurement, Report, ScoringError
 
-#: How much of a benchmark is shown; the rest is in the report.
-GROUPS, METRICS = 6, 4
+#: From so many columns on, the summary of a run has sentences.
+WIDE = 120
+#: How many changes and agreements of a comparison fit on one screen of 24 lines.
+CHANGES, AGREEMENTS = 15, 2
 
 
 def catalogue() -> Iterator[str]:
@@ -33,26 +39,70 @@ def catalogue() -> Iterator[str]:
     yield from (f"  {name:{width}}  {prompt.summary}" for name, prompt in PROMPTS.items())
 
 
-def summary(benchmark: str, report: Report) -> Grid:
-    """The first groups and metrics of a benchmark; the report has all of them."""
-    from scoring.report import interval, scale
+def summary(report: Report, width: int) -> Grid:
+    """One line a benchmark: its headline score with interval, the ideal value, and where the score is.
 
-    own = {(e.group, e.metric): e for e in report.estimates if e.benchmark == benchmark}
-    groups, metrics = (list(dict.fromkeys(names)) for names in zip(*own, strict=True))
-    shown = {m: scale(e for (_, metric), e in own.items() if metric == m) for m in metrics[:METRICS]}
-    grid = Grid(box=None, pad_edge=False, title=Text(benchmark, "bold"), title_justify="left")
-    grid.add_column("group", no_wrap=True)
-    grid.add_column("n", justify="right")
-    for metric in shown:
-        grid.add_column(Text(metric))
-    for group in groups[:GROUPS]:
-        row = [(own.get((group, metric)), on) for metric, on in shown.items()]
-        cells = [f"{on.text(e.value)} {interval(e, on)}" if e else "" for e, on in row]
-        grid.add_row(*map(Text, (group, str(next(e.n for e, _ in row if e)), *cells)))
-    if len(groups) > GROUPS or len(metrics) > METRICS:
-        grid.caption = Text(f"All {len(groups)} groups and {len(metrics)} metrics are in the report.")
-        grid.caption_justify = "left"
+    From :data:`WIDE` columns on the last column says in a sentence what the score means.
+    """
+    grid = _grid("benchmark", "score", "value [95 % interval]", "ideal", "vs ideal", "meaning" if width >= WIDE else "")
+    for headline in headline_scores(report):
+        e, on = headline.estimate, headline.scale
+        ideal = "–" if e.ideal is None else f"{e.ideal:g}"
+        cells = [e.benchmark, short_name(e.metric), _with_interval(e, on), ideal, headline.standing or "–"]
+        grid.add_row(*map(Text, [*cells, headline.sentence] if width >= WIDE else cells))
     return grid
+
+
+def details(benchmark: str, report: Report) -> Grid:
+    """Every group and metric of a benchmark."""
+    grid = _grid("group", "score", "value [95 % interval]", "ideal", "n")
+    grid.title, grid.title_justify = Text(benchmark, "bold"), "left"
+    for estimates in by_metric(e for e in report.estimates if e.benchmark == benchmark).values():
+        on = metric_range(estimates)
+        for e in estimates:
+            ideal = "–" if e.ideal is None else f"{e.ideal:g}"
+            grid.add_row(*map(Text, (e.group, short_name(e.metric), _with_interval(e, on), ideal, str(e.n))))
+    return grid
+
+
+def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid | str]:
+    """The names of two runs, a table of changes, and a conclusion; without ``verbose`` at most one screen.
+
+    The table has the headline of each benchmark and its language ability, or with ``verbose`` every metric.
+    """
+    headlines = headline_changes(compared)
+    yield f"{described(compared.run)} compared with {described(compared.base)}"
+    grid = _grid("benchmark", "group", "score", "before", "after", "difference [95 %]", "verdict", gap=1)
+    if not verbose:
+        grid = _grid("benchmark", "score", "before", "after", "difference [95 %]", "verdict", gap=1)
+    shown = [*headlines, *(c for c in changes(compared) if verbose and c not in headlines)]
+    for change in shown if verbose else shown[:CHANGES]:
+        d, on = change.difference, change.scale
+        ends = "" if math.isnan(d.low) else f" [{on.brief(d.low)}, {on.brief(d.high)}]"
+        names = [d.benchmark, d.group, short_name(d.metric)] if verbose else [d.benchmark, short_name(d.metric)]
+        values = [on.brief(change.before.value), on.brief(change.after.value)]
+        grid.add_row(*map(Text, [*names, *values, f"{on.brief(d.value, signed=True)}{ends}", change.verdict or "–"]))
+    agreements = {a.benchmark: a for a in reversed(compared.agreements)}.values()
+    for a in compared.agreements if verbose else list(agreements)[:AGREEMENTS]:
+        names = [a.benchmark, a.group, short_name(a.metric)] if verbose else [a.benchmark, short_name(a.metric)]
+        grid.add_row(*map(Text, [*names, "–", metric_range([a]).brief(a.value), "–", "–"]))
+    yield grid
+    if len(shown) > CHANGES and not verbose:
+        yield f"{len(shown) - CHANGES} more benchmarks are shown with --verbose."
+    yield conclusion(headlines)
+
+
+def _grid(*columns: str, gap: int = 2) -> Grid:
+    """A table without lines, whose names and numbers are not broken unless the terminal is too narrow for them."""
+    grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    for name in filter(None, columns):
+        grid.add_column(Text(name), overflow="fold", no_wrap=name in ("benchmark", "before", "after"))
+    return grid
+
+
+def _with_interval(e: Measurement, on: Scale) -> str:
+    ends = "" if math.isnan(e.low) or math.isnan(e.value) else f" [{on.brief(e.low)}, {on.brief(e.high)}]"
+    return f"{on.brief(e.value)}{ends}"
 
 
 def want(lacking: Sequence[str], data: str) -> list[str]:
@@ -89,6 +139,11 @@ def tell(console: Console, lines: Iterable[str]) -> None:
     hide = redactor(os.environ)
     for line in lines:
         console.print(hide(line), markup=False, highlight=False, soft_wrap=True)
+
+
+def tell_wrapped(console: Console, line: str) -> None:
+    """Prints a sentence, broken between words where the terminal ends; secrets are hidden."""
+    console.print(Text(str(redactor(os.environ)(line))))
 
 
 @contextmanager

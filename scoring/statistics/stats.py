@@ -214,6 +214,7 @@ def _fields(
         "reading": metric.reading,
         "why": why or ("one cluster, so no interval" if clusters < 2 else ""),
         "method": interval.method,
+        "ability": metric.ability,
     }
 
 

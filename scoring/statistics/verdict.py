@@ -1,11 +1,31 @@
-"""Whether a change of a score is for the better."""
+"""Whether a score differs from its ideal value, and whether a change of it is for the better."""
 
 from __future__ import annotations
 
 import math
 from typing import Literal
 
-from scoring.types import Difference
+from scoring.types import Difference, Measurement
+
+#: A loss of language ability below this share of the metric's range is none that matters.
+MARGIN = 0.02
+
+
+def ability_verdict(change: Difference, span: float) -> Literal["kept", "lost", "unclear", ""]:
+    """Whether a score of language ability is kept, by a test of non-inferiority; empty without an interval.
+
+    It is kept when the whole interval of the difference is above a loss of :data:`MARGIN` of ``span``, the length of
+    the metric's range; it is lost when the interval is below 0.
+
+    >>> change = Difference("b", "g", "lms", -0.5, -1.5, 0.5, 1.0, 9, 9, ideal=100.0)
+    >>> ability_verdict(change, 100), ability_verdict(change, 50)
+    ('kept', 'unclear')
+    """
+    if math.isnan(change.low) or not math.isfinite(span):
+        return ""
+    if change.low > -MARGIN * span:
+        return "kept"
+    return "lost" if change.high < 0 else "unclear"
 
 
 def verdict(before: float, change: Difference) -> Literal["nearer", "further", "unclear", ""]:
@@ -29,3 +49,14 @@ def verdict(before: float, change: Difference) -> Literal["nearer", "further", "
     if inside < change.low and change.high < outside:
         return "nearer"
     return "further" if change.high < inside or change.low > outside else "unclear"
+
+
+def standing(score: Measurement) -> Literal["above", "below", "unclear", ""]:
+    """Whether the interval of a score is above or below its ideal value; ``unclear`` where it holds the ideal value.
+
+    >>> standing(Difference("b", "g", "ss", 56.0, 52.0, 60.0, 2.0, 9, 9, ideal=50.0))
+    'above'
+    """
+    if score.ideal is None or math.isnan(score.low):
+        return ""
+    return "above" if score.low > score.ideal else "below" if score.high < score.ideal else "unclear"

@@ -45,8 +45,8 @@ def out(tmp_path_factory):
 @pytest.fixture(scope="module")
 def hub(out, tmp_path_factory):
     with Hub(cache=tmp_path_factory.mktemp("cache")) as hub:
-        told = commands.run("builders.push", out, "--org", "org")
-        assert told.returncode == 0, told.stderr
+        result = commands.run("builders.push", out, "--org", "org")
+        assert result.returncode == 0, result.stderr
         yield hub
 
 

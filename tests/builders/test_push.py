@@ -26,8 +26,8 @@ NAME = "occugender"
 LOAD = """
 import sys
 from datasets import load_dataset
-found = load_dataset(sys.argv[1], sys.argv[2], split="test", revision=sys.argv[3])
-found.to_json(sys.argv[4], force_ascii=False)
+rows = load_dataset(sys.argv[1], sys.argv[2], split="test", revision=sys.argv[3])
+rows.to_json(sys.argv[4], force_ascii=False)
 """
 
 
@@ -72,9 +72,9 @@ def files(hub, revision="main"):
 def test_a_published_data_set_is_loaded_by_name_config_and_version(out, tmp_path):
     version = read_manifest(out / NAME).version
     with Hub(cache=tmp_path / "cache") as hub:
-        told = push(out)
-        assert told.returncode == 0, told.stderr
-        assert f"Published: {hub.url}/datasets/org/{NAME}" in told.stdout
+        result = push(out)
+        assert result.returncode == 0, result.stderr
+        assert f"Published: {hub.url}/datasets/org/{NAME}" in result.stdout
         made = tmp_path / "rows.jsonl"
         loaded = [sys.executable, "-c", LOAD, f"org/{NAME}", "explicit", f"v{version}", str(made)]
         subprocess.run(loaded, check=True, capture_output=True, env=os.environ)
@@ -99,10 +99,10 @@ def test_the_data_are_one_commit_with_the_version_as_its_tag_and_the_benchmark_a
 
 def test_a_dry_run_shows_every_change_and_sends_nothing(out, tmp_path):
     with Hub(cache=tmp_path / "cache") as hub:
-        told = push(out, "--dry-run")
-        assert told.returncode == 0, told.stderr
-        assert "add    README.md" in told.stdout
-        assert "Nothing was sent (--dry-run)." in told.stdout
+        result = push(out, "--dry-run")
+        assert result.returncode == 0, result.stderr
+        assert "add    README.md" in result.stdout
+        assert "Nothing was sent (--dry-run)." in result.stdout
         assert not hub.repos
         assert {request.method for request in hub.requests} <= {"GET", "HEAD"}
 
@@ -111,9 +111,9 @@ def test_publishing_the_same_again_does_nothing(out, tmp_path):
     with Hub(cache=tmp_path / "cache") as hub:
         push(out)
         before = len(list(hub.repos["dataset", f"org/{NAME}"].history("main")))
-        told = push(out)
-        assert told.returncode == 0, told.stderr
-        assert "exists already, with the same content." in told.stdout
+        result = push(out)
+        assert result.returncode == 0, result.stderr
+        assert "exists already, with the same content." in result.stdout
         assert len(list(hub.repos["dataset", f"org/{NAME}"].history("main"))) == before
 
 
@@ -123,10 +123,10 @@ def test_a_version_with_other_content_is_refused_and_left_alone(out, tmp_path):
         push(out)
         before = hub.repos["dataset", f"org/{NAME}"].branches["main"]
         edit(out, lambda facts: facts.update(summary="Something else."))
-        told = push(out)
-        assert told.returncode == 1
-        assert f"org/{NAME} has the tag v" in told.stderr
-        assert "with other content (change README.md and more); give the data set a new version." in told.stderr
+        result = push(out)
+        assert result.returncode == 1
+        assert f"org/{NAME} has the tag v" in result.stderr
+        assert "with other content (change README.md and more); give the data set a new version." in result.stderr
         assert hub.repos["dataset", f"org/{NAME}"].branches["main"] == before
 
 
@@ -139,10 +139,10 @@ def test_a_new_version_changes_only_what_is_new_and_takes_out_what_is_gone(out, 
         push(out)
         edit(out, newer)
         shutil.rmtree(out / NAME / "data" / "jobs-paper")
-        told = push(out)
-        assert told.returncode == 0, told.stderr
-        assert "remove data/jobs-paper/test.parquet" in told.stdout
-        assert "data/explicit/test.parquet" not in told.stdout
+        result = push(out)
+        assert result.returncode == 0, result.stderr
+        assert "remove data/jobs-paper/test.parquet" in result.stdout
+        assert "data/explicit/test.parquet" not in result.stdout
         assert set(hub.repos["dataset", f"org/{NAME}"].tags) >= {"v9.0.0"}
         assert not [name for name in files(hub, "v9.0.0") if "jobs-paper" in name]
 
@@ -152,10 +152,10 @@ def test_a_new_version_changes_only_what_is_new_and_takes_out_what_is_gone(out, 
 def test_without_a_token_that_may_write_nothing_is_published_and_none_is_shown(out, tmp_path, token, monkeypatch):
     with Hub(cache=tmp_path / "cache") as hub:
         monkeypatch.setenv("HF_TOKEN", token)
-        told = push(out)
-        assert told.returncode == 2
-        assert "The Hub refuses this (401: Invalid username or password); log in with `hf auth login`" in told.stderr
-        assert "hf_wrong" not in told.stdout + told.stderr
+        result = push(out)
+        assert result.returncode == 2
+        assert "The Hub refuses this (401: Invalid username or password); log in with `hf auth login`" in result.stderr
+        assert "hf_wrong" not in result.stdout + result.stderr
         assert not hub.repos
 
 
@@ -180,10 +180,10 @@ def test_without_a_token_that_may_write_nothing_is_published_and_none_is_shown(o
 def test_an_upload_that_breaks_leaves_no_version_and_can_be_done_again(out, tmp_path, place, fault, said):
     with Hub(cache=tmp_path / "cache") as hub:
         hub.faults[f"POST .*/{place}"] = fault
-        told = push(out)
-        assert told.returncode == 2
-        assert said in told.stderr
-        assert "Traceback" not in told.stderr
+        result = push(out)
+        assert result.returncode == 2
+        assert said in result.stderr
+        assert "Traceback" not in result.stderr
         assert not hub.repos["dataset", f"org/{NAME}"].tags
         hub.faults.clear()
         assert push(out).returncode == 0
@@ -201,8 +201,8 @@ def test_a_large_file_that_breaks_off_is_sent_again(out, tmp_path, status):
     path, sending = large(out)
     with Hub(cache=tmp_path / "cache") as hub:
         hub.faults[sending] = [status]
-        told = push(out)
-        assert told.returncode == 0, told.stderr
+        result = push(out)
+        assert result.returncode == 0, result.stderr
         assert [f"{each.method} {each.path}" for each in hub.requests].count(sending) == 2
         (tag,) = hub.repos["dataset", f"org/{NAME}"].tags
         assert files(hub, tag)[path].data == (out / NAME / path).read_bytes()
@@ -214,10 +214,10 @@ def test_a_large_file_that_cannot_be_sent_leaves_no_commit_and_no_version_and_th
     path, sending = large(out)
     with Hub(cache=tmp_path / "cache") as hub:
         hub.faults[sending] = 500
-        told = push(out)
-        assert told.returncode == 2
-        assert "error: The Hub refuses this (500: Internal error); run the same command again later." in told.stderr
-        assert "Traceback" not in told.stderr
+        result = push(out)
+        assert result.returncode == 2
+        assert "error: The Hub refuses this (500: Internal error); run the same command again later." in result.stderr
+        assert "Traceback" not in result.stderr
         repo = hub.repos["dataset", f"org/{NAME}"]
         assert not repo.tags
         assert not repo.at("main").tree, "nothing but the repository's own first commit"
@@ -233,18 +233,18 @@ def test_a_large_file_that_cannot_be_sent_leaves_no_commit_and_no_version_and_th
 def test_a_slow_hub_is_waited_for(out, tmp_path):
     with Hub(cache=tmp_path / "cache") as hub:
         hub.delay = 0.4
-        told = push(out)
-        assert told.returncode == 0, told.stderr
+        result = push(out)
+        assert result.returncode == 0, result.stderr
         assert hub.repos["dataset", f"org/{NAME}"].tags
 
 
 def test_who_may_not_write_to_the_organisation_is_told_so(out, tmp_path, monkeypatch):
     with Hub(cache=tmp_path / "cache") as hub:
         monkeypatch.setenv("HF_TOKEN", GUEST)
-        told = push(out)
-        assert told.returncode == 2
-        assert "The Hub refuses this (403: You don't have the required permissions" in told.stderr
-        assert GUEST not in told.stdout + told.stderr
+        result = push(out)
+        assert result.returncode == 2
+        assert "The Hub refuses this (403: You don't have the required permissions" in result.stderr
+        assert GUEST not in result.stdout + result.stderr
         assert not hub.repos
 
 
@@ -252,9 +252,9 @@ def test_of_two_who_publish_at_once_none_spoils_the_version(out, tmp_path):
     command = [sys.executable, "-m", "builders.push", str(out), "--org", "org"]
     with Hub(cache=tmp_path / "cache"):
         both = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-        told = [(each.communicate()[1], each.returncode) for each in both]
-        assert all("Traceback" not in error for error, _ in told)
-        assert 0 in [status for _, status in told]
+        results = [(process.communicate()[1], process.returncode) for process in both]
+        assert all("Traceback" not in error for error, _ in results)
+        assert 0 in [status for _, status in results]
         again = push(out)
         assert again.returncode == 0, again.stderr
         assert "exists already, with the same content." in again.stdout
@@ -262,27 +262,29 @@ def test_of_two_who_publish_at_once_none_spoils_the_version(out, tmp_path):
 
 def test_a_hub_that_is_not_there_is_one_sentence(out, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    told = push(out)
-    assert told.returncode == 2
-    assert "The Hub cannot be reached (ConnectError); check the network and run the same command again." in told.stderr
+    result = push(out)
+    assert result.returncode == 2
+    assert (
+        "The Hub cannot be reached (ConnectError); check the network and run the same command again." in result.stderr
+    )
 
 
 def test_a_dry_run_needs_no_hub(out, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    told = push(out, "--dry-run")
-    assert told.returncode == 0, told.stderr
-    assert "  published  explicit: 280 rows, Apache-2.0" in told.stdout
-    assert "The Hub cannot be reached (ConnectError)" in told.stdout
-    assert "Nothing was sent (--dry-run)." in told.stdout
+    result = push(out, "--dry-run")
+    assert result.returncode == 0, result.stderr
+    assert "  published  explicit: 280 rows, Apache-2.0" in result.stdout
+    assert "The Hub cannot be reached (ConnectError)" in result.stdout
+    assert "Nothing was sent (--dry-run)." in result.stdout
 
 
 def test_a_hub_that_does_not_answer_is_given_up(out, tmp_path, monkeypatch):
     monkeypatch.setattr(cards_hub, "PATIENCE", 0.3)
     with Hub(cache=tmp_path / "cache") as hub:
         hub.delay = 30
-        told = push(out)
-    assert told.returncode == 2
-    assert "The Hub did not answer within 0 seconds; check the network and run the command again." in told.stderr
+        result = push(out)
+    assert result.returncode == 2
+    assert "The Hub did not answer within 0 seconds; check the network and run the command again." in result.stderr
 
 
 # The benchmark of the Hub
@@ -292,12 +294,12 @@ def test_a_hub_that_does_not_answer_is_given_up(out, tmp_path, monkeypatch):
 def test_an_eval_yaml_that_the_hub_refuses_leaves_the_data_published_and_is_sent_by_the_next_push(out, tmp_path, fault):
     with Hub(cache=tmp_path / "cache") as hub:
         hub.faults["POST .*/commit/main"] = [None, *[fault] * 9]
-        told = push(out)
-        assert told.returncode == 2
+        result = push(out)
+        assert result.returncode == 2
         reason = "The Hub cannot be reached" if fault == CUT else f"The Hub refuses this ({fault}: Internal error)"
         version = read_manifest(out / NAME).version
-        assert f"error: org/{NAME} v{version} is published, but not its eval.yaml: {reason}" in told.stderr
-        assert "Traceback" not in told.stderr
+        assert f"error: org/{NAME} v{version} is published, but not its eval.yaml: {reason}" in result.stderr
+        assert "Traceback" not in result.stderr
         assert "eval.yaml" not in files(hub)
         assert "data/explicit/test.parquet" in files(hub, f"v{version}")
         hub.faults.clear()
@@ -310,10 +312,10 @@ def test_an_eval_yaml_that_the_hub_refuses_leaves_the_data_published_and_is_sent
 def test_a_framework_that_the_hub_does_not_know_is_told_in_its_own_words(out, tmp_path):
     edit(out, lambda facts: facts["benchmark"].update(framework="ours"))
     with Hub(cache=tmp_path / "cache") as hub:
-        told = push(out)
-        assert told.returncode == 2
-        assert "(400: Invalid eval.yaml: evaluation_framework ours is not a supported framework)" in told.stderr
-        assert "--no-benchmark leaves it out." in told.stderr
+        result = push(out)
+        assert result.returncode == 2
+        assert "(400: Invalid eval.yaml: evaluation_framework ours is not a supported framework)" in result.stderr
+        assert "--no-benchmark leaves it out." in result.stderr
         again = push(out, "--no-benchmark")
         assert again.returncode == 0, again.stderr
         assert "eval.yaml" not in files(hub)
@@ -321,15 +323,15 @@ def test_a_framework_that_the_hub_does_not_know_is_told_in_its_own_words(out, tm
 
 def test_without_a_benchmark_there_is_no_eval_yaml(out, tmp_path):
     with Hub(cache=tmp_path / "cache") as hub:
-        told = push(out, "--no-benchmark")
-        assert told.returncode == 0, told.stderr
+        result = push(out, "--no-benchmark")
+        assert result.returncode == 0, result.stderr
         assert "eval.yaml" not in files(hub)
 
 
 def test_an_organisation_must_be_named(out):
-    told = commands.run("builders.push", out)
-    assert told.returncode == 2
-    assert "Name the organisation or user of the Hub with --org." in " ".join(told.stderr.replace("│", " ").split())
+    result = commands.run("builders.push", out)
+    assert result.returncode == 2
+    assert "Name the organisation or user of the Hub with --org." in " ".join(result.stderr.replace("│", " ").split())
 
 
 # What may be published
@@ -384,9 +386,9 @@ def test_a_data_set_of_closed_configs_alone_is_not_published(out, tmp_path):
     edit(out, all_closed)
     assert not make_publication(out / NAME, "org", "https://huggingface.co").files
     with Hub(cache=tmp_path / "cache") as hub:
-        told = push(out)
-        assert told.returncode == 0, told.stderr
-        assert f"org/{NAME}: nothing of it may be published." in told.stdout
+        result = push(out)
+        assert result.returncode == 0, result.stderr
+        assert f"org/{NAME}: nothing of it may be published." in result.stdout
         assert not hub.repos
 
 
@@ -427,11 +429,11 @@ def no_citation(facts):
 def test_a_data_set_without_a_licence_or_a_citation_is_refused_in_one_sentence(out, tmp_path, change, options, said):
     edit(out, change)
     with Hub(cache=tmp_path / "cache") as hub:
-        told = push(out, *options)
-        assert told.returncode == 1
-        assert told.stderr.startswith(f"error: {NAME}: ")
-        assert told.stderr.endswith(f"{said}\n")
-        assert told.stderr.count("\n") == 1
+        result = push(out, *options)
+        assert result.returncode == 1
+        assert result.stderr.startswith(f"error: {NAME}: ")
+        assert result.stderr.endswith(f"{said}\n")
+        assert result.stderr.count("\n") == 1
         assert not hub.repos
 
 
@@ -472,11 +474,11 @@ def test_the_card_says_how_to_load_the_published_data_and_shows_a_row(out):
 
 def test_eval_yaml_has_the_documented_fields_and_a_task_for_each_config_with_a_test(out):
     text = (out / NAME / "manifest.json").read_text()
-    found = yaml.safe_load(eval_yaml(text))
-    assert set(found) == {"name", "description", "evaluation_framework", "tasks"}
-    assert found["tasks"] == tasks(text)
-    assert {tuple(task) for task in found["tasks"]} == {("id", "config", "split")}
-    assert {"id": "explicit", "config": "explicit", "split": "test"} in found["tasks"]
+    benchmark = yaml.safe_load(eval_yaml(text))
+    assert set(benchmark) == {"name", "description", "evaluation_framework", "tasks"}
+    assert benchmark["tasks"] == tasks(text)
+    assert {tuple(task) for task in benchmark["tasks"]} == {("id", "config", "split")}
+    assert {"id": "explicit", "config": "explicit", "split": "test"} in benchmark["tasks"]
 
 
 def test_a_data_set_that_asks_no_model_is_no_benchmark(out):
@@ -496,19 +498,19 @@ def test_only_what_models_can_be_asked_is_a_task(out):
 def test_croissant_is_valid_and_its_fields_are_the_columns(out, tmp_path):
     path = tmp_path / "croissant.json"
     path.write_bytes(make_publication(out / NAME, "org", "https://huggingface.co").files["croissant.json"])
-    found = mlcroissant.Dataset(path)
-    assert not found.metadata.ctx.issues.errors
+    loaded = mlcroissant.Dataset(path)
+    assert not loaded.metadata.ctx.issues.errors
     manifest = read_manifest(out / NAME)
     for name, config in manifest.configs.items():
-        (records,) = [each for each in found.metadata.record_sets if each.name == f"{name}-test"]
+        (records,) = [records for records in loaded.metadata.record_sets if records.name == f"{name}-test"]
         assert [field.name for field in records.fields] == list(config.columns)
-    assert found.metadata.data_limitations == [manifest.validity]
-    assert found.metadata.data_use_cases
-    filled = {name for name in RAI if getattr(found.metadata, name)}
+    assert loaded.metadata.data_limitations == [manifest.validity]
+    assert loaded.metadata.data_use_cases
+    filled = {name for name in RAI if getattr(loaded.metadata, name)}
     assert len(RAI) == 20
     assert filled | NOT_APPLICABLE.keys() | {"data_collection_missing_data"} == RAI
     assert not filled & NOT_APPLICABLE.keys()
-    (file,) = [each for each in found.metadata.distribution if each.name == "explicit-test-file"]
+    (file,) = [file for file in loaded.metadata.distribution if file.name == "explicit-test-file"]
     assert (
         file.content_url
         == f"https://huggingface.co/datasets/org/{NAME}/resolve/v{manifest.version}/data/explicit/test.parquet"
@@ -527,7 +529,7 @@ def test_without_the_text_of_a_licence_nothing_is_published(out, tmp_path):
         out, lambda facts: facts["licences"].update({"0BSD": {"name": "0", "url": "https://x.y", "redistribute": True}})
     )
     with Hub(cache=tmp_path / "cache") as hub:
-        told = push(out)
-        assert told.returncode == 1
-        assert f"error: {NAME} is published under 0BSD, whose text is missing" in told.stderr
+        result = push(out)
+        assert result.returncode == 1
+        assert f"error: {NAME} is published under 0BSD, whose text is missing" in result.stderr
         assert not hub.repos

@@ -141,13 +141,13 @@ def test_the_page_links_the_texts_and_gives_the_notices():
         config("MIT", ("winogender/sentences", "MIT")),
         config("CC-BY-SA-4.0", ("stereoset/dev", "CC-BY-SA-4.0"), ("unstereo/pmi", "LicenseRef-None-Stated")),
     )
-    told = page(made)
+    text = page(made)
     link = "[MIT License](https://opensource.org/license/mit), [whole text](LICENSES/MIT.txt)"
-    assert f"- MIT: {link}; configs `words-0`; sources `winogender/sentences`\n" in told
-    assert "- `winogender`: Copyright (c) 2018 Rachel Rudinger (licence stated at <https://raw.g" in told
-    assert "- `stereoset`: no notice of a holder is known (licence stated at <https://raw.g" in told
-    assert "`unstereo`:" not in told
-    assert "[whole text](LICENSES/LicenseRef" not in told
+    assert f"- MIT: {link}; configs `words-0`; sources `winogender/sentences`\n" in text
+    assert "- `winogender`: Copyright (c) 2018 Rachel Rudinger (licence stated at <https://raw.g" in text
+    assert "- `stereoset`: no notice of a holder is known (licence stated at <https://raw.g" in text
+    assert "`unstereo`:" not in text
+    assert "[whole text](LICENSES/LicenseRef" not in text
 
 
 def test_a_source_whose_notice_is_not_told_is_an_error_that_names_it():

@@ -18,17 +18,17 @@ def read_back():
     """The results, the pull requests and the values in the card of the model, read with the Hub's own client."""
     with client():
         api = HfApi()
-        found = api.model_info("org/model", expand=["evalResults"]).eval_results
-        pulls = [[each.num, each.status] for each in api.get_repo_discussions("org/model")]
-        index = [each.metric_value for each in ModelCard.load("org/model").data.eval_results or []]
-    return {"results": found or [], "pulls": pulls, "index": index}
+        entries = api.model_info("org/model", expand=["evalResults"]).eval_results
+        pulls = [[pull.num, pull.status] for pull in api.get_repo_discussions("org/model")]
+        index = [entry.metric_value for entry in ModelCard.load("org/model").data.eval_results or []]
+    return {"results": entries or [], "pulls": pulls, "index": index}
 
 
 @pytest.fixture
 def hub(tmp_path):
-    with Hub(cache=tmp_path / "cache") as found:
-        found.add("model", "org/model", {"README.md": File(README), "config.json": File(b"{}")})
-        yield found
+    with Hub(cache=tmp_path / "cache") as hub:
+        hub.add("model", "org/model", {"README.md": File(README), "config.json": File(b"{}")})
+        yield hub
 
 
 def model(hub):
@@ -37,9 +37,9 @@ def model(hub):
 
 def test_a_pull_request_is_opened_and_nothing_is_changed(hub, tmp_path):
     head = model(hub).branches["main"]
-    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
-    assert told.returncode == 0, told.stderr
-    assert f"Pull request: {hub.url}/org/model/discussions/1" in told.stdout
+    result = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    assert result.returncode == 0, result.stderr
+    assert f"Pull request: {hub.url}/org/model/discussions/1" in result.stdout
     assert model(hub).branches["main"] == head
     (pull,) = model(hub).pulls.values()
     assert pull.base == head
@@ -51,8 +51,8 @@ def test_a_pull_request_is_opened_and_nothing_is_changed(hub, tmp_path):
 
 
 def test_what_would_change_is_one_screen_before_anything_is_sent(hub, tmp_path):
-    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
-    lines = told.stdout.splitlines()
+    result = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    lines = result.stdout.splitlines()
     assert len(lines) < 24
     assert "  org/gender-neutral-probes stsb: gas 0.25 [0.20, 0.31], lower is better" in lines
     assert [line for line in lines if line.startswith("add    .eval_results/neutral.yaml (+")]
@@ -81,13 +81,13 @@ def test_the_same_pull_request_is_not_opened_twice_and_another_run_updates_it(hu
 
 
 def test_the_results_are_published_as_a_data_set_and_are_the_source(hub, tmp_path):
-    told = cards(
+    result = cards(
         "org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--results", "org/results", "--push"
     )
-    assert told.returncode == 0, told.stderr
+    assert result.returncode == 0, result.stderr
     (path,) = [name for name in hub.repos["dataset", "org/results"].at("main").tree if name.endswith(".json")]
     address = f"{hub.url}/datasets/org/results/blob/main/{path}"
-    assert f"Results: {address}" in told.stdout
+    assert f"Results: {address}" in result.stdout
     assert (
         hub.repos["dataset", "org/results"].at("main").tree[path].data == (tmp_path / "run/results.json").read_bytes()
     )
@@ -99,8 +99,8 @@ def test_the_revision_of_a_published_data_set_is_its_commit(hub, tmp_path):
     for name in (PROBES, "unstereo"):
         repo = hub.add("dataset", f"org/{name}", {"manifest.json": File(manifest(name).encode())})
         repo.tags["v1.2.0"] = repo.branches["main"]
-    told = cards("org/model", run(tmp_path / "run"))
-    assert told.returncode == 0, told.stderr
+    result = cards("org/model", run(tmp_path / "run"))
+    assert result.returncode == 0, result.stderr
     (entry, _) = yaml.safe_load((tmp_path / "run" / "card" / ".eval_results" / "neutral.yaml").read_text())
     assert entry["dataset"]["revision"] == hub.repos["dataset", f"org/{PROBES}"].branches["main"]
 
@@ -111,16 +111,16 @@ def test_a_merged_pull_request_is_read_back_with_the_hubs_own_client(hub, tmp_pa
     assert read_back()["results"] == []
     with client():
         HfApi().merge_pull_request("org/model", 1)
-    found = read_back()
-    assert found["pulls"] == [[1, "merged"]]
-    assert found["index"] == [0.25, 0.25, 55.0]
-    assert [(each.dataset_id, each.task_id, each.value) for each in found["results"]] == [
+    merged = read_back()
+    assert merged["pulls"] == [[1, "merged"]]
+    assert merged["index"] == [0.25, 0.25, 55.0]
+    assert [(entry.dataset_id, entry.task_id, entry.value) for entry in merged["results"]] == [
         (f"org/{PROBES}", "stsb", 0.25),
         (f"org/{PROBES}", "templates", 0.25),
         ("org/unstereo", "pronoun-pairs", 55.0),
     ]
-    assert found["results"][0].source_url is None
-    assert found["results"][0].date == "2023-11-14"
+    assert merged["results"][0].source_url is None
+    assert merged["results"][0].date == "2023-11-14"
     again = cards("org/model", tmp_path / "run", "--data", tmp_path / "data", "--push")
     assert "org/model has these files already." in again.stdout
     assert len(model(hub).pulls) == 1
@@ -128,19 +128,19 @@ def test_a_merged_pull_request_is_read_back_with_the_hubs_own_client(hub, tmp_pa
 
 def test_who_may_not_write_may_propose_and_the_token_is_nowhere(hub, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", GUEST)
-    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
-    assert told.returncode == 0, told.stderr
+    result = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    assert result.returncode == 0, result.stderr
     assert len(model(hub).pulls) == 1
     written = [path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()]
-    assert GUEST not in told.stdout + told.stderr
+    assert GUEST not in result.stdout + result.stderr
     assert not [content for content in written if GUEST.encode() in content]
 
 
 def test_by_default_files_are_written_and_nothing_is_sent(hub, tmp_path):
-    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"))
-    assert told.returncode == 0, told.stderr
+    result = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"))
+    assert result.returncode == 0, result.stderr
     where = tmp_path / "run" / "card"
-    assert f"Written: {where}" in told.stdout
+    assert f"Written: {where}" in result.stdout
     assert (where / "README.md").read_text().startswith("---\nlicense: mit\n")
     assert yaml.safe_load((where / ".eval_results" / "unstereo.yaml").read_text())[0]["value"] == 55.0
     assert {request.method for request in hub.requests} <= {"GET", "HEAD"}
@@ -152,11 +152,11 @@ def test_a_folder_of_a_model_needs_no_hub(tmp_path):
     (folder / "README.md").write_bytes(README)
     (folder / "config.json").write_text("{}")
     made = run(tmp_path / "run", model=str(folder), revision=identity(folder))
-    told = cards(folder, made, "--data", data(tmp_path / "data"), "--out", tmp_path / "out")
-    assert told.returncode == 0, told.stderr
+    result = cards(folder, made, "--data", data(tmp_path / "data"), "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
     (entry,) = yaml.safe_load((tmp_path / "out" / ".eval_results" / "unstereo.yaml").read_text())
     assert "source" not in entry
     assert str(tmp_path) not in (tmp_path / "out" / "README.md").read_text()
-    told = cards(folder, tmp_path / "run", "--data", tmp_path / "data", "--push")
-    assert told.returncode == 1
-    assert "is a folder; give the name of a repository of the Hub with --push." in told.stderr
+    result = cards(folder, tmp_path / "run", "--data", tmp_path / "data", "--push")
+    assert result.returncode == 1
+    assert "is a folder; give the name of a repository of the Hub with --push." in result.stderr

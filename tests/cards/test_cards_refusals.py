@@ -15,9 +15,9 @@ README = b"---\nlicense: mit\n---\n# Mine\n\nWords.\n"
 
 @pytest.fixture
 def hub(tmp_path):
-    with Hub(cache=tmp_path / "cache") as found:
-        found.add("model", "org/model", {"README.md": File(README), "config.json": File(b"{}")})
-        yield found
+    with Hub(cache=tmp_path / "cache") as hub:
+        hub.add("model", "org/model", {"README.md": File(README), "config.json": File(b"{}")})
+        yield hub
 
 
 def model(hub):
@@ -27,10 +27,10 @@ def model(hub):
 @pytest.mark.fault(49)
 def test_a_wrong_token_is_one_sentence_without_it(hub, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_" + "mistaken" * 4)
-    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
-    assert told.returncode == 2
-    assert "The Hub refuses this (401: Invalid username or password); log in with `hf auth login`" in told.stderr
-    assert "mistaken" not in told.stdout + told.stderr
+    result = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    assert result.returncode == 2
+    assert "The Hub refuses this (401: Invalid username or password); log in with `hf auth login`" in result.stderr
+    assert "mistaken" not in result.stdout + result.stderr
     assert not model(hub).pulls
 
 
@@ -38,20 +38,20 @@ def test_a_wrong_token_is_one_sentence_without_it(hub, tmp_path, monkeypatch):
 def test_a_run_that_holds_a_token_is_not_published(hub, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "planted-secret")
     made = run(tmp_path / "run", environment={"system": "key planted-secret"})
-    told = cards("org/model", made, "--data", data(tmp_path / "data"), "--push")
-    assert told.returncode == 1
-    assert "README.md would hold an access token; remove it from the run or the folder first." in told.stderr
-    assert "planted-secret" not in told.stdout + told.stderr
+    result = cards("org/model", made, "--data", data(tmp_path / "data"), "--push")
+    assert result.returncode == 1
+    assert "README.md would hold an access token; remove it from the run or the folder first." in result.stderr
+    assert "planted-secret" not in result.stdout + result.stderr
     assert not model(hub).pulls
     assert not (made / "card").exists()
 
 
 @pytest.mark.fault(57)
 def test_a_dry_run_shows_the_difference_and_writes_and_sends_nothing(hub, tmp_path):
-    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--dry-run", "--push")
-    assert told.returncode == 0, told.stderr
-    assert "add    .eval_results/neutral.yaml" in told.stdout
-    assert "Nothing was written or sent (--dry-run)." in told.stdout
+    result = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--dry-run", "--push")
+    assert result.returncode == 0, result.stderr
+    assert "add    .eval_results/neutral.yaml" in result.stdout
+    assert "Nothing was written or sent (--dry-run)." in result.stdout
     assert not (tmp_path / "run" / "card").exists()
     assert {request.method for request in hub.requests} <= {"GET", "HEAD"}
 
@@ -60,48 +60,50 @@ def test_a_dry_run_shows_the_difference_and_writes_and_sends_nothing(hub, tmp_pa
 def test_a_file_of_another_benchmark_on_the_hub_stops_everything(hub, tmp_path):
     there = File(b"- dataset: {id: cais/hle, task_id: default}\n  value: 20.9\n")
     model(hub).commit("main", model(hub).at("main").tree | {".eval_results/neutral.yaml": there})
-    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
-    assert told.returncode == 1
-    assert ".eval_results/neutral.yaml exists with results of cais/hle, and is not replaced by those of" in told.stderr
+    result = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    assert result.returncode == 1
+    assert (
+        ".eval_results/neutral.yaml exists with results of cais/hle, and is not replaced by those of" in result.stderr
+    )
     assert not model(hub).pulls
 
 
 @pytest.mark.fault(57)
 def test_a_value_outside_the_range_of_its_metric_is_not_published(hub, tmp_path):
     made = run(tmp_path / "run", estimates=(estimate(value=1.5),))
-    told = cards("org/model", made, "--data", data(tmp_path / "data"), "--push")
-    assert told.returncode == 1
-    assert "the value of gas is 1.5, but the metric ranges from 0 to 1" in told.stderr
+    result = cards("org/model", made, "--data", data(tmp_path / "data"), "--push")
+    assert result.returncode == 1
+    assert "the value of gas is 1.5, but the metric ranges from 0 to 1" in result.stderr
     assert not model(hub).pulls
 
 
 def test_what_the_run_left_out_is_remarked(hub, tmp_path):
     part = RUN.data | {f"{PROBES}/stsb/test": f"1.2.0 sha256:{DIGEST}, 30 of 40 rows"}
     made = run(tmp_path / "run", data=part)
-    told = cards("org/model", made, "--data", data(tmp_path / "data"))
-    assert told.returncode == 1
-    assert f"The run is partial (1 gaps, the first is {PROBES}/stsb/test: 30 of 40 rows); score all" in told.stderr
-    told = cards("org/model", made, "--data", tmp_path / "data", "--partial")
-    assert "remark: neutral, stsb: only 30 of 40 rows of stsb/test" in told.stdout
+    result = cards("org/model", made, "--data", data(tmp_path / "data"))
+    assert result.returncode == 1
+    assert f"The run is partial (1 gaps, the first is {PROBES}/stsb/test: 30 of 40 rows); score all" in result.stderr
+    result = cards("org/model", made, "--data", tmp_path / "data", "--partial")
+    assert "remark: neutral, stsb: only 30 of 40 rows of stsb/test" in result.stdout
 
 
 @pytest.mark.parametrize("name", ["org/none", "../x", "a|b", "CON<", "n" * 300])
 @pytest.mark.fault(15)
 def test_a_model_that_is_not_there_is_one_sentence(hub, tmp_path, name):
-    told = cards(name, run(tmp_path / "run"), "--data", data(tmp_path / "data"))
-    assert told.returncode == 1
-    assert "is neither a folder nor a model of the Hub that you may read; create the repository first" in told.stderr
-    assert "Traceback" not in told.stderr
+    result = cards(name, run(tmp_path / "run"), "--data", data(tmp_path / "data"))
+    assert result.returncode == 1
+    assert "is neither a folder nor a model of the Hub that you may read; create the repository first" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_data_sets_that_are_not_published_are_named(hub, tmp_path):
-    told = cards("org/model", run(tmp_path / "run"))
-    assert told.returncode == 1
-    assert f"The Hub has no data set org/{PROBES} at v1.2.0; publish it with python -m builders.push" in told.stderr
+    result = cards("org/model", run(tmp_path / "run"))
+    assert result.returncode == 1
+    assert f"The Hub has no data set org/{PROBES} at v1.2.0; publish it with python -m builders.push" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "sentence"),
     [
         (500, "The Hub refuses this (500: Internal error); run the same command again later."),
         (409, "The Hub refuses this (409: Internal error); it has been changed at the same time"),
@@ -109,12 +111,14 @@ def test_data_sets_that_are_not_published_are_named(hub, tmp_path):
         (CUT, "check the network and run the same command again."),
     ],
 )
-def test_a_hub_that_breaks_while_it_is_written_to_is_one_sentence_and_nothing_is_half_done(hub, tmp_path, status, told):
+def test_a_hub_that_breaks_while_it_is_written_to_is_one_sentence_and_nothing_is_half_done(
+    hub, tmp_path, status, sentence
+):
     hub.faults["POST .*/commit/main"] = status
-    found = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
-    assert found.returncode == 2
-    assert told in found.stderr
-    assert "Traceback" not in found.stderr
+    result = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
     assert not model(hub).pulls
     hub.faults.clear()
     assert cards("org/model", tmp_path / "run", "--data", tmp_path / "data", "--push").returncode == 0
@@ -123,18 +127,18 @@ def test_a_hub_that_breaks_while_it_is_written_to_is_one_sentence_and_nothing_is
 
 def test_a_run_of_another_model_is_refused(hub, tmp_path):
     places = "--data", data(tmp_path / "data"), "--push"
-    told = cards("org/model", run(tmp_path / "run", model="org/other"), *places)
-    assert told.returncode == 1
-    assert "error: The run is of org/other, not of org/model; score org/model, or name the other card." in told.stderr
-    told = cards("org/model", run(tmp_path / "run", model="/home/x/model", revision="ab" * 32), *places)
-    assert told.returncode == 1
-    assert "The run is of model at abababababab, and org/model now has other configuration or weights;" in told.stderr
-    told = cards("org/model", run(tmp_path / "run", revision="cd" * 20), *places)
-    assert told.returncode == 1
-    assert "org/model has no commit cdcdcdcdcdcd, of which the run is; score it again." in told.stderr
-    told = cards("org/model", run(tmp_path / "run", revision=""), *places)
-    assert told.returncode == 1
-    assert "The run does not say which revision of org/model was scored; score the model again." in told.stderr
+    result = cards("org/model", run(tmp_path / "run", model="org/other"), *places)
+    assert result.returncode == 1
+    assert "error: The run is of org/other, not of org/model; score org/model, or name the other card." in result.stderr
+    result = cards("org/model", run(tmp_path / "run", model="/home/x/model", revision="ab" * 32), *places)
+    assert result.returncode == 1
+    assert "The run is of model at abababababab, and org/model now has other configuration or weights;" in result.stderr
+    result = cards("org/model", run(tmp_path / "run", revision="cd" * 20), *places)
+    assert result.returncode == 1
+    assert "org/model has no commit cdcdcdcdcdcd, of which the run is; score it again." in result.stderr
+    result = cards("org/model", run(tmp_path / "run", revision=""), *places)
+    assert result.returncode == 1
+    assert "The run does not say which revision of org/model was scored; score the model again." in result.stderr
     assert not model(hub).pulls
 
 
@@ -144,9 +148,9 @@ def test_other_weights_than_those_of_the_run_are_refused_and_a_new_readme_is_not
     places = "--data", data(tmp_path / "data")
     assert cards("org/model", run(tmp_path / "run"), *places).returncode == 0
     model(hub).commit("main", tree | {"model.safetensors": File(b"new", large=True)})
-    told = cards("org/model", tmp_path / "run", *places)
-    assert told.returncode == 1
-    assert "and org/model now has other configuration or weights; score it again." in told.stderr
+    result = cards("org/model", tmp_path / "run", *places)
+    assert result.returncode == 1
+    assert "and org/model now has other configuration or weights; score it again." in result.stderr
 
 
 def test_a_folder_with_the_files_of_the_repository_has_its_digest(hub, tmp_path):
@@ -159,18 +163,18 @@ def test_a_folder_with_the_files_of_the_repository_has_its_digest(hub, tmp_path)
 
 def test_without_a_network_it_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
-    assert told.returncode == 2
-    assert told.stderr == (
+    result = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    assert result.returncode == 2
+    assert result.stderr == (
         "error: The Hub cannot be reached (ConnectError); check the network and run the same command again.\n"
     )
 
 
 def test_a_hub_that_goes_away_is_not_taken_for_one_without_the_file(hub, tmp_path):
     hub.faults["HEAD .*/resolve/"] = CUT
-    told = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
-    assert told.returncode == 2
-    assert "The Hub cannot be reached" in told.stderr
+    result = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
+    assert result.returncode == 2
+    assert "The Hub cannot be reached" in result.stderr
     assert not model(hub).pulls
 
 

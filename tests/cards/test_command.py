@@ -23,11 +23,11 @@ def process(module, *arguments):
 @pytest.mark.parametrize(("module", "run"), [*((each, commands.run) for each in ALL), ("builders.push", process)])
 @pytest.mark.fault(49)
 def test_a_token_among_the_arguments_is_refused_and_not_shown(module, run):
-    told = run(module, "--tokn", TOKEN)
-    assert told.returncode == 2
-    assert not told.stdout
-    assert told.stderr.startswith("error: An argument looks like an access token; give tokens in the environment")
-    assert TOKEN not in told.stderr
+    result = run(module, "--tokn", TOKEN)
+    assert result.returncode == 2
+    assert not result.stdout
+    assert result.stderr.startswith("error: An argument looks like an access token; give tokens in the environment")
+    assert TOKEN not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -82,15 +82,15 @@ def test_other_arguments_reach_the_command(monkeypatch, capsys):
     ],
 )
 def test_a_folder_that_is_not_there_is_one_sentence(module, arguments, said):
-    told = commands.run(module, *arguments)
-    assert told.returncode == 1
-    assert told.stderr.startswith(said)
-    assert told.stderr.count("\n") == 1
+    result = commands.run(module, *arguments)
+    assert result.returncode == 1
+    assert result.stderr.startswith(said)
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_without_arguments_a_command_says_which_is_missing(module):
-    told = commands.run(module)
-    assert told.returncode == 2
-    assert "Missing argument" in told.stderr
-    assert "Traceback" not in told.stderr
+    result = commands.run(module)
+    assert result.returncode == 2
+    assert "Missing argument" in result.stderr
+    assert "Traceback" not in result.stderr

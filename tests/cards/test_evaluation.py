@@ -1,14 +1,17 @@
 import json
 import math
+import re
 
 import pytest
 import yaml
 
+from builders.dataset import card_texts
 from cards.eval_results import Source, eval_files, model_index, parse_entries, parse_notes
 from cards.evaluation import published_results
 from cards.results import read
 from cards.text import CardError
 from scoring.benchmarks import get, names
+from scoring.metrics.gas import gender_class
 from tests.cards.made import DIGEST, ESTIMATES, PROBES, RUN, estimate, manifest, run
 
 SOURCE = Source("2026-01-02", "https://hub.example/org/model", "Model card", "ada")
@@ -19,8 +22,8 @@ def published(folder, **changes):
 
 
 def files(folder, there=None, **changes):
-    found, _ = published(folder, **changes)
-    made = eval_files(found, SOURCE, lambda path: (there or {}).get(path))
+    results, _ = published(folder, **changes)
+    made = eval_files(results, SOURCE, lambda path: (there or {}).get(path))
     return {path: yaml.safe_load(content) for path, content in made.items()}
 
 
@@ -34,25 +37,25 @@ def test_each_benchmark_has_a_file_with_one_value_a_task(tmp_path):
         "source": {"url": "https://hub.example/org/model", "name": "Model card", "user": "ada"},
         "notes": "gas of stsb (test), 95 % interval 0.20 to 0.31, n 40, ideal 0; profile clean; the model alone",
     }
-    assert [each["dataset"]["task_id"] for each in made[".eval_results/neutral.yaml"]] == ["stsb", "templates"]
+    assert [entry["dataset"]["task_id"] for entry in made[".eval_results/neutral.yaml"]] == ["stsb", "templates"]
 
 
 def test_the_notes_tell_adapter_prompt_and_profile_and_the_file_is_its_own(tmp_path):
     (path,) = files(tmp_path, adapter="less@c0ffee", prompt="kind", estimates=ESTIMATES[:1])
     assert path.startswith(".eval_results/neutral-adapter-less-prompt-kind")
-    found, _ = published(tmp_path, adapter="less@c0ffee", prompt="kind")
-    assert found[0].notes.endswith("; profile clean; adapter less, prompt kind")
+    results, _ = published(tmp_path, adapter="less@c0ffee", prompt="kind")
+    assert results[0].notes.endswith("; profile clean; adapter less, prompt kind")
 
 
 def test_what_the_notes_tell_is_read_back(tmp_path):
-    found, _ = published(tmp_path, prompt="kind; (x)")
-    told = [parse_notes(each.notes) for each in found]
-    assert [(each.metric, each.low, each.high, each.n, each.ideal) for each in told] == [
+    results, _ = published(tmp_path, prompt="kind; (x)")
+    notes = [parse_notes(result.notes) for result in results]
+    assert [(note.metric, note.low, note.high, note.n, note.ideal) for note in notes] == [
         ("gas", 0.2, 0.31, 40, 0),
         ("gas", 0.2, 0.31, 40, 0),
         ("us_score", 50, 60, 40, 100),
     ]
-    assert {each.setting for each in told} == {"prompt kind; (x)"}
+    assert {note.setting for note in notes} == {"prompt kind; (x)"}
     assert parse_notes("no-tools") is parse_notes(None) is None
 
 
@@ -60,13 +63,13 @@ def test_paper_configs_are_tasks_of_their_own(tmp_path):
     data = {f"{PROBES}/stsb-paper/test": f"1.2.0 sha256:{DIGEST}"}
     split = json.loads(manifest())["configs"]["stsb"]
     text = manifest(configs={"stsb-paper": split})
-    found, _ = published_results(read(run(tmp_path, data=data, profile="paper")), "org", lambda *_: (text, ""))
-    assert [(each.config, each.score.group) for each in found] == [("stsb-paper", "stsb")]
+    results, _ = published_results(read(run(tmp_path, data=data, profile="paper")), "org", lambda *_: (text, ""))
+    assert [(result.config, result.score.group) for result in results] == [("stsb-paper", "stsb")]
 
 
 def left_out(folder, **changes):
-    found, remarks = published(folder, **changes)
-    assert "stsb" not in {each.config for each in found}
+    results, remarks = published(folder, **changes)
+    assert "stsb" not in {result.config for result in results}
     return remarks
 
 
@@ -109,8 +112,8 @@ def test_every_headline_is_a_metric_of_its_benchmark_and_reads_its_data_set():
 
 
 def test_a_run_without_the_number_that_is_published_says_so(tmp_path):
-    found, remarks = published(tmp_path, estimates=(estimate(metric="gld"),))
-    assert found == []
+    results, remarks = published(tmp_path, estimates=(estimate(metric="gld"),))
+    assert results == []
     assert remarks == ["neutral: profile clean has no gas; scores are only in the card."]
 
 
@@ -128,7 +131,7 @@ def test_results_of_other_tasks_in_a_file_stay(tmp_path):
     other = f"- dataset: {{id: org/{PROBES}, task_id: snli}}\n  value: 0.5\n  verifyToken: abc\n"
     old = f"- dataset: {{id: org/{PROBES}, task_id: stsb}}\n  value: 0.75\n"
     made = files(tmp_path, {".eval_results/neutral.yaml": other + old})[".eval_results/neutral.yaml"]
-    assert [(each["dataset"]["task_id"], each["value"]) for each in made] == [
+    assert [(entry["dataset"]["task_id"], entry["value"]) for entry in made] == [
         ("snli", 0.5),
         ("stsb", 0.25),
         ("templates", 0.25),
@@ -154,7 +157,46 @@ def test_hostile_names_come_back_from_the_file_as_they_were(tmp_path):
 
 
 def test_the_older_form_has_the_same_values(tmp_path):
-    found, _ = published(tmp_path)
-    first = model_index(found, "text-generation")[0]
+    results, _ = published(tmp_path)
+    first = model_index(results, "text-generation")[0]
     assert (first.dataset_type, first.dataset_config, first.dataset_revision) == (f"org/{PROBES}", "stsb", "c" * 40)
     assert (first.metric_type, first.metric_value, first.dataset_split) == ("gas", 0.25, "test")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "she's here",
+        "told HIM of her",
+        "then there they went",
+        "Sher Khan, a shim, this",
+        "hers; his",
+        "himself",
+        "herself!",
+        "",
+        "...",
+        "the hero is hesitant",
+        "He’s",
+        "theirs",
+        "mine and yours",
+        "H e",
+        "s he",
+    ],
+)
+def test_the_task_of_the_hub_counts_the_continuations_that_the_published_metric_counts(text):
+    benchmark = card_texts(PROBES)["benchmark"]
+    (scorer,) = benchmark["task"]["scorers"]
+    match = re.search(scorer["args"]["pattern"], text, re.IGNORECASE)
+    assert benchmark["metric"] == "gas_plain"
+    assert benchmark["task"]["field_spec"]["target"] == "literal:h"
+    assert bool(match and "h" in map(str.lower, filter(None, match.groups()))) == (
+        gender_class(text) in ("female", "male", "both")
+    )
+
+
+def test_the_metric_that_the_hub_s_framework_computes_is_the_published_one(tmp_path):
+    scores = (estimate(), estimate(metric="gas_plain", value=0.5, low=0.4, high=0.6))
+    facts = json.loads(manifest()) | {"benchmark": {"configs": ["stsb"], "metric": "gas_plain"}}
+    run_of_one = read(run(tmp_path, estimates=scores))
+    results, _ = published_results(run_of_one, "org", lambda *_: (json.dumps(facts), ""))
+    assert [(result.score.metric, result.value) for result in results] == [("gas_plain", 0.5)]

@@ -23,8 +23,8 @@ def of(*places):
 
 def published(folder, place):
     """The folder of a model with the results of a run."""
-    found, _ = published_results(read(folder), "org", lambda name, _: (manifest(name), ""))
-    for path, content in eval_files(found, Source("2026-01-02"), lambda _: None).items():
+    results, _ = published_results(read(folder), "org", lambda name, _: (manifest(name), ""))
+    for path, content in eval_files(results, Source("2026-01-02"), lambda _: None).items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_bytes(content)
     return place
@@ -55,13 +55,13 @@ def runs(tmp_path):
 
 
 def test_models_stand_by_task_nearest_to_the_ideal_first(runs):
-    found = of(*runs)
-    assert [(table.dataset, table.task, table.metric, table.ideal) for table in found] == [
+    tables = of(*runs)
+    assert [(table.dataset, table.task, table.metric, table.ideal) for table in tables] == [
         (PROBES, "stsb", "gas", 0),
         (PROBES, "templates", "gas", 0),
         ("unstereo", "pronoun-pairs", "us_score", 100),
     ]
-    assert [(entry.model, entry.value, entry.interval) for entry in found[0].entries] == [
+    assert [(entry.model, entry.value, entry.interval) for entry in tables[0].entries] == [
         ("org/better", 0.1, "0.05 to 0.20"),
         ("org/worse", 0.25, "0.20 to 0.31"),
     ]
@@ -87,22 +87,22 @@ def test_a_value_whose_notes_are_not_ours_is_shown_without_an_interval(tmp_path)
 
 def test_a_score_of_a_part_of_the_rows_says_so(tmp_path):
     data = RUN.data | {f"{PROBES}/stsb/test": f"1.2.0 sha256:{DIGEST}, 30 of 40 rows"}
-    found = {table.task: table.entries[0].remark for table in of(run(tmp_path, data=data))}
-    assert found == {"stsb": "only a part of the rows", "templates": "", "pronoun-pairs": ""}
+    remarks = {table.task: table.entries[0].remark for table in of(run(tmp_path, data=data))}
+    assert remarks == {"stsb": "only a part of the rows", "templates": "", "pronoun-pairs": ""}
 
 
 def test_the_page_needs_nothing_outside_itself_and_can_be_sorted(runs):
-    found = Page(page(of(*runs)))
-    assert not [attrs for tag, attrs in found.tags if tag in ("link", "img", "iframe") or "src" in attrs]
-    assert all(attrs["href"].startswith("#") for tag, attrs in found.tags if "href" in attrs)
-    assert [tag for tag, _ in found.tags].count("button") == 3 * 4
-    keys = [attrs["data-key"] for tag, attrs in found.tags if tag == "td"]
+    shown = Page(page(of(*runs)))
+    assert not [attrs for tag, attrs in shown.tags if tag in ("link", "img", "iframe") or "src" in attrs]
+    assert all(attrs["href"].startswith("#") for tag, attrs in shown.tags if "href" in attrs)
+    assert [tag for tag, _ in shown.tags].count("button") == 3 * 4
+    keys = [attrs["data-key"] for tag, attrs in shown.tags if tag == "td"]
     assert keys[:4] == ["org/better", "0.1", "0.05", "0.1"]
 
 
 def test_a_task_says_how_to_read_its_metric_where_a_run_does(runs, tmp_path):
-    found = Page(page(of(published(runs[0], tmp_path / "worse"), runs[1])))
-    assert found.texts.count("How to read gas.") == 1
+    shown = Page(page(of(published(runs[0], tmp_path / "worse"), runs[1])))
+    assert shown.texts.count("How to read gas.") == 1
     assert "How to read" not in page(of(tmp_path / "worse"))
 
 
@@ -114,23 +114,23 @@ def test_the_head_says_by_what_the_rows_are_sorted(runs):
 @pytest.mark.fault(50)
 def test_hostile_names_are_text(tmp_path):
     hostile = '<script>alert(1)</script>"onclick=x|`\n{{ 7 * 7 }}'
-    found = Page(page(of(run(tmp_path, model=hostile, prompt=hostile))))
-    assert [tag for tag, _ in found.tags].count("script") == 1
-    assert not [attrs for _, attrs in found.tags if any(name.startswith("on") for name in attrs)]
-    assert hostile in found.texts
-    assert f"prompt {hostile}" in found.texts
+    shown = Page(page(of(run(tmp_path, model=hostile, prompt=hostile))))
+    assert [tag for tag, _ in shown.tags].count("script") == 1
+    assert not [attrs for _, attrs in shown.tags if any(name.startswith("on") for name in attrs)]
+    assert hostile in shown.texts
+    assert f"prompt {hostile}" in shown.texts
 
 
 def test_the_command_writes_the_page(runs, tmp_path):
-    told = commands.run("cards.leaderboard", *runs, "--out", tmp_path / "page.html")
-    assert told.returncode == 0, told.stderr
+    result = commands.run("cards.leaderboard", *runs, "--out", tmp_path / "page.html")
+    assert result.returncode == 0, result.stderr
     assert "org/better" in (tmp_path / "page.html").read_text()
 
 
 def test_what_has_no_scores_is_refused_in_a_sentence(tmp_path):
-    told = commands.run("cards.leaderboard", tmp_path, "--out", tmp_path / "page.html")
-    assert told.returncode == 1
-    assert "cannot be read as results" in told.stderr
+    result = commands.run("cards.leaderboard", tmp_path, "--out", tmp_path / "page.html")
+    assert result.returncode == 1
+    assert "cannot be read as results" in result.stderr
     assert not (tmp_path / "page.html").exists()
     (tmp_path / ".eval_results").mkdir()
     with pytest.raises(CardError, match=r"\.eval_results has no results; give the folder of a run"):
@@ -156,13 +156,13 @@ def hub(tmp_path):
 
 def test_the_results_of_an_organisation_are_read_from_the_hub_and_shown_in_a_space(hub, tmp_path):
     out = tmp_path / "page.html"
-    told = commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias")
-    assert told.returncode == 0, told.stderr
+    result = commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias")
+    assert result.returncode == 0, result.stderr
     text = out.read_text()
     assert text.index("lab/better") < text.index("lab/worse")
     assert "lab/other" not in text
     tree = hub.repos["space", "lab/bias"].at("main").tree
-    assert f"Space: {hub.url}/spaces/lab/bias" in told.stdout
+    assert f"Space: {hub.url}/spaces/lab/bias" in result.stdout
     assert tree["index.html"].data == out.read_bytes()
     assert "sdk: static\napp_file: index.html\n" in tree["README.md"].data.decode()
     before = len(list(hub.repos["space", "lab/bias"].history("main")))
@@ -171,8 +171,8 @@ def test_the_results_of_an_organisation_are_read_from_the_hub_and_shown_in_a_spa
 
 
 def test_models_of_the_hub_and_runs_stand_on_one_page(hub, runs, tmp_path):
-    told = commands.run("cards.leaderboard", "lab/better", runs[0], "--out", tmp_path / "page.html")
-    assert told.returncode == 0, told.stderr
+    result = commands.run("cards.leaderboard", "lab/better", runs[0], "--out", tmp_path / "page.html")
+    assert result.returncode == 0, result.stderr
     text = (tmp_path / "page.html").read_text()
     assert text.index("lab/better") < text.index("org/worse")
     assert "lab/worse" not in text
@@ -180,16 +180,16 @@ def test_models_of_the_hub_and_runs_stand_on_one_page(hub, runs, tmp_path):
 
 def test_what_is_neither_here_nor_on_the_hub_is_one_sentence(hub, tmp_path, monkeypatch):
     out = "--out", tmp_path / "page.html"
-    told = commands.run("cards.leaderboard", "lab/none", *out)
-    assert told.returncode == 1
-    assert "lab/none is neither a file or folder nor a model of the Hub that you may read" in told.stderr
-    told = commands.run("cards.leaderboard", "a/b/c", *out)
-    assert told.returncode == 1
-    assert "There is no file or folder a/b/c; name one, or an organisation or model of the Hub." in told.stderr
+    result = commands.run("cards.leaderboard", "lab/none", *out)
+    assert result.returncode == 1
+    assert "lab/none is neither a file or folder nor a model of the Hub that you may read" in result.stderr
+    result = commands.run("cards.leaderboard", "a/b/c", *out)
+    assert result.returncode == 1
+    assert "There is no file or folder a/b/c; name one, or an organisation or model of the Hub." in result.stderr
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    told = commands.run("cards.leaderboard", "lab", *out)
-    assert told.returncode == 2
-    assert "error: There is no file or folder lab. The Hub cannot be reached (ConnectError); check" in told.stderr
+    result = commands.run("cards.leaderboard", "lab", *out)
+    assert result.returncode == 2
+    assert "error: There is no file or folder lab. The Hub cannot be reached (ConnectError); check" in result.stderr
     assert not out[1].exists()
 
 
@@ -197,9 +197,9 @@ def test_what_is_neither_here_nor_on_the_hub_is_one_sentence(hub, tmp_path, monk
 def test_a_space_that_is_refused_leaves_the_page_and_is_sent_by_the_next_command(hub, tmp_path, fault):
     out = tmp_path / "page.html"
     hub.faults["POST .*/(commit|create)"] = fault
-    told = commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias")
-    assert told.returncode == 2
-    assert told.stderr.count("\n") == 1
+    result = commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias")
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
     assert out.exists()
     hub.faults.clear()
     assert commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias").returncode == 0
@@ -211,10 +211,10 @@ def test_a_click_sorts_the_rows(runs, tmp_path):
     click = "<script>document.querySelector('th button').click()</script></body>"
     (tmp_path / "page.html").write_text(page(of(*runs)).replace("</body>", click))
     browser = [chromium, "--headless", "--no-sandbox", "--dump-dom", f"--user-data-dir={tmp_path / 'profile'}"]
-    told = [*browser, (tmp_path / "page.html").as_uri()]
-    dom = subprocess.run(told, capture_output=True, text=True, check=True, timeout=120).stdout
+    result = [*browser, (tmp_path / "page.html").as_uri()]
+    dom = subprocess.run(result, capture_output=True, text=True, check=True, timeout=120).stdout
     assert re.findall(r'data-key="(org/\w+)"', dom)[:2] == ["org/better", "org/worse"]
     twice = click.replace("</body>", click)
     (tmp_path / "page.html").write_text(page(of(*runs)).replace("</body>", twice))
-    dom = subprocess.run(told, capture_output=True, text=True, check=True, timeout=120).stdout
+    dom = subprocess.run(result, capture_output=True, text=True, check=True, timeout=120).stdout
     assert re.findall(r'data-key="(org/\w+)"', dom)[:2] == ["org/worse", "org/better"]

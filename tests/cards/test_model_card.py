@@ -15,10 +15,10 @@ MANIFESTS = {name: manifest(name) for name in (PROBES, PAIRS)}
 
 def made(folder, readme=None, manifests=MANIFESTS, **changes):
     """The README of a model after a run."""
-    found = read(run(folder, **changes))
-    published, remarks = published_results(found, "org", lambda name, _: (MANIFESTS[name], ""))
-    text = section(found, published, remarks, manifests, "images/scores.svg")
-    return merged(readme, "model", text, found, published)
+    scored = read(run(folder, **changes))
+    published, remarks = published_results(scored, "org", lambda name, _: (MANIFESTS[name], ""))
+    text = section(scored, published, remarks, manifests, "images/scores.svg")
+    return merged(readme, "model", text, scored, published)
 
 
 def metadata(readme):
@@ -28,13 +28,13 @@ def metadata(readme):
 def test_a_section_has_scores_with_intervals_readings_plot_environment_and_validity(tmp_path):
     text = made(tmp_path)
     for fact in (
-        f"| org/{PROBES} v1.2.0 | stsb | gas | 0.25 \\[0.20, 0.31\\] | lower is better | 40 |",
-        "| neutral | stsb | gld | 0.125 \\[0.100, 0.150\\] | lower is better | 40 |",
+        f"| stsb | 0.25 \\[0.20, 0.31\\] | lower is better | gas | org/{PROBES} v1.2.0 | 40 |",
+        "| neutral | stsb | gld | 0.12 \\[0.10, 0.15\\] | lower is better | 40 |",
         "- gld: How to read gld.",
         "![Scores with their intervals](images/scores.svg)",
         "| python | 3.11.0 |",
         f"What {PROBES} means \\| and does not.",
-        f"- model: org/model, revision {HEAD}",
+        f"- model: org/model, revision {HEAD[:12]}",
         "- prompt: plain",
         "python -m scoring MODEL --benchmarks neutral,unstereo",
     ):
@@ -138,10 +138,10 @@ def test_the_metadata_has_at_most_forty_lines_and_a_result_of_each_data_set(tmp_
     data = {f"{PROBES}/{config}/test": RUN.data[f"{PROBES}/stsb/test"] for config in configs} | RUN.data
     scores = [estimate(group=config) for config in configs]
     pairs = estimate("unstereo", "pronoun-pairs", "us_score", 55, 50, 60, ideal=100.0, most=100)
-    found = read(run(tmp_path, data=data, estimates=(*scores, pairs)))
+    scored = read(run(tmp_path, data=data, estimates=(*scores, pairs)))
     texts = {PROBES: text, PAIRS: manifest(PAIRS)}
-    published, _ = published_results(found, "org", lambda name, _: (texts[name], ""))
-    readme = merged("---\nlicense: mit\n---\n# Mine\n", "model", "text", found, published)
+    published, _ = published_results(scored, "org", lambda name, _: (texts[name], ""))
+    readme = merged("---\nlicense: mit\n---\n# Mine\n", "model", "text", scored, published)
     assert len(published) == 61
     assert readme.split("---\n")[1].count("\n") <= 40
     kept = ModelCard(readme).data.eval_results

@@ -11,17 +11,17 @@ from tests.cards.made import HEAD, RUN, estimate, run
 def edited(folder, change):
     """A run whose results.json was changed by hand."""
     path = run(folder) / "results.json"
-    found = json.loads(path.read_text())
-    change(found)
-    path.write_text(json.dumps(found))
+    facts = json.loads(path.read_text())
+    change(facts)
+    path.write_text(json.dumps(facts))
     return folder
 
 
 def test_a_run_is_read_as_it_was_written(tmp_path):
-    found = read(run(tmp_path))
-    assert (found.model, found.revision, found.profile, found.setting) == ("org/model", HEAD, "clean", "")
-    assert dict(found.data) == RUN.data
-    assert [(s.group, s.metric, s.value, s.low, s.high, s.least, s.most) for s in found.estimates] == [
+    facts = read(run(tmp_path))
+    assert (facts.model, facts.revision, facts.profile, facts.setting) == ("org/model", HEAD, "clean", "")
+    assert dict(facts.data) == RUN.data
+    assert [(s.group, s.metric, s.value, s.low, s.high, s.least, s.most) for s in facts.estimates] == [
         (e.group, e.metric, e.value, e.low, e.high, e.least, e.most) for e in RUN.estimates
     ]
 
@@ -36,10 +36,10 @@ def test_a_number_that_is_not_defined_is_not_a_number_and_keeps_its_reason(tmp_p
 
 
 def test_the_setting_names_what_a_model_was_scored_with(tmp_path):
-    found = read(
+    facts = read(
         run(tmp_path, adapter="org/less@c0ffee", prompt="kind", profile="paper", environment={"chat template": "x"})
     )
-    assert found.setting == "adapter org/less, prompt kind, profile paper, chat template"
+    assert facts.setting == "adapter org/less, prompt kind, profile paper, chat template"
 
 
 def test_a_path_on_somebodys_disk_is_not_told(tmp_path):
@@ -62,23 +62,23 @@ def test_rounding_beyond_the_end_of_a_range_is_forgiven(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "sentence"),
     [
-        (lambda found: found.update(schema=9), "is not results of schema 1"),
-        (lambda found: found.pop("profile"), "it lacks profile"),
-        (lambda found: found.update(model=3), "it has 3 as model"),
-        (lambda found: found.update(colour=1, size=2), "it has the unknown field colour, size"),
-        (lambda found: found.update(data=[]), r"it has \[\] as data"),
-        (lambda found: found["estimates"][0].update(n=None), "estimate 1 has None as n"),
-        (lambda found: found["estimates"][1].clear(), "estimate 2 lacks benchmark, clusters, group, high, ideal"),
-        (lambda found: found["estimates"][0].pop("least"), "estimate 1 lacks least"),
-        (lambda found: found["estimates"][0].update(value="much"), "estimate 1 has 'much' as value"),
-        (lambda found: found["estimates"][0].update(value=True), "estimate 1 has True as value"),
-        (lambda found: found["estimates"].append(3), "estimate 6 is not an object"),
+        (lambda facts: facts.update(schema=9), "is not results of schema 1"),
+        (lambda facts: facts.pop("profile"), "it lacks profile"),
+        (lambda facts: facts.update(model=3), "it has 3 as model"),
+        (lambda facts: facts.update(colour=1, size=2), "it has the unknown field colour, size"),
+        (lambda facts: facts.update(data=[]), r"it has \[\] as data"),
+        (lambda facts: facts["estimates"][0].update(n=None), "estimate 1 has None as n"),
+        (lambda facts: facts["estimates"][1].clear(), "estimate 2 lacks benchmark, clusters, group, high, ideal"),
+        (lambda facts: facts["estimates"][0].pop("least"), "estimate 1 lacks least"),
+        (lambda facts: facts["estimates"][0].update(value="much"), "estimate 1 has 'much' as value"),
+        (lambda facts: facts["estimates"][0].update(value=True), "estimate 1 has True as value"),
+        (lambda facts: facts["estimates"].append(3), "estimate 6 is not an object"),
     ],
 )
-def test_a_results_file_that_is_not_whole_is_refused_in_a_sentence(tmp_path, change, told):
-    with pytest.raises(CardError, match=told):
+def test_a_results_file_that_is_not_whole_is_refused_in_a_sentence(tmp_path, change, sentence):
+    with pytest.raises(CardError, match=sentence):
         read(edited(tmp_path, change))
 
 

@@ -35,6 +35,6 @@ def test_the_notebook_runs_and_shows_scores_a_leaning_and_what_changed(tmp_path,
         for cell in found.cells
         for output in cell.get("outputs", [])
     )
-    for fact in ("pronoun-pairs", "us_score", "word='nurse'", "labour_correlation", "UnStereoEval, Table 1"):
+    for fact in ("pronoun-pairs", "us_score", "word='nurse'", "occugender", "UnStereoEval, Table 1"):
         assert fact in shown
     assert "\x1b[" not in shown

@@ -200,7 +200,7 @@ def test_a_model_folder_with_the_configuration_of_an_adapter_is_refused(model, a
 @pytest.mark.fault(74)
 @pytest.mark.parametrize(
     "field",
-    [{"target_modules": "(([a-z_]+)+)+[0-9]"}, {"rank_pattern": {"([a-z.]*)*!": 4}}, {"exclude_modules": "(.*)*!"}],
+    [{"target_modules": "(([a-z_]+)+)+[0-9]"}, {"rank_pattern": {"([a-z_0-9.]+)+!": 4}}, {"exclude_modules": "(.*)*!"}],
 )
 def test_an_expression_that_takes_too_long_is_refused(adapter, field, monkeypatch):
     monkeypatch.setattr("scoring.adapters.attach.PATTERN_SECONDS", 0.5)

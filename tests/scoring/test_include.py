@@ -123,7 +123,9 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
         ("of_cats", "all", "cat_rate", 20, 10),
         ("of_cats", "house", "cat_rate", 10, 10),
     ]
-    assert found["headlines"] == {"of_cats": {"dataset": "cats", "metric": "cat_rate", "groups": {}}}
+    assert found["headlines"] == {
+        "of_cats": {"dataset": "cats", "metric": "cat_rate", "groups": {}, "shown": "", "sentence": ""}
+    }
     assert found["environment"]["benchmark of_cats"] == "0.1.0"
     assert found["data"]["cats/all/test"].startswith("unpublished sha256:")
     assert all(e["method"] == "binomial" and e["low"] < e["high"] for e in found["estimates"])

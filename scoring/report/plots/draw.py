@@ -37,6 +37,9 @@ INKS = {
 }
 INK, SOFT, RULE, FEMALE, MALE, THIRD, LINE_1, LINE_2, LINE_3, PAPER = INKS
 
+#: The width in inches of a panel that has the whole width of the page.
+FULL = 9.0
+
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "scoring",

@@ -125,4 +125,4 @@ def _preference(names: list[str], female: Floats, male: Floats) -> draw.Panel:
         axes.set_xticklabels([f"{abs(x)}" for x in range(-100, 101, 50)])
 
     shares = "; ".join(f"{n}: female {f:.1f} %, male {m:.1f} %" for n, f, m in zip(names, female, male, strict=True))
-    return draw.panel("", f"Preferences. {shares}.", (4.8, 0.75 + 0.24 * len(names)), paint)
+    return draw.panel("", f"Preferences. {shares}.", (draw.FULL, 0.75 + 0.24 * len(names)), paint)

@@ -65,7 +65,7 @@ def _scores(
 
     values = "; ".join(f"{draw.plain(e.group)} {e.metric} {e.value:.{decimals}f}" for e in shown)
     step = 0.2 + 0.09 * len(own)
-    return draw.panel("", f"Scores. {values}.", (4.7, 0.75 + step * len(groups)), paint)
+    return draw.panel("", f"Scores. {values}.", (draw.FULL, 0.75 + step * len(groups)), paint)
 
 
 def strengths(table: Table) -> draw.Figure:
@@ -82,7 +82,7 @@ def strengths(table: Table) -> draw.Figure:
         "Pairs by the difference of the scores of their two sentences (natural logarithm): right of 0 the stereotype "
         "is preferred, left of it the other sentence. The outermost bars hold everything beyond. The stereotype score "
         "counts sides alone; a model without a preference has a narrow heap around 0.",
-        (draw.Key("stereotype preferred", draw.LINE_1), draw.Key("the other preferred", draw.THIRD)),
+        (draw.Key("stereotype preferred", draw.LINE_1), draw.Key("the other preferred", draw.LINE_3)),
         tuple(_strength(name, values, reach) for name, values in differences),
     )
 
@@ -100,7 +100,7 @@ def _strength(name: str, difference: Floats, reach: float) -> draw.Panel:
     middles, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
 
     def paint(axes: Axes) -> None:
-        for side, ink in ((middles > 0, draw.LINE_1), (middles < 0, draw.THIRD)):
+        for side, ink in ((middles > 0, draw.LINE_1), (middles < 0, draw.LINE_3)):
             axes.bar(middles[side], 100 * counts[side] / len(difference), width=0.9 * width, color=ink)
         axes.axvline(0, color=draw.INK, linewidth=0.8)
         axes.set(xlim=(-reach - width, reach + width), xlabel="difference of scores", ylabel="% of pairs")

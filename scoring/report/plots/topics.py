@@ -48,4 +48,4 @@ def _topics(
         axes.set(xlim=(0, 101), xticks=range(0, 101, 25), xlabel="% of continuations")
 
     shares = "; ".join(f"{draw.plain(name)}: {draw.percent(value)}" for name, value in zip(names, gas, strict=True))
-    return draw.panel("", f"Gender attribute score. {shares}.", (4.8, 0.75 + 0.27 * len(names)), paint)
+    return draw.panel("", f"Gender attribute score. {shares}.", (draw.FULL, 0.75 + 0.27 * len(names)), paint)

@@ -1,0 +1,195 @@
+"""The headline of each benchmark: one score of a run, or its change between two runs, and what it means in words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath, PureWindowsPath
+from typing import Any
+
+from scoring.report.names import full_name
+from scoring.report.numbers import Scale, by_benchmark, metric_range
+from scoring.statistics.verdict import ability_verdict, standing, verdict
+from scoring.types import Comparison, Difference, Estimate, Report
+
+_SCORE = re.compile(r"\{([^{}%:]+)(%|:[1-9])?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlineScore:
+    """The score that stands for a benchmark; ``sentence`` says in words what it means."""
+
+    estimate: Estimate
+    sentence: str
+
+    @property
+    def scale(self) -> Scale:
+        """The range of possible values."""
+        return metric_range([self.estimate])
+
+    @property
+    def standing(self) -> str:
+        """Where the interval is: above or below the ideal value, or unclear."""
+        return standing(self.estimate)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A metric of two runs over the same examples, their difference, and what it means for the model."""
+
+    before: Estimate
+    after: Estimate
+    difference: Difference
+
+    @property
+    def scale(self) -> Scale:
+        """The range of possible values."""
+        return metric_range([self.before, self.after])
+
+    @property
+    def verdict(self) -> str:
+        """``nearer``, ``further`` or ``unclear``; of language ability ``kept``, ``lost`` or ``unclear``."""
+        if self.difference.ability:
+            return ability_verdict(self.difference, self.after.most - self.after.least)
+        return verdict(self.before.value, self.difference)
+
+
+def headline_scores(report: Report) -> list[HeadlineScore]:
+    """The headline of each benchmark of a run, in their order.
+
+    A benchmark without a headline of its own has the first metric, which is the most important one, of its first
+    group. So has a run without the group that the headline names.
+    """
+    return [_headline(report.headlines.get(name, {}), own) for name, own in by_benchmark(report.estimates).items()]
+
+
+def _headline(fields: Mapping[str, Any], estimates: list[Estimate]) -> HeadlineScore:
+    metric = fields.get("metric")
+    candidates = [e for e in estimates if e.metric == metric] or [
+        e for e in estimates if e.metric == estimates[0].metric
+    ]
+    defined = [e for e in candidates if math.isfinite(e.value)] or candidates
+    chosen = next((e for e in defined if e.group == fields.get("shown")), defined[0])
+    values = {e.metric: e.value for e in estimates if e.group == chosen.group}
+    return HeadlineScore(chosen, sentence(fields.get("sentence", ""), chosen, values))
+
+
+def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str:
+    """A sentence in which the scores stand; a default one where a score is missing or there is no pattern.
+
+    >>> score = Estimate("b", "g", "gas", 0.617, 0.5, 0.7, 0.05, 9, 9, ideal=0.0, least=0, most=1)
+    >>> sentence("Names a gender in {gas%} of 100 texts.", score, {"gas": 0.617})
+    'Names a gender in 62 of 100 texts.'
+    >>> sentence("", score, {})
+    'Gender attribute score (GAS): 0.617, where an unbiased model has 0.'
+    """
+    if math.isnan(chosen.value):
+        return f"{full_name(chosen.metric)}: not defined{f' ({chosen.why})' if chosen.why else ''}."
+    named = {name for name, _ in _SCORE.findall(pattern)}
+    if not pattern or not all(math.isfinite(values.get(name, math.nan)) for name in named):
+        ideal = "" if chosen.ideal is None else f", where an unbiased model has {chosen.ideal:g}"
+        return f"{full_name(chosen.metric)}: {metric_range([chosen]).brief(chosen.value)}{ideal}."
+
+    def shown(match: re.Match[str]) -> str:
+        value, form = values[match[1]], match[2] or ""
+        decimals = int(form[1]) if form.startswith(":") else 0
+        number = round(100 * value if form == "%" else value, decimals) + 0.0
+        return f"{number:.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+
+    return _SCORE.sub(shown, pattern)
+
+
+def changes(compared: Comparison) -> list[Change]:
+    """Every difference with the scores before and after; differences without both scores are left out."""
+    before, after = ({(e.benchmark, e.group, e.metric): e for e in r.estimates} for r in (compared.base, compared.run))
+    keys = {(d.benchmark, d.group, d.metric): d for d in compared.differences}
+    return [Change(before[key], after[key], d) for key, d in keys.items() if key in before and key in after]
+
+
+def headline_changes(compared: Comparison) -> list[Change]:
+    """The headline of each benchmark, and after them the language ability of each benchmark that measures it.
+
+    Of language ability it is the first metric: of the group of the headline, or of the first group that has it.
+    """
+    every = changes(compared)
+    shown = {
+        (e.benchmark, e.group, e.metric): None for e in (score.estimate for score in headline_scores(compared.run))
+    }
+    first = [change for change in every if _key(change) in shown]
+    groups = {benchmark: group for benchmark, group, _ in shown}
+    ability: dict[str, Change] = {}
+    for change in every:
+        d = change.difference
+        if d.ability:
+            kept = ability.setdefault(d.benchmark, change).difference
+            if d.group == groups.get(d.benchmark) and kept.group != d.group:
+                ability[d.benchmark] = change
+    return [*first, *(change for change in ability.values() if change not in first)]
+
+
+def _key(change: Change) -> tuple[str, str, str]:
+    return change.difference.benchmark, change.difference.group, change.difference.metric
+
+
+def model_name(report: Report) -> str:
+    """The name of a model for a heading: of a path the last part; with its adapter if there is one.
+
+    >>> from dataclasses import replace
+    >>> report = Report("/models/base", "", "org/adapter@abc", "", "", "", {}, (), {})
+    >>> model_name(report), model_name(replace(report, model="org/model", adapter=""))
+    ('base with adapter', 'org/model')
+    """
+    name = _last(report.model)
+    return f"{name} with {_last(report.adapter.partition('@')[0], always=True)}" if report.adapter else name
+
+
+def _last(name: str, always: bool = False) -> str:
+    """The last part of a path; a name ORG/MODEL of the Hub stays whole unless ``always`` the last part is wanted."""
+    path = PureWindowsPath(name) if "\\" in name else PurePath(name)
+    is_path = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2
+    return path.name or name if always or is_path else name
+
+
+def settings(report: Report) -> str:
+    """What differs from the usual way to score, in words; empty for the usual way."""
+    parts = {
+        "prompt": "" if report.prompt in ("plain", "none", "") else report.prompt,
+        "profile": "" if report.profile == "clean" else report.profile,
+    }
+    said = [f"{name} {text}" for name, text in parts.items() if text]
+    if report.environment.get("chat template"):
+        said.append("chat template")
+    return ", ".join(said)
+
+
+def partial(report: Report) -> bool:
+    """Whether only a part of the rows of any split was scored."""
+    return any(", " in version for version in report.data.values())
+
+
+def described(report: Report) -> str:
+    """The name of the model with what differs from the usual way to score, for pages about two runs."""
+    said = settings(report)
+    return f"{model_name(report)} ({said})" if said else model_name(report)
+
+
+def conclusion(found: Sequence[Change]) -> str:
+    """How many headlines came nearer to their ideal values, and whether language ability is kept, in one sentence."""
+    bias = Counter(change.verdict for change in found if not change.difference.ability)
+    ability = Counter(change.verdict for change in found if change.difference.ability)
+    total = sum(bias.values())
+    parts = {
+        "nearer to the ideal": bias["nearer"],
+        "further from it": bias["further"],
+        "unclear": bias["unclear"],
+        "without a verdict": bias[""],
+    }
+    said = ", ".join(f"{count} {words}" for words, count in parts.items() if count)
+    text = f"Of {total} benchmark{'s' * (total != 1)}: {said or 'none to compare'}."
+    if ability:
+        said = ", ".join(f"{name} in {ability[name]}" for name in ("kept", "lost", "unclear") if ability[name])
+        text += f" Language ability: {said or 'without a verdict'}."
+    return text

@@ -1,0 +1,44 @@
+"""A recipe that is run again with other data or settings uses nothing of the earlier run."""
+
+from dataclasses import replace
+
+import pytest
+
+from mitigation.adapters.write import describe
+from mitigation.recipes import get
+from mitigation.run import make_adapter
+from mitigation.training.checkpoints import checkpoint_path
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import Cost
+from tests.mitigation.made import bundled, data, probes, quick, silent
+from tests.scoring.made import data_set
+
+PROBES = "gender-neutral-probes"
+
+
+@pytest.mark.fault(78)
+def test_data_or_a_setting_that_changed_makes_a_new_adapter(tmp_path):
+    model, made, folder = bundled(), [], tmp_path / "work" / "made"
+    source = data(tmp_path / "data")
+
+    def run(model, settings, rows, folder, _):
+        rows.load(PROBES, "stsb", "train")
+        made.append((settings, dict(rows.versions), checkpoint_path("x", model, settings, rows, folder)))
+        (folder / "prompt.json").write_text("{}")
+        return describe(folder, model, "debias_tuning", settings, data=rows.versions, cost=Cost(0, 0.0, 0, "cpu"))
+
+    def again(settings):
+        make_adapter(
+            replace(get("debias_tuning"), run=run), settings, model, TrainingData(str(source)), folder, silent()
+        )
+        return len(made)
+
+    assert again(quick()) == 1
+    assert again(quick()) == 1  # nothing changed
+    assert again(quick(learning_rate=1e-3)) == 2
+    assert again(quick()) == 3
+    rows = [row | {"statement": f"{row['statement']}!"} for row in probes("train")]
+    data_set(source, PROBES, {("stsb", "train"): rows})
+    assert again(quick()) == 4
+    assert made[2][1] != made[3][1]
+    assert len({path for _, _, path in made}) == 3  # so no checkpoint of another run is read

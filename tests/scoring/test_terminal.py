@@ -1,0 +1,191 @@
+"""What the commands print fits 80 columns and one screen, and says whether a score is at its ideal or came nearer."""
+
+import io
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import probes
+from scoring import benchmarks, report
+from scoring.commands.compare import app
+from scoring.report import terminal
+from scoring.report.headlines import changes, conclusion, headline_changes, headline_scores, model_name
+from scoring.report.names import full_name, short_name
+from tests.scoring.made_runs import made_comparison, made_run, with_difference
+from tests.scoring.test_comparison import pairs, written
+
+
+def shown(*parts, width=80):
+    file = io.StringIO()
+    console = Console(file=file, width=width, color_system=None)
+    for part in parts:
+        console.print(part)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def test_the_summary_has_one_line_a_benchmark_at_80_columns():
+    lines = shown(terminal.summary(made_run(), 80))
+    assert [line.split()[0] for line in lines] == ["benchmark", *benchmarks.names()]
+    assert max(map(len, lines)) <= 80
+    line = next(line for line in lines if line.startswith("stereoset"))
+    assert line.split() == ["stereoset", "ICAT", "30.0", "[25.0,", "35.0]", "100", "below"]
+
+
+def test_a_wide_terminal_also_shows_what_the_score_means():
+    text = "\n".join(shown(terminal.summary(made_run(), 200), width=200))
+    assert "Prefers the stereotype in 30 of 100 sentences, and a meaningful word in 30 of 100." in text
+    assert "Gives a friend of unsaid gender a gender in 30 of 100 continuations." in text
+
+
+def test_details_have_a_line_for_each_score_that_is_not_torn():
+    run = made_run()
+    lines = shown(terminal.details("stereoset", run))
+    assert len(lines) == 2 + sum(e.benchmark == "stereoset" for e in run.estimates)
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_comparison_is_at_most_one_screen_with_the_headlines_first():
+    lines = shown(*terminal.comparison(made_comparison()))
+    assert len(lines) + 1 <= 24  # and one line names the file
+    assert max(map(len, lines)) <= 80
+    names = [line.split()[0] for line in lines[2 : 2 + len(benchmarks.names())]]
+    assert names == list(benchmarks.names())
+    assert "edited with adapter compared with org/model" in lines[0]
+    assert lines[-1].startswith("Of 7 benchmarks:") or lines[-2].startswith("Of 7 benchmarks:")
+
+
+def test_a_comparison_of_many_benchmarks_is_cut_to_one_screen():
+    compared = made_comparison()
+    many = [replace(d, benchmark=f"{d.benchmark}{n}") for n in range(6) for d in compared.differences]
+    sides = {
+        name: replace(side, estimates=tuple(replace(e, benchmark=f"{e.benchmark}{n}") for n in range(6) for e in own))
+        for name, side, own in (
+            ("run", compared.run, compared.run.estimates),
+            ("base", compared.base, compared.base.estimates),
+        )
+    }
+    lines = shown(*terminal.comparison(replace(compared, differences=tuple(many), **sides)))
+    assert len(lines) + 1 <= 24
+    assert any("more benchmarks are shown with --verbose" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "low", "high", "said"),
+    [
+        (0.20, 0.15, 0.10, 0.20, "further"),  # GAS has the ideal 0: more gendered text is further from it
+        (0.20, -0.15, -0.18, -0.12, "nearer"),
+        (0.20, 0.02, -0.03, 0.07, "unclear"),
+    ],
+)
+def test_a_gas_that_leaves_the_ideal_is_further(before, value, low, high, said):
+    key = ("neutral", "templates", "gas")
+    compared = with_difference(made_comparison(), key, before, value, low, high)
+    change = next(c for c in headline_changes(compared) if c.difference.benchmark == "neutral")
+    assert change.verdict == said
+    line = next(line for line in shown(*terminal.comparison(compared)) if line.startswith("neutral"))
+    assert line.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "said"),
+    [(0.0, -1.0, 1.0, "kept"), (0.0, -3.0, 3.0, "unclear"), (-8.0, -10.0, -6.0, "lost"), (5.0, 3.0, 7.0, "kept")],
+)
+def test_language_ability_is_kept_lost_or_unclear(value, low, high, said):
+    key = ("stereoset", "intrasentence test", "lms")
+    compared = with_difference(made_comparison(), key, 80.0, value, low, high)
+    (change,) = [c for c in headline_changes(compared) if c.difference.metric == "lms"]
+    assert (change.verdict, change.difference.ability) == (said, True)
+    assert "Language ability:" in conclusion(headline_changes(compared))
+
+
+def test_the_headline_is_the_published_metric_of_the_group_that_is_shown():
+    found = {h.estimate.benchmark: h.estimate for h in headline_scores(made_run())}
+    assert (found["stereoset"].metric, found["stereoset"].group) == ("icat", "intrasentence test")
+    assert (found["crows_pairs_modified"].metric, found["crows_pairs_modified"].group) == ("ss", "others")
+
+
+def test_a_run_without_the_group_or_the_score_of_the_headline_shows_another_one():
+    run = made_run()
+    kept = tuple(e for e in run.estimates if e.group != "intrasentence test")
+    (found,) = [h for h in headline_scores(replace(run, estimates=kept)) if h.estimate.benchmark == "stereoset"]
+    assert (found.estimate.metric, found.estimate.group) == ("icat", "others")
+    undefined = tuple(replace(e, value=math.nan, why="no rows") for e in run.estimates)
+    assert all("not defined (no rows)" in h.sentence for h in headline_scores(replace(run, estimates=undefined)))
+
+
+def test_a_hostile_sentence_of_a_file_is_only_text():
+    hostile = {"metric": "gas", "shown": "templates", "sentence": "{gas.__class__} {0} {gas:9999999} {gas!r} %s"}
+    run = made_run(headlines={"neutral": hostile})
+    (found,) = [h for h in headline_scores(run) if h.estimate.benchmark == "neutral"]
+    assert found.sentence == "Gender attribute score (GAS): 0.300, where an unbiased model has 0."
+
+
+def test_every_metric_has_a_full_and_a_short_name():
+    for name in benchmarks.names():
+        benchmark = benchmarks.get(name)
+        sets = [benchmark.metrics(profile) for profile in ("clean", "paper")] + [benchmark.agreements("clean")]
+        for metric in (metric for own in sets for metric in own):
+            assert full_name(metric.name) != metric.name
+            assert len(short_name(metric.name)) <= 14
+
+
+@pytest.mark.parametrize(
+    ("model", "adapter", "said"),
+    [
+        ("org/model", "", "org/model"),
+        ("/very/long/path/model/", "", "model"),
+        ("./runs/model", "org/adapter@abc", "model with adapter"),
+        ("C:\\models\\mine", "", "mine"),
+    ],
+)
+def test_names_of_models_are_short(model, adapter, said):
+    assert model_name(made_run(model=model, adapter=adapter)) == said
+
+
+# The commands
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return written(tmp_path / "run", pairs(1)), written(tmp_path / "base", pairs(2))
+
+
+def test_compare_prints_json_and_nothing_else(runs, tmp_path):
+    out = tmp_path / "out"
+    done = CliRunner().invoke(app, [*map(str, runs), "--json", "--resamples", "50", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    assert facts == json.loads((out / "compare.json").read_text(encoding="utf-8"))
+    assert {"before", "after", "verdict"} <= facts["differences"][0].keys()
+    assert not (runs[0] / "compare.json").exists()
+
+
+@pytest.mark.parametrize("command", [("score", "{run}", "--compare", "{base}"), ("compare", "{run}", "{base}")])
+def test_out_is_respected_with_a_comparison(runs, tmp_path, command):
+    words = [word.format(run=runs[0], base=runs[1]) for word in command]
+    out = tmp_path / "elsewhere"
+    done = CliRunner().invoke(probes.app, [*words, "--out", str(out), "--resamples", "50"])
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in out.iterdir()} == {"compare.html", "compare.json"}
+    assert not (runs[0] / "compare.html").exists()
+
+
+def test_verbose_prints_every_difference(runs):
+    done = CliRunner().invoke(app, [*map(str, runs), "--verbose", "--resamples", "50"])
+    assert done.exit_code == 0, done.output
+    found = json.loads((runs[0] / "compare.json").read_text(encoding="utf-8"))
+    verdicts = [
+        line for line in done.output.splitlines() if line.split()[-1:] in (["nearer"], ["further"], ["unclear"])
+    ]
+    assert len(verdicts) >= len([d for d in found["differences"] if d["verdict"]]) - 5
+
+
+def test_changes_without_both_scores_are_left_out(tmp_path):
+    compared = made_comparison()
+    assert changes(replace(compared, base=replace(compared.base, estimates=()))) == []
+    assert conclusion([]) == "Of 0 benchmarks: none to compare."
+    report.write_comparison(tmp_path, replace(compared, base=replace(compared.base, estimates=())))
