@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,7 +80,6 @@ def metrics(estimates: Iterable[Estimate]) -> dict[Key, Estimate]:
 
 def sampled(url: str, some: Sequence[run.Part], folder: Path) -> Measured:
     """The metrics of answers in words, through the same server as a chat API."""
-    os.environ.setdefault("OPENAI_API_KEY", "none")
     found: dict[Key, Estimate] = {}
     for name, sampling in {
         "neutral": chat_api.Sampling(1, 0.0),

@@ -31,8 +31,8 @@ class Example:
 
 def decisive(table: Table, contrast: Contrast | None, count: int = SHOWN) -> list[Example]:
     """The examples with the largest absolute difference, ties in the order of the table."""
-    if contrast is None or not table:
-        return []
+    if contrast is None or not table or not set(contrast.numbers) <= table.keys():
+        return []  # sampled answers have no probabilities to compare
     first, second = (np.asarray(table[column], dtype=np.float64) for column in contrast.numbers)
     difference = np.where(np.isfinite(first) & np.isfinite(second), first - second, 0.0)
     order = np.argsort(-np.abs(difference), kind="stable")[:count]

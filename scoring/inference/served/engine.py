@@ -184,23 +184,27 @@ class Served(Engine):
             for some in groups_.values()
             for first in range(0, len(some), most)
         ]
-        for continued in self._spread(jobs):
+        for continued, generated in self._spread(jobs):
+            self.stats.asked += sum(len(each.prompt.ids) for each in continued)
+            self.stats.tokens += sum(len(each.prompt.ids) for each in continued)
+            self.stats.generated += generated
             yield from continued
 
-    def _continue(self, server: Server, prompts: Sequence[TokenizedPrompt], decoding: Decoding) -> list[Continued]:
+    def _continue(
+        self, server: Server, prompts: Sequence[TokenizedPrompt], decoding: Decoding
+    ) -> tuple[list[Continued], int]:
+        """The continuations, and how many new tokens the server names by their ids."""
         tokenizer, new = self.tokens.tokenizer, prompts[0].new
         seed = crc32(prompts[0].request.id.encode(), decoding.seed) >> 1 if decoding.sampled else decoding.seed
         made = server.dialect.continuations([prompt.ids for prompt in prompts], new, decoding, seed)
-        found = []
+        found, generated = [], 0
         for prompt, (ids, text) in zip(prompts, made, strict=True):
             if ids is not None:
                 kept = until(ids[:new], {tokenizer.eos_token_id})
                 text = continued_text(tokenizer, prompt.ids, kept)
-                self.stats.generated += len(kept)
+                generated += len(kept)
             found.append(Continued(prompt, text))
-        self.stats.asked += sum(len(prompt.ids) for prompt in prompts)
-        self.stats.tokens += sum(len(prompt.ids) for prompt in prompts)
-        return found
+        return found, generated
 
     def _spread(self, jobs: Sequence[Callable[[Server], Any]]) -> Iterator[Any]:
         """The results of jobs, each of which is followed by the control sentence."""
