@@ -206,15 +206,25 @@ def test_two_runs_are_compared_pair_by_pair(whole, stories, data, tmp_path):
     assert again.exit_code == 0, again.output
     table = again.output[again.output.index("benchmark ") :]
     assert done.output.endswith(table)
-    header, *lines = table.splitlines()
-    assert header.split("  ")[0] == "benchmark"
-    assert "p (Holm)" in header
-    line = next(line for line in lines if line.startswith("neutral") and " pronoun_mass " in line)
+    assert table.split("\n")[0].split() == [
+        "benchmark",
+        "score",
+        "before",
+        "after",
+        "difference",
+        "[95",
+        "%]",
+        "verdict",
+    ]
+    whole_table = command(tmp_path, "--compare", out, "--resamples", "200", "--verbose").output
+    line = next(
+        line for line in whole_table.splitlines() if line.split()[:4] == ["neutral", "llm-1", "pronoun", "mass"]
+    )
     values = [
         next(e["value"] for e in results(f)["estimates"] if (e["group"], e["metric"]) == ("llm-1", "pronoun_mass"))
         for f in (tmp_path, out)
     ]
-    assert f"{values[0] - values[1]:.4f}" in line
+    assert f"{values[0] - values[1]:+.3f}".replace("-0.000", "+0.000") in line
 
 
 def test_p_values_are_corrected_over_the_groups_of_a_metric(whole, stories, data, tmp_path):
