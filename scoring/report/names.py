@@ -47,7 +47,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "stereotype_score": ("Stereotype score, stereotype pairs", "stereotype"),
     "ties": ("Pairs with equal scores", "ties"),
     "unclear": ("Answers that name no gender or several", "unclear"),
-    "us_score": ("UnStereo score", "UnStereo score"),
+    "us_score": ("UnStereo score (US score)", "UnStereo score"),
 }
 #: The same for names that end in a setting: a threshold, or a class of continuations.
 FAMILIES: tuple[tuple[str, str, str], ...] = (
