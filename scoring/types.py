@@ -12,18 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cards.results import Headline as Headline
+from scoring.context import BenchmarkContext as BenchmarkContext
+from scoring.errors import ScoringError as ScoringError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
 Row = Mapping[str, Any]
-
-
-class ScoringError(Exception):
-    """Scoring cannot go on. The message is one sentence for the person at the terminal."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,36 +190,6 @@ class ScoredExamples:
     table: Table
     clusters: NDArray[Any]
     items: Sequence[tuple[Mapping[str, Any], Group, Metric]]
-
-
-def _unknown(what: object) -> Any:
-    raise ScoringError(f"The model's tokenizer is not known here, and {what!r} needs it; score with a loaded model.")
-
-
-@dataclass(frozen=True, slots=True)
-class BenchmarkContext:
-    """What a benchmark may know besides the row: facts of the model, and of the split that the row is in.
-
-    Parameters
-    ----------
-    kind:
-        ``causal`` or ``masked``.
-    encode:
-        Gives, for each text, its token ids and the character offsets of its tokens, without special tokens.
-    longest:
-        The number of tokens of the longest text in a column of the split.
-    model, family:
-        The name of the model, and the ``model_type`` of its configuration.
-    padding_side:
-        On which side its tokenizer pads.
-    """
-
-    kind: Literal["causal", "masked"]
-    encode: Callable[[Sequence[str]], Sequence[Any]] = _unknown
-    longest: Callable[[str], int] = _unknown
-    model: str = ""
-    family: str = ""
-    padding_side: str = "right"
 
 
 @dataclass(frozen=True, slots=True)
