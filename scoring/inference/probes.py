@@ -33,6 +33,10 @@ from scoring.types import ScoringError
 
 #: Positions of a sequence at which logits are compared.
 READ = 12
+#: Plain sequences whose logits are kept: positions times vocabulary, 20 MB each for 256,000 tokens.
+KEPT = 8
+#: Queries at each end of a batch whose answers are compared; those between them only fill the batch.
+COMPARED = 3
 #: The shortest length that is probed, and the shortest row that shares contexts.
 SHORTEST = 32
 _CHANCE = "so its scores depend on chance; fix the seed of its random parts in its config."
@@ -86,6 +90,7 @@ class Probes:
     #: Whether its answers are not numbers; each request then says so by its id.
     broken: bool = False
     _known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    _plain: dict[Query, torch.Tensor] = field(default_factory=dict)
 
     def check(self, longest: int = 0) -> None:
         """Refuses a network whose answers would not be what they are called, measured at a length.
@@ -301,12 +306,22 @@ class Probes:
         """The largest difference between batches of queries and the same queries alone."""
         apart = 0.0
         for queries in batches:
-            alone = self._alone([query.spelled() for query in queries])
+            ends = [n for n in range(len(queries)) if n < COMPARED or n >= len(queries) - COMPARED]
+            alone = torch.cat([self._once(queries[n].spelled()) for n in ends])
             if not alone.isfinite().all():
                 return 0.0 if self.broken else float("inf")
             trees = plan(queries, share=share, merge=share, reach=1e12, longest=2 * length)
-            apart = max(apart, difference(self._answers(trees), alone))
+            answers = self._answers(trees).split([len(query.at) for query in queries])
+            apart = max(apart, difference(torch.cat([answers[n] for n in ends]), alone))
         return apart
+
+    def _once(self, query: Query) -> torch.Tensor:
+        """Logits of a plain sequence, computed once: most of the time of the probes goes into these."""
+        if query not in self._plain:
+            if len(self._plain) == KEPT:
+                del self._plain[next(iter(self._plain))]
+            self._plain[query] = self._alone([query])
+        return self._plain[query]
 
     def _branches(self, length: int) -> Iterator[list[Query]]:
         """Queries with trees of so many tokens: two long branches, many short ones, and a plain sequence as long."""
