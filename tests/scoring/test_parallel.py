@@ -15,7 +15,7 @@ from scoring.__main__ import app
 from scoring.inference.parallel import Processes
 from scoring.inference.store import Store
 from scoring.report import read
-from scoring.types import Request, Response
+from scoring.types import Option, Request, Response
 from tests.helpers import ROOT
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows, pairs
@@ -142,15 +142,19 @@ def test_a_process_by_itself_is_not_launched():
     assert Processes.launched({"WORLD_SIZE": "4", "RANK": "2", "MASTER_ADDR": "x"}) == Processes(2, 4)
 
 
+def request(name, context):
+    return Request(name, context, (Option(" it"),))
+
+
 def test_the_first_process_takes_over_what_others_left(tmp_path):
     with Store(tmp_path, {"model": "m"}, 1) as store:
-        store.put(Request("a", "x"), Response("a", ((-1.0,),)))
+        store.put(request("a", "x"), Response("a", ((-1.0,),)))
     with Store(tmp_path, {"model": "other"}, 2) as store:
-        store.put(Request("b", "y"), Response("b", ((-1.0,),)))
+        store.put(request("b", "y"), Response("b", ((-1.0,),)))
     with Store(tmp_path, {"model": "m"}, 3) as used, Store(tmp_path, {"model": "m"}) as store:
-        used.put(Request("c", "z"), Response("c", ((-1.0,),)))
-        assert store.get(Request("a", "x")) == Response("a", ((-1.0,),))
-        assert store.get(Request("b", "y")) is None
+        used.put(request("c", "z"), Response("c", ((-1.0,),)))
+        assert store.get(request("a", "x")) == Response("a", ((-1.0,),))
+        assert store.get(request("b", "y")) is None
     assert len(list(tmp_path.glob("*.part-1.*"))) == 0
     assert len(list(tmp_path.glob("*.part-2.jsonl"))) == 1
     with Store(tmp_path, {"model": "m"}) as store:
