@@ -10,13 +10,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from builders import datasets
 from builders.dataset import BuildError, Config, Row
 from builders.sources.catalogue import catalogue
-from builders.sources.fetch import Fetcher, default_cache, default_mirror
+
+if TYPE_CHECKING:
+    from builders.sources.fetch import Fetcher
 
 #: The end of the name of a column with the hashes of a text.
 HASH = "_sha256"
@@ -55,6 +58,9 @@ def restored(
     chosen = next((known for known in datasets.get(dataset).configs if known.name == config), None)
     if chosen is None:
         raise BuildError(f"{dataset} has no config {config}; give the name it was published under.")
+    # With the downloads comes an HTTP client, which rows without hashes do not need.
+    from builders.sources.fetch import Fetcher, default_cache, default_mirror
+
     texts = _texts(chosen, names, Fetcher(default_cache(), mirror or default_mirror(), offline))
     rows = [
         {name: value for name, value in row.items() if not name.endswith(HASH)} | _matching(row, names, texts, config)
