@@ -19,7 +19,7 @@ def first_fault(error: ValidationError) -> str:
     """
     # An unknown name comes first: it is often a misspelt one and explains another that is missing.
     fault = min(error.errors(include_url=False), key=lambda entry: entry["type"] not in _UNKNOWN_NAME)
-    place = ".".join(map(str, fault["loc"]))
+    place = " ".join(".".join(map(str, fault["loc"])).split())  # a name in a damaged file may hold a line break
     message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] in ("value_error", "json_invalid"):
         return f"{place}: {message}" if place else message

@@ -75,14 +75,15 @@ def config(folder: Path, model: str) -> dict[str, Any]:
 
 def kind(config: Mapping[str, Any], model: str) -> Kind:
     """Causal or masked, by the architecture that the checkpoint was saved with."""
-    classes = config.get("architectures") or ["model of unnamed architecture"]
-    remote = config.get("auto_map", {})
+    named, remote, model_type = (config.get(key) for key in ("architectures", "auto_map", "model_type"))
+    classes = [str(name) for name in named] if isinstance(named, list) else []
+    classes = classes or ["model of unnamed architecture"]
+    remote = remote if isinstance(remote, dict) else {}
+    model_type = model_type if isinstance(model_type, str) else ""
     if classes[0] in _CAUSAL or "AutoModelForCausalLM" in remote:
         return "causal"
-    pretraining = modeling_auto.MODEL_FOR_PRETRAINING_MAPPING_NAMES.get(config.get("model_type", ""))
-    with_masks = (
-        classes[0] == pretraining and config.get("model_type") in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    )
+    pretraining = modeling_auto.MODEL_FOR_PRETRAINING_MAPPING_NAMES.get(model_type)
+    with_masks = classes[0] == pretraining and model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     if (classes[0] in _MASKED or with_masks or "AutoModelForMaskedLM" in remote) and not config.get(
         "is_encoder_decoder"
     ):

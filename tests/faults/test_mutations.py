@@ -36,8 +36,8 @@ from pmi.types import TableError
 from scoring import report
 from scoring.adapters import facts
 from scoring.adapters.facts import Adapter, AdapterError, Change, Cost
-from scoring.compare import _examples
 from scoring.inference.store import Store
+from scoring.result import read_examples
 from scoring.types import Option, Request, Response, ScoringError
 from tests.cards.made import RUN
 
@@ -164,7 +164,7 @@ def results(folder):
     files = folder / "results.json", folder / "examples" / "neutral.parquet"
 
     def read():
-        return repr(cards.results.load(folder)), str(_examples(folder, "neutral"))
+        return repr(cards.results.load(folder)), str(read_examples(folder, "neutral"))
 
     return {"results": Kind(files, read, (CardError, ScoringError))}
 

@@ -11,8 +11,8 @@ import torch
 from mitigation.adapters.temporary import attached
 from mitigation.training.losses import FormTokens, divergence, imbalance, presence
 from scoring.metrics import add, gld, pronouns
-from scoring.statistics.stats import paired
-from scoring.types import Request
+from scoring.statistics.stats import compare
+from scoring.types import Group, Request
 from tests.mitigation.made import PLACES, bundled, data, quick, tuned
 from tests.scoring.models import real
 
@@ -52,7 +52,9 @@ def ablated(model, folder, **changed):
 
 def difference(metric, one, other):
     """The interval of a paired difference."""
-    estimate = paired(METRICS[metric], one, other, resamples=2000)
+    rows = len(next(iter(one.values())))
+    item = (Group("", np.ones(rows, bool)), METRICS[metric])
+    (estimate,) = compare([item], one, other, np.arange(rows), resamples=2000)
     return estimate.low, estimate.high
 
 
