@@ -18,15 +18,16 @@ def install_command(extra: str) -> str:
     >>> install_command("pmi").startswith("pip install ")
     True
     """
+    checkout = Path(__file__).parent.parent
+    if (checkout / "pyproject.toml").is_file():
+        return f"pip install --editable '{checkout}[{extra}]'"
     try:
         origin = json.loads(distribution(PACKAGE).read_text("direct_url.json") or "{}")
     except PackageNotFoundError:
-        checkout = Path(__file__).parent.parent
-        return f"pip install '{checkout}[{extra}]'"
+        origin = {}
     url = origin.get("url", "")
     if "dir_info" in origin:
-        editable = "--editable " if origin["dir_info"].get("editable") else ""
-        return f"pip install {editable}'{url.removeprefix('file://')}[{extra}]'"
+        return f"pip install '{url.removeprefix('file://')}[{extra}]'"
     # A wheel or archive that was given by its file or address is on no index, so that address is repeated.
     return f"pip install '{PACKAGE}[{extra}] @ {url}'" if url else f"pip install '{PACKAGE}[{extra}]'"
 
