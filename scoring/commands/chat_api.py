@@ -10,6 +10,7 @@ from rich.console import Console
 from builders.dataset import BuildError
 from builders.generation.clients import DryRunClient
 from builders.generation.run import RunOptions, opened, print_costs
+from cards.files import locked
 from scoring.chat_api import SAMPLED, Sampling, ask, result, sampled
 from scoring.report.terminal import summary, tell, want
 from scoring.types import ScoringError
@@ -60,7 +61,10 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     out = settings.out or Path()
     found = result(answers, parts, model=options.model, resamples=settings.resamples, **about)
     notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
-    report.write(out, found.report, found.tables, notes)
+    with locked(out, ScoringError):
+        if not settings.overwrite:
+            report.check_finished(out, found.report)
+        report.write(out, found.report, found.tables, notes)
     console.print(summary(found.report, console.width))
     where = f"The report is {out / 'report.html'}; all numbers are in the same folder."
     tell(console, [*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}", where])
