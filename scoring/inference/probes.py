@@ -311,7 +311,8 @@ class Probes:
             if not alone.isfinite().all():
                 return 0.0 if self.broken else float("inf")
             trees = plan(queries, share=share, merge=share, reach=1e12, longest=2 * length)
-            answers = self._answers(trees).split([len(query.at) for query in queries])
+            together: Any = self._answers(trees)
+            answers = together.split([len(query.at) for query in queries])
             apart = max(apart, difference(torch.cat([answers[n] for n in ends]), alone))
         return apart
 
