@@ -146,7 +146,7 @@ def peft_config(folder: Path) -> Any:
     content = json_of(path)
     classes = {str(getattr(name, "value", name)): cls for name, cls in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
     method = content.get("peft_type")
-    if method not in METHODS or method not in classes:
+    if not isinstance(method, str) or method not in METHODS or method not in classes:
         raise AdapterError(f"{path} has the method {method!r}; the ones known here are {', '.join(sorted(METHODS))}.")
     if unknown := sorted(content.keys() - {field.name for field in fields(classes[method])}):
         raise AdapterError(

@@ -62,6 +62,13 @@ def config(folder: Path, model: str) -> dict[str, Any]:
             ) from None
         if not isinstance(found, dict):
             raise ScoringError(f"The config.json of {model!r} holds no object; fetch or save the model again.")
+        types = {"architectures": list, "auto_map": dict, "model_type": str}
+        wrong = [key for key, kind_ in types.items() if not isinstance(found.get(key, kind_()), (kind_, type(None)))]
+        if wrong:
+            raise ScoringError(
+                f"The config.json of {model!r} has {type(found[wrong[0]]).__name__} as {wrong[0]}; fetch or save the "
+                "model again."
+            )
         if (folder / "adapter_config.json").is_file():
             raise ScoringError(
                 f"{model!r} has an adapter_config.json beside its config.json, so transformers would load another "
