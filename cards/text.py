@@ -46,6 +46,15 @@ def cell(value: object) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in line).translate(_ESCAPES)
 
 
+def split_list(text: str) -> list[str]:
+    """The names in a text with commas.
+
+    >>> split_list("a, b,")
+    ['a', 'b']
+    """
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
 def slug(text: str) -> str:
     """A text as part of a file name that is valid on every system; a changed text gets a hash, so names stay unique.
 

@@ -12,9 +12,10 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from cards.command import start
+from cards.text import split_list
 from mitigation import recipes
 from mitigation.api import planned_evaluation
-from mitigation.recipe import Recipe, resolve_settings, split_list
+from mitigation.recipe import Recipe, resolve_settings
 from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
 from scoring import DATA

@@ -109,15 +109,6 @@ def check_ranges(
         raise MitigationError(f"The setting {wrong[0]} is {values[wrong[0]]}; give a value in its range.")
 
 
-def split_list(text: str) -> list[str]:
-    """The names in a text with commas.
-
-    >>> split_list("a, b,")
-    ['a', 'b']
-    """
-    return [name for part in text.split(",") if (name := part.strip())]
-
-
 def _read(file: Path) -> dict[str, Any]:
     try:
         text = file.read_text(encoding="utf-8")

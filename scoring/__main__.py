@@ -1,9 +1,9 @@
 """Entry point of ``python -m scoring MODEL``; the command is in :mod:`scoring.commands.score`."""
 
 from cards.command import start
-from scoring.commands.score import app, chosen, default_folder
+from scoring.commands.score import app, default_folder
 
-__all__ = ["app", "chosen", "default_folder"]
+__all__ = ["app", "default_folder"]
 
 if __name__ == "__main__":
     start(app, "python -m scoring")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import openai
 
 from builders.generation.responses import ChatError, ModelNotFound, Response, request_key, response
-from builders.sources.retries import LONGEST_WAIT, TRANSIENT, Transient, retrying, seconds_to_wait
+from builders.sources.retries import LONGEST_WAIT, TRANSIENT, Transient, is_address, retrying, seconds_to_wait
 
 #: A longer reply, in bytes, is cut off and not kept.
 LONGEST_REPLY = 32 << 20
@@ -56,7 +56,7 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         self._key = os.environ.get("OPENAI_API_KEY", "").strip() or _NO_KEY
-        if self.base_url is not None and not _is_address(self.base_url):
+        if self.base_url is not None and not is_address(self.base_url):
             # It may hold a password, so it is not repeated.
             raise ChatError(
                 "The address of the server is not valid; give --base-url an address such as http://localhost:8000/v1."
@@ -186,14 +186,6 @@ def _message(error: openai.APIStatusError) -> str:
     """The server's message about an error, or the whole body where there is no message."""
     message = error.body.get("message") if isinstance(error.body, dict) else None
     return " ".join((message if isinstance(message, str) else error.response.text).split())
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""Retries after temporary failures of a server, for downloads and for requests to a chat model."""
+"""Addresses of servers, and retries after their temporary failures, for downloads and for requests to models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential, wait_random
 
@@ -66,3 +67,16 @@ def seconds_to_wait(retry_after: str) -> float | None:
         return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
     except (TypeError, ValueError):
         return None
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is the address of a server.
+
+    >>> is_address("http://localhost:8000/v1"), is_address("localhost:8000")
+    (True, False)
+    """
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from cards.text import split_list
 from mitigation.adapters.write import describe, save_peft
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, check_ranges, setting, split_list
+from mitigation.recipe import Recipe, check_ranges, setting
 from mitigation.training.data import TrainingData, load_prompts, training_prompts
 from scoring.adapters.facts import Adapter
 from scoring.types import Request

@@ -20,9 +20,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cards.files import put
+from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, setting, split_list
+from mitigation.recipe import Recipe, setting
 from mitigation.training.data import TrainingData
 from scoring import answering
 from scoring.adapters.facts import PROMPT, Adapter, Numbers

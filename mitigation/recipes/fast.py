@@ -20,9 +20,10 @@ import numpy as np
 from rich.console import Console
 
 from cards.files import put
+from cards.text import split_list
 from mitigation.adapters.write import describe, save_peft
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, check_ranges, setting, split_list
+from mitigation.recipe import Recipe, check_ranges, setting
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import CONFIG, WEIGHTS, Adapter, Numbers
 from scoring.types import Request, Row

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from cards.text import split_list
 from scoring import DATA, benchmarks
 from scoring.commands.compare import show_comparison
 from scoring.commands.servers import ServedOptions, connect_to, served_as
@@ -42,15 +43,6 @@ class Quantize(StrEnum):
 
     four = "4bit"
     eight = "8bit"
-
-
-def chosen(names: str) -> list[str]:
-    """The names in a comma-separated list.
-
-    >>> chosen("unstereo, neutral,")
-    ['unstereo', 'neutral']
-    """
-    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def default_folder(model: str, *settings: str) -> Path:
@@ -254,7 +246,7 @@ def main(
             from scoring.api import Settings, score  # imports what a list of benchmarks does not need
 
             known = Settings(
-                chosen(names),
+                split_list(names),
                 data,
                 folder,
                 profile,

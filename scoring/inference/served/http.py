@@ -23,7 +23,7 @@ from tenacity import (
 )
 from tenacity.stop import stop_when_event_set
 
-from builders.sources.retries import LONGEST_WAIT, TRANSIENT, seconds_to_wait
+from builders.sources.retries import LONGEST_WAIT, TRANSIENT, is_address, seconds_to_wait
 from scoring.types import ScoringError
 
 #: Seconds for a connection, and the largest reply in bytes: prompt log-probabilities take about 100 bytes a token.
@@ -84,7 +84,7 @@ class Client:
 
     def __post_init__(self) -> None:
         self.base_url = self.base_url.rstrip("/")
-        if not _is_address(self.base_url):
+        if not is_address(self.base_url):
             # It may contain a password, so it is not repeated.
             raise ScoringError(
                 "The address of the server is not valid; give --base-url an address such as http://localhost:8000/v1."
@@ -207,14 +207,6 @@ def _message(data: bytes) -> str:
     except ValueError:
         text = data.decode(errors="replace")
     return " ".join(text.split()) or "no message"
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def _wait(state: RetryCallState) -> float:
