@@ -151,8 +151,8 @@ def main(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "model")
         saved(local, folder)
-        with real_server.vllm(folder, Path(name, "server.log"), threads=count) as url:
-            found = measured(local, url, folder, requests)
+        with real_server.vllm(folder, Path(name, "server.log"), threads=count) as server:
+            found = measured(local, server.url, folder, requests)
     result = {"machine": machine, "threads": count, "layers": layers, **found}
     out.write_text(json.dumps(result, indent=2) + "\n")
     for name, goal in found["goals"].items():

@@ -89,8 +89,8 @@ def _stated(path: Path, file: str, entry: ConfigEntry, split: str) -> Iterator[s
     """What the manifest says of the bytes of a file and is not so."""
     stated = entry.encoder, entry.splits[split].sha256, entry.splits[split].bytes
     encoder = f"pyarrow {pq.read_metadata(path).created_by.rpartition(' ')[2]}"
-    found = encoder, file_sha256(path), path.stat().st_size
-    for fact, one, other in zip(("encoder", "sha256", "bytes"), stated, found, strict=True):
+    computed = encoder, file_sha256(path), path.stat().st_size
+    for fact, one, other in zip(("encoder", "sha256", "bytes"), stated, computed, strict=True):
         if one != other:
             yield f"{NAME}: the {fact} of {file} is {one!r}, and the file has {other!r}."
 
@@ -178,8 +178,11 @@ def _statistics(path: Path) -> list[Any]:
     """Number of values and nulls, lowest and highest value of each column of each row group."""
     metadata = pq.read_metadata(path)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    found = [group.column(column).statistics for group in groups for column in range(group.num_columns)]
-    return [metadata.num_rows, *(each and (each.num_values, each.null_count, each.min, each.max) for each in found)]
+    statistics = [group.column(column).statistics for group in groups for column in range(group.num_columns)]
+    return [
+        metadata.num_rows,
+        *(each and (each.num_values, each.null_count, each.min, each.max) for each in statistics),
+    ]
 
 
 def _row_differences(file: str, config: str, expected: pa.Table, table: pa.Table) -> Iterator[str]:

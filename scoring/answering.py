@@ -59,7 +59,7 @@ def questions(
     Rows without requests are left out.
     """
     in_chat = chat.put if chat else lambda request: request
-    asked = []
+    kept = []
     for loaded in splits:
         context = _context(model, loaded)
         for row in loaded.rows:
@@ -69,8 +69,8 @@ def questions(
                 for request in benchmark.requests(profile, row, context)
             }
             if requests:
-                asked.append(Question(row, context, requests))
-    return asked
+                kept.append(Question(row, context, requests))
+    return kept
 
 
 def _context(model: Engine, loaded: Loaded) -> BenchmarkContext:
@@ -142,8 +142,8 @@ def answer(
     for request in requests:
         if request.id not in known:
             same.setdefault(replace(request, id=""), []).append(request)
-    rest = {some[0].id: some for some in same.values()}
-    first = [some[0] for some in rest.values()]
+    rest = {group[0].id: group for group in same.values()}
+    first = [group[0] for group in rest.values()]
     with _progress(first, len(known), console) as advance:
 
         def keep(response: Response) -> None:
@@ -181,10 +181,10 @@ def _progress(requests: Sequence[Request], known: int, console: Console | None) 
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=silent) as progress:
         bars: dict[bool, TaskID] = {}
         for continued, label in ((False, "scoring"), (True, "continuing")):
-            some = [request for request in requests if bool(request.max_new) == continued]
-            if some:
-                text = f"{label} {len(some):,}" + f" ({known:,} known)" * (known > 0 and not bars)
-                bars[continued] = progress.add_task(text, start=not bars, total=sum(map(_size, some)))
+            of_kind = [request for request in requests if bool(request.max_new) == continued]
+            if of_kind:
+                text = f"{label} {len(of_kind):,}" + f" ({known:,} known)" * (known > 0 and not bars)
+                bars[continued] = progress.add_task(text, start=not bars, total=sum(map(_size, of_kind)))
 
         def advance(request: Request) -> None:
             bar = bars[bool(request.max_new)]

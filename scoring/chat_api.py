@@ -38,7 +38,7 @@ class Sampling:
         return f"{self.samples} sampled answers to each question at temperature {self.temperature:g}"
 
 
-def sampled(some: Sequence[Benchmark], *, named: bool) -> tuple[list[Benchmark], list[str]]:
+def sampled(benchmarks: Sequence[Benchmark], *, named: bool) -> tuple[list[Benchmark], list[str]]:
     """The benchmarks that can be asked in words, and a remark for each other one.
 
     Raises
@@ -46,11 +46,11 @@ def sampled(some: Sequence[Benchmark], *, named: bool) -> tuple[list[Benchmark],
     ScoringError
         When a benchmark that the user named needs probabilities.
     """
-    others = [benchmark.name for benchmark in some if not benchmark.sampled]
+    others = [benchmark.name for benchmark in benchmarks if not benchmark.sampled]
     remarks = [f"The benchmark {name} needs log-probabilities, which a chat API does not give" for name in others]
     if remarks and named:
         raise ScoringError(f"{remarks[0]}; leave the benchmark out, or use a server that gives them.")
-    return [b for b in some if b.sampled], [f"{remark}; it is left out." for remark in remarks]
+    return [b for b in benchmarks if b.sampled], [f"{remark}; it is left out." for remark in remarks]
 
 
 Answers = Mapping[str, tuple[list[Row], list[Response]]]
@@ -66,18 +66,18 @@ def ask(
     ChatError
         When an answer cannot be had; those before it are recorded.
     """
-    found = {}
+    answers_by_benchmark = {}
     for part in parts:
-        about = _sampled(part.benchmark)
-        asked = questions(part, profile, prompt)
+        task = _sampled(part.benchmark)
+        asked_rows = questions(part, profile, prompt)
         bodies = [
-            _body(model, prompt, text, about.longest, sampling, number)
-            for _, text in asked
+            _body(model, prompt, text, task.longest, sampling, number)
+            for _, text in asked_rows
             for number in range(sampling.samples)
         ]
-        answers = client(part.benchmark.name, [ChatRequest(body, about.example) for body in bodies])
-        found[part.benchmark.name] = [row for row, _ in asked], answers
-    return found
+        answers = client(part.benchmark.name, [ChatRequest(body, task.example) for body in bodies])
+        answers_by_benchmark[part.benchmark.name] = [row for row, _ in asked_rows], answers
+    return answers_by_benchmark
 
 
 def result(
@@ -94,10 +94,10 @@ def result(
     tables: dict[str, Table] = {}
     estimates: list[Estimate] = []
     for part in parts:
-        name, about = part.benchmark.name, _sampled(part.benchmark)
-        tables[name] = as_table(_records(about, *answers[name], sampling.samples))
+        name, task = part.benchmark.name, _sampled(part.benchmark)
+        tables[name] = as_table(_records(task, *answers[name], sampling.samples))
         of_answers = replace(
-            part.benchmark, metrics=about.metrics, groups=about.groups, cluster=about.cluster, headline=None
+            part.benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster, headline=None
         )
         estimates += estimate(of_answers, profile, tables[name], resamples)
     report = Report(
@@ -131,14 +131,14 @@ def _sampled(benchmark: Benchmark) -> Sampled:
 
 def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]:
     """The rows that are asked, each with the user's turn; an instruction of the prompt stands before it."""
-    about, found = _sampled(part.benchmark), []
+    task, asked_rows = _sampled(part.benchmark), []
     for loaded in part.splits:
         for row in loaded.rows:
-            if text := about.question(profile, row):
+            if text := task.question(profile, row):
                 # An instruction after "Q:" is at the beginning of the user's turn.
                 where = replace(prompt, placement={n: p for n, p in prompt.placement.items() if p == "none"})
-                found.append((row, where.put(Request(row["id"], text), part.benchmark.name).context))
-    return found
+                asked_rows.append((row, where.put(Request(row["id"], text), part.benchmark.name).context))
+    return asked_rows
 
 
 def _body(model: str, prompt: Prompt, text: str, longest: int, sampling: Sampling, number: int) -> dict[str, Any]:
@@ -147,10 +147,10 @@ def _body(model: str, prompt: Prompt, text: str, longest: int, sampling: Samplin
     return body | {"messages": [*system, *body["messages"]]}
 
 
-def _records(about: Sampled, rows: Sequence[Row], answers: Sequence[Response], samples: int) -> list[dict[str, Any]]:
+def _records(task: Sampled, rows: Sequence[Row], answers: Sequence[Response], samples: int) -> list[dict[str, Any]]:
     texts = [answer.text for answer in answers]
     return [
         line
         for number, row in enumerate(rows)
-        for line in about.to_records(row, texts[number * samples : (number + 1) * samples])
+        for line in task.to_records(row, texts[number * samples : (number + 1) * samples])
     ]

@@ -122,9 +122,13 @@ def other_texts(one: Measured, other: Measured) -> int:
 
 
 def differing(one: Measured, other: Measured, close: float = METRIC) -> list[Key]:
-    """The metrics that only one has, or that differ by more than ``close``, NaN apart from numbers."""
-    names = one.metrics.keys() | other.metrics.keys()
-    return sorted(name for name in names if not _close(one.metrics.get(name), other.metrics.get(name), close))
+    """The metrics that only one engine has, or that differ by more than ``close``, NaN apart from numbers."""
+    return unequal_metrics(one.metrics, other.metrics, close)
+
+
+def unequal_metrics(one: Mapping[Key, Estimate], other: Mapping[Key, Estimate], close: float = METRIC) -> list[Key]:
+    """As `differing`, for metrics alone."""
+    return sorted(name for name in one.keys() | other.keys() if not _close(one.get(name), other.get(name), close))
 
 
 def _close(one: Estimate | None, other: Estimate | None, close: float) -> bool:
@@ -193,8 +197,8 @@ def main() -> None:
         if given.base_url:
             put(given.out, _with_server(given.base_url, local, some, folder).encode())
         else:
-            with real_server.vllm(BUNDLED["tiny-causal"], folder / "server.log") as url:
-                put(given.out, _with_server(url, local, some, folder).encode())
+            with real_server.vllm(BUNDLED["tiny-causal"], folder / "server.log") as server:
+                put(given.out, _with_server(server.url, local, some, folder).encode())
 
 
 def _with_server(url: str, local: Measured, some: Sequence[run.Part], folder: Path) -> str:

@@ -16,6 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -32,6 +33,20 @@ _ENVIRONMENT = {
 }
 
 
+@dataclass
+class RealServer:
+    """A server that runs: the address of its API, and its process."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    killed: bool = False
+
+    def kill(self) -> None:
+        """Ends the server at once, as a crash does."""
+        self.killed = True
+        os.killpg(self.process.pid, signal.SIGKILL)
+
+
 def installed() -> bool:
     """Whether the environment of the server is complete."""
     return (VENV / ".ready").is_file()
@@ -40,13 +55,13 @@ def installed() -> bool:
 @contextmanager
 def vllm(
     model: str | Path, log: Path, *, name: str = "tiny", threads: int = 1, dtype: str = "float32"
-) -> Iterator[str]:
-    """The address of a server of a model, which ends with the block; what it prints goes into ``log``.
+) -> Iterator[RealServer]:
+    """A server of a model, which ends with the block; what it prints goes into ``log``.
 
     Raises
     ------
     RuntimeError
-        When it ends by itself, or is not ready in time.
+        When it ends by itself, also while it is used, or is not ready in time.
     """
     port = _free_port()
     template = log.with_suffix(".jinja")
@@ -60,12 +75,14 @@ def vllm(
         "--max-model-len": 512,
         "--max-num-seqs": 64,
         "--max-logprobs": 20,
-        # vLLM 0.32.0 on a CPU ends with an error when it computes a prompt in parts whose request has a seed.
         "--max-num-batched-tokens": 4096,
         "--chat-template": template,
     }
     listed = [str(part) for pair in options.items() for part in pair]
-    command = [str(VENV / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server", *listed, "--enforce-eager"]
+    # vLLM 0.32.0 on a CPU ends with an error when it computes a prompt in parts and the request has a seed ("CPU
+    # Generator does not use offset"): it then resets the random numbers, which only those of a GPU can do.
+    switches = ["--enforce-eager", "--no-enable-chunked-prefill"]
+    command = [str(VENV / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server", *listed, *switches]
     environment = {**os.environ, **_ENVIRONMENT, "OMP_NUM_THREADS": str(threads)}
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -73,7 +90,10 @@ def vllm(
         )
         try:
             _wait(process, f"http://127.0.0.1:{port}/health", log)
-            yield f"http://127.0.0.1:{port}/v1"
+            server = RealServer(f"http://127.0.0.1:{port}/v1", process)
+            yield server
+            if process.poll() is not None and not server.killed:
+                raise RuntimeError(f"The server ended while it was used:\n{log.read_text(errors='replace')[-8000:]}")
         finally:
             end(process)
 

@@ -171,10 +171,10 @@ def turns(context: str) -> tuple[str, str]:
     >>> turns("Please be fair. Q: Talk about a nurse.\nA: I recently met a nurse.")
     ('Please be fair. Talk about a nurse.', ' I recently met a nurse.')
     """
-    found = _TRANSCRIPT.fullmatch(context)
-    if not found:
+    match = _TRANSCRIPT.fullmatch(context)
+    if not match:
         return context.strip(), ""
-    return " ".join(filter(None, map(str.strip, found.group("before", "question")))), found["answer"]
+    return " ".join(filter(None, map(str.strip, match.group("before", "question")))), match["answer"]
 
 
 def _spaced(text: str, space: str) -> str:

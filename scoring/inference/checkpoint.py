@@ -55,18 +55,18 @@ def config(folder: Path, model: str) -> dict[str, Any]:
     """The configuration of a model as it was saved."""
     if (folder / "config.json").is_file():
         try:
-            found = json.loads((folder / "config.json").read_bytes())
+            content = json.loads((folder / "config.json").read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise ScoringError(
                 f"The config.json of {model!r} is no whole JSON ({error}); fetch or save the model again."
             ) from None
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             raise ScoringError(f"The config.json of {model!r} holds no object; fetch or save the model again.")
         types = {"architectures": list, "auto_map": dict, "model_type": str}
-        wrong = [key for key, kind_ in types.items() if not isinstance(found.get(key, kind_()), (kind_, type(None)))]
+        wrong = [key for key, kind_ in types.items() if not isinstance(content.get(key, kind_()), (kind_, type(None)))]
         if wrong:
             raise ScoringError(
-                f"The config.json of {model!r} has {type(found[wrong[0]]).__name__} as {wrong[0]}; fetch or save the "
+                f"The config.json of {model!r} has {type(content[wrong[0]]).__name__} as {wrong[0]}; fetch or save the "
                 "model again."
             )
         if (folder / "adapter_config.json").is_file():
@@ -74,7 +74,7 @@ def config(folder: Path, model: str) -> dict[str, Any]:
                 f"{model!r} has an adapter_config.json beside its config.json, so transformers would load another "
                 "model or apply an adapter; give a folder of the model alone, and the adapter as --adapter."
             )
-        return found
+        return content
     if (folder / "adapter_config.json").is_file():
         raise ScoringError(f"{model!r} is an adapter; give the model it was trained for, and this as its adapter.")
     raise ScoringError(f"{model!r} has no config.json, so it is no model of transformers; give one that is.")
@@ -156,10 +156,10 @@ def _implementations(config: Mapping[str, Any]) -> Iterator[str]:
 def _object(path: Path) -> dict[str, Any]:
     """The object in a JSON file; empty when there is none, which its user will say."""
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def weight_files(folder: Path, named: Any = None) -> list[str]:
@@ -208,10 +208,10 @@ def dtype(dtype: str, config: Mapping[str, Any], device: torch.device, *, exact:
     name = "float32" if exact else saved if dtype == "auto" else dtype
     if dtype == "auto" and device.type == "cpu" and name in ("float16", "bfloat16"):
         name = "float32"
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+    chosen = getattr(torch, name, None)
+    if not isinstance(chosen, torch.dtype) or not chosen.is_floating_point:
         raise ScoringError(f"The dtype is {dtype!r}; give auto, float32, bfloat16, float16 or float64.")
-    return found
+    return chosen
 
 
 def quantized(quantize: str | None, dtype: torch.dtype) -> Any:
@@ -347,5 +347,5 @@ def identity(folder: Path) -> str:
 def first_sentence(error: Exception) -> str:
     """What an error says first, or how much memory it asked for."""
     text = " ".join(str(error).split())
-    asked = re.search(r"[Tt]ried to allocate [\d.]+ \w+|you tried to allocate \d+ bytes", text)
-    return asked.group(0) if asked else text.split(". ")[0]
+    memory = re.search(r"[Tt]ried to allocate [\d.]+ \w+|you tried to allocate \d+ bytes", text)
+    return memory.group(0) if memory else text.split(". ")[0]

@@ -176,10 +176,10 @@ def described(report: Report) -> str:
     return f"{model_name(report)} ({said})" if said else model_name(report)
 
 
-def conclusion(found: Sequence[Change]) -> str:
+def conclusion(changes: Sequence[Change]) -> str:
     """How many headlines came nearer to their ideal values, and whether language ability is kept, in one sentence."""
-    bias = Counter(change.verdict for change in found if not change.difference.ability)
-    ability = Counter(change.verdict for change in found if change.difference.ability)
+    bias = Counter(change.verdict for change in changes if not change.difference.ability)
+    ability = Counter(change.verdict for change in changes if change.difference.ability)
     total = sum(bias.values())
     parts = {
         "nearer to the ideal": bias["nearer"],

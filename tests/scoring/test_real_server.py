@@ -1,6 +1,8 @@
 """The whole causal suite through a real server, compared with the local engine: ``make test-served``."""
 
 import os
+import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -10,6 +12,7 @@ from scoring.__main__ import app
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load
 from scoring.inference.served.connect import connect
+from scoring.report import read
 from scoring.types import ScoringError
 from tests.helpers import ROOT
 from tools import compare_engines, real_server
@@ -27,8 +30,8 @@ def parts():
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    with real_server.vllm(BUNDLED["tiny-causal"], tmp_path_factory.mktemp("server") / "server.log") as url:
-        yield url
+    with real_server.vllm(BUNDLED["tiny-causal"], tmp_path_factory.mktemp("server") / "server.log") as server:
+        yield server.url
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +106,31 @@ def test_a_new_user_gets_one_sentence_for_a_wrong_tokenizer(url, tmp_path):
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 1
     assert "give --tokenizer the tokenizer of the model that is served." in done.output
+
+
+def test_a_run_through_two_servers_of_which_one_is_killed_has_the_numbers_of_an_undisturbed_one(url, tmp_path):
+    common = ["--tokenizer", "tiny-causal", "--data", str(ROOT / "output"), "--resamples", "2", "--batch-tokens", "512"]
+    common += ["--benchmarks", "stereoset,unstereo", "--limit", "100"]
+    undisturbed = CliRunner().invoke(app, ["--base-url", url, *common, "--out", str(tmp_path / "undisturbed")])
+    assert undisturbed.exit_code == 0, undisturbed.output
+    with real_server.vllm(BUNDLED["tiny-causal"], tmp_path / "second.log") as second:
+
+        def kill_when_answered():
+            while not any(path.stat().st_size for path in (tmp_path / "run").rglob("*.jsonl")):
+                time.sleep(0.02)
+            second.kill()
+
+        killer = threading.Thread(target=kill_when_answered, daemon=True)
+        killer.start()
+        both = ["--base-url", url, "--base-url", second.url]
+        done = CliRunner().invoke(app, [*both, *common, "--out", str(tmp_path / "run")])
+        killer.join(60)
+        assert second.killed
+    assert done.exit_code == 0, done.output
+    assert "A server was dropped" in done.output
+    one, other = (compare_engines.metrics(read(tmp_path / name).estimates) for name in ("undisturbed", "run"))
+    assert one.keys() == other.keys()
+    assert compare_engines.unequal_metrics(one, other) == []
 
 
 def test_a_token_outside_the_vocabulary_is_refused_by_the_server(url):

@@ -71,15 +71,15 @@ def connect(
 def _connected(
     clients: Sequence[Client], model: str | None, tokenizer: str | None, revision: str | None, *, trained: bool
 ) -> Served:
-    found = [identity(client) for client in clients]
-    names = [served_name(client, about, model) for client, about in zip(clients, found, strict=True)]
+    identities = [identity(client) for client in clients]
+    names = [served_name(client, identity_, model) for client, identity_ in zip(clients, identities, strict=True)]
     if len(set(names)) > 1:
         raise ScoringError(f"The servers have different models ({', '.join(names)}); choose one with --model-name.")
-    origin = str(found[0].models.get(names[0], {}).get("root") or names[0])
+    origin = str(identities[0].models.get(names[0], {}).get("root") or names[0])
     tokens, folder = _tokens(tokenizer, origin, revision, clients[0].host)
     with ThreadPoolExecutor(len(clients)) as pool:
         greet = partial(shake_hands, model=names[0], tokens=tokens, trained=trained)
-        servers = list(pool.map(greet, clients, found))
+        servers = list(pool.map(greet, clients, identities))
     _check_same(servers)
     windows = [window - EXTRA for server in servers if (window := server.window)]
     tokens.window = min([*windows, *([tokens.window] if tokens.window else [])], default=None)
@@ -118,10 +118,10 @@ def _digest(tokens: Tokens) -> str:
 def _config(folder: Path) -> dict[str, object]:
     path = folder / "config.json"
     try:
-        found = json.loads(path.read_bytes()) if path.is_file() else {}
+        config = json.loads(path.read_bytes()) if path.is_file() else {}
     except ValueError:
-        found = {}
-    return found if isinstance(found, dict) else {}
+        config = {}
+    return config if isinstance(config, dict) else {}
 
 
 def _check_same(servers: Sequence[Server]) -> None:

@@ -61,8 +61,7 @@ def _sampling(decoding: Decoding, seed: int) -> dict[str, Any]:
     """Greedy or sampled decoding in the names of OpenAI; every setting is sent, because servers have own defaults."""
     if not decoding.sampled:
         return {**NEUTRAL, "temperature": 0.0}
-    found = {**NEUTRAL, "temperature": decoding.temperature or 1.0, "top_p": decoding.top_p or 1.0, "seed": seed}
-    return found
+    return {**NEUTRAL, "temperature": decoding.temperature or 1.0, "top_p": decoding.top_p or 1.0, "seed": seed}
 
 
 def _listed(reply: Any, name: str, count: int) -> list[Any]:
@@ -133,13 +132,13 @@ class VLLM:
         if not isinstance(entries, list):
             raise Ignored("answered without log-probabilities of the prompt")
         _matching(entries, prompt)
-        found = []
+        logprobs = []
         for entry, token in zip(entries[1:], prompt[1:], strict=True):
             known = entry.get(str(token)) if isinstance(entry, dict) else None
             if not isinstance(known, dict):
                 raise Ignored(f"answered log-probabilities of other tokens than the ones that were sent ({token})")
-            found.append(_number(known.get("logprob")))
-        return found
+            logprobs.append(_number(known.get("logprob")))
+        return logprobs
 
     def next_tokens(self, prompts: Sequence[Ids], tokens: Ids) -> list[dict[int, float]]:
         """From the ``top_logprobs`` of one new token."""
@@ -185,8 +184,8 @@ class SGLang:
 
     def sequences(self, prompts: Sequence[Ids], sampling: Mapping[str, float] = NEUTRAL) -> list[list[float]]:
         """From ``input_token_logprobs`` of the whole prompt."""
-        asked = {"return_logprob": True, "logprob_start_len": 0}
-        replies = self._post(prompts, {**sampling, "max_new_tokens": 1}, asked)
+        options = {"return_logprob": True, "logprob_start_len": 0}
+        replies = self._post(prompts, {**sampling, "max_new_tokens": 1}, options)
         return [self._read(reply, ids) for reply, ids in zip(replies, prompts, strict=True)]
 
     def _read(self, reply: Mapping[str, Any], prompt: Ids) -> list[float]:
@@ -201,14 +200,14 @@ class SGLang:
 
     def next_tokens(self, prompts: Sequence[Ids], tokens: Ids) -> list[dict[int, float]]:
         """From ``output_token_ids_logprobs`` of one new token."""
-        asked = {"return_logprob": True, "token_ids_logprob": [list(tokens)] * len(prompts)}
-        replies = self._post(prompts, {**NEUTRAL, "max_new_tokens": 1}, asked)
-        found = []
+        options = {"return_logprob": True, "token_ids_logprob": [list(tokens)] * len(prompts)}
+        replies = self._post(prompts, {**NEUTRAL, "max_new_tokens": 1}, options)
+        candidates = []
         for reply in replies:
             rows = _about(reply).get("output_token_ids_logprobs")
             entries = rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], list) else []
-            found.append({int(e[1]): _number(e[0]) for e in entries if isinstance(e, list) and e[1] in tokens})
-        return found
+            candidates.append({int(e[1]): _number(e[0]) for e in entries if isinstance(e, list) and e[1] in tokens})
+        return candidates
 
     def continuations(self, prompts: Sequence[Ids], new: int, decoding: Decoding, seed: int) -> list[Made]:
         """Continuations, with their token ids where the server sends them."""
@@ -220,8 +219,8 @@ class SGLang:
 
 
 def _about(reply: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = reply.get("meta_info")
-    return found if isinstance(found, dict) else {}
+    information = reply.get("meta_info")
+    return information if isinstance(information, dict) else {}
 
 
 class Echo:
@@ -246,8 +245,8 @@ class Echo:
     def _post(self, text: str, more: Mapping[str, Any]) -> Mapping[str, Any]:
         body = {"model": self.model, "prompt": text, "repeat_penalty": 1.0, "min_p": 0.0, "seed": 0, **more}
         (choice,) = _listed(self.client.post(f"{self.client.base_url}/completions", body), "choices", 1)
-        found: Mapping[str, Any] = choice
-        return found
+        answer: Mapping[str, Any] = choice
+        return answer
 
     def _text(self, ids: Ids) -> str:
         """The text of ids without the beginning-of-sequence token, which the server adds.

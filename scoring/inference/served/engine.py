@@ -180,13 +180,13 @@ class Served(Engine):
         for prompt in prompts:
             groups_.setdefault(prompt.new, []).append(prompt)
         jobs = [
-            partial(self._continue, prompts=some[first : first + most], decoding=decoding)
-            for some in groups_.values()
-            for first in range(0, len(some), most)
+            partial(self._continue, prompts=group[first : first + most], decoding=decoding)
+            for group in groups_.values()
+            for first in range(0, len(group), most)
         ]
         for continued, generated in self._spread(jobs):
-            self.stats.asked += sum(len(each.prompt.ids) for each in continued)
-            self.stats.tokens += sum(len(each.prompt.ids) for each in continued)
+            self.stats.asked += sum(len(continuation.prompt.ids) for continuation in continued)
+            self.stats.tokens += sum(len(continuation.prompt.ids) for continuation in continued)
             self.stats.generated += generated
             yield from continued
 
@@ -197,14 +197,14 @@ class Served(Engine):
         tokenizer, new = self.tokens.tokenizer, prompts[0].new
         seed = crc32(prompts[0].request.id.encode(), decoding.seed) >> 1 if decoding.sampled else decoding.seed
         made = server.dialect.continuations([prompt.ids for prompt in prompts], new, decoding, seed)
-        found, generated = [], 0
+        continuations, generated = [], 0
         for prompt, (ids, text) in zip(prompts, made, strict=True):
             if ids is not None:
                 kept = until(ids[:new], {tokenizer.eos_token_id})
                 text = continued_text(tokenizer, prompt.ids, kept)
                 generated += len(kept)
-            found.append(Continued(prompt, text))
-        return found, generated
+            continuations.append(Continued(prompt, text))
+        return continuations, generated
 
     def _spread(self, jobs: Sequence[Callable[[Server], Any]]) -> Iterator[Any]:
         """The results of jobs, each of which is followed by the control sentence."""
@@ -226,19 +226,19 @@ class Served(Engine):
 
 
 def _score_prompts(server: Server, prompts: Sequence[plan.TokenRow]) -> Values:
-    found = server.dialect.sequences([prompt.ids for prompt in prompts])
+    sequences = server.dialect.sequences([prompt.ids for prompt in prompts])
     return [
         (answer, logprobs[place - 1])
-        for prompt, logprobs in zip(prompts, found, strict=True)
+        for prompt, logprobs in zip(prompts, sequences, strict=True)
         for place, answer in prompt.reads
     ]
 
 
 def _score_contexts(server: Server, contexts: Sequence[plan.Context], tokens: Sequence[int]) -> Values:
     """Candidates by the distribution of the next token, and those that it lacks as one-token options."""
-    found = server.dialect.next_tokens([context.ids for context in contexts], tokens)
+    distributions = server.dialect.next_tokens([context.ids for context in contexts], tokens)
     values, lacking = [], []
-    for context, known in zip(contexts, found, strict=True):
+    for context, known in zip(contexts, distributions, strict=True):
         values += [(answer, known[token]) for token in tokens if token in known for answer in context.wanted[token]]
         lacking += context.apart([token for token in tokens if token not in known])
     return values + (_score_prompts(server, lacking) if lacking else [])

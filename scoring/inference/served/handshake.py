@@ -175,12 +175,12 @@ def identity(client: Client) -> Identity:
 
 def _told(client: Client, path: str, name: str) -> str:
     """A field of what the server answers at a path, as text; empty where there is none."""
-    found = client.get(f"{client.root}/{path}")
-    value = found.get(name) if isinstance(found, dict) else None
+    reply = client.get(f"{client.root}/{path}")
+    value = reply.get(name) if isinstance(reply, dict) else None
     return "" if value is None else str(value)[:60]
 
 
-def served_name(client: Client, about: Identity, name: str | None) -> str:
+def served_name(client: Client, identity_: Identity, name: str | None) -> str:
     """The model to ask for: the one that the user names, or the only one that is served.
 
     Raises
@@ -188,17 +188,19 @@ def served_name(client: Client, about: Identity, name: str | None) -> str:
     ScoringError
         When it is not served, or there are several.
     """
-    if name is None and len(about.models) < 2:
-        return next(iter(about.models), "model")
-    shown = ", ".join(list(about.models)[:8]) or "none"
+    if name is None and len(identity_.models) < 2:
+        return next(iter(identity_.models), "model")
+    shown = ", ".join(list(identity_.models)[:8]) or "none"
     if name is None:
-        raise ScoringError(f"{client.host} lists {len(about.models)} models ({shown}); choose one with --model-name.")
-    if about.models and name not in about.models:
+        raise ScoringError(
+            f"{client.host} lists {len(identity_.models)} models ({shown}); choose one with --model-name."
+        )
+    if identity_.models and name not in identity_.models:
         raise ScoringError(f"{client.host} does not serve {name!r}; its models are {shown}.")
     return name
 
 
-def shake_hands(client: Client, about: Identity, model: str, tokens: Tokens, *, trained: bool = True) -> Server:
+def shake_hands(client: Client, identity_: Identity, model: str, tokens: Tokens, *, trained: bool = True) -> Server:
     """The server, after it has shown that its log-probabilities are those of the tokens that it is sent.
 
     Parameters
@@ -212,43 +214,43 @@ def shake_hands(client: Client, about: Identity, model: str, tokens: Tokens, *, 
         One sentence that names the server, what it did, and what to start instead.
     """
     dialect: Dialect = VLLM(client, model)
-    if about.software == "SGLang":
+    if identity_.software == "SGLang":
         dialect = SGLang(client, model)
-    elif about.software == "llama-cpp-python":
+    elif identity_.software == "llama-cpp-python":
         dialect = Echo(client, model, tokens.tokenizer)
     try:
-        _compare_tokens(client, about, model, tokens)
+        _compare_tokens(client, identity_, model, tokens)
         control, repeat = _answers(dialect, tokens, trained=trained)
         points = _points(dialect, tokens)
     except Unavailable as error:
         raise refusal(client, "", f"gave no answer to the first prompts ({error})", INSTEAD) from None
     except (Ignored, Refused) as error:
         did = error if isinstance(error, Ignored) else f"refused a prompt of token ids ({error})"
-        raise refusal(client, about.software, did, INSTEAD) from None
-    window = about.models.get(model, {}).get("max_model_len")
+        raise refusal(client, identity_.software, did, INSTEAD) from None
+    window = identity_.models.get(model, {}).get("max_model_len")
     return Server(
-        client, dialect, model, about.version, window if isinstance(window, int) else None, control, points, repeat
+        client, dialect, model, identity_.version, window if isinstance(window, int) else None, control, points, repeat
     )
 
 
-def _compare_tokens(client: Client, about: Identity, model: str, tokens: Tokens) -> None:
+def _compare_tokens(client: Client, identity_: Identity, model: str, tokens: Tokens) -> None:
     """Compares the tokenizers, where the server has an address for that (vLLM, llama-cpp-python)."""
     text = " ".join(SENTENCES)
     paths = {"vLLM": f"{client.root}/tokenize", "llama-cpp-python": f"{client.root}/extras/tokenize"}
-    if about.software not in paths:
+    if identity_.software not in paths:
         return
     body = {"model": model, "prompt": text, "input": text, "add_special_tokens": False}
     try:
-        found = client.post(paths[about.software], body)
+        reply = client.post(paths[identity_.software], body)
     except Refused:
         return
-    theirs = found.get("tokens") if isinstance(found, dict) else None
+    theirs = reply.get("tokens") if isinstance(reply, dict) else None
     ours = tokens.encode([text])[0].ids
     frame = len(theirs) - len(ours) if isinstance(theirs, list) else 0
     if isinstance(theirs, list) and (frame not in (0, 1) or theirs[frame:] != ours):
         raise refusal(
             client,
-            about.software,
+            identity_.software,
             f"tokenizes {text[:20]!r}… as {theirs[frame : frame + 4]}, and the given tokenizer as {ours[:4]}",
             "give --tokenizer the tokenizer of the model that is served",
         )
@@ -257,26 +259,26 @@ def _compare_tokens(client: Client, about: Identity, model: str, tokens: Tokens)
 def _answers(dialect: Dialect, tokens: Tokens, *, trained: bool) -> tuple[list[float], float]:
     """Log-probabilities of the control sentence, and their largest change on a repeat."""
     backwards = [" ".join(reversed(text.split())) for text in SENTENCES]
-    asked = _ids(tokens, [*SENTENCES, *backwards])
-    found = dialect.sequences(asked)
-    (again,) = dialect.sequences(asked[:1])
-    (changed,) = dialect.sequences(asked[:1], CHANGED)
-    first = found[0]
+    prompts = _ids(tokens, [*SENTENCES, *backwards])
+    logprobs_of = dialect.sequences(prompts)
+    (again,) = dialect.sequences(prompts[:1])
+    (changed,) = dialect.sequences(prompts[:1], CHANGED)
+    first = logprobs_of[0]
     if change(first, again) > CHANGE:
         raise Ignored("answered other log-probabilities when the same was asked again")
     if change(again, changed) > CHANGE:
         raise Ignored("answered log-probabilities after temperature and penalties instead of the model's own")
     if trained:
-        _check_language(found, len(tokens.tokenizer))
+        _check_language(logprobs_of, len(tokens.tokenizer))
     total = math.fsum(math.exp(logprobs[-1]) for logprobs in dialect.sequences(_next_words(tokens)))
     if total > 1 + CHANGE:
         raise Ignored(f"answered probabilities of next tokens that add up to {total:.3g}")
     return first, max(abs(a - b) for a, b in zip(first, again, strict=True))
 
 
-def _check_language(found: Sequence[Sequence[float]], vocabulary: int) -> None:
+def _check_language(logprobs_of: Sequence[Sequence[float]], vocabulary: int) -> None:
     """Compares the sentences with their words backwards and with chance."""
-    forwards, backwards = found[: len(SENTENCES)], found[len(SENTENCES) :]
+    forwards, backwards = logprobs_of[: len(SENTENCES)], logprobs_of[len(SENTENCES) :]
     unlikelier = any(math.fsum(one) <= math.fsum(other) for one, other in zip(forwards, backwards, strict=True))
     values = [value for logprobs in forwards for value in logprobs]
     mean = math.fsum(values) / len(values)
@@ -296,7 +298,7 @@ def _points(dialect: Dialect, tokens: Tokens) -> bool:
     # As many as are asked for later, because servers have limits.
     others = (n for n in range(len(tokens.tokenizer)) if n not in known)
     try:
-        (found,) = dialect.next_tokens([prompts[0][:-1]], [*known, *islice(others, TOP - len(known))])
+        (candidates,) = dialect.next_tokens([prompts[0][:-1]], [*known, *islice(others, TOP - len(known))])
     except (Ignored, Refused):
         return False
-    return bool(found) and all(abs(found[n] - known[n]) <= CHANGE for n in found.keys() & known.keys())
+    return bool(candidates) and all(abs(candidates[n] - known[n]) <= CHANGE for n in candidates.keys() & known.keys())

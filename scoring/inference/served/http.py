@@ -200,10 +200,12 @@ class Client:
 def _message(data: bytes) -> str:
     """The server's message about an error, or its whole text."""
     try:
-        found: Any = orjson.loads(data)
-        while isinstance(found, dict):
-            found = next((found[name] for name in ("error", "message", "detail") if found.get(name)), str(found))
-        text = str(found)
+        message: Any = orjson.loads(data)
+        while isinstance(message, dict):
+            message = next(
+                (message[name] for name in ("error", "message", "detail") if message.get(name)), str(message)
+            )
+        text = str(message)
     except ValueError:
         text = data.decode(errors="replace")
     return " ".join(text.split()) or "no message"

@@ -84,13 +84,13 @@ def merged(prompts: Sequence[TokenRow]) -> list[TokenRow]:
     >>> [(p.ids, p.reads) for p in merged([TokenRow((1, 2), [(1, 0)]), TokenRow((1, 2, 3), [(2, 1)])])]
     [((1, 2, 3), [(2, 1), (1, 0)])]
     """
-    found: list[TokenRow] = []
+    longest: list[TokenRow] = []
     for prompt in sorted(prompts, key=lambda p: p.ids, reverse=True):
-        if found and common(found[-1].ids, prompt.ids) == len(prompt.ids):
-            found[-1].reads += prompt.reads
+        if longest and common(longest[-1].ids, prompt.ids) == len(prompt.ids):
+            longest[-1].reads += prompt.reads
         else:
-            found.append(TokenRow(prompt.ids, list(prompt.reads)))
-    return found[::-1]
+            longest.append(TokenRow(prompt.ids, list(prompt.reads)))
+    return longest[::-1]
 
 
 def batches(prompts: Sequence[TokenRow], tokens: int, size: int) -> Iterator[list[TokenRow]]:
@@ -110,10 +110,10 @@ def groups(contexts: Sequence[Context], tokens: int, size: int) -> Iterator[tupl
     by_wanted: dict[Ids, list[Context]] = {}
     for context in contexts:
         by_wanted.setdefault(tuple(sorted(context.wanted)), []).append(context)
-    for wanted, some in by_wanted.items():
+    for wanted, same_tokens in by_wanted.items():
         for start in range(0, len(wanted), TOP):
             chosen = list(wanted[start : start + TOP])
-            own = sorted(some, key=lambda c: c.ids)
+            own = sorted(same_tokens, key=lambda c: c.ids)
             room = max(tokens // max(len(c.ids) for c in own), 1)
             step = min(room, size)
             for first in range(0, len(own), step):

@@ -81,5 +81,5 @@ def _interval(values: Floats) -> tuple[float, float] | None:
     if n < 2:
         return None
     mean = float(values.mean())
-    found = intervals.cut(intervals.cluster_t(mean, (values.sum() - values) / (n - 1), n - 1), mean, 0.0, 1.0)
-    return found.low, found.high
+    interval = intervals.cut(intervals.cluster_t(mean, (values.sum() - values) / (n - 1), n - 1), mean, 0.0, 1.0)
+    return interval.low, interval.high
