@@ -6,15 +6,18 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import MISSING, fields
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from rich.console import Console
+from rich.progress import Progress
 
 from builders.dataset import BuildError
 from builders.generation import pipelines
+from builders.generation.pipeline import REPLAY_OPTIONS, Pipeline
 from builders.generation.responses import ChatError
 from builders.generation.run import RunOptions, generate
+from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.command import start
 
 
@@ -25,12 +28,16 @@ def _command(name: str) -> Callable[..., None]:
     def command(**values: Any) -> None:
         console = Console(markup=False, highlight=False, soft_wrap=True)
         errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
-        options, settings = (
-            kind(**{option.name: values[option.name] for option in fields(kind)})
-            for kind in (RunOptions, pipeline.settings)
-        )
         try:
             _check_finite(values)
+            if replay := values.get("replay"):
+                _replay(name, replay, values, console)
+                return
+            _check_required(name, values)
+            options, settings = (
+                kind(**{option.name: values[option.name] for option in fields(kind)})
+                for kind in (RunOptions, pipeline.settings)
+            )
             generate(name, options, settings, console, errors)
         except BuildError as error:
             errors.print(f"error: {error}", style="red")
@@ -43,6 +50,10 @@ def _command(name: str) -> Callable[..., None]:
             raise typer.Exit(130) from None
 
     parameters = [*_parameters(pipeline.settings), *_parameters(RunOptions)]
+    if pipeline.replays:
+        # A record has the settings of its run, so then only --out is required.
+        parameters = [_optional(p) if p.default is p.empty and p.name != "out" else p for p in parameters]
+        parameters.append(_replay_parameter(pipeline))
     parameters.sort(key=lambda parameter: parameter.default is not parameter.empty)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -52,6 +63,45 @@ def _command(name: str) -> Callable[..., None]:
     --budget is reached. In all cases the replies are kept, and the same command continues from there.
     """
     return command
+
+
+def _replay(name: str, replay: str, values: dict[str, Any], console: Console) -> None:
+    """Runs a pipeline over a recorded run."""
+    pipeline = pipelines.get(name)
+    if replay not in pipeline.replays:
+        raise ChatError(
+            f"There is no recorded run {replay!r} of {name}; give --replay {' or '.join(pipeline.replays)}."
+        )
+    defaults = {p.name: p.default for kind in (pipeline.settings, RunOptions) for p in _parameters(kind)}
+    for option, default in defaults.items():
+        given = values[option] not in (None if default is inspect.Parameter.empty else default, [])
+        if given and option not in REPLAY_OPTIONS:
+            raise ChatError(f"The recorded run {replay} has its own --{option.replace('_', '-')}; leave it out.")
+    with Progress(transient=True, console=Console(stderr=True)) as progress:
+        fetcher = Fetcher(default_cache(), default_mirror(), values["offline"], progress)
+        pipeline.replays[replay](values, fetcher, console)
+
+
+def _check_required(name: str, values: dict[str, Any]) -> None:
+    """Raises an error when an option is missing that only a recorded run has itself."""
+    for parameter in (*_parameters(pipelines.get(name).settings), *_parameters(RunOptions)):
+        if parameter.default is parameter.empty and values[parameter.name] is None:
+            raise ChatError(f"--{parameter.name.replace('_', '-')} is missing; give it, or --replay.")
+
+
+def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
+    kind, *metadata = get_args(parameter.annotation)
+    return parameter.replace(default=None, annotation=Annotated[kind | None, *metadata])
+
+
+def _replay_parameter(pipeline: Pipeline) -> inspect.Parameter:
+    help_text = f"Repeat a recorded run without a chat model: {', '.join(pipeline.replays)}."
+    return inspect.Parameter(
+        "replay",
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=Annotated[str | None, typer.Option(metavar="NAME", help=help_text)],
+        default=None,
+    )
 
 
 def _check_finite(values: dict[str, Any]) -> None:

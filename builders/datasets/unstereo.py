@@ -9,13 +9,16 @@ A benchmark of the paper has the rows whose ``natural`` is not false and, with a
 ``max_pmi_diff`` is in [−ε, ε] (:func:`pmi.analysis.sentence.within`). In the ``-paper`` configs
 ``max_pmi_diff`` gives the sizes in the paper, and ``max_pmi_diff_repository`` those of the authors'
 repository, in which the tokenizer was changed later.
+
+``provenance`` traces each published row of the three written sets to the recorded reply in ``replies``, to its
+seed word and to the sample that the word was drawn in.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -37,7 +40,7 @@ from builders.dataset import (
     texts,
 )
 from builders.datasets.gender_pmi import delta_table
-from builders.parsers import read
+from builders.parsers import read, recorded
 from builders.parsers.bundled import Entry, Text, entries, label, path
 from builders.text.words import (
     PRONOUNS,
@@ -63,9 +66,9 @@ class SentenceEntry(Entry):
     template: Text
 
 
-# Columns of the published files; the first of two of them has no name.
+#: Columns of the published files; the first of two of them has no name.
 _JUDGED = "has_placeholder template modifications likely_under is_natural has_word is_revised"
-_OURS = ("", "word", "target_word", "sentence", *_JUDGED.split())
+OURS_COLUMNS = ("", "word", "target_word", "sentence", *_JUDGED.split())
 _DRAWN = "sentence word target_word drop filename stereotype is_challenging is_dev has_pronoun template"
 _WINOBIAS = ("", *_DRAWN.split())
 _WINOGENDER = tuple("sentid example_id sentence has_pronoun template word".split())
@@ -85,7 +88,10 @@ class _Set:
 
 
 _SETS = (
-    *(_Set(f"ours-{n}", f"sentences of about {n} words", _OURS, (("test", f"unstereo/use-{n}"),)) for n in (5, 10, 20)),
+    *(
+        _Set(f"ours-{n}", f"sentences of about {n} words", OURS_COLUMNS, (("test", f"unstereo/use-{n}"),))
+        for n in (5, 10, 20)
+    ),
     _Set(
         "winobias",
         "WinoBias sentences",
@@ -118,6 +124,15 @@ _RENAMED = {
 _PLACEHOLDER = re.compile(r"\{pronoun\}|\{pronoun1\}|\{pronoun2\}(?:self)?")
 
 
+def from_published(template: str) -> str:
+    """A published template with the names of our slots.
+
+    >>> from_published("{pronoun} saw {pronoun2}self.")
+    '{nominative} saw {reflexive}.'
+    """
+    return _PLACEHOLDER.sub(lambda match: _RENAMED[match.group()], template)
+
+
 def _flag(fields: dict[str, str], name: str, origin: Origin) -> bool:
     value = fields[name]
     if value not in ("True", "False"):
@@ -132,8 +147,7 @@ def _records(source_set: _Set, files: Files) -> Iterator[_Record]:
             natural, revised = (
                 (_flag(fields, name, origin) if name in fields else None) for name in ("is_natural", "is_revised")
             )
-            template = _PLACEHOLDER.sub(lambda match: _RENAMED[match.group()], fields["template"])
-            yield _Record(split, origin, template, fields["word"], natural, bool(revised))
+            yield _Record(split, origin, from_published(fields["template"]), fields["word"], natural, bool(revised))
 
 
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -161,8 +175,11 @@ def _published(source_set: _Set, files: Files) -> Rows:
             "max_pmi_diff": max_pmi_diff(record.template, table, "nltk").value,
             "max_pmi_diff_repository": max_pmi_diff(record.template, table, "spacy").value,
         }
-        row_id = f"{source_set.name}-paper-{record.split}-{record.origin.row:05d}"
-        yield Row(record.split, row_id, record.origin, values)
+        yield Row(record.split, _published_id(source_set, record), record.origin, values)
+
+
+def _published_id(source_set: _Set, record: _Record) -> str:
+    return f"{source_set.name}-paper-{record.split}-{record.origin.row:05d}"
 
 
 # A possessive at the end of a phrase is an absolute one.
@@ -211,18 +228,25 @@ def _sentences(template: str) -> dict[str, str | None]:
     }
 
 
-def _clean(source_set: _Set, files: Files) -> Rows:
-    table = delta_table(files["unstereo/pmi"])
+def _mended(source_set: _Set, files: Files) -> Iterator[tuple[_Record, str, str]]:
+    """The published records with their mended template, and why a record is left out, or an empty text."""
     seen: set[str] = set()
     for record in _records(source_set, files):
         template = mend(record.template)
         reason = "was judged unnatural" if record.natural is False else flaw(record.template)
         if not reason and normalise(template) in seen:
             reason = "occurs elsewhere in the set"
+        if not reason:
+            seen.add(normalise(template))
+        yield record, template, reason
+
+
+def _clean(source_set: _Set, files: Files) -> Rows:
+    table = delta_table(files["unstereo/pmi"])
+    for record, template, reason in _mended(source_set, files):
         if reason:
             yield Drop(record.split, record.origin, reason)
             continue
-        seen.add(normalise(template))
         score = max_pmi_diff(template, table, "clean")
         values = _sentences(template) | {
             "word": record.word,
@@ -240,7 +264,39 @@ def _pronoun_pairs(file: Path, _: Files) -> Rows:
         yield Row("test", content_id(WRITTEN_SENTENCES, entry.template), origin, values)
 
 
+def _replies(files: Files) -> Rows:
+    for length in recorded.LENGTHS:
+        for reply in recorded.replies(files[f"unstereo-development/replies-{length}"], length):
+            values = _draw(reply) | {"length": length, "prompt": reply.prompt, "reply": reply.text}
+            yield Row("test", reply.id, reply.origin, values)
+
+
+def _provenance(files: Files) -> Rows:
+    for length, source_set in zip(recorded.LENGTHS, _SETS, strict=False):
+        copies = tuple(
+            (split, source.replace("unstereo/", "unstereo-development/")) for split, source in source_set.sources
+        )
+        source_set = replace(source_set, sources=copies)
+        records = list(_mended(source_set, files))
+        rows = [recorded.PublishedRow.of(row) for row in read.table(files[copies[0][1]].path, source_set.columns)]
+        sentences = recorded.sentences(recorded.replies(files[f"unstereo-development/replies-{length}"], length))
+        for (record, template, reason), place in zip(records, recorded.places(rows, sentences), strict=True):
+            sentence = sentences[place]
+            values = _draw(sentence.reply) | {
+                "clean_id": None if reason else content_id(source_set.name, template),
+                "reply_id": sentence.reply.id,
+                "entry": sentence.entry,
+                "revised": record.revised,
+            }
+            yield Row("test", _published_id(source_set, record), record.origin, values)
+
+
+def _draw(reply: recorded.Reply) -> dict[str, object]:
+    return {"word": reply.word, "written_with": reply.pronoun, "draw": reply.draw, "seed": reply.seed}
+
+
 _PAIR = texts("template", "sentence_male", "sentence_female")
+_DRAW = (*texts("word", "written_with"), column("draw", pa.int64()), column("seed", pa.int64()))
 _NATURAL = (
     text("word"),
     column("natural", pa.bool_(), nullable=True),
@@ -276,10 +332,32 @@ def _configs(source_set: _Set) -> Iterator[Config]:
 
 DATASET = DataSet(
     name="unstereo",
-    version="1.1.1",
+    version="1.2.0",
     **card_texts("unstereo"),
     configs=(
         *(config for source_set in _SETS for config in _configs(source_set)),
+        Config(
+            "provenance",
+            "The recorded reply that each row of ours-5-paper, ours-10-paper and ours-20-paper is from.",
+            "Apache-2.0",
+            (
+                *_DRAW,
+                text("clean_id", nullable=True),
+                text("reply_id"),
+                column("entry", pa.int64()),
+                column("revised", pa.bool_()),
+            ),
+            _provenance,
+            sources=tuple(f"unstereo-development/{kind}-{n}" for kind in ("use", "replies") for n in recorded.LENGTHS),
+        ),
+        Config(
+            "replies",
+            "The 3,000 prompts that the chat model was asked for sentences with, and its replies.",
+            "Apache-2.0",
+            (*_DRAW, column("length", pa.int64()), *texts("prompt", "reply")),
+            _replies,
+            sources=tuple(f"unstereo-development/replies-{n}" for n in recorded.LENGTHS),
+        ),
         Config(
             WRITTEN_SENTENCES,
             "568 sentences written for this project that he, she and they fit, of about 5, 10 and 20 words.",

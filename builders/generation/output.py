@@ -48,6 +48,15 @@ def generation_manifest(
     }
 
 
+def stage_lines(log: FilterLog) -> list[str]:
+    """One line for each stage: how many texts it kept, and the reasons for those that it dropped."""
+    lines = []
+    for stage, counts in log.stages().items():
+        reasons = ", ".join(f"{count} x {reason}" for reason, count in counts["dropped"].items())
+        lines.append(f"{stage}: {counts['kept']} of {counts['given']} kept{reasons and f' ({reasons})'}")
+    return lines
+
+
 def _setting(value: Any) -> Any:
     """A setting as the manifest records it: a file by its name and hash."""
     if isinstance(value, Path):

@@ -12,11 +12,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich.console import Console
 
 from builders.generation.clients import Client, Request
 from builders.generation.lists import list_entries, response_problem
 from builders.generation.responses import ChatError, Response, request_body
 from builders.parsers import read
+from builders.sources.fetch import Fetcher
 from builders.text.split import FUNCTION_WORDS, overlap, phrase_key
 from builders.text.words import normalise
 
@@ -75,12 +77,20 @@ class Pipeline:
         Makes the rows from the settings, the model's name, a client and a log. Every row has an ``id``.
     review_columns:
         Columns that a reviewer sees; empty if rows are not reviewed.
+    replays:
+        Recorded runs that ``--replay`` repeats, by name. Each takes the values of the options, what gets the sources,
+        and where to print; of the options only those of :data:`REPLAY_OPTIONS` are used.
     """
 
     summary: str
     settings: type[Any]
     run: Callable[[Any, str, Client, FilterLog], list[dict[str, Any]]]
     review_columns: tuple[str, ...] = ()
+    replays: Mapping[str, Callable[[Mapping[str, Any], Fetcher, Console], None]] = field(default_factory=dict)
+
+
+#: The options that may be given with ``--replay``; the record has the others.
+REPLAY_OPTIONS = frozenset(["replay", "out", "profile", "limit", "offline"])
 
 
 class DuplicateFilter:

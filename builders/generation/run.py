@@ -18,7 +18,7 @@ from typer import Option
 from builders.generation import pipelines
 from builders.generation.clients import DryRunClient, LiveClient, RecordingClient, ReplayClient, Request
 from builders.generation.costs import Budget, CostModel, cost_model, estimate_tokens, parse_amount, prompt_text
-from builders.generation.output import REVIEW, generation_manifest, write_output
+from builders.generation.output import REVIEW, generation_manifest, stage_lines, write_output
 from builders.generation.pipeline import FilterLog
 from builders.generation.response_cache import ResponseCache
 from builders.generation.responses import ChatError
@@ -145,11 +145,8 @@ def _make_rows(name: str, options: RunOptions, settings: Any, client: RecordingC
         )
     manifest = generation_manifest(name, options.model, settings, client.responses, log)
     write_output(options.out, manifest, rows, log, pipeline.review_columns, reviews)
-    for stage, counts in log.stages().items():
-        reasons = ", ".join(f"{count} x {reason}" for reason, count in counts["dropped"].items())
-        console.print(f"{stage}: {counts['kept']} of {counts['given']} kept{reasons and f' ({reasons})'}")
-    for remark in log.remarks:
-        console.print(remark)
+    for line in (*stage_lines(log), *log.remarks):
+        console.print(line)
     console.print(f"{len(rows)} rows are in {options.out}.")
 
 

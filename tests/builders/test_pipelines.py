@@ -16,10 +16,11 @@ from builders.generation.pipeline import (
 )
 from builders.generation.pipelines import biaske_facts, biaske_paraphrases, probes, unstereo
 from builders.generation.pipelines._drafts import has_pronoun, restores_sentence, seed_words, to_template
-from builders.generation.pipelines._stages import Rules, UnstereoSettings, published_entries
+from builders.generation.pipelines._stages import Rules, UnstereoSettings
 from builders.generation.responses import ChatError, response
 from builders.generation.review import Review, apply_reviews, read_reviews, review_text
 from builders.parsers import read
+from builders.parsers.recorded import numbered_entries
 from builders.text.split import near_duplicates, overlap
 from builders.text.words import is_neutral
 from pmi.files import write_rows
@@ -241,8 +242,9 @@ def test_invalid_seed_words_are_refused(tmp_path, content, message):
 def test_sentences_with_three_pronouns_become_templates_that_restore_them(words):
     rows, log, _ = run(unstereo, UnstereoSettings(words))
     assert len(rows) == 5
-    assert rows[0] | {"id": ""} == {
+    assert rows[0] | {"id": "", "reply_id": ""} == {
         "id": "",
+        "reply_id": "",
         "template": "{nominative} packed the umbrella carefully.",
         "sentence_male": "He packed the umbrella carefully.",
         "sentence_female": "She packed the umbrella carefully.",
@@ -394,7 +396,7 @@ def paper(words, **more):
 
 
 def test_paper_reads_numbered_lines_only():
-    assert published_entries("Sure!\n1. He sings.\n12) He waits.\n- He left.\n3: He fell.") == [
+    assert numbered_entries("Sure!\n1. He sings.\n12) He waits.\n- He left.\n3: He fell.") == [
         "He sings.",
         "He waits.",
     ]

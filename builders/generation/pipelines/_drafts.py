@@ -43,6 +43,8 @@ class Draft:
         The sentence as written or revised.
     model:
         The model that wrote or revised it.
+    reply_id:
+        The key of the response that it was written in.
     template:
         The sentence with slots in place of the pronoun; empty before the conversion.
     revisions:
@@ -55,6 +57,7 @@ class Draft:
     gender: Gender
     sentence: str
     model: str
+    reply_id: str = ""
     template: str = ""
     revisions: int = 0
     natural: bool | None = None

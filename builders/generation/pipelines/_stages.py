@@ -33,6 +33,7 @@ from builders.generation.pipelines._drafts import (
     to_template_published,
 )
 from builders.generation.responses import Response
+from builders.parsers.recorded import numbered_entries
 from builders.text.words import PRONOUNS, Gender, fill, fill_they
 
 
@@ -56,6 +57,9 @@ class UnstereoSettings:
     temperature: Annotated[float, Option(help="Temperature of writing and revising.")] = 0.7
     pmi: Annotated[Path | None, Option(help="Parquet or JSON lines of word and delta, for the MaxPMI filter.")] = None
     epsilon: Annotated[float, Option(help="Highest |MaxPMIDiff| of a sentence.", min=0)] = 0.65
+    limit: Annotated[
+        int | None, Option(help="Highest number of words of a kept sentence (clean only): --length; 0 for none.", min=0)
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,37 +92,26 @@ class UnstereoRun:
 
 def write(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
     """New sentences for each word and gender, in this order."""
-    requests = [((word, gender), _write_request(run, word, gender)) for word in words for gender in genders]
+    requests = [((word, gender), write_request(run, word, gender)) for word in words for gender in genders]
     if run.is_paper:
         responses = run.client("write", [request for _, request in requests])
         entries = [
             ListEntry(seed, text, response)
             for (seed, _), response in zip(requests, responses, strict=True)
-            for text in published_entries(response.text)
+            for text in numbered_entries(response.text)
         ]
     else:
         entries = request_lists("write", requests, run.settings.count, run.client, run.log)
-    return [Draft(*entry.topic, entry.text, entry.response.model) for entry in entries]
+    return [Draft(*entry.topic, entry.text, entry.response.model, entry.response.key) for entry in entries]
 
 
-def _write_request(run: UnstereoRun, word: str, gender: Gender) -> Request:
+def write_request(run: UnstereoRun, word: str, gender: Gender) -> Request:
+    """The request for sentences with a word and a pronoun."""
     settings, pronoun = run.settings, PRONOUNS[gender].nominative
     example = "\n".join(f"{n + 1}. {pronoun.capitalize()} saw {word} {n}{pronoun}." for n in range(settings.count))
     values: dict[str, Any] = {"count": settings.count, "word": word, "pronoun": pronoun, "forms": FORMS[gender]}
     longest = settings.count * (settings.length + 5)
     return run.request(run.templates["generate"], example, words=longest, temperature=settings.temperature, **values)
-
-
-_PUBLISHED_NUMBER = re.compile(r"^[0-9]{1,2}[.)] ")
-
-
-def published_entries(text: str) -> list[str]:
-    r"""List entries by the rule of the published code: lines that begin with a number and "." or ")".
-
-    >>> published_entries("Sure:\n1. He sings.\n2) He waits.\n- He left.")
-    ['He sings.', 'He waits.']
-    """
-    return [_PUBLISHED_NUMBER.sub("", line).strip() for line in text.split("\n") if _PUBLISHED_NUMBER.match(line)]
 
 
 # Revising
@@ -135,7 +128,7 @@ def revise(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
         open_drafts = {number: draft for number, draft in enumerate(drafts) if number not in complete}
         if not open_drafts:
             break
-        responses = run.client("revise", [_revise_request(run, draft, attempt) for draft in open_drafts.values()])
+        responses = run.client("revise", [revise_request(run, draft, attempt) for draft in open_drafts.values()])
         revised = [
             replace(draft, sentence=_sentence(run, response), template="", model=response.model, revisions=attempt + 1)
             for draft, response in zip(open_drafts.values(), responses, strict=True)
@@ -162,7 +155,8 @@ def _sentence(run: UnstereoRun, response: Response) -> str:
     return "" if sentence_fault(sentence) else sentence
 
 
-def _revise_request(run: UnstereoRun, draft: Draft, attempt: int) -> Request:
+def revise_request(run: UnstereoRun, draft: Draft, attempt: int) -> Request:
+    """The request for a revision; the attempts, from 0, take the prompts in turn."""
     templates = run.templates["revise"]
     forms = PUBLISHED_FORMS[draft.gender] if run.is_paper else FORMS[draft.gender]
     return run.request(
@@ -187,7 +181,7 @@ def convert(run: UnstereoRun, drafts: Sequence[Draft], prompt: str) -> list[Draf
     be found in them by rule.
     """
     others = {number: draft for number, draft in enumerate(drafts) if draft.gender != "male" and draft.sentence}
-    responses = run.client("convert", [_convert_request(run, draft, prompt) for draft in others.values()])
+    responses = run.client("convert", [convert_request(run, draft, prompt) for draft in others.values()])
     with_he = {number: _sentence(run, response) for number, response in zip(others, responses, strict=True)}
     template = to_template_published if run.is_paper else to_template
     return [
@@ -195,7 +189,8 @@ def convert(run: UnstereoRun, drafts: Sequence[Draft], prompt: str) -> list[Draf
     ]
 
 
-def _convert_request(run: UnstereoRun, draft: Draft, prompt: str) -> Request:
+def convert_request(run: UnstereoRun, draft: Draft, prompt: str) -> Request:
+    """The request to rewrite a sentence with *he*; ``prompt`` names the template of the prompt."""
     forms = FORMS[draft.gender]
     if run.is_paper:
         forms = PUBLISHED_FORMS[draft.gender] if prompt == "convert_revised" else "she/her/her"
@@ -209,10 +204,9 @@ def _convert_request(run: UnstereoRun, draft: Draft, prompt: str) -> Request:
 
 def judge(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
     """The drafts with ``natural``: whether the current template, filled with each pronoun, was judged likely."""
-    versions = [_versions(run, draft) for draft in drafts]
+    versions = [versions_of(run, draft) for draft in drafts]
     sentences = list(dict.fromkeys(sentence for filled in versions for sentence in filled))
-    requests = [run.request(run.templates["judge"], "likely", words=1, sentence=sentence) for sentence in sentences]
-    responses = run.client("judge", requests)
+    responses = run.client("judge", [judge_request(run, sentence) for sentence in sentences])
     verdicts = [response.text if run.is_paper else parse_verdict(response) for response in responses]
     likely = {sentence for sentence, verdict in zip(sentences, verdicts, strict=True) if verdict == "likely"}
     return [
@@ -221,7 +215,12 @@ def judge(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
     ]
 
 
-def _versions(run: UnstereoRun, draft: Draft) -> list[str]:
+def judge_request(run: UnstereoRun, sentence: str) -> Request:
+    """The request for a verdict on a sentence."""
+    return run.request(run.templates["judge"], "likely", words=1, sentence=sentence)
+
+
+def versions_of(run: UnstereoRun, draft: Draft) -> list[str]:
     """The template filled with each pronoun; empty without a template."""
     if not draft.template:
         return []

@@ -12,9 +12,11 @@ changed only the pronoun, filters gendered words and repeated sentences, and jud
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 from builders.dataset import content_id
 from builders.datasets.unstereo import fill_published, flaw
@@ -31,6 +33,7 @@ from builders.generation.pipelines._stages import (
     write,
 )
 from builders.generation.responses import ChatError
+from builders.sources.fetch import Fetcher
 from builders.text.words import PRONOUNS, Gender, fill, fill_they, normalise
 from pmi.analysis.sentence import Score, max_pmi_diff, within
 from pmi.types import CountRule, DeltaTable, TableError
@@ -41,21 +44,17 @@ def run(settings: UnstereoSettings, model: str, client: Client, log: FilterLog) 
     table = _delta_table(settings.pmi) if settings.pmi else None
     words = seed_words(settings.words)
     current = UnstereoRun(settings, model, client, log)
-    drafts = (_paper if current.is_paper else _clean)(current, words, table)
-    return [_row(current, draft, table, number) for number, draft in enumerate(drafts)]
+    genders: tuple[Gender, ...] = ("male", "female", "they") if settings.they else ("male", "female")
+    drafts = paper(current, words, table) if current.is_paper else clean(current, words, genders, table)
+    return [row(current, draft, table, number) for number, draft in enumerate(drafts)]
 
 
-def _clean(run: UnstereoRun, words: Sequence[str], table: DeltaTable | None) -> list[Draft]:
-    """Filters without requests come first; the judged sentence is the kept one."""
-    genders: tuple[Gender, ...] = ("male", "female", "they") if run.settings.they else ("male", "female")
+def clean(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender], table: DeltaTable | None) -> list[Draft]:
+    """The kept drafts by this project's rules. Filters without requests come first; the judged sentence is kept."""
     drafts = _filter(run, "write", write(run, words, genders), lambda draft: sentence_fault(draft.sentence))
     drafts = _filter(run, "revise", revise(run, drafts), lambda draft: missing_part(run, draft))
     drafts = _filter(run, "convert", convert(run, drafts, "convert"), _conversion_fault)
-    limit = run.settings.length
-    long = f"has more than {limit} words"
-    drafts = _filter(
-        run, "form", drafts, lambda draft: flaw(draft.template) or long * (count_words(draft.sentence) > limit)
-    )
+    drafts = _filter(run, "form", drafts, lambda draft: flaw(draft.template) or _length_fault(run, draft))
     first = {normalise(draft.template): draft for draft in reversed(drafts)}
     repeat = "occurs elsewhere in the set"
     drafts = _filter(run, "repeats", drafts, lambda draft: "" if first[normalise(draft.template)] is draft else repeat)
@@ -63,10 +62,24 @@ def _clean(run: UnstereoRun, words: Sequence[str], table: DeltaTable | None) -> 
     return _filter(run, "judge", judge(run, drafts), _verdict_fault)
 
 
-def _paper(run: UnstereoRun, words: Sequence[str], table: DeltaTable | None) -> list[Draft]:
-    """The order of the published code: the first version of a sentence is judged."""
-    drafts = judge(run, convert(run, write(run, words, ("male", "female")), "convert"))
-    drafts = _filter(run, "revise", revise(run, drafts), lambda draft: missing_part(run, draft))
+def paper(run: UnstereoRun, words: Sequence[str], table: DeltaTable | None) -> list[Draft]:
+    """The kept drafts by the rules of the published code."""
+    drafts = paper_revised(run, paper_first(run, words, ("male", "female")))
+    return paper_kept(run, drafts, table)
+
+
+def paper_first(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
+    """The first versions, with templates and verdicts; the published code judges these."""
+    return judge(run, convert(run, write(run, words, genders), "convert"))
+
+
+def paper_revised(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
+    """The drafts with word and pronoun, revised where needed: the rows of the published files."""
+    return _filter(run, "revise", revise(run, drafts), lambda draft: missing_part(run, draft))
+
+
+def paper_kept(run: UnstereoRun, drafts: Sequence[Draft], table: DeltaTable | None) -> list[Draft]:
+    """The drafts that were judged likely and have no word associated with one gender."""
     drafts = _filter(run, "judge", drafts, _verdict_fault)
     return _filter(run, "pmi", drafts, lambda draft: _pmi_fault(run, draft, table))
 
@@ -102,11 +115,18 @@ def _pmi_fault(run: UnstereoRun, draft: Draft, table: DeltaTable | None) -> str:
     return "has no word in the table" if score.value is None else "has a word associated with one gender"
 
 
+def _length_fault(run: UnstereoRun, draft: Draft) -> str:
+    settings = run.settings
+    limit = settings.length if settings.limit is None else settings.limit
+    return f"has more than {limit} words" if 0 < limit < count_words(draft.sentence) else ""
+
+
 def _verdict_fault(draft: Draft) -> str:
     return "" if draft.natural else "was not judged likely with every pronoun"
 
 
-def _row(run: UnstereoRun, draft: Draft, table: DeltaTable | None, number: int) -> dict[str, Any]:
+def row(run: UnstereoRun, draft: Draft, table: DeltaTable | None, number: int) -> dict[str, Any]:
+    """The row of a draft; ``number`` is its place among the rows."""
     score = _score(run, draft, table)
     name = f"ours-{run.settings.length}"
     fill_template = fill_published if run.is_paper else fill
@@ -119,6 +139,7 @@ def _row(run: UnstereoRun, draft: Draft, table: DeltaTable | None, number: int) 
         "word": draft.word,
         "length": run.settings.length,
         "written_with": PRONOUNS[draft.gender].nominative,
+        "reply_id": draft.reply_id,
         "revisions": draft.revisions,
         "max_pmi_diff": score and score.value,
         "max_pmi_word": score and score.word,
@@ -126,4 +147,15 @@ def _row(run: UnstereoRun, draft: Draft, table: DeltaTable | None, number: int) 
     }
 
 
-PIPELINE = Pipeline("Sentences of a few words that fit a pronoun of any gender.", UnstereoSettings, run)
+def _replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Console) -> None:
+    from builders.generation.pipelines._replay import replay_published  # it imports this module
+
+    replay_published(values, fetcher, console)
+
+
+PIPELINE = Pipeline(
+    "Sentences of a few words that fit a pronoun of any gender.",
+    UnstereoSettings,
+    run,
+    replays={"published": _replay_published},
+)

@@ -1,0 +1,227 @@
+"""``--replay published``: the UnStereo pipeline over the recorded run of UnStereoEval, without a chat model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from builders.datasets.gender_pmi import delta_table
+from builders.generation.clients import Request
+from builders.generation.output import generation_manifest, stage_lines, write_output
+from builders.generation.pipeline import FilterLog
+from builders.generation.pipelines import _published as published
+from builders.generation.pipelines import unstereo
+from builders.generation.pipelines._drafts import Draft
+from builders.generation.pipelines._stages import (
+    Rules,
+    UnstereoRun,
+    UnstereoSettings,
+    convert_request,
+    missing_part,
+    write_request,
+)
+from builders.generation.response_cache import ResponseCache
+from builders.generation.responses import Response
+from builders.parsers import recorded
+from builders.sources.catalogue import catalogue
+from builders.sources.fetch import Fetcher
+from builders.text.words import fill_they, normalise
+from cards.files import put
+from pmi.analysis.sentence import within
+from pmi.types import DeltaTable
+
+#: The sizes that the paper prints, by length and limit on |MaxPMIDiff|.
+PAPER_SIZES: Mapping[int, Mapping[float, int]] = {
+    5: {0.65: 3701, 0.8: 3978, 1.0: 4263},
+    10: {0.65: 3412, 0.8: 3920, 1.0: 4400},
+    20: {0.65: 2845, 0.8: 3569, 1.0: 4299},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of a replay: the published items, ours, and how many of them differ in text or place."""
+
+    length: int
+    name: str
+    published: int
+    ours: int
+    different: int
+
+    @classmethod
+    def of(cls, length: int, name: str, theirs: Sequence[object], ours: Sequence[object]) -> Stage:
+        """The comparison of two sequences, place by place."""
+        different = sum(a != b for a, b in zip(theirs, ours, strict=False)) + abs(len(theirs) - len(ours))
+        return cls(length, name, len(theirs), len(ours), different)
+
+
+@dataclass
+class Replay:
+    """What a replay of one length collects, in the order of the published files.
+
+    ``first``, ``complete`` and ``kept`` are the drafts before and after revision and those that pass, each of
+    ``kept`` with its reply; ``prompts`` and ``conversions`` are the texts that are sent. ``complete`` and the prompts
+    are only collected in profile ``paper``.
+    """
+
+    settings: UnstereoSettings
+    log: FilterLog = field(default_factory=FilterLog)
+    first: list[Draft] = field(default_factory=list)
+    complete: list[Draft] = field(default_factory=list)
+    kept: list[tuple[Draft, recorded.Reply]] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
+    conversions: list[str] = field(default_factory=list)
+    responses: dict[str, Response] = field(default_factory=dict)
+    unanswered: Counter[str] = field(default_factory=Counter)
+
+    def run(self, client: published.PublishedClient) -> UnstereoRun:
+        """A run with the settings and the log of this replay."""
+        return UnstereoRun(self.settings, published.MODEL, client, self.log)
+
+    def rows(self, table: DeltaTable) -> list[dict[str, Any]]:
+        """The rows of the kept drafts, each with its reply, the draw of its word, and MaxPMIDiff."""
+        run = self.run(published.PublishedClient({}))
+        return [_row(run, draft, reply, table, number) for number, (draft, reply) in enumerate(self.kept)]
+
+
+def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Console) -> None:
+    """Replays all three lengths into ``values["out"]`` by the rules of ``values["profile"]`` and prints the stages.
+
+    Raises
+    ------
+    BuildError
+        When a source is missing or a file cannot be written.
+    """
+    table = Table("sentences", "stage", "published", "ours", "differ", box=None, pad_edge=False)
+    notes = []
+    for length in recorded.LENGTHS:
+        names = (*published.source_names(length), "unstereo/pmi")
+        files = {name: fetcher.get(catalogue().sources[name]) for name in names}
+        out = values["out"] / f"ours-{length}"
+        deltas = delta_table(files["unstereo/pmi"])
+        record = published.read_run(files, length)
+        result = replay(record, Rules(values["profile"]), out, values["limit"])
+        rows = result.rows(deltas)
+        manifest = generation_manifest("unstereo", published.MODEL, result.settings, result.responses, result.log)
+        write_output(out, manifest, rows, result.log)
+        for stage in stages(record, result, rows):
+            numbers = (stage.published, stage.ours, stage.different)
+            table.add_row(f"ours-{length}", stage.name, *(f"{number:,}" for number in numbers))
+        notes += [f"ours-{length}: {line}" for line in stage_lines(result.log)]
+        notes += [
+            f"ours-{length}: {count:,} requests of stage {name} have no recorded reply."
+            for name, count in sorted(result.unanswered.items())
+        ]
+    console.print(table, soft_wrap=False)
+    console.print("differ: items that are not equal in text and order; for counts the difference.")
+    for note in notes:
+        console.print(note)
+    console.print(f"The rows are in {values['out']}.")
+
+
+def replay(record: published.RecordedRun, profile: Rules, out: Path, limit: int | None = None) -> Replay:
+    """The pipeline over the recorded run of one length; ``limit`` is that of :class:`UnstereoSettings`.
+
+    In profile ``paper`` the responses are written below ``out`` as files of recorded replies, one for each sample of
+    words and pronoun, and read from there. The prompts of ``clean`` were never sent, so its responses are not written.
+    """
+    words = out / "words.txt"
+    put(words, "".join(f"{word}\n" for word in dict.fromkeys(reply.word for reply in record.replies)).encode())
+    # The published loop makes one attempt more than it is told to, so no further try is one attempt.
+    tries = 0 if profile is Rules.paper else 1
+    result = Replay(UnstereoSettings(words, record.length, profile, tries=tries, they=False, limit=limit))
+    for draw, pronoun in recorded.RUNS:
+        _replay_part(record.part(draw, pronoun), pronoun, out / f"replies-{draw}-{pronoun}.jsonl", result)
+    if profile is Rules.clean:
+        result.kept = _without_repeats(result)
+    return result
+
+
+def _replay_part(part: published.RecordedRun, pronoun: str, path: Path, result: Replay) -> None:
+    """Adds the replay of one sample of words and one pronoun."""
+    known = {answer.key: answer for answer in published.responses(result.run(published.PublishedClient({})), part)}
+    # The same prompt was sent for a word of two samples, so a key alone does not name a response.
+    result.responses |= {f"{path.stem} {key}": answer for key, answer in known.items()}
+    gender, words = published.GENDERS[pronoun], [reply.word for reply in part.replies]
+    if result.settings.profile is Rules.paper:
+        put(path, "".join(f"{answer.to_line()}\n" for answer in known.values()).encode())
+        with ResponseCache(path, writable=False) as cache:
+            client = published.PublishedClient(cache, frozenset(["revise"]))
+            run = result.run(client)
+            first = unstereo.paper_first(run, words, (gender,))
+            complete = unstereo.paper_revised(run, first)
+            kept = unstereo.paper_kept(run, complete, None)
+        result.first += first
+        result.complete += complete
+        result.prompts += [_prompt(write_request(run, word, gender)) for word in words]
+        result.conversions += [_prompt(convert_request(run, d, "convert")) for d in first if d.gender == "female"]
+    else:
+        client = published.PublishedClient(known, frozenset(["revise", "convert", "judge"]))
+        run = result.run(client)
+        kept = unstereo.clean(run, words, (gender,), None)
+    replies = {write_request(run, reply.word, gender).key: reply for reply in part.replies}
+    result.kept += [(draft, replies[draft.reply_id]) for draft in kept]
+    result.unanswered += client.unanswered
+
+
+def _prompt(request: Request) -> str:
+    return str(request.body["messages"][0]["content"])
+
+
+def _without_repeats(result: Replay) -> list[tuple[Draft, recorded.Reply]]:
+    """The kept drafts without those that repeat one of an earlier sample or pronoun."""
+    first = {normalise(draft.template): draft for draft, _ in reversed(result.kept)}
+    repeat = "occurs elsewhere in the set"
+    return result.log.filter(
+        "set",
+        result.kept,
+        lambda kept: "" if first[normalise(kept[0].template)] is kept[0] else repeat,
+        lambda kept: kept[0].template,
+    )
+
+
+def _row(run: UnstereoRun, draft: Draft, reply: recorded.Reply, table: DeltaTable, number: int) -> dict[str, Any]:
+    provenance = {"reply_id": reply.id, "draw": reply.draw, "seed": reply.seed}
+    they = None if run.is_paper else fill_they(draft.template)
+    return unstereo.row(run, draft, table, number) | {"sentence_they": they} | provenance
+
+
+def stages(record: published.RecordedRun, result: Replay, rows: Sequence[Mapping[str, Any]]) -> Iterator[Stage]:
+    """The stages of a replay beside the published ones; in profile ``clean`` only the sizes."""
+    of = partial(Stage.of, record.length)
+    final = [s.published for s in record.sentences if s.published]
+    if result.settings.profile is Rules.paper:
+        run, women = (
+            result.run(published.PublishedClient({})),
+            [s for s in record.sentences if s.written.reply.pronoun == "she"],
+        )
+        assert len(women) == len(record.conversions)
+        yield of("prompts that write", [reply.prompt for reply in record.replies], result.prompts)
+        yield of("sentences", [s.written.text for s in record.sentences], [d.sentence for d in result.first])
+        yield of("prompts that convert", record.conversions, result.conversions)
+        yield of(
+            "templates before revision", [s.template for s in record.sentences], [d.template for d in result.first]
+        )
+        need = [n for n, s in enumerate(record.sentences) if not (s.published and not s.published[0].revised)]
+        yield of("without word or pronoun", need, [n for n, d in enumerate(result.first) if missing_part(run, d)])
+        for name, revised in (("templates, unrevised", False), ("templates, revised", True)):
+            theirs = [template for row, template, _ in final if row.revised is revised]
+            yield of(name, theirs, [d.template for d in result.complete if bool(d.revisions) is revised])
+        yield of("templates", [template for _, template, _ in final], [d.template for d in result.complete])
+        failed = len(record.sentences) - len(final), len(result.first) - len(result.complete)
+        yield Stage(record.length, "failures", *failed, abs(failed[0] - failed[1]))
+        natural = [template for _, template, is_natural in final if is_natural]
+        yield of("judged natural", natural, [row["template"] for row in rows])
+    else:
+        size = sum(is_natural for *_, is_natural in final)
+        yield Stage(record.length, "judged natural", size, len(rows), abs(size - len(rows)))
+    for limit, size in PAPER_SIZES[record.length].items():
+        ours = sum(within(row["max_pmi_diff"], limit) for row in rows)
+        yield Stage(record.length, f"|MaxPMIDiff| at most {limit:g}", size, ours, abs(size - ours))
