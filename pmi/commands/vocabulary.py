@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
+from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from pmi import wordnet
 from pmi.analysis.lookup import delta_table, read_counts
-from pmi.files import write_rows
+from pmi.files import read_rows, text_column, write_rows
 from pmi.pairs import parse_pairs
+from pmi.pool import PUBLISHED_FLOOR, PUBLISHED_SIZE, Anchors, anchors
 from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, console, number_table, show
 from pmi.types import SHE_HE, FloatArray, IntArray
 from pmi.vocabulary import (
@@ -25,10 +30,19 @@ from pmi.vocabulary import (
     VocabularyError,
     WordPool,
     dictionary_test,
+    english_probabilities,
     fasttext_test,
     neutral_words,
     sample_words,
 )
+
+
+class Rules(StrEnum):
+    """The filters: those of this project, or those behind the published words."""
+
+    clean = "clean"
+    paper = "paper"
+
 
 _TESTS = ("fasttext", "wordnet")
 
@@ -60,6 +74,14 @@ def main(
     ] = None,
     width: Annotated[float, typer.Option(min=0, help="The largest |δ|.")] = NEUTRAL_DELTA,
     pairs: Annotated[str | None, typer.Option(metavar=PAIRS_METAVAR, help=PAIRS_HELP)] = None,
+    profile: Annotated[
+        Rules, typer.Option(help="paper: ASCII words and the count of UnStereoEval's quantile, for its table of δ.")
+    ] = Rules.clean,
+    drawn: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Published samples, one file a seed: fit the pool to them. May be repeated."),
+    ] = None,
+    pool_size: Annotated[int, typer.Option(min=1, help="Words in the pool of --drawn.")] = PUBLISHED_SIZE,
 ) -> None:
     """List English words that are frequent and gender-neutral, and draw random samples of them.
 
@@ -69,7 +91,20 @@ def main(
     terminal = console()
     tests = english_tests(english, confidence, model, wordnet_folder)
     words, counts, values = _columns(table, pairs)
-    pool = neutral_words(words, counts, values, tests, quantile=quantile, min_count=floor, max_delta=width)
+    if profile is Rules.paper:
+        ascii_only = np.array([word.isascii() for word in words], dtype=np.bool_)
+        words, counts, values = list(compress(words, ascii_only)), counts[ascii_only], values[ascii_only]
+        floor = PUBLISHED_FLOOR if floor is None else floor
+    choose = partial(neutral_words, words, counts, values, quantile=quantile, max_delta=width)
+    pool = choose(tests, min_count=floor)
+    if drawn:
+        given = [text_column(read_rows(path), "word", path) for path in drawn]
+        known = anchors(choose([], min_count=pool.min_count).words, given, _parse_seeds(seeds), pool_size)
+        sure = [test for name, test in zip(_test_names(english), tests, strict=True) if name != "fasttext"]
+        pool = _fitted(terminal, known, choose([], min_count=pool.min_count), pool, sure, model)
+        again = sample_words(pool.words, _parse_seeds(seeds), len(given[0]))
+        equal = sum(a == b for one, two in zip(again, given, strict=True) for a, b in zip(one, two, strict=True))
+        show(terminal, f"Sampled words that are equal to those of --drawn: {equal:,} of {sum(map(len, given)):,}.")
     terminal.print(filter_table(pool))
     if out:
         write_rows(_pool_rows(pool, words, counts, values), out)
@@ -90,14 +125,47 @@ def english_tests(names: str, confidence: float, model: Path | None, folder: Pat
     PmiError
         For an unknown test, and when a test cannot be used on this machine.
     """
-    chosen = [] if names == "none" else [name.strip() for name in names.split(",") if name.strip()]
-    if not set(chosen) <= set(_TESTS) or (not chosen and names != "none"):
-        raise VocabularyError(f"{names!r} is not a test of English; give {' or '.join(_TESTS)} or both, or none.")
     makers = {
         "fasttext": lambda: fasttext_test(confidence, model),
         "wordnet": lambda: dictionary_test(wordnet.load(folder)),
     }
-    return [makers[name]() for name in chosen]
+    return [makers[name]() for name in _test_names(names)]
+
+
+def _test_names(names: str) -> list[str]:
+    chosen = [] if names == "none" else [name.strip() for name in names.split(",") if name.strip()]
+    if not set(chosen) <= set(_TESTS) or (not chosen and names != "none"):
+        raise VocabularyError(f"{names!r} is not a test of English; give {' or '.join(_TESTS)} or both, or none.")
+    return chosen
+
+
+def _fitted(
+    terminal: Console,
+    known: Anchors,
+    candidates: WordPool,
+    pool: WordPool,
+    sure: Sequence[EnglishTest],
+    model: Path | None,
+) -> WordPool:
+    """The pool that agrees with the samples, after printing how well the filter alone agrees.
+
+    Words that pass a test other than fastText's come first, then those that fastText finds most probably English.
+    """
+    names, members = candidates.words, set(pool.words)
+    difference = known.differences(np.array([word in members for word in names], dtype=np.bool_))
+    exact = int((difference == 0).sum())
+    show(terminal, f"Gaps between sampled words that have the published number of words: {exact} of {len(difference)}.")
+    score = np.zeros(len(names))
+    for test in sure:
+        score[test(names)] = 1
+    n_sure, open_rows = int(score.sum()), np.flatnonzero(score == 0)
+    score[open_rows] = english_probabilities([names[row] for row in open_rows], model)
+    words = tuple(compress(names, known.fitted(score)))
+    show(
+        terminal, f"Fitted pool: {len(words):,} words, {len(members & set(words)):,} of the {len(members):,} that pass."
+    )
+    show(terminal, f"Of its words {len(words) - n_sure:,} are chosen by the probability of English alone.")
+    return WordPool(words, pool.n_after | {"fitted": len(words)}, pool.min_count)
 
 
 def _parse_seeds(text: str) -> list[int]:
