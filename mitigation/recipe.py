@@ -55,6 +55,10 @@ class Recipe:
         The kinds of models it works for.
     quantized:
         Whether it trains on weights in 4 bits where these are available.
+    outside:
+        From settings to the fingerprint of each thing that ``run`` reads besides built data sets, such as a corpus,
+        by the name under which ``run`` records it among the data. Each name has a colon. Without it, a changed
+        corpus would not be noticed when a run is continued.
     """
 
     name: str
@@ -67,6 +71,7 @@ class Recipe:
     kinds: tuple[Literal["causal", "masked"], ...] = ("causal",)
     quantized: bool = False
     citations: Mapping[str, str] = field(default_factory=dict)
+    outside: Callable[[Any], Mapping[str, str]] | None = None
 
 
 def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: Mapping[str, Any]) -> Any:

@@ -155,10 +155,12 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
     """The adapter in a folder, if it is complete and was made from this model, these settings and this data."""
     if not (folder / FACTS).is_file():
         return None
+    outside = recipe.outside(settings) if recipe.outside else {}
     try:
         adapter = read(folder)
         available = replace(data, versions={})  # the data of the older adapter is not recorded as read in this run
-        versions = {name: available.load(*name.split("/")).version for name in adapter.data}
+        built = [name for name in adapter.data if ":" not in name]
+        versions = {name: available.load(*name.split("/")).version for name in built} | dict(outside)
     except ScoringError:
         return None
     same = describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=adapter.measures)

@@ -109,6 +109,17 @@ def training_data(versions: Mapping[str, str]) -> list[adapter_card.DataFacts]:
     known = catalogue()
     described = []
     for name, version in versions.items():
+        kind, colon, rest = name.partition(":")
+        if colon and kind != "source":
+            raise CardError(
+                f"The adapter learnt from {rest} ({kind}), and this project knows neither its licence nor a citation; "
+                "publish the folder with your own card."
+            )
+        if colon:
+            source = known.sources[rest]
+            citation = {source.citation: known.citations[source.citation]}
+            described.append(adapter_card.DataFacts(rest, version, source.licence, citation))
+            continue
         dataset, config_name, _ = [*name.split("/"), "", ""][:3]
         config = next((config for config in datasets.get(dataset).configs if config.name == config_name), None)
         if config is None:

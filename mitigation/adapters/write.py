@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from builders.folders import recover_folder, replace_folder
 from cards.files import put, refuse_strays
 from mitigation.errors import MitigationError
+from scoring.adapters.attach import quiet
 from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Cost, Numbers, checksum, digests, json_of
 from scoring.answering import package_version
 
@@ -56,7 +57,8 @@ def describe(
 def save_peft(network: Any, folder: Path, base: str) -> None:
     """Writes the configuration and the weights of PEFT into a folder; ``base`` is the name of the base model."""
     network.peft_config["default"].base_model_name_or_path = base
-    network.save_pretrained(folder, save_embedding_layers=False)  # for "auto", PEFT would ask the Hub
+    with quiet():
+        network.save_pretrained(folder, save_embedding_layers=False)  # for "auto", PEFT would ask the Hub
     (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty model card
 
 

@@ -69,7 +69,9 @@ def attach(network: Any, folder: Path, *, base: str, revision: str) -> Any:
         _unwrap(network)
         first_sentence = " ".join(str(error).split()).split(". ")[0]
         raise AdapterError(f"The adapter {folder} does not fit {base}: {first_sentence}.") from None
-    expected = {name: tuple(tensor.shape) for name, tensor in get_peft_model_state_dict(wrapped).items()}
+    with quiet():
+        weights = get_peft_model_state_dict(wrapped, save_embedding_layers=False)  # no copy of a head that is adapted
+    expected = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     if expected != shapes:
         wrapped.unload()
         name = min(n for n in expected.keys() | shapes.keys() if expected.get(n) != shapes.get(n))
@@ -77,7 +79,8 @@ def attach(network: Any, folder: Path, *, base: str, revision: str) -> Any:
             f"The adapter {folder} does not fit {base}: {name} has the shape {shapes.get(name, 'of nothing')} in the "
             f"adapter and {expected.get(name, 'of nothing')} in the model; load the model that it was made for."
         )
-    wrapped.load_adapter(str(folder), "default", is_trainable=False)
+    with quiet():
+        wrapped.load_adapter(str(folder), "default", is_trainable=False)
     return wrapped.eval()
 
 
@@ -204,7 +207,7 @@ def check_patterns(config: Any, names: Sequence[str], folder: Path) -> None:
 
 
 def wrap(network: Any, config: Any) -> Any:
-    """:func:`peft.get_peft_model` without its warnings about renamed methods of transformers."""
+    """:func:`peft.get_peft_model` without the warnings that :func:`quiet` hides."""
     from peft import get_peft_model
 
     with quiet():
@@ -223,7 +226,14 @@ def _unwrap(network: Any) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hides the warning of transformers 5 that PEFT calls methods by their former names."""
+    """Hides warnings of transformers 5 and PEFT about what is meant to be so.
+
+    PEFT calls methods of transformers by their former names. A LoRA of the vocabulary head alone leaves the weights
+    that the head shares with the embedding as they are, and may have a bias where the head has none.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*gradient_checkpointing.* is deprecated", FutureWarning)
+        warnings.filterwarnings("ignore", ".*tie_word_embeddings=True.*")
+        warnings.filterwarnings("ignore", ".*targeted layer of type .* has no bias")
+        warnings.filterwarnings("ignore", ".*LoRA tensor.s. have invalid shape.*bias")  # a bias has one dimension
         yield

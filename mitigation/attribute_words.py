@@ -1,0 +1,161 @@
+"""Words that name a group of people, in pairs or triples, and sentences in which one group takes another's place.
+
+The published list is that of bias-bench (Meade et al., 2022): 57 pairs for gender, 6 triples each for race and
+religion. It is fetched from its pinned address, and not part of this project. A JSON file of the user's own has
+the same form, ``{"gender": [["he", "she"], …]}``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from builders.manifest import file_sha256
+from builders.sources.catalogue import catalogue
+from builders.sources.fetch import Fetcher, default_cache, default_mirror
+from builders.validation import first_fault
+from mitigation.errors import MitigationError
+
+#: What the names of pinned sources begin with among the data of an adapter.
+SOURCE = "source:"
+PUBLISHED = "bias-bench"
+_WORDS = "bias-bench/attribute-words"
+_LISTS = TypeAdapter(dict[str, list[list[str]]])
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeWords:
+    """Groups of words that take each other's place: pairs (male, female) or triples.
+
+    ``version`` is the SHA-256 of the file they are from, ``name`` its name among the data of an adapter.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    name: str
+    version: str
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Every word."""
+        return frozenset(word for group in self.groups for word in group)
+
+    def side(self, number: int) -> frozenset[str]:
+        """The words at one position of the groups: of pairs, 0 is male and 1 female."""
+        return frozenset(group[number] for group in self.groups)
+
+
+def source_file(name: str) -> Path:
+    """The verified file of a pinned source with a single file."""
+    return Fetcher(default_cache(), default_mirror()).get(catalogue().sources[name]).paths[0]
+
+
+def attribute_words(source: str, domain: str) -> AttributeWords:
+    """The words of a domain.
+
+    Parameters
+    ----------
+    source:
+        ``bias-bench`` for the published list, or a JSON file.
+    domain:
+        gender, race or religion; another name if the file has it.
+
+    Raises
+    ------
+    MitigationError
+        If the file is not such a list, or has no such domain.
+    SourceUnavailable
+        If the published list cannot be fetched.
+    """
+    published = source == PUBLISHED
+    path = source_file(_WORDS) if published else Path(source)
+    try:
+        lists = _LISTS.validate_json(path.read_bytes())
+    except OSError as error:
+        raise MitigationError(
+            f"{path} cannot be read ({error.strerror}); give {PUBLISHED} or a JSON file with lists of words."
+        ) from None
+    except ValidationError as error:
+        raise MitigationError(
+            f'{path} has no lists of words ({first_fault(error)}); give {{"gender": [["he", "she"], …]}}.'
+        ) from None
+    groups = tuple(map(tuple, lists.get(domain, ())))
+    if not groups or len({len(group) for group in groups}) != 1 or len(groups[0]) < 2:
+        raise MitigationError(
+            f"{path} has {len(groups)} groups of words for {domain!r}; give groups of equal size, at least pairs, and "
+            f"a domain among {', '.join(lists)}."
+        )
+    name = f"{SOURCE}{_WORDS}" if published else f"words:{path.name}"
+    return AttributeWords(groups, name, file_sha256(path))
+
+
+def replaced(sentence: str, words: AttributeWords) -> Iterator[tuple[str, ...]]:
+    """For each word of the list in a sentence, the sentence with each word of its group in that place.
+
+    A word is what stands between spaces, as in bias-bench. A sentence with words of two groups gives two tuples.
+
+    >>> pair = AttributeWords((("he", "she"),), "", "")
+    >>> list(replaced("then he said he left", pair))
+    [('then he said he left', 'then she said she left')]
+    """
+    parts = sentence.split(" ")
+    present = set(parts)
+    for group in words.groups:
+        for word in group:
+            if word in present:
+                yield tuple(" ".join(other if part == word else part for part in parts) for other in group)
+
+
+_WORD = re.compile(r"\w+(?:['.]\w+)*\.?")
+#: What follows a word that stands before a noun, as the possessive *her* does.
+_BEFORE_WORD = re.compile(r" [^\W\d_]")
+
+
+class Swapper:
+    """Puts the words of one group of people in the place of another's, all at the same time.
+
+    Capitals are kept. A word of several groups becomes its partner in the first of them, except that *her* before
+    another word becomes its partner in the last: *his* in the published list, and *him* elsewhere.
+
+    >>> pairs = AttributeWords((("he", "she"), ("mr.", "mrs."), ("him", "her"), ("his", "her")), "", "")
+    >>> Swapper(pairs).swap("He met Mrs. Hall and her son, and told HER.")
+    'She met Mr. Hall and his son, and told HIM.'
+    """
+
+    def __init__(self, words: AttributeWords) -> None:
+        self._partners: dict[str, list[tuple[str, ...]]] = {}
+        for group in words.groups:
+            for number, word in enumerate(group):
+                self._partners.setdefault(word, []).append((*group[number + 1 :], *group[:number]))
+
+    def swap(self, text: str, turn: int = 0) -> str:
+        """The text with every listed word replaced; unchanged if it has none.
+
+        ``turn`` chooses among the two other words of a triple.
+        """
+
+        def other(match: re.Match[str]) -> str:
+            word = match.group()
+            stem = word if word.lower() in self._partners else word.removesuffix(".")
+            partners = self._partners.get(stem.lower())
+            if partners is None:
+                return word
+            # "him, her" are given before "his, her".
+            group = partners[-1 if stem.lower() == "her" and _BEFORE_WORD.match(text, match.end()) else 0]
+            return _like(stem, group[turn % len(group)]) + word[len(stem) :]
+
+        return _WORD.sub(other, text)
+
+
+def _like(word: str, other: str) -> str:
+    """A word with the capitals of another.
+
+    >>> _like("He", "she"), _like("HE", "she"), _like("he", "she")
+    ('She', 'SHE', 'she')
+    """
+    if len(word) > 1 and word.isupper():
+        return other.upper()
+    return other[:1].upper() + other[1:] if word[:1].isupper() else other

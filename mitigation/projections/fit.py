@@ -1,0 +1,159 @@
+"""What the recipes of projections share: their settings, reading the text, the probe, and writing the LoRA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mitigation import corpora
+from mitigation.adapters.write import describe
+from mitigation.attribute_words import PUBLISHED, AttributeWords, attribute_words
+from mitigation.errors import MitigationError
+from mitigation.projections import sentences
+from mitigation.recipe import check_ranges, setting
+from scoring.types import Floats
+
+if TYPE_CHECKING:
+    from mitigation.cost import CostMeter
+    from mitigation.projections.subspaces import Projection
+    from mitigation.training.data import TrainingData
+    from scoring.adapters.facts import Adapter, Numbers
+    from scoring.inference.model import Model
+
+CODE = "code of Meade et al. 2022"
+OPEN = "this project"
+#: The least sentences of a class, and the least sentences with a listed word.
+LEAST = 20
+#: The shares of sentences for fitting and for choosing; the rest is for the probe. As in the code of bias-bench.
+FITTED, CHOSEN = 0.49, 0.21
+_NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class TextSettings:
+    """Which text a projection is fitted on."""
+
+    corpus: str = setting("", "Text: files, folders, globs or addresses, with commas.", "not available any more")
+    field: str = setting("text", "The field of JSON lines or Parquet that has the text.", OPEN)
+    words: str = setting(PUBLISHED, "The list of words: bias-bench, or a JSON file.", CODE)
+    domain: str = setting("gender", "gender, race or religion, or another name in the list.", CODE)
+    lines: int = setting(0, "Use at most this number of first lines of the text; 0 uses all.", CODE)
+    sentences: int = setting(10_000, "Sentences of a class, or with a listed word; 0 for all of the latter.", CODE)
+    published: bool = setting(
+        True, "Read sentences as bias-bench does: clipped, lower-case, words between spaces.", CODE
+    )
+    most_tokens: int = setting(512, "Tokens after which a sentence is cut.", CODE)
+    seed: int = setting(0, "Of the order of lines, the clipping and the split into parts.", CODE)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, positive=("most_tokens",), not_negative=("lines", "sentences"))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassStates:
+    """Mean hidden states [sentences, width] with the numbers of their classes, in three parts, and class names."""
+
+    names: tuple[str, ...]
+    fit: tuple[Floats, np.ndarray[Any, Any]]
+    choose: tuple[Floats, np.ndarray[Any, Any]]
+    held: tuple[Floats, np.ndarray[Any, Any]]
+
+
+def outside(settings: TextSettings) -> dict[str, str]:
+    """Name to fingerprint of the corpus and the list of words."""
+    words = attribute_words(settings.words, settings.domain)
+    return {**corpora.fingerprints(settings.corpus), words.name: words.version}
+
+
+def read_text(settings: TextSettings, data: TrainingData) -> tuple[list[str], AttributeWords]:
+    """The lines of the corpus and the list of words, which are recorded among the data."""
+    data.versions.update(outside(settings))
+    lines = list(islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None))
+    return lines, attribute_words(settings.words, settings.domain)
+
+
+def class_states(model: Model, settings: TextSettings, data: TrainingData) -> ClassStates:
+    """The states of sentences of each class.
+
+    Raises
+    ------
+    MitigationError
+        If a class has too few sentences.
+    """
+    from mitigation.projections.states import mean_states
+
+    lines, words = read_text(settings, data)
+    read = sentences.published_classes if settings.published else sentences.classes
+    found = read(lines, words, settings.sentences, settings.seed).check(LEAST)
+    states = np.concatenate([mean_states(model, one, settings.most_tokens) for one in found.sentences])
+    labels = np.repeat(np.arange(len(found.names)), [len(one) for one in found.sentences])
+    return ClassStates(found.names, *split(states, labels, settings.seed))
+
+
+def split(states: Floats, labels: np.ndarray[Any, Any], seed: int) -> list[tuple[Floats, np.ndarray[Any, Any]]]:
+    """States and labels in three parts, split as in the code of bias-bench."""
+    from sklearn.model_selection import train_test_split
+
+    rest, held, rest_labels, held_labels = train_test_split(states, labels, test_size=0.3, random_state=seed)
+    fit, choose, fit_labels, choose_labels = train_test_split(rest, rest_labels, test_size=0.3, random_state=seed)
+    return [(fit, fit_labels), (choose, choose_labels), (held, held_labels)]
+
+
+def tuple_states(model: Model, settings: TextSettings, data: TrainingData) -> list[Floats]:
+    """The states of sentences with each word of a group, an array [sentences, width] for each place of a group.
+
+    Raises
+    ------
+    MitigationError
+        If there are too few sentences with a listed word.
+    """
+    from mitigation.projections.states import mean_states
+
+    lines, words = read_text(settings, data)
+    if settings.published:
+        found = sentences.published_tuples(lines, words, settings.sentences)
+    else:
+        found = sentences.tuples(lines, words, settings.sentences, settings.seed)
+    sentences.check_tuples(found, LEAST)
+    return [mean_states(model, column, settings.most_tokens) for column in zip(*found, strict=True)]
+
+
+def probe_measures(states: ClassStates, projection: Projection) -> dict[str, Numbers]:
+    """Accuracy on held-out sentences of linear probes fitted before and after, and the share of the largest class."""
+    from mitigation.projections.subspaces import probe
+
+    (fit, labels), (held, held_labels) = states.fit, states.held
+    before = probe(fit, labels, held, held_labels)
+    after = probe(projection(fit), labels, projection(held), held_labels)
+    majority: Numbers = (before.majority, _NAN, _NAN)
+    return {"probe before": before.numbers, "probe after": after.numbers, "largest class": majority}
+
+
+def finish(
+    model: Model,
+    recipe: str,
+    settings: Any,
+    data: TrainingData,
+    out: Path,
+    meter: CostMeter,
+    projection: Projection,
+    measures: Mapping[str, Numbers],
+) -> Adapter:
+    """Writes the LoRA of a projection and returns the facts of its folder."""
+    from mitigation.projections.lora import write_projection
+
+    if projection.rank >= projection.left.shape[0]:
+        raise MitigationError(
+            f"The projection removes all {projection.rank} directions of the hidden state, so nothing of the model "
+            "would be left; give fewer classifiers."
+        )
+    parameters = write_projection(model, projection, out)
+    rank: dict[str, Numbers] = {"removed directions": (float(projection.rank), _NAN, _NAN)}
+    return describe(
+        out, model, recipe, settings, data=data.versions, cost=meter.cost(parameters), measures=rank | dict(measures)
+    )

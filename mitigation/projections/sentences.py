@@ -1,0 +1,151 @@
+"""The sentences that a projection is fitted on: classes of sentences, and sentences with a word replaced.
+
+``published`` functions draw the same sentences as bias-bench (Meade et al., 2022) does from the same lines, as far as
+sentences are split alike.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mitigation.attribute_words import AttributeWords, Swapper, replaced
+from mitigation.corpora import sentences
+from mitigation.errors import MitigationError
+
+#: Shorter sentences are left out, in words.
+SHORTEST = 5
+_WORD = re.compile(r"\w+(?:['.]\w+)*\.?")
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Sentences by class: names of the classes, and their sentences in the same order."""
+
+    names: tuple[str, ...]
+    sentences: tuple[tuple[str, ...], ...]
+
+    def check(self, least: int) -> Classes:
+        """These classes, if each has at least so many sentences.
+
+        Raises
+        ------
+        MitigationError
+            With the number of sentences of each class.
+        """
+        if any(len(one) < least for one in self.sentences):
+            counts = ", ".join(f"{len(found)} {name}" for name, found in zip(self.names, self.sentences, strict=True))
+            raise MitigationError(
+                f"The corpus has {counts} sentences, and a class needs at least {least}; give a larger corpus."
+            )
+        return self
+
+
+def published_classes(lines: Iterable[str], words: AttributeWords, most: int, seed: int) -> Classes:
+    """At most ``most`` sentences of each class, clipped and lower-case, as INLP in bias-bench reads them.
+
+    A sentence with words of one class only belongs to that class, one without any to the neutral class. A
+    sentence ends at a random word after the last kind of listed word in it (a neutral one anywhere after its
+    fourth), because the end of a sentence says less of the class.
+    """
+    draw = random.Random(seed)
+    draw.shuffle(ordered := list(lines))
+    sides = [words.side(0), words.side(1)] if len(words.groups[0]) == 2 else [words.all]
+    found: list[dict[str, str]] = [{} for _ in sides]  # sentence as written to clipped sentence
+    neutral: list[str] = []
+    for sentence in (sentence for line in ordered for sentence in sentences(line)):
+        parts = [part.lower() for part in sentence.split(" ")]
+        if len(parts) < SHORTEST:
+            continue
+        present: set[int] = set()
+        last = -1
+        for part in parts:
+            for number, side in enumerate(sides):
+                if part in side:
+                    present.add(number)
+                    last = parts.index(part)
+            if len(present) == len(sides) > 1:
+                break
+        if not present and len(neutral) < most:
+            neutral.append(" ".join(parts[: draw.randint(4, len(parts))]))
+        elif len(present) == 1 and len(kind := found[min(present)]) < most and sentence not in kind:
+            kind[sentence] = " ".join(parts[: draw.randint(last, len(parts)) + 1])
+        if len(neutral) == most and all(len(one) == most for one in found):
+            break
+    names = ("male", "female") if len(sides) == 2 else ("biased",)
+    return Classes((*names, "neutral"), (*(tuple(kind.values()) for kind in found), tuple(neutral)))
+
+
+def classes(lines: Iterable[str], words: AttributeWords, most: int, seed: int) -> Classes:
+    """At most ``most`` different whole sentences about one group of people each, in a random order of lines.
+
+    A class is a place in the groups of words. Case and punctuation do not hide a listed word.
+    """
+    random.Random(seed).shuffle(ordered := list(lines))
+    places = range(len(words.groups[0]))
+    sides = [words.side(place) for place in places]
+    found: list[dict[str, None]] = [{} for _ in places]
+    for sentence in (sentence for line in ordered for sentence in sentences(line)):
+        parts = word_set(sentence)
+        present = [place for place in places if sides[place] & parts]
+        if len(present) == 1 and len(found[present[0]]) < most and len(sentence.split()) >= SHORTEST:
+            found[present[0]][sentence] = None
+            if all(len(kind) == most for kind in found):
+                break
+    return Classes(("male", "female") if len(places) == 2 else words.groups[0], tuple(map(tuple, found)))
+
+
+def word_set(sentence: str) -> set[str]:
+    """The words of a sentence in lower case, those with a full stop also without it.
+
+    >>> sorted(word_set("Mr. Hall met her."))
+    ['hall', 'her', 'her.', 'met', 'mr', 'mr.']
+    """
+    found = set(map(str.lower, _WORD.findall(sentence)))
+    return found | {word.removesuffix(".") for word in found}
+
+
+def published_tuples(lines: Iterable[str], words: AttributeWords, most: int) -> list[tuple[str, ...]]:
+    """Lower-case sentences with each word of a group in one place, as SentenceDebias in bias-bench reads them.
+
+    A sentence is used once for each listed word in it. ``most`` 0 is all of them.
+    """
+    made: list[tuple[str, ...]] = []
+    for line in lines:
+        for sentence in sentences(line.lower()):
+            made += replaced(sentence.strip(), words)
+            if most and len(made) >= most:
+                return made[:most]
+    return made
+
+
+def tuples(lines: Iterable[str], words: AttributeWords, most: int, seed: int) -> list[tuple[str, ...]]:
+    """Different sentences, each with all listed words replaced at the same time; ``most`` 0 is all of them."""
+    random.Random(seed).shuffle(ordered := list(lines))
+    swapper, others = Swapper(words), len(words.groups[0]) - 1
+    made: dict[str, tuple[str, ...]] = {}
+    for sentence in (sentence for line in ordered for sentence in sentences(line)):
+        swapped = [swapper.swap(sentence, turn) for turn in range(others)]
+        if swapped[0] != sentence:
+            made.setdefault(sentence, (sentence, *swapped))
+        if most and len(made) >= most:
+            break
+    return list(made.values())
+
+
+def check_tuples(found: Sequence[tuple[str, ...]], least: int) -> Sequence[tuple[str, ...]]:
+    """The tuples, if there are at least so many.
+
+    Raises
+    ------
+    MitigationError
+        With their number.
+    """
+    if len(found) < least:
+        raise MitigationError(
+            f"The corpus has {len(found)} sentences with a listed word, and at least {least} are needed; give a "
+            "larger corpus."
+        )
+    return found

@@ -1,0 +1,73 @@
+"""LEACE: changes the last hidden state as little as possible so that no linear classifier reads gender there.
+
+Source: *LEACE: Perfect linear concept erasure in closed form* (Belrose et al., 2023), through its package
+concept-erasure. It removes as many directions as there are classes, less one, and keeps the mean state. The paper has
+no setting for stereotypes: ``paper`` has the defaults of the package on the sentences of bias-bench.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from mitigation.projections.fit import TextSettings, class_states, finish, outside, probe_measures
+from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import Adapter
+
+if TYPE_CHECKING:
+    from scoring.inference.model import Model
+
+_PACKAGE = "default of concept-erasure 0.2.4"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaceSettings(TextSettings):
+    """Which text, and how the covariance is estimated."""
+
+    shrinkage: bool = setting(True, "Shrink the covariance of the states, for few sentences.", _PACKAGE)
+    tolerance: float = setting(0.01, "Keep directions in which classes differ less than this.", _PACKAGE)
+
+    def __post_init__(self) -> None:
+        super(LeaceSettings, self).__post_init__()
+        check_ranges(self, positive=("tolerance", "sentences"))
+
+
+def run(model: Model, settings: LeaceSettings, data: TrainingData, out: Path, _: Console) -> Adapter:
+    """Fits the map and writes it."""
+    from mitigation.cost import CostMeter
+    from mitigation.projections.subspaces import leace
+
+    meter = CostMeter(model)
+    states = class_states(model, settings, data)
+    projection = leace(*states.fit, shrinkage=settings.shrinkage, tolerance=settings.tolerance)
+    return finish(model, RECIPE.name, settings, data, out, meter, projection, probe_measures(states, projection))
+
+
+RECIPE = Recipe(
+    name="leace",
+    summary="Changes the last hidden state as little as possible so that no linear classifier reads gender there.",
+    source="LEACE: Perfect linear concept erasure in closed form (Belrose et al., 2023)",
+    cite=("meade2022empirical",),
+    citations={
+        "belrose2023leace": """
+@inproceedings{belrose2023leace,
+  title = {{LEACE}: Perfect linear concept erasure in closed form},
+  author = {Belrose, Nora and Schneider-Joseph, David and Ravfogel, Shauli and Cotterell, Ryan and Raff, Edward
+    and Biderman, Stella},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2023}
+}"""
+    },
+    profiles={
+        "clean": LeaceSettings(published=False, shrinkage=False, tolerance=1e-6),
+        "paper": LeaceSettings(),
+    },
+    run=run,
+    benchmarks=("stereoset", "crows_pairs", "biaske"),
+    kinds=("causal", "masked"),
+    outside=outside,
+)

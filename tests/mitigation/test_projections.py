@@ -1,0 +1,253 @@
+"""Projections: the sentences and matrices of bias-bench, a LoRA that equals the hook, and planted directions."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import peft
+import pytest
+import torch
+
+from mitigation.adapters.write import text
+from mitigation.attribute_words import attribute_words
+from mitigation.errors import MitigationError
+from mitigation.projections import fit, lora, sentences, states, subspaces
+from mitigation.projections.subspaces import Projection
+from mitigation.recipes import get
+from mitigation.run import make_adapter
+from mitigation.training.data import TrainingData
+from scoring.adapters.attach import attach, quiet
+from scoring.inference.load_options import BUNDLED
+from scoring.inference.loading import load
+from scoring.types import Option, Request
+from tests.mitigation.made import bundled, silent
+from tests.mitigation.texts import corpus, snli_lines
+from tests.scoring import models
+
+#: What the code of bias-bench, commit 291426a, gives for the same text and the same networks, with its sentence
+#: splitter replaced by ours and the width of the hidden state set to that of the network.
+RECORDED = json.loads((Path(__file__).parent / "peers" / "bias_bench.json").read_text())
+METHODS = ("inlp", "sentence_debias", "leace")
+
+
+def digest(parts):
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def random_projection(width, *, mean, rank=3):
+    """A projection with random directions; an oblique one with a mean, as LEACE gives."""
+    draw = np.random.default_rng(1)
+    left = np.linalg.qr(draw.normal(size=(width, rank)))[0]
+    if not mean:
+        return Projection.orthogonal(left)
+    right = draw.normal(size=(rank, width))
+    return Projection(left @ np.linalg.inv(right @ left), right, draw.normal(size=width))
+
+
+def logits_with_hook(model, ids, projection):
+    """Logits of a network whose last hidden state is projected by a hook on the map that reads it."""
+    _, module = states.reading_map(model)
+    left, right, mean = (
+        torch.from_numpy(part).float() for part in (projection.left, projection.right, projection.mean)
+    )
+    handle = module.register_forward_pre_hook(lambda _, given: (given[0] - (given[0] - mean) @ right.T @ left.T,))
+    try:
+        return model.network(input_ids=ids).logits
+    finally:
+        handle.remove()
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("domain", ["gender", "race"])
+def test_the_sentences_are_those_of_bias_bench(domain):
+    words = attribute_words("bias-bench", domain)
+    found = sentences.published_classes(snli_lines(), words, 10_000, seed=0)
+    recorded = RECORDED[f"sentences {domain}"]
+    assert [[len(one), digest(one)] for one in found.sentences] == list(recorded.values())
+    tuples = sentences.published_tuples(snli_lines(), words, 0)
+    count, *columns = RECORDED[f"tuples {domain}"]  # its code calls the first word of a pair, the male one, female
+    assert len(tuples) == count
+    assert sorted(digest(column) for column in zip(*tuples, strict=True)) == sorted(columns)
+
+
+def test_the_matrix_of_inlp_is_that_of_bias_bench():
+    draw = np.random.default_rng(7)
+    features, labels = draw.normal(size=(600, 12)), np.repeat([0, 1, 2], 200)
+    features[labels == 0, 0] += 2
+    features[labels == 1, 1] -= 1.5
+    fitted, chosen, _ = fit.split(features, labels, 0)
+    found = subspaces.inlp(*fitted, *chosen, 3)
+    assert np.eye(12) - found.basis @ found.basis.T == pytest.approx(np.array(RECORDED["matrix"]), abs=1e-5)
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("name", ["gpt2", "tiny-masked"])
+def test_matrix_and_direction_of_a_network_are_those_of_bias_bench(name):
+    model = models.model(name) if name == "gpt2" else load(BUNDLED[name], device="cpu")
+    words = attribute_words("bias-bench", "gender")
+    found = sentences.published_classes(snli_lines(), words, 10_000, seed=0)
+    encoded = np.concatenate([states.mean_states(model, one[:80], 96) for one in found.sentences])
+    fitted, chosen, _ = fit.split(encoded, np.repeat([0, 1, 2], 80), 0)
+    basis = subspaces.inlp(*fitted, *chosen, 1).basis
+    matrix = np.eye(len(basis)) - basis @ basis.T
+    assert matrix[:8] == pytest.approx(np.array(RECORDED[name]["inlp"]), abs=2e-3)
+    tuples = sentences.published_tuples(snli_lines(), words, 64)
+    columns = [states.mean_states(model, column, 96) for column in zip(*tuples, strict=True)]
+    direction = subspaces.principal_directions(columns, 1)[:, 0]
+    recorded = np.array(RECORDED[name]["direction"])
+    assert direction * np.sign(direction @ recorded) == pytest.approx(recorded, abs=1e-3)
+
+
+@pytest.mark.parametrize("mean", [False, True], ids=["projection", "with-mean"])
+@pytest.mark.parametrize("name", [*models.CAUSAL, *models.MASKED])
+def test_the_lora_equals_the_hook_and_plain_peft_loads_it(name, mean, tmp_path):
+    model = models.model(name)
+    projection = random_projection(model._network.width, mean=mean)
+    ids = torch.arange(6, 26).reshape(2, 10)
+    before = model.network(input_ids=ids).logits
+    expected = logits_with_hook(model, ids, projection)
+    lora.write_projection(model, projection, tmp_path)
+    assert torch.equal(model.network(input_ids=ids).logits, before)
+    with quiet():
+        loaded = peft.PeftModel.from_pretrained(models.network(name), tmp_path).eval()
+    scale = expected.abs().max()
+    assert (loaded(input_ids=ids).logits - expected).abs().max() <= 2e-6 * scale
+    assert (expected - before).abs().max() > 1e-3 * scale
+
+
+def test_a_projection_twice_is_the_projection(tmp_path):
+    draw = np.random.default_rng(3)
+    for mean in (False, True):
+        projection = random_projection(12, mean=mean)
+        once = projection(draw.normal(size=(40, 12)))
+        assert projection(once) == pytest.approx(once, abs=1e-9)
+
+
+def planted(strength=6.0, words=("he", "she"), width=32):
+    """A GPT-2 that only embeds: a male and a female word differ in one known direction, all else is random."""
+    model = models.model("gpt2")
+    network = model.network
+    direction = torch.zeros(width)
+    direction[3], direction[4] = 1.0, -1.0
+    with torch.no_grad():
+        for block in network.transformer.h:
+            for part in (block.attn.c_proj, block.mlp.c_proj):
+                part.weight.zero_()
+                part.bias.zero_()
+        network.transformer.wpe.weight.zero_()
+        network.transformer.wte.weight.normal_(generator=torch.Generator().manual_seed(0))
+        for word, sign in zip(words, (1.0, -1.0), strict=True):
+            ids = model.tokens.tokenizer(f" {word}")["input_ids"]
+            network.transformer.wte.weight[ids] = sign * strength * direction
+    return model, (direction / direction.norm()).double().numpy()
+
+
+def planted_corpus(folder, words=("he", "she")):
+    """Sentences with one of two words among others that say nothing."""
+    draw = np.random.default_rng(0)
+    others = "told went home idea friend teacher pilot work clever people morning they".split()
+    lines = [" ".join([*draw.choice(others, 5), words[n % 2], *draw.choice(others, 3)]) + "." for n in range(480)]
+    path = folder / "planted.txt"
+    path.write_text("\n".join(lines) + "\n")
+    (folder / "words.json").write_text(json.dumps({"gender": [list(words)]}))
+    return {"corpus": str(path), "words": str(folder / "words.json"), "sentences": 200}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_planted_direction_is_removed_and_a_new_probe_is_at_chance(method, tmp_path):
+    model, direction = planted()
+    settings = replace(get(method).profiles["clean"], **planted_corpus(tmp_path))
+    out = tmp_path / "made"
+    out.mkdir()
+    facts = get(method).run(model, settings, TrainingData(str(tmp_path)), out, silent())
+    adapted = attach(model.network, out, base=model.name, revision=model.revision)
+    layer = adapted.get_base_model().lm_head
+    # What the head makes of a step in the planted direction, without and with the LoRA.
+    step = torch.from_numpy(direction).float()
+    removed = layer.lora_B["default"].weight @ (layer.lora_A["default"].weight @ step)
+    plain = layer.base_layer.weight @ step
+    assert (plain + removed).norm() < 0.35 * plain.norm()  # LEACE removes the difference of the means, not every step
+    if method == "sentence_debias":
+        assert facts.measures["difference after"][0] < 0.2 * facts.measures["difference before"][0]
+    else:
+        assert facts.measures["probe before"][0] > 0.95
+        low, high = facts.measures["probe after"][1:]
+        assert low <= 0.6
+        assert facts.measures["probe after"][0] < 0.7
+        assert high < facts.measures["probe before"][1]
+    adapted.unload()
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("method", METHODS)
+def test_an_adapter_from_real_text_has_its_probe_and_changes_answers(method, tmp_path):
+    model = bundled()
+    few = {"corpus": corpus(tmp_path), "sentences": 150, "lines": 800}
+    settings = replace(get(method).profiles["clean"], **few | ({"classifiers": 3} if method == "inlp" else {}))
+    request = Request("a", options=(Option("The nurse said that she was late."),))
+    before = model.answer([request])[0].logprobs[0]
+    facts = make_adapter(get(method), settings, model, TrainingData(str(tmp_path)), tmp_path / "made", silent())
+    assert model.answer([request])[0].logprobs[0] == before
+    assert set(facts.data) == {"corpus:snli.txt", "source:bias-bench/attribute-words"}
+    if method == "leace":  # the classes of fitted sentences have one mean, and held-out ones nearly
+        after, low, _ = facts.measures["probe after"]
+        assert low <= facts.measures["largest class"][0] + 0.1
+        assert after < facts.measures["probe before"][0]
+    with quiet():
+        adapted = peft.PeftModel.from_pretrained(model.network, tmp_path / "made")
+    try:
+        assert np.isfinite(adapted(input_ids=torch.arange(5, 15)[None]).logits.detach().numpy()).all()
+    finally:
+        adapted.unload()
+
+
+@pytest.mark.fault(55)
+def test_a_changed_corpus_makes_another_adapter(tmp_path):
+    model, _ = planted()
+    settings = replace(get("leace").profiles["clean"], **planted_corpus(tmp_path))
+    data = TrainingData(str(tmp_path))
+    first = make_adapter(get("leace"), settings, model, data, tmp_path / "made", silent())
+    again = make_adapter(get("leace"), settings, model, TrainingData(str(tmp_path)), tmp_path / "made", silent())
+    assert text(again) == text(first)
+    with (tmp_path / "planted.txt").open("a") as file:
+        file.write("he told people in the morning about work at home.\n" * 30)
+    other = make_adapter(get("leace"), settings, model, TrainingData(str(tmp_path)), tmp_path / "made", silent())
+    assert other.data != first.data
+    assert other.files != first.files
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"corpus": ""}, "This recipe learns from text and no corpus is given; give files"),
+        ({"corpus": "nowhere.txt"}, "There is no file nowhere.txt; give files"),
+        ({"words": "nowhere.json"}, r"nowhere\.json cannot be read \("),
+        ({"domain": "age"}, r".*words\.json has 0 groups of words for 'age'; give groups of equal size"),
+        ({"sentences": 3}, r"The corpus has 3 male, 3 female sentences, and a class needs at least 20; give a larger"),
+    ],
+)
+def test_text_that_does_not_do_is_refused(changed, message, tmp_path):
+    settings = replace(get("leace").profiles["clean"], **planted_corpus(tmp_path) | changed)
+    with pytest.raises(MitigationError, match=f"^{message}"):
+        get("leace").run(models.model("gpt2"), settings, TrainingData(str(tmp_path)), tmp_path, silent())
+
+
+def test_a_network_with_no_such_map_is_refused():
+    model = models.model("gpt2")
+    model.network.lm_head = torch.nn.Sequential(torch.nn.Identity(), torch.nn.Identity())
+    with pytest.raises(MitigationError, match=r"the last hidden state is read by none of its linear maps"):
+        states.reading_map(model)
+
+
+def test_words_of_the_users_own_and_their_faults(tmp_path):
+    path = tmp_path / "own.json"
+    path.write_text('{"age": [["old", "young"]]}')
+    assert attribute_words(str(path), "age").groups == (("old", "young"),)
+    path.write_text('{"age": [["old", "young"], ["x"]]}')
+    with pytest.raises(MitigationError, match=r"2 groups of words for 'age'; give groups of equal size"):
+        attribute_words(str(path), "age")
+    path.write_text("[]")
+    with pytest.raises(MitigationError, match=r"own\.json has no lists of words \("):
+        attribute_words(str(path), "age")
