@@ -20,8 +20,9 @@ from builders.builder import Builder, Profile
 from builders.dataset import BuildError, DataSet, SourceUnavailable
 from builders.manifest import CARD, NAME, ConfigEntry, Manifest, file_sha256, read_manifest
 from builders.publish.publication import make_publication
-from builders.publish.published import closed
+from builders.publish.published import closed, published_form
 from builders.sources.fetch import Fetcher
+from cards.benchmark import BENCHMARK
 from cards.dataset_card import dataset_card
 from cards.files import strays
 from pmi.types import first_line
@@ -42,6 +43,8 @@ def differences(
     """
     wrong: list[str] = []
     remarks: list[str] = []
+    if (folder / CROISSANT).is_file():
+        fresh = published_form(fresh_folder, fresh, published)
     for name, entry in published.configs.items():
         if name not in fresh.configs:
             wrong.append(f"{folder.name}: the config {name} is not one of this data set.")
@@ -146,8 +149,10 @@ def _texts(folder: Path, published: Manifest) -> Mapping[str, bytes]:
         return {NAME: text.encode(), CARD: dataset_card(text).encode()}
     url = str(json.loads((folder / CROISSANT).read_bytes())["url"])
     host, _, repository = url.partition("/datasets/")
-    files = make_publication(folder, repository.partition("/")[0], host, restricted=True).files
-    return {name: content for name, content in files.items() if isinstance(content, bytes)}
+    made = make_publication(folder, repository.partition("/")[0], host, restricted=True)
+    files = {name: content for name, content in made.files.items() if isinstance(content, bytes)}
+    # A push may leave out eval.yaml, and the Hub may refuse it.
+    return files | ({BENCHMARK: made.benchmark} if made.benchmark and (folder / BENCHMARK).is_file() else {})
 
 
 def _file_differences(path: Path, fresh: Path, config: str, *, statistics: bool) -> list[str]:

@@ -17,6 +17,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+#: The file that makes a data set a benchmark. The Hub checks it, so it has a commit of its own.
+BENCHMARK = "eval.yaml"
 #: The splits for evaluation, preferred first; a config without one of them has no task.
 EVALUATION_SPLITS = ("test", "validation")
 

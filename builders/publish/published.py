@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 
 from builders.dataset import BuildError
 from builders.manifest import ConfigEntry, Manifest, SourceEntry, SplitEntry, bytes_sha256
-from builders.publish.restore import HASH, text_digest
+from builders.publish.restore import HASH, lacking, text_digest
 from builders.sources.catalogue import catalogue
-from builders.write import content_digest
+from builders.write import ENCODER, content_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ def published(folder: Path, manifest: Manifest, name: str, *, restricted: bool) 
     reason = "" if restricted else closed(manifest, renamed)
     if reason and not config.quotes:
         return PublishedConfig(renamed, {}, reason)
-    without = config.quotes if reason else []
+    without = [column for column in config.quotes if column in config.columns] if reason else []
     if not copies and not without:
-        return PublishedConfig(config, {split.file: folder / split.file for split in config.splits.values()})
+        return PublishedConfig(config, {split.file: folder / split.file for split in config.splits.values()}, reason)
     splits: dict[str, SplitEntry] = {}
     files: dict[str, bytes | Path] = {}
     for split, entry in config.splits.items():
@@ -81,8 +81,37 @@ def published(folder: Path, manifest: Manifest, name: str, *, restricted: bool) 
             content=content_digest(table),
             built=entry.content,
         )
-        renamed = replace(renamed, columns={field.name: str(field.type) for field in table.schema})
+        columns = {field.name: str(field.type) for field in table.schema}
+        renamed = replace(renamed, columns=columns, encoder=ENCODER)
     return PublishedConfig(replace(renamed, splits=splits), files, reason)
+
+
+def published_form(folder: Path, built: Manifest, seen: Manifest) -> Manifest:
+    """A fresh build as a push publishes it; the files that a push changes are written over those of the build.
+
+    Parameters
+    ----------
+    folder, built:
+        The fresh build and its manifest.
+    seen:
+        The manifest of the published folder. Text is left out of the configs that have only its hashes there.
+
+    Raises
+    ------
+    BuildError
+        When a config or a source has no licence.
+    """
+    configs = {}
+    for name in built.configs:
+        restricted = name in seen.configs and not lacking(seen.configs[name].columns)
+        form = published(folder, built, name, restricted=restricted)
+        for file, content in form.files.items():
+            if isinstance(content, bytes):
+                # The file may be a hard link to that of another folder, which must stay as it is.
+                (folder / file).unlink()
+                (folder / file).write_bytes(content)
+        configs[name] = form.entry
+    return replace(built, configs=configs)
 
 
 def closed(manifest: Manifest, config: ConfigEntry) -> str:

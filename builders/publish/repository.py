@@ -13,12 +13,11 @@ from rich.console import Console
 from builders.dataset import BuildError
 from builders.manifest import file_sha256
 from builders.publish.publication import Publication
+from cards.benchmark import BENCHMARK
 from cards.hub import refusal, refusals, sending
 
 #: The Hub's own file for large files, which it creates with the repository.
 ATTRIBUTES = ".gitattributes"
-#: The file that makes a data set a benchmark. The Hub checks it, so it has a commit of its own.
-BENCHMARK = "eval.yaml"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,7 +12,9 @@ import pytest
 
 from builders import datasets
 from builders.manifest import read_manifest
+from tests import commands
 from tests.helpers import ROOT, mirror, missing
+from tests.hub import Hub
 
 OLDEST = ROOT / ".venv-oldest" / "bin" / "python"
 #: Surroundings as different as those of two machines can be.
@@ -68,25 +71,56 @@ def test_with_all_sources_no_config_is_left_out(outs, out):
         assert len(left["gender-neutral-probes"]) == 6
 
 
-@pytest.mark.parametrize("python", [sys.executable, OLDEST], ids=["newest", "oldest"])
-def test_load_dataset_gives_the_rows_that_were_built(out, python, tmp_path):
+@pytest.fixture(scope="module")
+def hub(outs, tmp_path_factory):
+    """A Hub with a default push of the data sets."""
+    with Hub(cache=tmp_path_factory.mktemp("cache")) as hub:
+        result = commands.run("builders.push", outs[0], "--org", "org")
+        assert result.returncode == 0, result.stderr
+        yield hub
+
+
+def loaded(python, folder, names):
+    """The rows of each config and split of data sets, as ``load_dataset`` of an interpreter gives them."""
     if not Path(python).exists():
         missing("needs the environment that make test prepares for the oldest supported release of datasets")
-    env = os.environ | {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-    command = [str(python), str(ROOT / "tests" / "builders" / "loaded.py"), *map(str, out)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    caches = {"HF_HOME": str(folder), "HF_DATASETS_CACHE": str(folder / "datasets")}
+    command = [str(python), str(ROOT / "tests" / "builders" / "loaded.py"), *map(str, names)]
+    done = subprocess.run(command, env=os.environ | caches, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     message = json.loads(done.stdout)
     if python == OLDEST:
         assert message["version"] == "3.0.0"
+    return message["rows"]
+
+
+@pytest.mark.parametrize("python", [sys.executable, OLDEST], ids=["newest", "oldest"])
+def test_every_published_config_is_loaded_by_its_name(out, hub, python, tmp_path):
+    found = loaded(python, tmp_path, [f"org/{folder.name}" for folder in out])
     for folder in out:
-        splits = [split for config in read_manifest(folder).configs.values() for split in config.splits.values()]
+        tree = hub.repos["dataset", f"org/{folder.name}"].at("main").tree
+        manifest = json.loads(tree["manifest.json"].data)
+        files = [split["file"] for config in manifest["configs"].values() for split in config["splits"].values()]
         expected = {
-            split.file.removeprefix("data/").removesuffix(".parquet"): pq.read_table(folder / split.file).to_pylist()
-            for split in splits
+            file.removeprefix("data/").removesuffix(".parquet"): pq.read_table(BytesIO(tree[file].data)).to_pylist()
+            for file in files
         }
-        assert message["rows"][str(folder)] == expected
-        assert sum(map(len, expected.values())) == sum(split.rows for split in splits)
+        assert found[f"org/{folder.name}"] == expected
+        assert manifest["configs"].keys() == read_manifest(folder).configs.keys(), "none is withheld as a whole"
+        assert manifest["left_out"] == read_manifest(folder).left_out
+
+
+def test_a_local_folder_is_loaded_like_a_published_one(out, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (folder,) = [folder for folder in out if folder.name == "occugender"]
+    splits = [split for config in read_manifest(folder).configs.values() for split in config.splits.values()]
+    expected = {
+        split.file.removeprefix("data/").removesuffix(".parquet"): pq.read_table(folder / split.file).to_pylist()
+        for split in splits
+    }
+    for python in (sys.executable, OLDEST):
+        assert loaded(python, tmp_path / Path(python).parent.parent.name, [folder]) == {str(folder): expected}
+    assert sum(map(len, expected.values())) == sum(split.rows for split in splits)
 
 
 def test_the_data_folder_has_only_parquet_files(out):

@@ -1,23 +1,27 @@
 """What a default push of data sets with sources publishes, read back from a Hub on this machine."""
 
-import hashlib
 import io
 import json
 import os
 import subprocess
 import sys
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
+from huggingface_hub import snapshot_download
+from rich.progress import Progress
 
 import builders
+from builders.check import check
 from builders.dataset import BuildError
 from builders.manifest import read_manifest
 from builders.publish.restore import HASH, restored, text_digest
+from builders.sources.fetch import Fetcher
 from builders.write import content_digest
 from tests import commands
-from tests.helpers import ROOT, mirror, missing
+from tests.helpers import ROOT, mirror
 from tests.hub import Hub
 
 pytestmark = pytest.mark.mirror
@@ -31,7 +35,6 @@ from builders import with_text
 rows = with_text(load_dataset(sys.argv[1], sys.argv[2]), offline=True)
 print(json.dumps({split: part.to_list() for split, part in rows.items()}))
 """
-OLDEST = ROOT / ".venv-oldest" / "bin" / "python"
 
 
 @pytest.fixture(scope="module")
@@ -53,30 +56,6 @@ def hub(out, tmp_path_factory):
 def published(hub, name, path):
     """A published table."""
     return pq.read_table(io.BytesIO(hub.repos["dataset", f"org/{name}"].at("main").tree[path].data))
-
-
-@pytest.mark.parametrize("python", [sys.executable, OLDEST], ids=["newest", "oldest"])
-def test_every_published_config_is_loaded_by_its_name(hub, out, python, tmp_path):
-    if not os.access(python, os.X_OK):
-        missing("needs the environment that make test prepares for the oldest supported release of datasets")
-    command = [str(python), str(ROOT / "tests" / "builders" / "loaded.py"), *(f"org/{name}" for name in NAMES)]
-    environment = os.environ | {"HF_HOME": str(tmp_path), "HF_DATASETS_CACHE": str(tmp_path / "datasets")}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    loaded = json.loads(done.stdout)["rows"]
-    for name in NAMES:
-        configs = read_manifest(out / name).configs
-        assert loaded[f"org/{name}"].keys() == {f"{c}/{split}" for c in configs for split in configs[c].splits}
-        for config_split, rows in loaded[f"org/{name}"].items():
-            table = published(hub, name, f"data/{config_split}.parquet")
-            assert content_digest(table) == _digest(rows)
-
-
-def _digest(rows):
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update(json.dumps(row, ensure_ascii=False, sort_keys=True).encode() + b"\n")
-    return digest.hexdigest()
 
 
 def test_text_that_may_not_be_published_is_nowhere_and_one_function_restores_it(hub, out):
@@ -105,6 +84,27 @@ def test_restored_rows_have_the_digest_of_the_local_build(hub, out):
     entry = facts["configs"]["stsb"]["splits"]["test"]
     whole = restored(published(hub, PROBES, entry["file"]), PROBES, "stsb", mirror=mirror(), offline=True)
     assert content_digest(whole) == entry["built"] == read_manifest(out / PROBES).configs["stsb"].splits["test"].content
+
+
+def test_a_downloaded_folder_is_checked_with_its_hashes_and_its_open_licences(hub, tmp_path):
+    names = [PROBES, "gender-pmi"]
+    for name in names:
+        snapshot_download(f"org/{name}", repo_type="dataset", local_dir=tmp_path / name, endpoint=hub.url, token=False)
+    assert (tmp_path / PROBES / "eval.yaml").is_file()
+
+    def found():
+        return check(names, Fetcher(tmp_path / "cache", mirror(), offline=True), tmp_path, Progress(disable=True))
+
+    assert found() == ([], [])
+    path = tmp_path / PROBES / "data" / "stsb" / "test.parquet"
+    table = pq.read_table(path)
+    hashes = table["prompt" + HASH].to_pylist()
+    changed = pa.array([*hashes[1:], hashes[0]])
+    place = table.schema.get_field_index("prompt" + HASH)
+    pq.write_table(table.set_column(place, table.schema.field(place), changed), path, compression="zstd")
+    differences, _ = found()
+    first = f"{PROBES}/data/stsb/test.parquet: config stsb, row {table['id'][0]}, column prompt_sha256 is '{hashes[1]}'"
+    assert any(sentence.startswith(first) for sentence in differences), differences
 
 
 def test_a_text_with_another_hash_is_refused(hub):

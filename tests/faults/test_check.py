@@ -208,7 +208,8 @@ def test_a_link_in_the_place_of_a_file_is_named(folder, tmp_path):
 
 @pytest.mark.fault(61)
 def test_a_published_folder_as_downloaded_has_no_differences_and_each_edit_is_named(folder, tmp_path):
-    files = make_publication(folder, "org", "https://hub.example").files
+    made = make_publication(folder, "org", "https://hub.example")
+    files = {**made.files, "eval.yaml": made.benchmark}
     published = tmp_path / "download" / PROBES
     for name, content in files.items():
         (published / name).parent.mkdir(parents=True, exist_ok=True)
@@ -220,6 +221,8 @@ def test_a_published_folder_as_downloaded_has_no_differences_and_each_edit_is_na
             (published / name).write_bytes(content + b" ")
             assert len(found(published)) >= 1, name
             (published / name).write_bytes(content)
+    (published / "eval.yaml").unlink()
+    assert found(published) == [], "a push with --no-benchmark"
 
 
 @pytest.mark.fault(61)
