@@ -64,7 +64,7 @@ def main(
     if not org:
         raise typer.BadParameter("Name the organisation or user of the Hub with --org.")
     api = HfApi()
-    refused = []
+    refused = False
     with explained(errors, BuildError, CardError):
         publications = [
             make_publication(folder, org, api.endpoint, restricted=restricted) for folder in folders(out, names or [])
@@ -80,15 +80,14 @@ def main(
             try:
                 push(publication, repository, console, dry_run=dry_run, private=private, benchmark=benchmark)
             except BenchmarkRefused as error:
-                refused.append(str(error))
+                refused = True
+                errors.print(f"error: {error}")
         if space and not dry_run:
             scores = leaderboard.page(leaderboard.task_tables(leaderboard.hub_entries(org, api, leaderboard.DATASETS)))
             console.print(f"Space: {leaderboard.publish_space(api, space, scores.encode())}")
         if reason:
             console.print(f"{reason} So it is not shown what would change there.")
             console.print("Nothing was sent (--dry-run).")
-    for sentence in refused:
-        errors.print(f"error: {sentence}")
     if refused:
         raise typer.Exit(2)
 

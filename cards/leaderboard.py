@@ -1,4 +1,4 @@
-"""Renders a page that compares models: ``python -m cards.leaderboard RUN… --out leaderboard.html``.
+"""Renders a page that compares models: ``probes leaderboard RUN… --out leaderboard.html``.
 
 The input is runs of scoring, and ``.eval_results`` of folders, of models on the Hub (``ORG/MODEL``) or of all
 models of an organisation (``ORG``). The page loads nothing from elsewhere, and can be published as a static Space.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +23,7 @@ from cards.eval_results import FOLDER, Notes, parse_entries, parse_notes
 from cards.evaluation import headline_scores
 from cards.files import put
 from cards.hub import HubRefusal, add_files, explained, unreachable
+from cards.matrix import BANDS, Cell, Key, Row, matrix
 from cards.text import CardError, refuse_secrets, template
 
 #: The name of an organisation or a model of the Hub.
@@ -34,7 +35,7 @@ class Entry:
     """The score of a model on a task.
 
     ``notes`` has its metric, interval and setting, ``remark`` a restriction such as a part of the rows, and
-    ``reading`` how to read the metric, which only a run says.
+    ``reading`` how to read the metric, which only a run says. ``base`` is the model that an adapter changes.
     """
 
     model: str
@@ -44,20 +45,23 @@ class Entry:
     notes: Notes
     remark: str = ""
     reading: str = ""
+    base: str = ""
+
+    @property
+    def cell(self) -> Cell:
+        """The score in the matrix of all models."""
+        notes = self.notes
+        return Cell(self.value, notes.low, notes.high, notes.metric, notes.ideal, notes.n, self.remark)
 
     @property
     def interval(self) -> str:
         """The interval as text; empty when there is none."""
-        low, high = map(self._digits, (self.notes.low, self.notes.high))
-        return f"{low} to {high}" if self.has_interval else ""
+        return self.cell.interval
 
     @property
     def number(self) -> str:
         """The value as text, with the digits that its interval supports."""
-        return self._digits(self.value)
-
-    def _digits(self, number: float) -> str:
-        return results.supported_digits(number, self.notes.low, self.notes.high)
+        return self.cell.number
 
     @property
     def has_interval(self) -> bool:
@@ -146,22 +150,26 @@ def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry
     models = [name] if "/" in name else sorted(model.id for model in api.list_models(author=name))
     for model in models:
         try:
-            entries = api.model_info(model, expand=["evalResults"]).eval_results or []
+            info = api.model_info(model, expand=["evalResults", "cardData"])
         except (RepositoryNotFoundError, HFValidationError):
             raise CardError(
                 f"{model} is neither a file or folder nor a model of the Hub that you may read; correct the name."
             ) from None
-        for entry in entries:
+        base = (info.card_data or {}).get("base_model") or ""
+        for entry in info.eval_results or []:
             if str(entry.dataset_id).rpartition("/")[2] in datasets:
-                yield _entry(model, entry, model)
+                yield _entry(model, entry, model, base if isinstance(base, str) else "")
 
 
-def _entry(model: str, entry: EvalResultEntry, where: str) -> Entry:
+def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> Entry:
     if isinstance(entry.value, bool) or not isinstance(entry.value, (int, float)):
         raise CardError(f"{where} has the value {entry.value!r:.40} for {entry.task_id}; give a number.")
     notes = parse_notes(entry.notes) or Notes("value", math.nan, math.nan, 0, None, entry.notes or "")
     dataset = str(entry.dataset_id).rpartition("/")[2]
-    return Entry(model, dataset, str(entry.task_id), float(entry.value), notes)
+    # The page of an adapter has the scores of the adapter, so the adapter's name says the setting.
+    own = f"adapter {model}" if base else ""
+    setting = ", ".join(part for part in notes.setting.split(", ") if part != own)
+    return Entry(model, dataset, str(entry.task_id), float(entry.value), replace(notes, setting=setting), base=base)
 
 
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
@@ -180,11 +188,24 @@ def _task_table(key: tuple[str, str, str], entries: list[Entry]) -> TaskTable:
     return TaskTable(*key, ideal, ordered, min(finite), max(finite))
 
 
+def matrix_rows(entries: Iterable[Entry]) -> list[Row]:
+    """The rows of the matrix: the scores of each model in each setting."""
+    cells: dict[tuple[str, str, str], dict[Key, Cell]] = {}
+    for entry in entries:
+        row = cells.setdefault((entry.model, entry.notes.setting, entry.base), {})
+        row.setdefault((entry.dataset, entry.task, entry.notes.metric), entry.cell)
+    return [Row(*key, found) for key, found in cells.items()]
+
+
 def page(tables: list[TaskTable]) -> str:
     """The HTML of the page."""
-    models = {entry.model for table in tables for entry in table.entries}
+    entries = [entry for table in tables for entry in table.entries]
     return template("leaderboard.html.j2", html=True).render(
-        tables=tables, models=len(models), good=results.good_values
+        tables=tables,
+        matrix=matrix(matrix_rows(entries)),
+        bands=BANDS,
+        models=len({entry.model for entry in entries}),
+        good=results.good_values,
     )
 
 
@@ -202,7 +223,7 @@ pinned: false
 license: apache-2.0
 ---
 
-Scores of `.eval_results` of models on the Hub, made by `python -m cards.leaderboard` of gender-neutral-probes.
+Scores of `.eval_results` of models on the Hub, made by `probes leaderboard` of gender-neutral-probes.
 """
 
 
@@ -244,7 +265,7 @@ def main(
         entries += [entry for name in names for entry in hub_entries(name, api, DATASETS)]
         tables = task_tables(entries)
         if not tables:
-            raise CardError("None of these has a score of a published task; score models with python -m scoring.")
+            raise CardError("None of these has a score of a published task; score models with probes score.")
         content = page(tables).encode()
         refuse_secrets({out.name: content})
         put(out, content)

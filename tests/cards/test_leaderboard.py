@@ -1,20 +1,22 @@
+import json
 import re
-import shutil
-import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 import yaml
 
+from cards import matrix
 from cards.eval_results import Source, eval_files
 from cards.evaluation import published_results
 from cards.leaderboard import entries_of, page, task_tables
 from cards.results import read
 from cards.text import CardError
+from scoring.benchmarks import get, names
 from tests import commands
 from tests.cards.made import DIGEST, PROBES, RUN, estimate, manifest, run
-from tests.helpers import missing_package
 from tests.hub import CUT, File, Hub
+from tests.scoring.test_pages import MEASURE, browse
 
 
 def of(*places):
@@ -95,9 +97,10 @@ def test_the_page_needs_nothing_outside_itself_and_can_be_sorted(runs):
     shown = Page(page(of(*runs)))
     assert not [attrs for tag, attrs in shown.tags if tag in ("link", "img", "iframe") or "src" in attrs]
     assert all(attrs["href"].startswith("#") for tag, attrs in shown.tags if "href" in attrs)
-    assert [tag for tag, _ in shown.tags].count("button") == 3 * 4
+    assert [tag for tag, _ in shown.tags].count("button") == 1 + 3 + 3 * 4
     keys = [attrs["data-key"] for tag, attrs in shown.tags if tag == "td"]
-    assert keys[:4] == ["org/better", "0.1", "0.05", "0.1"]
+    assert keys[:6] == ["0.1", "", "", "0.25", "0.25", "0.45"], "distances in the matrix; none without a score"
+    assert keys[6:10] == ["org/better", "0.1", "0.05", "0.1"]
 
 
 def test_a_task_says_how_to_read_its_metric_where_a_run_does(runs, tmp_path):
@@ -107,8 +110,9 @@ def test_a_task_says_how_to_read_its_metric_where_a_run_does(runs, tmp_path):
 
 
 def test_the_head_says_by_what_the_rows_are_sorted(runs):
-    heads = [attrs.get("aria-sort") for tag, attrs in Page(page(of(*runs))).tags if tag == "th"]
-    assert heads[:4] == [None, None, None, "ascending"]
+    heads = [attrs.get("aria-sort") for tag, attrs in Page(page(of(*runs))).tags if tag == "th" and "scope" in attrs]
+    assert heads[:6] == ["ascending", None, None, None, None, None], "the models, two data sets and three tasks"
+    assert heads[8:12] == [None, None, None, "ascending"], "after two rows of the matrix"
 
 
 @pytest.mark.fault(50)
@@ -178,6 +182,20 @@ def test_models_of_the_hub_and_runs_stand_on_one_page(hub, runs, tmp_path):
     assert "lab/worse" not in text
 
 
+def test_an_adapter_of_the_hub_stands_below_the_base_model_that_its_card_names(hub, tmp_path):
+    name = "lab/fair"
+    place = published(
+        run(tmp_path / "run-fair", adapter=name, estimates=(estimate(value=0.05, high=0.1, low=0.0),)),
+        tmp_path / "fair",
+    )
+    files = {path.relative_to(place).as_posix(): File(path.read_bytes()) for path in place.rglob("*.yaml")}
+    hub.add("model", name, files | {"README.md": File(b"---\nlicense: mit\nbase_model: lab/worse\n---\n")})
+    out = tmp_path / "page.html"
+    assert commands.run("cards.leaderboard", "lab", "--out", out).returncode == 0
+    cells = [text.strip() for text in Page(out.read_text()).texts if text.strip()]
+    assert cells[cells.index("lab/worse") :][:5] == ["lab/worse", "0.30", name, "0.30 → 0.05", "nearer"]
+
+
 def test_what_is_neither_here_nor_on_the_hub_is_one_sentence(hub, tmp_path, monkeypatch):
     out = "--out", tmp_path / "page.html"
     result = commands.run("cards.leaderboard", "lab/none", *out)
@@ -206,15 +224,85 @@ def test_a_space_that_is_refused_leaves_the_page_and_is_sent_by_the_next_command
     assert "index.html" in hub.repos["space", "lab/bias"].at("main").tree
 
 
-def test_a_click_sorts_the_rows(runs, tmp_path):
-    chromium = shutil.which("chromium") or missing_package("chromium")
-    click = "<script>document.querySelector('th button').click()</script></body>"
-    (tmp_path / "page.html").write_text(page(of(*runs)).replace("</body>", click))
-    browser = [chromium, "--headless", "--no-sandbox", "--dump-dom", f"--user-data-dir={tmp_path / 'profile'}"]
-    result = [*browser, (tmp_path / "page.html").as_uri()]
-    dom = subprocess.run(result, capture_output=True, text=True, check=True, timeout=120).stdout
-    assert re.findall(r'data-key="(org/\w+)"', dom)[:2] == ["org/better", "org/worse"]
-    twice = click.replace("</body>", click)
-    (tmp_path / "page.html").write_text(page(of(*runs)).replace("</body>", twice))
-    dom = subprocess.run(result, capture_output=True, text=True, check=True, timeout=120).stdout
-    assert re.findall(r'data-key="(org/\w+)"', dom)[:2] == ["org/worse", "org/better"]
+# The matrix
+
+
+def test_the_colours_have_the_ranges_of_the_published_metrics():
+    headlines = {get(name).headline.metric: get(name) for name in names() if get(name).headline}
+    ranges = {
+        metric.name: (metric.low, metric.high)
+        for benchmark in headlines.values()
+        for metric in benchmark.metrics("clean")
+        if metric.name in matrix.RANGES
+    }
+    assert ranges == matrix.RANGES
+    assert headlines.keys() <= ranges.keys()
+
+
+@pytest.fixture
+def compared(tmp_path):
+    """Pages of a model alone, with an adapter, and of an adapter whose card names the model."""
+    near, far = (estimate(value=v, low=v - 0.05, high=v + 0.05) for v in (0.1, 0.6))
+    base = run(tmp_path / "a")
+    tuned = run(tmp_path / "b", adapter="fair@abc", estimates=(near,))
+    worse = run(tmp_path / "c", adapter="org/worse", estimates=(far,))
+    entry = next(entries_of(worse))
+    apart = replace(entry, model="org/worse", base="org/model", notes=replace(entry.notes, setting=""))
+    return task_tables([*entries_of(base), *entries_of(tuned), apart])
+
+
+def test_an_adapter_stands_below_its_base_with_the_change(compared):
+    shown = Page(page(compared))
+    bodies = [attrs["data-key"] for tag, attrs in shown.tags if tag == "tbody" and attrs]
+    assert bodies == ["org/model"]
+    assert [attrs.get("class") for tag, attrs in shown.tags if tag == "tr"].count("below") == 2
+    cells = [text.strip() for text in shown.texts if text.strip()]
+    assert cells[cells.index("adapter fair") :][:3] == ["adapter fair", "0.25 → 0.10", "nearer"]
+    assert cells[cells.index("org/worse") :][:3] == ["org/worse", "0.25 → 0.60", "further"]
+    titles = [attrs["title"] for tag, attrs in shown.tags if "title" in attrs]
+    assert "org/model: gas 0.25, 95 % interval 0.20 to 0.31, ideal 0, n 40" in titles
+
+
+def test_a_colour_is_a_fixed_share_of_the_greatest_distance():
+    bands = [matrix.Cell(value, value, value, "ss", 50, 9).band for value in (50, 53, 60, 35, 75, 100, 0)]
+    assert bands == [0, 1, 2, 2, 3, 4, 4]
+    assert matrix.Cell(3, 2, 4, "of another page", 0, 9).band is None
+
+
+def test_the_page_fits_a_phone_and_is_readable_in_light_and_dark(compared, tmp_path):
+    (tmp_path / "page.html").write_text(page(compared))
+    outer = MEASURE.replace("PAGE", (tmp_path / "page.html").as_uri()).replace("WIDTH", "390")
+    (tmp_path / "outer.html").write_text(outer)
+    for scheme in (0, 1):
+        dark = f"--blink-settings=preferredColorScheme={scheme}"
+        dom, console = browse(tmp_path, (tmp_path / "outer.html").as_uri(), "--window-size=1400,900", dark)
+        assert console == []
+        found = json.loads(re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)[1].replace("&amp;", "&"))
+        for state in ("closed", "open"):
+            assert found[state]["width"] <= found[state]["inside"]
+            assert found[state]["contrast"]["ratio"] >= 4.5, found[state]["contrast"]
+
+
+def test_a_click_sorts_the_rows_and_keeps_adapters_below_their_base(runs, tmp_path):
+    near = estimate(value=0.05, low=0.01, high=0.1)
+    tuned = run(tmp_path / "c", model="org/worse", adapter="fair", estimates=(near,))
+    text = page(of(*runs, tuned))
+    for clicks, expected in (
+        ((1,), ["org/better", "org/worse", "adapter fair"]),
+        ((1, 1), ["org/worse", "adapter fair", "org/better"]),
+        ((2,), ["org/worse", "adapter fair", "org/better"]),
+    ):
+        script = "".join(f"document.querySelectorAll('th button')[{number}].click();" for number in clicks)
+        (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{script}</script></body>"))
+        dom, console = browse(tmp_path, (tmp_path / "page.html").as_uri())
+        assert console == []
+        assert re.findall(r'scope="row">([^<]+)<', dom) == expected, clicks
+
+
+def test_a_click_sorts_the_rows_of_a_task(runs, tmp_path):
+    text = page(of(*runs))
+    for clicks, expected in ((1, ["org/better", "org/worse"]), (2, ["org/worse", "org/better"])):
+        script = "document.querySelector('section th button').click();" * clicks
+        (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{script}</script></body>"))
+        dom, _ = browse(tmp_path, (tmp_path / "page.html").as_uri())
+        assert re.findall(r'<td data-key="(org/\w+)"', dom)[:2] == expected
