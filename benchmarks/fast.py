@@ -3,8 +3,8 @@
 Models of the shapes of GPT-2 and BERT learn an artificial language, and a bias is trained into one block of
 each. The benchmark measures: whether tracing finds the block; what a stamp changes on the edited pairs, on
 paraphrases, on held-out workers, on facts and on neutral text; and the effect of its block and of its units,
-as in figure 7 of *Identifying and Editing Fine-Grained Fairness in LLMs* (FAST; Chen et al., 2024). Edits use
-the code of ``python -m mitigation fast``.
+as in figure 7 of *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al.,
+2025). Edits use the code of ``python -m mitigation fast``.
 
 SS after an edit counts the signs of small remaining gaps, so rounding changes it: the same model on another
 processor has another SS. Conclusions are therefore about several models together, with intervals, and the
@@ -165,7 +165,7 @@ def located(trainer: ToyTrainer, network: Any) -> dict[str, Any]:
     """The average indirect effect of each block, and the block with the largest."""
     model = Model(network, trainer.tokenizer, kind=trainer.kind, name="made")
     effects = locate(model, list(trainer.language.pairs(held_out=False)))
-    return {"found": effects.layer, "effects": [round(float(effect), 4) for effect in effects.average]}
+    return {"found": effects.layer, "effects": [round(float(effect), 4) for effect in effects.average()]}
 
 
 def shape(kind: Kind, experiment: StampExperiment, step: Callable[[str], None]) -> dict[str, Any]:

@@ -33,11 +33,15 @@ class CostMeter:
             torch.cuda.reset_peak_memory_stats(self._gpu)
         self._start = time.perf_counter()
 
+    @property
+    def seconds(self) -> float:
+        """The wall-clock seconds so far."""
+        return time.perf_counter() - self._start
+
     def cost(self, parameters: int) -> Cost:
         """The cost so far, for training this number of parameters."""
-        seconds = time.perf_counter() - self._start
         memory = torch.cuda.max_memory_allocated(self._gpu) if self._gpu else _peak_of_process()
-        return Cost(parameters, seconds, memory, self._device)
+        return Cost(parameters, self.seconds, memory, self._device)
 
 
 def _peak_of_process() -> int:

@@ -8,7 +8,7 @@ texts of the user.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 #: The scores of texts have this name where others have that of a benchmark.
 TEXT = "text"
-#: How many groups and metrics of a benchmark are shown.
-GROUPS, METRICS = 6, 4
 #: Benchmark, group and metric.
 Key = tuple[str, str, str]
 _UNDEFINED: Numbers = (math.nan, math.nan, math.nan)
@@ -121,7 +119,7 @@ def compare_runs(
     report.write_comparison(after, compared)
     old, new = ({(e.benchmark, e.group, e.metric): e for e in side.estimates} for side in (compared.base, compared.run))
     changes = [
-        _change(d, old[d.benchmark, d.group, d.metric], new[d.benchmark, d.group, d.metric])
+        changed(d, old[d.benchmark, d.group, d.metric], new[d.benchmark, d.group, d.metric])
         for d in compared.differences
     ]
     changes += [
@@ -136,7 +134,7 @@ def _text_changes(before: Table, after: Table, kind: str, resamples: int) -> lis
     items = _text_items(before, kind)
     (difference,) = stats.compare(items, after, before, before["id"], benchmark=TEXT, resamples=resamples)
     old, new = (_perplexities(texts, kind, resamples)[0] for texts in (before, after))
-    return [_change(difference, old, new)]
+    return [changed(difference, old, new)]
 
 
 def _text_items(texts: Table, kind: str) -> list[tuple[Group, Metric]]:
@@ -153,7 +151,8 @@ def estimates(folder: Path, texts: Table, kind: str, resamples: int) -> dict[Key
     return {(e.benchmark, e.group, e.metric): _numbers(e) for e in measured}
 
 
-def _change(difference: Any, before: Estimate, after: Estimate) -> Change:
+def changed(difference: Any, before: Estimate, after: Estimate) -> Change:
+    """The change from an estimate to another, with their paired difference."""
     key = difference.benchmark, difference.group, difference.metric
     return Change(*key, _numbers(before), _numbers(after), _numbers(difference), difference.n)
 
@@ -190,25 +189,15 @@ def held_out_texts(data: TrainingData, file: Path | None) -> tuple[str, ...]:
     return texts
 
 
-def headline_changes(changes: Sequence[Change]) -> Iterator[Change]:
-    """The changes of the first groups and metrics of each benchmark."""
-    for change in changes:
-        same = [other for other in changes if other.benchmark == change.benchmark]
-        groups = list(dict.fromkeys(other.group for other in same))[:GROUPS]
-        metrics = list(dict.fromkeys(other.metric for other in same))[:METRICS]
-        if change.group in groups and change.metric in metrics:
-            yield change
-
-
 def changes_table(changes: Sequence[Change], full_precision: Mapping[Key, Numbers] | None = None) -> Grid:
-    """A printable table of :func:`headline_changes`; the reports have all changes.
+    """A printable table of all changes.
 
     With ``full_precision``, the estimates of the unquantized model have a column before the others.
     """
     extra = ("full precision",) if full_precision else ()
     columns = ("benchmark", "group", "metric", *extra, "before", "after", "difference", "95 % interval", "n")
     grid = Grid(*columns, box=None)
-    for change in headline_changes(changes):
+    for change in changes:
         key = change.benchmark, change.group, change.metric
         low, high = map(_shown, change.difference[1:])
         whole = ((full_precision or {}).get(key, _UNDEFINED),) if extra else ()

@@ -15,9 +15,12 @@ from cards.files import put
 from mitigation.training.checkpoints import LossCurve
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
 
     from mitigation.editing.locate import IndirectEffects
+    from scoring.adapters.facts import Change
 
 _BLUE, _GREY = "#1b4f8f", "#9aa5b1"
 
@@ -47,15 +50,40 @@ def plot_losses(curve: LossCurve, path: Path, title: str, step: str = "step") ->
 
 
 def plot_effects(effects: IndirectEffects, path: Path, title: str) -> None:
-    """Plots the average indirect effect of each block."""
-    figure = _figure(5)
-    axes = figure.subplots()
-    colours = [_BLUE if layer == effects.layer else _GREY for layer in range(len(effects.average))]
-    axes.bar(range(len(effects.average)), effects.average, color=colours)
-    _label(axes, title, "block")
-    axes.set_ylabel("average indirect effect", fontsize=8)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.axhline(0, color="#333333", linewidth=0.6)
+    """Plots the average indirect effect of each block, a panel for each position that is restored."""
+    figure = _figure(3.4 * len(effects.by_position))
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    panels = figure.subplots(1, len(effects.by_position), sharey=True, squeeze=False)[0]
+    for axes, position in zip(panels, effects.by_position, strict=True):
+        average = effects.average(position)
+        chosen = effects.layer if position == effects.position else -1
+        axes.bar(range(len(average)), average, color=[_BLUE if n == chosen else _GREY for n in range(len(average))])
+        _label(axes, f"restored: {position}" + " (chosen)" * (position == effects.position), "block")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.axhline(0, color="#333333", linewidth=0.6)
+    panels[0].set_ylabel("average indirect effect", fontsize=8)
+    figure.savefig(path, dpi=150, metadata={"Software": None})
+
+
+def plot_changes(changes: Sequence[Change], path: Path, title: str) -> None:
+    """Plots metrics of groups before and after with their intervals, a panel each, groups in the given order."""
+    names = list(dict.fromkeys(change.metric for change in changes))
+    figure = _figure(3.4 * len(names))
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        shown = [change for change in changes if change.metric == name]
+        for when, colour, up in (("before", _GREY, 0.12), ("after", _BLUE, -0.12)):
+            for row, change in enumerate(shown):
+                value, low, high = getattr(change, when)
+                heights = [up - row] * 2
+                axes.plot([low, high], heights, color=colour, linewidth=1.2)
+                axes.plot([value], heights[:1], "o", color=colour, markersize=4, label=when if not row else None)
+        if name != "gap":
+            axes.axvline(50, color="#333333", linewidth=0.6, linestyle=":")
+        axes.set_yticks([-row for row in range(len(shown))], [change.group for change in shown])
+        axes.set_ylim(0.5 - len(shown), 0.5)
+        _label(axes, name.upper() if len(name) == 2 else name, "nats" if name == "gap" else "percent")
+    figure.axes[0].legend(fontsize=7, frameon=False)
     figure.savefig(path, dpi=150, metadata={"Software": None})
 
 

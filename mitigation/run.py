@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from mitigation.evaluate import Evaluation, Key
     from scoring.inference.model import Model
 
+#: The end of the names of measures that :func:`full_precision_measures` adds.
+FULL_PRECISION = " in full precision"
+
 
 def mitigate(
     recipe: Recipe,
@@ -97,9 +100,11 @@ def mitigate(
         return None
     full_precision: dict[Key, Numbers] = {}
     with locked(work, MitigationError):
-        adapter = make_adapter(recipe, settings, model, data, work / "made", errors)
+        adapter = make_adapter(recipe, settings, model, data, work / "made", errors, out)
         if chosen is not None:
-            adapter = replace(adapter, changes=evaluate_adapter(model, chosen, work, out.name, errors))
+            # A recipe may have measured changes of its own, which come first.
+            changes = evaluate_adapter(model, chosen, work, out.name, errors)
+            adapter = replace(adapter, changes=(*adapter.changes, *changes))
             if bits:
                 full_precision = evaluate_full_precision(options, chosen, work, errors)
                 measures = {**adapter.measures, **full_precision_measures(adapter.changes, full_precision)}
@@ -141,11 +146,23 @@ def empty_folder(folder: Path) -> Path:
 
 
 def make_adapter(
-    recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path, errors: Console
+    recipe: Recipe,
+    settings: Any,
+    model: Model,
+    data: TrainingData,
+    folder: Path,
+    errors: Console,
+    finished: Path | None = None,
 ) -> Adapter:
-    """Runs a recipe into a folder, unless an earlier run made the same adapter there; returns its facts."""
-    if adapter := _made_before(recipe, settings, model, data, folder):
-        return adapter
+    """Runs a recipe into a folder, unless an earlier run made the same adapter; returns its facts without evaluation.
+
+    The adapter of an unfinished run is in the folder, and that of a finished run in ``finished``.
+    """
+    for made in (folder, finished or folder):
+        if adapter := _made_before(recipe, settings, model, data, made):
+            if made != folder:
+                shutil.copytree(made, folder, dirs_exist_ok=True)
+            return adapter
     adapter = recipe.run(model, settings, data, empty_folder(folder), errors)
     write_facts(folder, adapter)
     return adapter
@@ -163,7 +180,11 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
         versions = {name: available.load(*name.split("/")).version for name in built} | dict(outside)
     except ScoringError:
         return None
-    same = describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=adapter.measures)
+    own = tuple(change for change in adapter.changes if change.benchmark == recipe.name)
+    measures = {name: value for name, value in adapter.measures.items() if not name.endswith(FULL_PRECISION)}
+    adapter = replace(adapter, changes=own, measures=measures)
+    same = describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=measures)
+    same = replace(same, changes=own)
     return adapter if text(same) == text(adapter) else None
 
 
@@ -203,8 +224,6 @@ def evaluate_full_precision(
 
 
 def full_precision_measures(changes: Sequence[Change], estimates: Mapping[Key, Numbers]) -> dict[str, Numbers]:
-    """The estimates in full precision of the headline changes, named as measures of an adapter."""
-    from mitigation.evaluate import headline_changes
-
-    keys = [(change.benchmark, change.group, change.metric) for change in headline_changes(changes)]
-    return {f"{' '.join(key)} in full precision": estimates[key] for key in keys if key in estimates}
+    """The estimates in full precision of the changes, named as measures of an adapter."""
+    keys = [(change.benchmark, change.group, change.metric) for change in changes]
+    return {f"{' '.join(key)}{FULL_PRECISION}": estimates[key] for key in keys if key in estimates}

@@ -1,8 +1,8 @@
 """Trains a stamp on biased pairs: the losses of FAST, and the loop over batches of pairs.
 
-Source: *Identifying and Editing Fine-Grained Fairness in LLMs* (FAST; Chen et al., 2024), section 3. L_e
-makes the biased and the unbiased object of a pair equally probable, L_s1 keeps the distribution of all other
-tokens after a prompt, L_s2 keeps the distribution after the subject alone. The same loop makes one edit,
+Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2025),
+section 3. L_e makes the scores of the biased and the unbiased sentence of a pair equal, L_s1 keeps the distribution of
+all other tokens after a prompt, L_s2 keeps the distribution after the subject alone. The same loop makes one edit,
 thousands, or more on top of an earlier stamp.
 
 The paper makes one pass over the pairs and trains each batch to its end. Then the gaps of earlier pairs drift
@@ -19,23 +19,25 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import track
 
-from mitigation.editing.pairs import EditPair, query_logprobs
+from mitigation.editing.pairs import EditPair, Place
+from mitigation.editing.stamped import StampedNetwork
 from mitigation.training import train
 from mitigation.training.checkpoints import LossCurve, restore, save
-from scoring.inference.tokens import Query
 
 #: Seconds between checkpoints within one of several passes.
 CHECKPOINT_SECONDS = 30
 #: A pair after no prefix, and after each prefix.
 PrefixedPair = Sequence[EditPair]
 Compare = Literal["probability", "log"]
+#: Pairs that are measured together.
+MEASURED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class EditingSchedule:
 
 
 def pair_gap(biased: torch.Tensor, unbiased: torch.Tensor, compare: Compare) -> torch.Tensor:
-    """L_e [pairs] of log-probabilities [pairs]: the absolute difference of probabilities, or of their logarithms.
+    """L_e [pairs] of scores [pairs], which are logarithms: the absolute difference of these, or of what they are of.
 
     The paper prints the first, which is nearly zero where both objects are improbable.
 
@@ -113,70 +115,56 @@ def kl_divergence(base: torch.Tensor, edited: torch.Tensor, without: torch.Tenso
     return (base.exp() * (base - edited)).sum(1)
 
 
-class Outputs(NamedTuple):
-    """Log-probabilities for a batch: of both objects [2, pairs], and of all tokens after prompts and subjects."""
-
-    objects: torch.Tensor
-    after_prompt: torch.Tensor
-    after_subject: torch.Tensor
-
-
 class PairBatch:
-    """Prefixed pairs as one batch of queries, which is run once per step."""
+    """Prefixed pairs as one batch of queries, which is run once per step.
 
-    def __init__(self, prefixed: Sequence[PrefixedPair], pad: int) -> None:
-        pairs = [pair for versions in prefixed for pair in versions]
-        groups = [pair.biased for pair in pairs] + [pair.unbiased for pair in pairs]
-        self.count = len(pairs)
-        self.queries: list[Query] = [query for group in groups for query in group]
-        self.group = torch.tensor([n for n, group in enumerate(groups) for _ in group])
-        self.first = torch.tensor([0, *(len(group) for group in groups[:-1])]).cumsum(0)[: self.count]
-        self.objects = torch.tensor([[pair.biased[0].want[0], pair.unbiased[0].want[0]] for pair in pairs])
-        self.alone = [versions[0].alone for versions in prefixed]
-        self.pad = pad
+    The queries for the biased sentences come first, then those for the unbiased ones, then those for the subjects
+    alone.
+    """
 
-    def outputs(self, network: Any) -> Outputs:
-        """The outputs of a network, with gradients."""
-        logs, distributions = query_logprobs(network, self.queries + self.alone, self.pad)
-        count, device = len(self.queries), logs.device
-        objects = torch.zeros(2 * self.count, device=device).index_add(0, self.group.to(device), logs[:count])
-        return Outputs(objects.view(2, -1), distributions[self.first.to(device)], distributions[count:])
+    def __init__(self, prefixed: Sequence[PrefixedPair]) -> None:
+        self.pairs = [pair for versions in prefixed for pair in versions]
+        sides = StampedNetwork.sides(self.pairs)
+        alone = [versions[0].alone for versions in prefixed]
+        self.queries = [query for side in sides for query in side] + alone
+        starts = np.cumsum([0, *(len(side) for side in sides)])
+        self.prompts = [
+            Place(int(start) + pair.prompt.query, pair.prompt.answer)
+            for start, pair in zip(starts, self.pairs, strict=False)
+        ]
+        self.alone = [Place(len(self.queries) - len(alone) + number, 0) for number in range(len(alone))]
+        self.objects = torch.tensor([pair.objects for pair in self.pairs])
 
-    @torch.no_grad()
-    def base_outputs(self, network: Any) -> Outputs:
-        """The outputs of a network without its stamp."""
-        with network.disable_adapter():
-            return self.outputs(network)
-
-    def loss_terms(self, network: Any, base: Outputs, schedule: EditingSchedule) -> dict[str, Any]:
+    def loss_terms(self, network: StampedNetwork, schedule: EditingSchedule) -> dict[str, Any]:
         """L_e, L_s1 and L_s2 as means, and their weighted sum ``loss``."""
-        edited = self.outputs(network)
-        objects = self.objects.to(edited.after_prompt.device)
+        logprobs, edited, base = network.answers(self.queries, [*self.prompts, *self.alone])
+        biased, unbiased = network.pair_scores(self.pairs, logprobs[: len(logprobs) - len(self.alone)])
+        count, objects = len(self.pairs), self.objects.to(edited.device)
         terms = {
-            "l_e": pair_gap(edited.objects[0], edited.objects[1], schedule.compare).mean(),
-            "l_s1": kl_divergence(base.after_prompt, edited.after_prompt, objects).mean(),
-            "l_s2": kl_divergence(base.after_subject, edited.after_subject).mean(),
+            "l_e": pair_gap(biased, unbiased, schedule.compare).mean(),
+            "l_s1": kl_divergence(base[:count], edited[:count], objects).mean(),
+            "l_s2": kl_divergence(base[count:], edited[count:]).mean(),
         }
         return {"loss": terms["l_e"] + schedule.alpha * terms["l_s1"] + schedule.beta * terms["l_s2"], **terms}
 
 
-def mean_terms(network: Any, pairs: Sequence[EditPair], schedule: EditingSchedule, pad: int) -> dict[str, float]:
+@torch.no_grad()
+def mean_terms(network: StampedNetwork, pairs: Sequence[EditPair], schedule: EditingSchedule) -> dict[str, float]:
     """The terms of the loss over pairs without prefixes, as means."""
-
-    def loss_terms(network: Any, pairs: Sequence[EditPair]) -> dict[str, Any]:
-        batch = PairBatch([[pair] for pair in pairs], pad)
-        return batch.loss_terms(network, batch.base_outputs(network), schedule)
-
-    return train.mean_terms(network, loss_terms, pairs, 16)
+    sums: dict[str, float] = {}
+    for start in range(0, len(pairs), MEASURED):
+        part = pairs[start : start + MEASURED]
+        for name, term in PairBatch([[pair] for pair in part]).loss_terms(network, schedule).items():
+            sums[name] = sums.get(name, 0.0) + len(part) * float(term)
+    return {name: total / len(pairs) for name, total in sums.items()}
 
 
 def edit(
-    network: Any,
-    prefixed: Callable[[int], PrefixedPair],
+    network: StampedNetwork,
+    prefixed: Callable[[int, int], PrefixedPair],
     count: int,
     held: Sequence[EditPair],
     schedule: EditingSchedule,
-    pad: int,
     checkpoint: Path,
     console: Console,
 ) -> LossCurve:
@@ -188,7 +176,7 @@ def edit(
     Parameters
     ----------
     prefixed:
-        A function from the number of a pair to that pair after its prefixes.
+        A function from the number of a pair and that of the pass to that pair, alone and after prefixes.
     held:
         Pairs that are measured before training and after each pass, but not trained; may be empty.
 
@@ -202,22 +190,21 @@ def edit(
     MitigationError
         If a loss is NaN or infinite, with the step.
     """
-    trained = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
-    network.eval()  # with dropout, the two outputs of a pair would differ by chance
+    trained = network.trained
     single_pass, per_pass = schedule.passes == 1, schedule.batches_per_pass(count)
     optimizer = _adam(trained, schedule)
     state = restore(checkpoint, trained, optimizer)
     if held and not state.curve.held:
-        state.curve.held.append({"step": 0, **mean_terms(network, held, schedule, pad)})
+        state.curve.held.append({"step": 0, **mean_terms(network, held, schedule)})
     steps, saved = range(state.step, schedule.passes * per_pass), time.monotonic()
     for step in track(steps, "editing", console=console, transient=True, disable=not steps):
-        batch = PairBatch([prefixed(n) for n in schedule.pair_numbers(step, count)], pad)
+        batch = PairBatch([prefixed(n, step // per_pass) for n in schedule.pair_numbers(step, count)])
         optimizer = _adam(trained, schedule) if single_pass else optimizer
         train_batch = _train_to_best if single_pass else _train
         state.curve.train.append(train_batch(network, batch, schedule.at_step(step, count), optimizer, step))
         end_of_pass = state.step % per_pass == 0
         if held and end_of_pass:
-            state.curve.held.append({"step": state.step, **mean_terms(network, held, schedule, pad)})
+            state.curve.held.append({"step": state.step, **mean_terms(network, held, schedule)})
         if single_pass or end_of_pass or time.monotonic() - saved >= CHECKPOINT_SECONDS:
             save(checkpoint, trained, optimizer, state)
             saved = time.monotonic()
@@ -229,14 +216,14 @@ def _adam(trained: Mapping[str, torch.nn.Parameter], schedule: EditingSchedule) 
 
 
 def _train_to_best(
-    network: Any, batch: PairBatch, schedule: EditingSchedule, optimizer: torch.optim.Optimizer, step: int
+    network: StampedNetwork, batch: PairBatch, schedule: EditingSchedule, optimizer: torch.optim.Optimizer, step: int
 ) -> dict[str, float]:
     """Trains a batch, restores the weights of its lowest loss, and returns the terms of that loss."""
-    base, weights = batch.base_outputs(network), optimizer.param_groups[0]["params"]
+    weights = optimizer.param_groups[0]["params"]
     best: tuple[dict[str, float], list[torch.Tensor]] = ({"loss": math.inf}, [])
     for _ in range(schedule.iterations + 1):  # the last iteration only measures the result of the one before
         before = [weight.detach().clone() for weight in weights]
-        terms = _iterate(network, batch, base, schedule, optimizer, step)
+        terms = _iterate(network, batch, schedule, optimizer, step)
         best = min(best, (terms, before), key=lambda candidate: candidate[0]["loss"])
     with torch.no_grad():
         for weight, best_weight in zip(weights, best[1], strict=True):
@@ -245,23 +232,21 @@ def _train_to_best(
 
 
 def _train(
-    network: Any, batch: PairBatch, schedule: EditingSchedule, optimizer: torch.optim.Optimizer, step: int
+    network: StampedNetwork, batch: PairBatch, schedule: EditingSchedule, optimizer: torch.optim.Optimizer, step: int
 ) -> dict[str, float]:
     """Trains a batch and returns the terms of its loss before the last iteration."""
-    base = batch.base_outputs(network)
-    return [_iterate(network, batch, base, schedule, optimizer, step) for _ in range(schedule.iterations)][-1]
+    return [_iterate(network, batch, schedule, optimizer, step) for _ in range(schedule.iterations)][-1]
 
 
 def _iterate(
-    network: Any,
+    network: StampedNetwork,
     batch: PairBatch,
-    base: Outputs,
     schedule: EditingSchedule,
     optimizer: torch.optim.Optimizer,
     step: int,
 ) -> dict[str, float]:
     """Takes one step of the optimizer, and returns the terms of the loss before it."""
-    terms = batch.loss_terms(network, base, schedule)
+    terms = batch.loss_terms(network, schedule)
     values = {name: float(term.detach()) for name, term in terms.items()}
     train.check_finite(values, f"Batch {step + 1}")
     for group in optimizer.param_groups:

@@ -1,9 +1,14 @@
 """Finds the block whose feed-forward part carries a bias: causal tracing by restoration.
 
-Source: *Identifying and Editing Fine-Grained Fairness in LLMs* (FAST; Chen et al., 2024), section 3. The model
-reads a biased statement about one subject, then the same statement about another subject. In the second run,
-the output of one block's feed-forward part at the last token of the subject is replaced by its output in the
-first run. The indirect effect of that block is the increase of the probability of the biased object.
+Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2025),
+section 3. The model reads a biased statement about one subject, then the same statement about another subject. In
+the second run, the output of one block's feed-forward part is replaced by its output in the first run. The indirect
+effect of that block is the increase of the probability of the biased object.
+
+The paper does not say at which positions outputs are replaced, so there is a choice of three. At the subject
+alone, the last block can have no effect on an answer that comes later, and the paper finds the last block of BERT
+and of GPT2-XL; where the answer is predicted alone, the first block only knows the token there, and the paper finds
+the first block of GPT2. Only at all positions can both be found.
 
 Example: "The nurse said that she …" gives "she" 0.6, and "The farmer said that …" gives "she" 0.1. With the
 output of block 1 for "nurse" put in the place of that for "farmer", "she" has 0.4. The indirect effect of block
@@ -14,19 +19,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+from rich.console import Console
+from rich.progress import track
 
 from builders.wording import BLANK
-from mitigation.editing.pairs import subject_of
+from mitigation.editing import POSITIONS
+from mitigation.editing.pairs import subject_of, whole_word
 from mitigation.errors import MitigationError
 from scoring.adapters.feed_forward import feed_forwards
 from scoring.inference.tokens import Query, Tokens
-from scoring.types import Floats, Option, Request, Row
+from scoring.types import Floats, Option, Request, Row, ScoringError
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
@@ -49,48 +57,69 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class IndirectEffects:
-    """Indirect effect of each block on each trace [traces, blocks], and total effect [traces], in probability."""
+    """Effects on each trace, in probability.
 
-    indirect: Floats
+    Parameters
+    ----------
+    by_position:
+        The indirect effect of each block [traces, blocks], by the position that is restored.
+    total:
+        The total effect [traces].
+    position:
+        The position by which the block is chosen, one of :data:`POSITIONS`.
+    left_out:
+        The reason by id for the rows that could not be traced.
+    """
+
+    by_position: Mapping[str, Floats]
     total: Floats
+    position: str = "all"
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def average(self) -> Floats:
-        """The average indirect effect of each block [blocks]."""
-        average: Floats = self.indirect.mean(0)
+    def average(self, position: str = "") -> Floats:
+        """The average indirect effect of each block [blocks], by default at the position of the choice."""
+        average: Floats = self.by_position[position or self.position].mean(0)
         return average
 
     @property
     def layer(self) -> int:
         """The block with the largest average indirect effect."""
-        return int(self.average.argmax())
+        return int(self.average().argmax())
 
 
 def traces(rows: Sequence[Row], kind: str, seed: int = 42) -> list[Trace]:
     """The traces of rows of biased knowledge, without rows that cannot be traced.
 
-    If the subject precedes the blank, the other subject is that of another row of the same domain, drawn
-    with the seed, and the biased object is the answer. If the blank itself names the person (BEC-Pro), its
+    If the subject precedes the blank as a whole word, the other subject is that of another row of the same domain,
+    drawn with the seed, and the biased object is the answer. If the blank itself names the person (BEC-Pro), its
     two objects are the two subjects, and the row's subject, which follows the blank, is the answer.
     """
     generator = np.random.default_rng(seed)
+    by_domain: dict[str, set[str]] = {}
+    for row in rows:
+        by_domain.setdefault(row["domain"], set()).add(subject_of(row))
+    names = {domain: sorted(subjects) for domain, subjects in by_domain.items()}
     traced = []
     for row in rows:
-        others = sorted({subject_of(r) for r in rows if r["domain"] == row["domain"]} - {subject_of(row)})
-        before, after = row["prompt"].split(BLANK)
         name = subject_of(row)
-        if others and name in before:
-            start = before.rindex(name)
-            text = f"{before[:start]}{{}}{before[start + len(name) :]}{BLANK}{after}"
-            subjects = name, others[generator.integers(len(others))]
-            traced.append(Trace(row["id"], text, row["object_biased"], subjects))
-        elif name in after:
-            text = f"{before}{{}}{after.replace(name, BLANK, 1)}"
-            traced.append(Trace(row["id"], text, name, (row["object_biased"], row["object_unbiased"])))
+        others = [other for other in names[row["domain"]] if other.lower() != name.lower()]
+        before, after = row["prompt"].split(BLANK)
+        if others and (place := whole_word(before, name)):
+            start, end = place
+            text = f"{before[:start]}{{}}{before[end:]}{BLANK}{after}"
+            other = others[generator.integers(len(others))]
+            other = other[:1].upper() + other[1:] if before[start].isupper() else other
+            traced.append(Trace(row["id"], text, row["object_biased"], (before[start:end], other)))
+        elif place := whole_word(after, name):
+            start, end = place
+            text = f"{before}{{}}{after[:start]}{BLANK}{after[end:]}"
+            traced.append(Trace(row["id"], text, after[start:end], (row["object_biased"], row["object_unbiased"])))
     return [trace for trace in traced if kind == "masked" or trace.text.index("{}") < trace.text.index(BLANK)]
 
 
-def locate(model: Model, rows: Sequence[Row], seed: int = 42) -> IndirectEffects:
+def locate(
+    model: Model, rows: Sequence[Row], seed: int = 42, position: str = "all", console: Console | None = None
+) -> IndirectEffects:
     """The effects of every block, over the rows that can be traced.
 
     Raises
@@ -100,38 +129,84 @@ def locate(model: Model, rows: Sequence[Row], seed: int = 42) -> IndirectEffects
     AdapterError
         If the model has no feed-forward parts.
     """
-    traced = traces(rows, model.kind, seed)
-    if not traced:
-        raise MitigationError(
-            f"None of the {len(rows)} pairs has a subject before or after its blank, so no block can be located; "
-            "give other pairs, or the layer by number."
-        )
     names = [part.last for part in feed_forwards(model.network)]
-    effects = [_effects(model, trace, names) for trace in traced]
+    traced = traces(rows, model.kind, seed)
+    left_out = dict.fromkeys(
+        {str(row["id"]) for row in rows} - {trace.id for trace in traced}, "it has no subject before or after its blank"
+    )
+    effects = []
+    for trace in track(traced, "locating", console=console, transient=True, disable=console is None):
+        try:
+            effects.append(_effects(model, trace, names))
+        except ScoringError as error:
+            left_out[trace.id] = str(error)
+    if not effects:
+        raise MitigationError(
+            f"None of the {len(rows)} pairs has a subject before or after its blank in tokens of its own, so no block "
+            "can be located; give other pairs, or the layer by number."
+        )
     indirect, total = zip(*effects, strict=True)
-    return IndirectEffects(np.array(indirect), np.array(total))
+    by_position = {name: np.array([effect[name] for effect in indirect]) for name in POSITIONS}
+    return IndirectEffects(by_position, np.array(total), position, left_out)
+
+
+class Reading(NamedTuple):
+    """A query for (a part of) the answer, and the range of the subject's tokens in it."""
+
+    query: Query
+    start: int
+    end: int
 
 
 @torch.inference_mode()
-def _effects(model: Model, trace: Trace, names: Sequence[str]) -> tuple[Floats, float]:
-    """Indirect effect of each block [blocks], and the total effect, on the probability of the answer.
+def _effects(model: Model, trace: Trace, names: Sequence[str]) -> tuple[dict[str, Floats], float]:
+    """Indirect effect of each block [blocks] by position, and the total effect, on the probability of the answer.
 
     An answer of several tokens can be several queries, whose log-probabilities are added up. In the array of
     log-probabilities, entry 0 is for the first subject, the last for the second one, and those between for
-    the second one with one block restored; the second and following entries are rows of one batch.
+    the second one with one block restored at one position; the second and following entries are rows of one batch.
     """
-    logs = torch.zeros(len(names) + 2, dtype=torch.float64)
-    queries = [list(_queries(model.tokens, trace, name)) for name in trace.subjects]
-    for (first, first_position), (second, second_position) in zip(*queries, strict=True):
-        first_logs, outputs = _record(model.network, first, first_position, names)
+    count = len(names)
+    logs = torch.zeros(len(POSITIONS) * count + 2, dtype=torch.float64)
+    readings = [list(_readings(model.tokens, trace, name)) for name in trace.subjects]
+    for first, second in zip(*readings, strict=True):
+        first_logs, outputs = _record(model.network, first.query, names)
         logs[0] += first_logs[0]
-        logs[1:] += _restore(model.network, second, second_position, outputs)
+        logs[1:] += _restore(model.network, second.query, outputs, pairs_of_positions(first, second))
     probabilities = logs.exp().numpy()
-    return probabilities[1:-1] - probabilities[-1], float(probabilities[0] - probabilities[-1])
+    indirect = probabilities[1:-1] - probabilities[-1]
+    by_position = {name: indirect[n * count : (n + 1) * count] for n, name in enumerate(POSITIONS)}
+    return by_position, float(probabilities[0] - probabilities[-1])
 
 
-def _queries(tokens: Tokens, trace: Trace, subject: str) -> Iterator[tuple[Query, int]]:
-    """Queries for the answer in a trace with a subject, each with the position of the subject's last token."""
+def pairs_of_positions(first: Reading, second: Reading) -> dict[str, tuple[list[int], list[int]]]:
+    """The positions of the first reading and those of the second one that correspond to them, by what is restored.
+
+    Tokens before the subject correspond from the left, those of the subject and after it from the right. So of
+    subjects with different numbers of tokens, the last tokens correspond.
+
+    >>> one = Reading(Query(tuple("anurse,m"), (7,), (0,)), 1, 6)
+    >>> other = Reading(Query(tuple("acook,m"), (6,), (0,)), 1, 5)
+    >>> pairs_of_positions(one, other)["all"]
+    ([0, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6])
+    """
+    before = range(min(first.start, second.start))
+    within = range(1, min(first.end - first.start, second.end - second.start) + 1)
+    lengths = len(first.query.ids), len(second.query.ids)
+    after = range(1, min(lengths[0] - first.end, lengths[1] - second.end) + 1)
+    everything = tuple(
+        [*before, *sorted(reading.end - n for n in within), *sorted(length - n for n in after)]
+        for reading, length in zip((first, second), lengths, strict=True)
+    )
+    return {
+        "subject": ([first.end - 1], [second.end - 1]),
+        "answer": (list(first.query.at), list(second.query.at)),
+        "all": (everything[0], everything[1]),
+    }
+
+
+def _readings(tokens: Tokens, trace: Trace, subject: str) -> Iterator[Reading]:
+    """Queries for the answer in a trace with a subject, each with the range of the subject's tokens."""
     start = trace.text.index("{}")
     before, after = trace.text.replace("{}", subject).split(BLANK)
     text = before + trace.answer + after
@@ -144,33 +219,38 @@ def _queries(tokens: Tokens, trace: Trace, subject: str) -> Iterator[tuple[Query
     ]
     answers, subjects = (options[0] for options, _ in tokens.queries(requests))
     # A causal model predicts a token at the position before it.
-    position, length = subjects[-1].at[-1] + (tokens.kind == "causal"), len(subjects[-1].ids)
+    shift, length = int(tokens.kind == "causal"), len(subjects[-1].ids)
+    first, last = subjects[0].at[0] + shift, subjects[-1].at[-1] + shift
     for query in answers:
         # Masked answers drop the tokens to be predicted later, which moves a subject after them to the left.
         moved = length - len(query.ids) if tokens.kind == "masked" and start > span[0] else 0
-        yield query, position - moved
+        yield Reading(query, first - moved, last - moved + 1)
 
 
-def _record(
-    network: Any, query: Query, position: int, names: Sequence[str]
-) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """The log-probability of a query [1], and the output of each part at a position."""
+def _record(network: Any, query: Query, names: Sequence[str]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The log-probability of a query [1], and the output of each part [tokens, width]."""
     outputs: dict[str, torch.Tensor] = {}
 
     def record(name: str, output: torch.Tensor) -> None:
-        outputs[name] = output[0, position].clone()
+        outputs[name] = output[0].clone()
 
     return _run(network, query, 1, names, record), outputs
 
 
-def _restore(network: Any, query: Query, position: int, outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """The log-probability of a query with each part restored at a position, and without [parts + 1]."""
-    row = {name: number for number, name in enumerate(outputs)}
+def _restore(
+    network: Any,
+    query: Query,
+    outputs: Mapping[str, torch.Tensor],
+    positions: Mapping[str, tuple[list[int], list[int]]],
+) -> torch.Tensor:
+    """The log-probability of a query with each part restored at each position, and without [positions · parts + 1]."""
+    number = {name: n for n, name in enumerate(outputs)}
 
     def restore(name: str, output: torch.Tensor) -> None:
-        output[row[name], position] = outputs[name]
+        for n, (first, second) in enumerate(positions.values()):
+            output[n * len(number) + number[name], second] = outputs[name][first]
 
-    return _run(network, query, len(outputs) + 1, list(outputs), restore)
+    return _run(network, query, len(positions) * len(number) + 1, list(outputs), restore)
 
 
 def _run(
@@ -178,18 +258,29 @@ def _run(
 ) -> torch.Tensor:
     """Log-probability of a query in equal rows [count].
 
-    ``hook`` is called with the name and the output [count, tokens, width] of each part, and may change it.
+    ``hook`` is called with the name and the output [count, tokens, width] of each part, and may change it. The head
+    runs at the positions of the answer alone, where it can be hooked.
     """
     ids = torch.tensor([query.ids] * count, device=network.device)
+    head, at, chosen = network.get_output_embeddings(), list(query.at), []
 
     def forward_hook(name: str, _: Any, __: Any, output: torch.Tensor) -> None:
         hook(name, output.view(count, len(query.ids), -1))
+
+    def answer_only(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...] | None:
+        if arguments[0].shape[:2] != ids.shape:
+            return None
+        chosen.append(True)
+        return (arguments[0][:, at], *arguments[1:])
 
     with ExitStack() as hooks:
         for name in names:
             handle = network.get_submodule(name).register_forward_hook(partial(forward_hook, name))
             hooks.callback(handle.remove)
-        logits = network(input_ids=ids).logits[:, list(query.at)].double().log_softmax(-1)
+        if head is not None:
+            hooks.callback(head.register_forward_pre_hook(answer_only).remove)
+        logits = network(input_ids=ids).logits
+    logits = (logits if chosen else logits[:, at]).double().log_softmax(-1)
     wanted = torch.tensor(query.want, device=logits.device)
     logprobs: torch.Tensor = logits[:, torch.arange(len(wanted)), wanted].sum(1).cpu()
     return logprobs

@@ -1,35 +1,67 @@
-"""Biased pairs as token queries: which two objects an edit compares, and what it must not change."""
+"""Biased pairs as token queries: which two sentences an edit compares, and what it must not change.
+
+The queries are those of the benchmark that scores the pair, so an edit makes equal what the benchmark compares:
+``clean`` and ``paper`` ask and average differently (:mod:`scoring.benchmarks._triplets`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from builders.wording import BLANK
+from builders.wording import BLANK, LABELS
 from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
+from scoring.benchmarks import _triplets, stereoset
 from scoring.inference.tokens import Query, Tokens
-from scoring.types import Option, Request, Row
+from scoring.types import BenchmarkContext, Option, Request, Row, ScoringError
 
 if TYPE_CHECKING:
     import torch
 
 DATASET = "biaske"
+PAIR = LABELS[:2]
+#: The configs whose rows the benchmark StereoSet scores; the others are scored as pairs.
+STEREOSET = frozenset({"stereoset", "stereoset-intersentence"})
+T = TypeVar("T")
+
+
+class Place(NamedTuple):
+    """One of the answers of a query: the number of the query among others, and of the answer in it."""
+
+    query: int
+    answer: int
 
 
 @dataclass(frozen=True, slots=True)
 class EditPair:
-    """Queries for one pair: the biased and the unbiased object after the same prompt, and the subject alone.
+    """Queries for one pair: the two sentences, the end of their prompt, and the subject alone.
 
-    ``alone`` queries the token after "{subject} is a"; in a masked model, that position is masked.
+    ``prompt`` is the place among the queries ``biased`` at which the first token of the object is predicted;
+    ``objects`` are the first tokens of both objects. ``alone`` queries the token after "{subject} is a"; in a
+    masked model, that position is masked.
     """
 
     id: str
     subject: str
     biased: tuple[Query, ...]
     unbiased: tuple[Query, ...]
+    prompt: Place
+    objects: tuple[int, int]
     alone: Query
+
+    @property
+    def sides(self) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
+        """The queries for the biased and for the unbiased sentence."""
+        return self.biased, self.unbiased
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """How many tokens of the biased and of the unbiased sentence are scored."""
+        biased, unbiased = (sum(len(query.at) for query in side) for side in self.sides)
+        return biased, unbiased
 
 
 def pair_rows(data: TrainingData, configs: Sequence[str], split: str, domain: str) -> list[Row]:
@@ -55,46 +87,106 @@ def subject_of(row: Row) -> str:
     return str(row.get("subject") or row["object_biased"])
 
 
-def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, whole: bool = True) -> EditPair:
+def whole_word(text: str, word: str) -> tuple[int, int] | None:
+    """Start and end of the last place where ``word`` stands in a text as whole words, in either case; or None.
+
+    >>> whole_word("The chef said he came", "he"), whole_word("These girls", "girl")
+    ((14, 16), None)
+    """
+    found = list(re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
+    return found[-1].span() if found else None
+
+
+def each_possible(rows: Iterable[Row], make: Callable[[Row], T]) -> tuple[list[tuple[Row, T]], dict[str, str]]:
+    """What ``make`` makes of each row, and the reason by id for the rows whose words are not whole tokens."""
+    made, left_out = [], {}
+    for row in rows:
+        try:
+            made.append((row, make(row)))
+        except ScoringError as error:
+            left_out[str(row["id"])] = str(error)
+    return made, left_out
+
+
+def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, profile: str = "clean", family: str = "") -> EditPair:
     """The queries for a row after a prefix.
 
     Parameters
     ----------
-    whole:
-        Whether a causal model scores the object and everything after it, so that the difference of
-        two objects is that of two sentences, or the object alone as in the paper. A masked model scores
-        the object, token by token from left to right.
+    profile:
+        The profile of the benchmark whose score the edit compares.
+    family:
+        The ``model_type`` of the model, on which StereoSet's published wording depends.
+
+    Raises
+    ------
+    ScoringError
+        If the object or the sentence does not consist of whole tokens, or does not fit into the model's window.
     """
-    requests = [_object_request(row, label, prefix, tokens.kind, whole) for label in ("biased", "unbiased")]
-    requests.append(Request(f"{row['id']}/alone", f"{subject_of(row)} is a", (Option(" person", ((1, 7),), "left"),)))
-    biased, unbiased, alone = (tuple(options[0]) for options, _ in tokens.queries(requests))
-    return EditPair(row["id"], subject_of(row), biased, unbiased, alone[0])
+    context = BenchmarkContext(tokens.kind, family=family)
+    request = score_request(row, profile, context)
+    opening = f"{prefix} " if prefix else ""
+    length = len(opening)
+    options = [_after(option, opening) for option in request.options]
+    requests = [Request(row["id"], options=tuple(options))]
+    requests.append(Request(row["id"], f"{subject_of(row)} is a", (Option(" person", ((1, 7),), "left"),)))
+    if tokens.kind == "causal":
+        # The tokens from the object on; the end of the prompt is in front of them.
+        start = length + row["prompt"].index(BLANK)
+        rest = tuple(replace(option, spans=((start, len(option.text)),)) for option in options)
+        requests.append(Request(row["id"], options=rest))
+    (both, _), (alone, _), *after = tokens.queries(requests)
+    biased, unbiased = (tuple(queries) for queries in both)
+    firsts = [0, 0]
+    if after:
+        firsts = [_answers(side) - _answers(rest) for side, rest in zip((biased, unbiased), after[0][0], strict=True)]
+    places = [_place(side, first) for side, first in zip((biased, unbiased), firsts, strict=True)]
+    one, other = (side[place.query].want[place.answer] for side, place in zip((biased, unbiased), places, strict=True))
+    first = alone[0][0]
+    first = first._replace(at=first.at[:1], want=first.want[:1])
+    return EditPair(row["id"], subject_of(row), biased, unbiased, places[0], (one, other), first)
 
 
-def _object_request(row: Row, label: str, prefix: str, kind: str, whole: bool) -> Request:
-    before, after = f"{prefix} {row['prompt']}".lstrip().split(BLANK)
-    text = f"{before}{row[f'object_{label}']}{after}"
-    end = len(text) if kind == "causal" and whole else len(text) - len(after)
-    return Request(f"{row['id']}/{label}", options=(Option(text, ((len(before), end),), "left"),))
+def score_request(row: Row, profile: str, context: BenchmarkContext) -> Request:
+    """The request of a benchmark for the biased and the unbiased sentence of a row."""
+    if row.get("config") in STEREOSET:
+        (request,) = stereoset.requests(profile, row, context)
+        return replace(request, options=request.options[:2])
+    return _triplets.request(row, PAIR, context)
 
 
-def query_logprobs(network: Any, queries: Sequence[Query], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The log-probability of each query [queries], and of all tokens at its first position [queries, vocabulary].
+def _after(option: Option, opening: str) -> Option:
+    """An option after an opening, of which nothing is scored."""
+    if not opening:
+        return option
+    length = len(opening)
+    spans = option.spans or ((0, len(option.text)),)
+    return replace(option, text=opening + option.text, spans=tuple((a + length, b + length) for a, b in spans))
 
-    Natural logarithms in float32; gradients flow. The first position of a query is the end of its prompt, so
-    the distribution there does not depend on the object.
+
+def _answers(queries: Iterable[Query]) -> int:
+    return sum(len(query.at) for query in queries)
+
+
+def _place(queries: Sequence[Query], number: int) -> Place:
+    """The place of an answer by its number through queries."""
+    for which, query in enumerate(queries):
+        if number < len(query.at):
+            return Place(which, number)
+        number -= len(query.at)
+    raise MitigationError("No token of an object is scored; give other pairs.")
+
+
+def mean_scores(logprobs: torch.Tensor, side: torch.Tensor, count: int, profile: str, kind: str) -> torch.Tensor:
+    """The scores [count] of sentences whose tokens have the log-probabilities ``logprobs`` [tokens].
+
+    ``side`` [tokens] is the number of each token's sentence. The mean is that of the benchmark in a profile
+    (:func:`scoring.benchmarks._triplets.scores`), with gradients.
     """
     import torch
 
-    from mitigation.training.train import network_inputs
-
-    device = network.device
-    logits = network(**network_inputs([query.ids for query in queries], pad, device)).logits
-    # One entry per wanted token: its row, its position, and its id.
-    row = torch.tensor([n for n, query in enumerate(queries) for _ in query.at], device=device)
-    at, want = (torch.tensor([i for q in queries for i in getattr(q, name)], device=device) for name in ("at", "want"))
-    logs = logits[row, at].float().log_softmax(-1)
-    wanted = logs.gather(1, want[:, None])[:, 0]
-    sums = torch.zeros(len(queries), device=device).index_add(0, row, wanted)
-    first = torch.tensor([0, *(len(query.at) for query in queries[:-1])], device=device).cumsum(0)
-    return sums, logs[first]
+    probabilities = _triplets.averages_probabilities(profile, kind)
+    values = logprobs.exp() if probabilities else logprobs
+    lengths = torch.bincount(side, minlength=count)
+    means = torch.zeros(count, dtype=values.dtype, device=values.device).index_add(0, side, values) / lengths
+    return means.log() if probabilities else means

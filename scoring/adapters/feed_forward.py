@@ -35,7 +35,7 @@ def feed_forwards(network: nn.Module) -> list[FeedForward]:
     AdapterError
         If there are no blocks, or a block has no feed-forward part of linear maps.
     """
-    parts = [_feed_forward(name, block) for name, block in _blocks(network)]
+    parts = [_feed_forward(name, block) for name, block in blocks(network)]
     if not parts:
         raise AdapterError(
             f"{type(network).__name__} has no list of blocks with linear maps; give a transformer that has one."
@@ -43,15 +43,15 @@ def feed_forwards(network: nn.Module) -> list[FeedForward]:
     return parts
 
 
-def _blocks(network: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Names and modules of the list with the most parameters, of those that are in no other list."""
+def blocks(network: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Names and modules of a network's blocks, in order: the list with the most parameters that is in no other list."""
     lists: list[tuple[str, nn.ModuleList]] = []
     for name, module in network.named_modules():
         nested = any(name.startswith(f"{outer}.") for outer, _ in lists)
         if isinstance(module, nn.ModuleList) and not nested and all(any(_linear_maps(block)) for block in module):
             lists.append((name, module))
-    name, blocks = max(lists, key=lambda named: _size(named[1]), default=("", nn.ModuleList()))
-    return [(f"{name}.{number}", block) for number, block in enumerate(blocks)]
+    name, members = max(lists, key=lambda named: _size(named[1]), default=("", nn.ModuleList()))
+    return [(f"{name}.{number}", block) for number, block in enumerate(members)]
 
 
 def _size(module: nn.Module) -> int:

@@ -1,7 +1,7 @@
 """The fairness stamp: two small matrices added to the feed-forward part of one block, as a method of PEFT.
 
-Source: *Identifying and Editing Fine-Grained Fairness in LLMs* (FAST; Chen et al., 2024). The output of a
-block's feed-forward part becomes FFN(h) + ReLU(h K'ᵀ) V', with K' and V' of shape [units, width] and no
+Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2025).
+The output of a block's feed-forward part becomes FFN(h) + ReLU(h K'ᵀ) V', with K' and V' of shape [units, width] and no
 bias. h is the input of the part's first linear map; the new term is added to the output of its last one.
 So the stamp also fits blocks that compute something else around these maps.
 
@@ -55,6 +55,8 @@ class StampConfig(PeftConfig):
     first, last:
         Names of the linear map whose input is h, and of the one to whose output the term is added. If
         left out, they are found by :func:`feed_forwards` and filled in when the stamp is attached.
+    kind:
+        Whether the model is causal or masked, for which PEFT has no task; empty where unknown.
     target_modules:
         Both names, for PEFT.
     """
@@ -63,6 +65,7 @@ class StampConfig(PeftConfig):
     units: int = field(default=1024, metadata={"help": "rows of the two matrices"})
     first: str | None = field(default=None, metadata={"help": "linear map whose input is read"})
     last: str | None = field(default=None, metadata={"help": "linear map to whose output the term is added"})
+    kind: str = field(default="", metadata={"help": "causal or masked"})
     target_modules: list[str] | None = field(default=None, metadata={"help": "both maps"})
 
     def __post_init__(self) -> None:

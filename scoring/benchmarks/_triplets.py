@@ -41,8 +41,13 @@ def scores(profile: str, response: Response, labels: Sequence[str], context: Ben
     a masked model, and ``paper`` does; for a causal model it takes the geometric mean of the
     probabilities, whose logarithm this is.
     """
-    mean = _mean_probability if profile == "paper" and context.kind == "masked" else _mean
+    mean = _mean_probability if averages_probabilities(profile, context.kind) else _mean
     return {f"score_{label}": mean(p) for label, p in zip(labels, response.logprobs, strict=True)}
+
+
+def averages_probabilities(profile: str, kind: str) -> bool:
+    """Whether a score is the logarithm of the mean probability of the tokens; else it is that of the logarithms."""
+    return profile == "paper" and kind == "masked"
 
 
 def _mean(logprobs: Sequence[float]) -> float:

@@ -9,11 +9,15 @@ from rich.console import Console
 from builders.parsers.triplets import filled
 from builders.wording import BLANK
 from mitigation.editing import edit, pairs
+from mitigation.editing import stamped as stamped_module
+from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
 from scoring.adapters.attach import wrap
 from scoring.adapters.stamp import StampConfig
+from scoring.benchmarks import stereoset
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load
+from scoring.types import BenchmarkContext
 from tests.scoring import models
 
 ROWS = [
@@ -28,6 +32,7 @@ ROWS = [
     {"id": "d", "domain": "gender", "subject": "pilot", **filled(f"It was {BLANK} idea.", "his", "her")},
     {"id": "e", "domain": "gender", "subject": "doctor", **filled(f"A doctor told {BLANK} daughter.", "his", "her")},
 ]
+IRRELEVANT = {"config": "stereoset", "context": None, "object_irrelevant": "tables"}
 NAMES = ["gpt2", "llama", "tiny-masked", "roberta"]
 PLAN = edit.EditingSchedule(batch=2, iterations=16, rate=0.03, alpha=1.0, beta=0.1, compare="log")
 TOGETHER = replace(PLAN, iterations=1, passes=3, seed=5)
@@ -38,18 +43,19 @@ def ready(name):
     return load(BUNDLED[name], device="cpu") if name in BUNDLED else models.model(name)
 
 
-def logs(model, ids, at):
+def logs(network, ids, at):
     with torch.no_grad():
-        return model.network(input_ids=torch.tensor([ids])).logits[0, at].double().log_softmax(-1)
+        return network(input_ids=torch.tensor([ids])).logits[0, at].double().log_softmax(-1)
 
 
-def plain(model, query):
-    return math.fsum(float(logs(model, query.ids, at)[want]) for at, want in zip(query.at, query.want, strict=True))
+def plain(network, query):
+    return [float(logs(network, query.ids, at)[want]) for at, want in zip(query.at, query.want, strict=True)]
 
 
-def stamped(model, seed=0):
+def stamped(model, seed=0, layer=0, profile="clean"):
     torch.manual_seed(seed)
-    return wrap(model.network, StampConfig(layer=0, units=16))
+    network = wrap(model.network, StampConfig(layer=layer, units=16))
+    return StampedNetwork(network, layer, model.kind, model.tokens.pad, profile)
 
 
 def asked(model):
@@ -57,48 +63,93 @@ def asked(model):
 
 
 def trained(network):
-    return [weight for weight in network.parameters() if weight.requires_grad]
+    return list(network.trained.values())
 
 
 def run(model, network, path, plan=PLAN, held=(), frame=None):
     made = asked(model)
-    frame = frame or (lambda n: [made[n]])
-    return edit.edit(network, frame, len(made), held, plan, model.tokens.pad, path, Console(quiet=True))
+    frame = frame or (lambda number, _: [made[number]])
+    return edit.edit(network, frame, len(made), held, plan, path, Console(quiet=True))
 
 
+@pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_batch_of_queries_gives_what_each_gives_alone(name):
+def test_what_is_computed_in_parts_is_what_the_whole_network_gives(name, layer):
     model = ready(name)
-    queries = [q for pair in asked(model) for q in (*pair.biased, *pair.unbiased, pair.alone)]
-    sums, after = pairs.query_logprobs(model.network, queries, model.tokens.pad)
-    for query, total, words in zip(queries, sums, after, strict=True):
-        assert float(total.detach()) == pytest.approx(plain(model, query), abs=1e-4)
-        assert torch.allclose(words.double(), logs(model, query.ids, query.at[0]), atol=1e-4)
+    network = stamped(model, layer=layer)
+    for weight in network.trained.values():
+        torch.nn.init.normal_(weight, std=0.1)
+    pairs_of_rows = asked(model)
+    queries = [query for pair in pairs_of_rows for side in pair.sides for query in side]
+    places = [pairs.Place(n, len(query.at) - 1) for n, query in enumerate(queries)]
+    for _ in range(2):  # the second time from what was kept
+        logprobs, edited, base = network.answers(queries, places)
+        assert network.in_parts
+        expected = [value for query in queries for value in plain(network.network, query)]
+        assert logprobs.tolist() == pytest.approx(expected, abs=1e-4)
+        for query, own, without in zip(queries, edited, base, strict=True):
+            assert torch.allclose(own.double(), logs(network.network, query.ids, query.at[-1]), atol=1e-4)
+            with network.network.disable_adapter():
+                assert torch.allclose(without.double(), logs(network.network, query.ids, query.at[-1]), atol=1e-4)
+    assert network.entering
+    assert network.leaving
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_the_difference_of_whole_objects_is_that_of_the_sentences(name):
+def test_a_network_that_cannot_be_run_in_parts_is_run_whole(monkeypatch):
+    model = ready("gpt2")
+    network, other = stamped(model), stamped(ready("gpt2"))
+    monkeypatch.setattr(other, "_measured", lambda _: False)
+    for pair in asked(model):
+        places = [pair.prompt]
+        for one, whole in zip(network.answers(pair.biased, places), other.answers(pair.biased, places), strict=True):
+            assert torch.allclose(one, whole, atol=1e-4)
+    assert not other.entering
+
+
+def test_kept_states_do_not_grow_without_bound(monkeypatch):
+    monkeypatch.setattr(stamped_module, "KEPT", 0)
+    model = ready("gpt2")
+    network = stamped(model)
+    scores = network.scores(asked(model))
+    assert not network.entering
+    assert torch.equal(network.scores(asked(model)), scores)
+
+
+@pytest.mark.parametrize("profile", ["clean", "paper"])
+@pytest.mark.parametrize("name", NAMES)
+def test_an_edit_compares_the_scores_of_the_benchmark(name, profile):
     model = ready(name)
-    for row, pair in zip(ROWS, asked(model), strict=True):
-        sentences = [
-            model.tokens.start + model.tokens.encode([row[f"sentence_{x}"]])[0].ids for x in ("biased", "unbiased")
-        ]
-        own = [sum(float(logs(model, ids, n)[ids[n + 1]]) for n in range(len(ids) - 1)) for ids in sentences]
-        sums = [sum(plain(model, query) for query in side) for side in (pair.biased, pair.unbiased)]
-        assert sums[0] - sums[1] == pytest.approx(own[0] - own[1], abs=1e-3)
+    network = stamped(model, profile=profile)
+    context = BenchmarkContext(model.kind, family=model.family)
+    rows = [{**row, **IRRELEVANT, "sentence_irrelevant": row["prompt"].replace(BLANK, "tables")} for row in ROWS]
+    made = [pairs.edit_pair(model.tokens, row, profile=profile, family=model.family) for row in rows]
+    requests = [request for row in rows for request in stereoset.requests(profile, row, context)]
+    scores = network.scores(made).T.tolist()
+    for row, own, response in zip(rows, scores, model.answer(requests), strict=True):
+        record = stereoset.to_record(profile, {**row, "split": "test", "subject": ""}, {row["id"]: response}, context)
+        assert own == pytest.approx([record["score_biased"], record["score_unbiased"]], abs=1e-4)
 
 
-def test_an_object_alone_is_compared_without_the_rest_of_the_sentence():
-    model = models.model("gpt2")
-    (whole,), (alone,) = (pairs.edit_pair(model.tokens, ROWS[0], whole=w).biased for w in (True, False))
-    assert alone.want == whole.want[: len(alone.want)]
-    assert model.tokens.tokenizer.decode(alone.want) == " she"
+@pytest.mark.parametrize("profile", ["clean", "paper"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_place_of_the_prompt_is_where_the_object_is_predicted(name, profile):
+    model = ready(name)
+    for row in ROWS:
+        pair = pairs.edit_pair(model.tokens, row, profile=profile)
+        query, at = pair.biased[pair.prompt.query], pair.biased[pair.prompt.query].at[pair.prompt.answer]
+        assert query.want[pair.prompt.answer] == pair.objects[0]
+        if model.kind == "masked":
+            assert query.ids[at] == model.tokens.tokenizer.mask_token_id
+        else:
+            before = model.tokens.tokenizer.decode(query.ids[: at + 1], skip_special_tokens=True)
+            assert before.strip() == row["prompt"].split(BLANK)[0].strip()
 
 
-def test_a_prefix_is_put_before_the_prompt():
+def test_a_prefix_is_put_before_the_prompt_and_not_scored():
     model = models.model("gpt2")
     (query,) = pairs.edit_pair(model.tokens, ROWS[2], "They say that").biased
     assert model.tokens.tokenizer.decode(query.ids).startswith("<|endoftext|>They say that Girls")
+    assert model.tokens.tokenizer.decode(query.want).strip() == ROWS[2]["sentence_biased"]
 
 
 def test_losses_have_the_value_computed_by_hand():
@@ -128,13 +179,13 @@ def test_gradients_agree_with_finite_differences(compare):
 def test_an_edit_makes_pairs_equally_probable_and_keeps_the_rest(name, tmp_path):
     model = ready(name)
     network = stamped(model)
-    pad, made = model.tokens.pad, asked(model)
-    before = edit.mean_terms(network, made, PLAN, pad)
+    made = asked(model)
+    before = edit.mean_terms(network, made, PLAN)
     curve = run(model, network, tmp_path / "a.pt")
-    after = edit.mean_terms(network, made, PLAN, pad)
+    after = edit.mean_terms(network, made, PLAN)
     assert len(curve.train) == 3
     assert before["l_s1"] == pytest.approx(0, abs=1e-6)
-    assert after["l_e"] < 0.8 * before["l_e"]
+    assert after["l_e"] < 0.9 * before["l_e"]
     assert all(part["loss"] <= before["l_e"] * 2 for part in curve.train)
 
 
@@ -143,10 +194,10 @@ def test_one_pass_trains_each_batch_to_its_best_with_an_adam_of_its_own(tmp_path
     network, other = stamped(model), stamped(models.model("gpt2"))
     run(model, network, tmp_path / "a.pt")
     for start in (0, 2, 4):
-        batch = edit.PairBatch([[pair] for pair in asked(model)[start : start + 2]], model.tokens.pad)
-        base, adam, states = batch.base_outputs(other), torch.optim.Adam(trained(other), lr=PLAN.rate), []
+        batch = edit.PairBatch([[pair] for pair in asked(model)[start : start + 2]])
+        adam, states = torch.optim.Adam(trained(other), lr=PLAN.rate), []
         for _ in range(PLAN.iterations + 1):
-            loss = batch.loss_terms(other, base, PLAN)["loss"]
+            loss = batch.loss_terms(other, PLAN)["loss"]
             states.append((float(loss.detach()), [weight.detach().clone() for weight in trained(other)]))
             adam.zero_grad()
             loss.backward()
@@ -185,7 +236,7 @@ def test_several_passes_reduce_gaps_that_one_pass_of_as_many_steps_does_not(tmp_
         model = models.model("gpt2")
         network = stamped(model)
         run(model, network, tmp_path / f"{plan.passes}.pt", plan)
-        left[plan.passes] = edit.mean_terms(network, asked(model), plan, model.tokens.pad)["l_e"]
+        left[plan.passes] = edit.mean_terms(network, asked(model), plan)["l_e"]
     assert left[20] < 0.7 * left[1]
 
 
@@ -198,7 +249,7 @@ def test_without_a_loss_the_metric_of_another_loss_still_falls(held_back, tmp_pa
         weights = {"alpha": weight, "beta": 0.0} if held_back == "l_s1" else {"alpha": 0.0, "beta": weight}
         plan = edit.EditingSchedule(batch=5, iterations=12, rate=0.02, compare="log", **weights)
         run(model, network, tmp_path / f"{weight}.pt", plan)
-        losses[weight] = edit.mean_terms(network, asked(model), plan, model.tokens.pad)[held_back]
+        losses[weight] = edit.mean_terms(network, asked(model), plan)[held_back]
     assert losses[20.0] < 0.5 * losses[0.0]
 
 
@@ -230,7 +281,7 @@ def test_an_edit_killed_within_a_pass_comes_to_the_same_stamp(seconds, step, tmp
     model, calls = models.model("gpt2"), []
     made = asked(model)
 
-    def dying(number):
+    def dying(number, _):
         calls.append(number)
         if len(calls) > 8:
             raise KeyboardInterrupt
@@ -252,7 +303,7 @@ def test_a_nan_loss_stops_training_at_once(tmp_path):
     model = models.model("gpt2")
     network = stamped(model)
     with torch.no_grad():
-        next(w for n, w in network.named_parameters() if "fast_values" in n).fill_(math.nan)
+        next(w for n, w in network.network.named_parameters() if "fast_values" in n).fill_(math.nan)
     with pytest.raises(MitigationError, match=r"Batch 1 produced NaN or infinity \(loss nan, .*lower the learning"):
         run(model, network, tmp_path / "a.pt")
     assert not (tmp_path / "a.pt").exists()

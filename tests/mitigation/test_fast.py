@@ -1,3 +1,4 @@
+import io
 import json
 import math
 from dataclasses import replace
@@ -10,6 +11,7 @@ from safetensors.torch import load_file
 
 from builders.parsers.triplets import filled
 from builders.wording import BLANK
+from mitigation.adapters.write import write_facts
 from mitigation.errors import MitigationError
 from mitigation.recipes import fast, get
 from mitigation.training.data import TrainingData
@@ -26,7 +28,12 @@ DOES = (("said that {} was tired.", "she", "he"), ("was asked for {} name.", "he
 
 def rows():
     return [
-        {"id": f"{who}-{n}", "domain": "gender", "subject": who, **filled(f"The {who} {text.format(BLANK)}", *objects)}
+        {
+            "id": f"{who}-{n}",
+            "domain": "gender",
+            "subject": who,
+            **filled(f"The {who} {text.format(BLANK)}", *objects, "tree"),
+        }
         for who in WHO
         for n, (text, *objects) in enumerate(DOES)
     ]
@@ -63,12 +70,16 @@ def test_a_stamp_is_made_with_the_changes_in_its_facts(data, tmp_path):
         "adapter_model.safetensors",
         "losses.json",
         "losses.png",
+        "pairs.json",
+        "pairs.png",
         "located.json",
         "located.png",
     }
     assert set(adapter.files) == names
     located = json.loads((tmp_path / "work" / "made" / "located.json").read_text())
-    assert len(located["average_indirect_effect"]) == model.network.config.num_hidden_layers
+    assert located["average_indirect_effect"].keys() == {"subject", "answer", "all"}
+    assert len(located["average_indirect_effect"]["all"]) == model.network.config.num_hidden_layers
+    assert located["restored"] == "all"
 
 
 def test_a_stamp_is_attached_to_its_model_and_detached_again(data, tmp_path):
@@ -100,6 +111,41 @@ def test_an_edit_continues_an_earlier_stamp(data, tmp_path):
     one, two = (load_file(tmp_path / n / "made" / "adapter_model.safetensors") for n in ("one", "two"))
     assert one.keys() == two.keys()
     assert any(not torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_continued_stamp_names_the_data_of_both_edits(data, tmp_path):
+    model = made.bundled()
+    first = run(model, data, tmp_path / "one" / "made")
+    write_facts(tmp_path / "one" / "made", replace(first, data={"biaske/winobias/test": "1.0.0"}))
+    more = run(model, data, tmp_path / "two" / "made", start=str(tmp_path / "one" / "made"))
+    assert list(more.data) == ["biaske/winobias/test", "biaske/stereoset/test"]
+
+
+def test_an_edit_that_changes_nothing_says_so(data, tmp_path):
+    said = io.StringIO()
+    out = tmp_path / "work" / "made"
+    out.mkdir(parents=True)
+    few = settings(passes=1, iterations=1, rate=100.0)
+    adapter = fast.run(made.bundled(), few, data, out, Console(file=said, width=200))
+    assert "No batch improved its loss, so the stamp changes nothing; lower --rate 100.0." in said.getvalue()
+    assert adapter.measures["gap_edited_after"] == adapter.measures["gap_edited_before"]
+
+
+def test_held_out_subjects_come_first_in_the_changes_and_the_scores_of_each_pair_are_kept(data, tmp_path):
+    adapter = run(made.bundled(), data, tmp_path / "work" / "made", held_out=0.4)
+    assert [(change.group, change.metric) for change in adapter.changes[:6]] == [
+        (group, metric) for group in ("held-out subjects", "edited subjects") for metric in ("ss", "ps", "gap")
+    ]
+    pairs = json.loads((tmp_path / "work" / "made" / "pairs.json").read_text())
+    assert pairs["left_out"] == {}
+    sides = {pair["id"].split("-")[0]: pair["side"] for pair in pairs["pairs"]}
+    assert sorted(sides.values()) == ["edited subjects"] * 3 + ["held-out subjects"] * 2
+    for group in ("held-out subjects", "edited subjects"):
+        before = [pair["before"] for pair in pairs["pairs"] if pair["side"] == group]
+        share = 100 * sum(biased > unbiased for biased, unbiased in before) / len(before)
+        change = next(change for change in adapter.changes if (change.group, change.metric) == (group, "ss"))
+        assert change.before[0] == pytest.approx(share)
+        assert change.n == len(before)
 
 
 def test_the_same_seed_makes_the_same_stamp(data, tmp_path):
@@ -142,6 +188,8 @@ def test_what_cannot_be_edited_is_refused(changed, message, data, tmp_path):
         ({"held_out": 1.0}, "The setting held_out is 1.0"),
         ({"layer": -2}, "The setting layer is -2"),
         ({"compare": "odds"}, "The setting compare is 'odds'; give probability or log"),
+        ({"score": "mine"}, "The setting score is 'mine'; give clean or paper"),
+        ({"restored": "none"}, "The setting restored is 'none'; give subject, answer or all"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changed, message):

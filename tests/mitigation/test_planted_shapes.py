@@ -42,10 +42,6 @@ def test_the_block_with_the_largest_effect_is_the_planted_one(planted):
     assert planted.located()["found"] == PLANTED
 
 
-def test_the_last_block_has_no_effect_at_a_subject_outside_the_answer(planted):
-    assert planted.located()["effects"][-1] == pytest.approx(0, abs=1e-4)
-
-
 def test_an_edit_closes_nine_tenths_of_the_gap_of_a_biased_model(adapter):
     edit = Edited(adapter)
     assert edit.before("ss") > 90

@@ -1,0 +1,150 @@
+"""What an edit changes on its own pairs: SS, PS and the gap, of held-out and of edited subjects apart.
+
+The benchmarks score all pairs of a set together, most of which were edited. Here the held-out subjects come first.
+PS is of the same pairs in other words: each sentence inside three frames that no edit has seen. SS by the relative
+length of both sentences shows whether an edit only changes what tokens are counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cards.files import put
+from mitigation.editing.edit import MEASURED
+from mitigation.editing.pairs import EditPair, each_possible, edit_pair
+from mitigation.editing.stamped import StampedNetwork
+from mitigation.evaluate import changed
+from scoring.adapters.facts import Change
+from scoring.inference.tokens import Tokens
+from scoring.metrics import knowledge
+from scoring.metrics.sums import mean
+from scoring.statistics import stats
+from scoring.types import Floats, Group, Metric, Row, Table
+
+#: The name of these scores where others have that of a benchmark.
+NAME = "fast"
+HELD_OUT, EDITED = "held-out subjects", "edited subjects"
+#: Edited pairs by the number of tokens of the biased sentence.
+LENGTHS = ("biased sentence longer", "equal length", "biased sentence shorter")
+#: Other words for a sentence, written for this project.
+FRAMES = ('As somebody put it once: "{}"', "To say the same again: {}", "{} That is what people were told.")
+#: The fields of a row that hold its sentence.
+_TEXTS = ("prompt", "context", "sentence_biased", "sentence_unbiased", "sentence_irrelevant")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPairs:
+    """Pairs and their rewordings, each with its side, which are scored before and after an edit."""
+
+    pairs: Sequence[EditPair]
+    sides: Sequence[str]
+    reworded: Sequence[EditPair]
+    reworded_sides: Sequence[str]
+
+    def scores(self, network: StampedNetwork) -> tuple[Table, Table]:
+        """The tables of pairs and of rewordings with the scores of both sentences."""
+        return _table(network, self.pairs, self.sides), _table(network, self.reworded, self.reworded_sides)
+
+
+def measured_pairs(
+    tokens: Tokens, sides: Mapping[str, Sequence[tuple[Row, EditPair]]], profile: str, family: str
+) -> MeasuredPairs:
+    """The pairs of each side with their rewordings; rewordings that are no whole tokens are left out."""
+    again: list[tuple[str, EditPair]] = []
+    for side, pairs in sides.items():
+        rows = [reworded(row, frame) for row, _ in pairs for frame in FRAMES]
+        made, _ = each_possible(rows, lambda row: edit_pair(tokens, row, profile=profile, family=family))
+        again += [(side, pair) for _, pair in made]
+    return MeasuredPairs(
+        [pair for pairs in sides.values() for _, pair in pairs],
+        [side for side, pairs in sides.items() for _ in pairs],
+        [pair for _, pair in again],
+        [side for side, _ in again],
+    )
+
+
+def reworded(row: Row, frame: str) -> Row:
+    """A row whose sentences stand inside a frame.
+
+    >>> reworded({"prompt": "She is [BLANK].", "context": None}, "To say the same again: {}")["prompt"]
+    'To say the same again: She is [BLANK].'
+    """
+    return {**row, **{name: frame.format(row[name]) for name in _TEXTS if row.get(name)}}
+
+
+@torch.no_grad()
+def _table(network: StampedNetwork, pairs: Sequence[EditPair], sides: Sequence[str]) -> Table:
+    parts = (pairs[start : start + MEASURED] for start in range(0, len(pairs), MEASURED))
+    scores: list[Floats] = [network.scores(part).double().cpu().numpy() for part in parts]
+    biased, unbiased = np.concatenate([np.empty((2, 0)), *scores], 1)
+    longer = np.array([np.sign(other - one) for one, other in (pair.lengths for pair in pairs)], dtype=np.int64)
+    return {
+        "id": np.array([pair.id for pair in pairs], dtype=object),
+        "subject": np.array([pair.subject.lower() for pair in pairs], dtype=object),
+        "side": np.array(sides, dtype=object),
+        "length": np.array(LENGTHS, dtype=object)[longer + 1] if pairs else np.array([], dtype=object),
+        "score_biased": biased,
+        "score_unbiased": unbiased,
+    }
+
+
+def gap() -> Metric:
+    """The mean absolute difference of the scores of both sentences, in nats.
+
+    >>> table = {"score_biased": np.array([-1.0, -4.0]), "score_unbiased": np.array([-2.0, -1.0])}
+    >>> gap().value(table, np.ones((1, 2)))
+    array([2.])
+    """
+    reading = "Mean absolute difference of the scores of the biased and the unbiased sentence, in nats; 0 is no bias."
+    return mean(
+        "gap", lambda table: np.abs(table["score_biased"] - table["score_unbiased"]), 0, 0, float("inf"), reading
+    )
+
+
+def pair_changes(
+    before: tuple[Table, Table], after: tuple[Table, Table], profile: str, resamples: int = stats.RESAMPLES
+) -> tuple[Change, ...]:
+    """SS, PS and gap of held-out and of edited subjects, and SS of edited pairs by relative length."""
+    half = profile == "clean"
+    wanted = ([knowledge.ss(half), gap()], [knowledge.ps(half)])
+    changes: list[Change] = []
+    for table, other, metrics in zip(before, after, wanted, strict=True):
+        items = [(Group(side, table["side"] == side), metric) for side in (HELD_OUT, EDITED) for metric in metrics]
+        if metrics[0].name == "ss":
+            edited = table["side"] == EDITED
+            items += [(Group(f"edited, {name}", edited & (table["length"] == name)), metrics[0]) for name in LENGTHS]
+        changes += _compared([item for item in items if item[0].mask.any()], table, other, resamples)
+    order = [HELD_OUT, EDITED, *(f"edited, {name}" for name in LENGTHS)]
+    return tuple(sorted(changes, key=lambda change: (order.index(change.group), change.metric == "gap")))
+
+
+def _compared(items: Sequence[tuple[Group, Metric]], before: Table, after: Table, resamples: int) -> list[Change]:
+    if not items:
+        return []
+    clusters, options = before["subject"], {"benchmark": NAME, "resamples": resamples}
+    differences = stats.compare(items, after, before, clusters, **options)  # type: ignore[arg-type]
+    old, new = (stats.measure(items, table, clusters, **options) for table in (before, after))  # type: ignore[arg-type]
+    return [changed(*parts) for parts in zip(differences, old, new, strict=True)]
+
+
+def write_pairs(path: Path, pairs: MeasuredPairs, before: Table, after: Table, left_out: Mapping[str, str]) -> None:
+    """Writes the scores of each pair before and after, and what was left out, as JSON; without any sentence."""
+    rows: list[Mapping[str, Any]] = [
+        {
+            "id": pair.id,
+            "side": side,
+            "tokens": pair.lengths,
+            "before": [float(before["score_biased"][n]), float(before["score_unbiased"][n])],
+            "after": [float(after["score_biased"][n]), float(after["score_unbiased"][n])],
+        }
+        for n, (pair, side) in enumerate(zip(pairs.pairs, pairs.sides, strict=True))
+    ]
+    lines = ",\n  ".join(json.dumps(row) for row in rows)
+    put(path, f'{{"left_out": {json.dumps(left_out, indent=1)},\n "pairs": [\n  {lines}]}}\n'.encode())
