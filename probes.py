@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import click
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
@@ -44,6 +45,15 @@ COMMANDS = {
     "push": Command("builders.push", "hub", "Publish data sets on the Hub."),
     "card": Command("cards.__main__", "", "Propose the scores of a run for a model page."),
     "leaderboard": Command("cards.leaderboard", "", "Make one page for many models."),
+}
+
+#: Subcommands of a command that another package has.
+SUBCOMMANDS = {
+    "pmi": {
+        "compare-model": Command(
+            "scoring.commands.corpus", "score", "Compare the counts of a corpus with a model's run."
+        )
+    },
 }
 
 #: The packages of each extra that ``probes doctor`` looks for, by the name they are imported by.
@@ -83,16 +93,39 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def imported(name: str) -> Any:
-    """The command of a subcommand; a missing package ends the program with the line that installs it."""
-    entry = COMMANDS[name]
+def _loaded(name: str, entry: Command) -> Any:
+    """The command of an entry; a missing package ends the program with the line that installs it."""
     try:
-        command = typer.main.get_command(import_module(entry.module).app)
+        return typer.main.get_command(import_module(entry.module).app)
     except ModuleNotFoundError as error:
         print(f"error: {missing_sentence(f'probes {name}', error.name, entry.extra)}", file=sys.stderr)
         raise SystemExit(1) from None
+
+
+def imported(name: str) -> Any:
+    """The command of a subcommand, with the subcommands of its own."""
+    command = _loaded(name, COMMANDS[name])
     command.name = name
+    for subcommand, entry in SUBCOMMANDS.get(name, {}).items():
+        command.add_command(_later(f"{name} {subcommand}", entry), subcommand)
     return command
+
+
+def _later(name: str, entry: Command) -> click.Command:
+    """A subcommand that is imported when it is called, with its own options and help."""
+
+    @click.pass_context
+    def run(context: click.Context, arguments: tuple[str, ...]) -> None:
+        command = _loaded(name, entry)
+        command.main(args=list(arguments), prog_name=context.command_path, standalone_mode=True)
+
+    return click.Command(
+        name,
+        context_settings={"ignore_unknown_options": True, "help_option_names": []},
+        params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
+        callback=run,
+        help=entry.summary,
+    )
 
 
 app = typer.Typer(

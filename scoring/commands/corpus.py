@@ -1,0 +1,138 @@
+"""The command ``probes pmi compare-model RUN --table FILE``: the lean of a corpus beside the lean of a model."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from cards.files import put
+from pmi.analysis.lookup import delta_table
+from pmi.files import write_rows
+from pmi.terminal import TABLE_HELP
+from pmi.types import DeltaTable, PmiError
+from scoring.corpus import Correlation, Leans, correlations, job_leans, sentence_leans
+from scoring.report.terminal import ended, tell
+from scoring.types import ScoringError
+
+_BENCHMARKS = {"unstereo": sentence_leans, "occugender": job_leans}
+_AXES = {"unstereo": "model: ln p(she) / p(he)", "occugender": "model: share of female words"}
+
+
+def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed: int = 0) -> list[Correlation]:
+    """Compares a run with a table of δ, and writes ``corpus.json``, ``corpus-NAME.parquet`` and ``corpus.svg``.
+
+    Raises
+    ------
+    ScoringError
+        When the run has no examples of unstereo or occugender, or none has a word of the table.
+    """
+    from scoring.result import load
+
+    result = load(run)
+    names = [name for name in _BENCHMARKS if name in result.tables]
+    if not names:
+        raise ScoringError(f"{run} has no scores of unstereo or occugender; run probes score with one of them.")
+    found: list[Correlation] = []
+    leans = {}
+    for name in names:
+        leans[name] = _BENCHMARKS[name](result.tables[name], table)
+        found += correlations(name, leans[name], resamples=resamples, seed=seed)
+    # The files are only written when everything is computed.
+    for name, values in leans.items():
+        write_rows(_rows(values), out / f"corpus-{name}.parquet")
+    rule = {**asdict(table.rule), "pairs": [asdict(pair) for pair in table.pairs]}
+    content = {"model": result.report.model, "table": rule, "resamples": resamples, "correlations": []}
+    content["correlations"] = [_finite(asdict(correlation)) for correlation in found]
+    put(out / "corpus.json", (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    _draw(out / "corpus.svg", leans, found)
+    return found
+
+
+def _finite(values: dict[str, object]) -> dict[str, object]:
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
+
+
+def _rows(leans: Leans) -> pa.Table:
+    columns = {"name": leans.names, "group": leans.group, "cluster": leans.clusters, "corpus": leans.corpus}
+    columns |= {"max_pmi_diff": leans.largest, "coverage": leans.coverage, "model": leans.model}
+    if len(leans.labour):
+        columns["labour"] = leans.labour
+    return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
+
+
+def _draw(path: Path, leans: dict[str, Leans], found: Sequence[Correlation]) -> None:
+    from pmi.analysis.plots import write_leans
+
+    panels = []
+    for benchmark, values in leans.items():
+        for group in dict.fromkeys(values.group.tolist()):
+            inside = (values.group == group) & np.isfinite(values.corpus) & np.isfinite(values.model)
+            shown = next(c for c in found if (c.benchmark, c.group, c.pair) == (benchmark, group, "corpus and model"))
+            if inside.any():
+                title = f"{group}: {_spoken(shown)}"
+                panels.append((title, _AXES[benchmark], values.corpus[inside], values.model[inside]))
+    write_leans(path, panels)
+
+
+def _spoken(found: Correlation) -> str:
+    return f"ρ {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]" if math.isfinite(found.value) else "undefined"
+
+
+def grid(found: Sequence[Correlation]) -> Grid:
+    """The correlations as a table for the terminal."""
+    title = "Spearman's ρ, sentences also by |MaxPMIDiff|"
+    table = Grid(title=title, box=None, pad_edge=False)
+    for name in ("group", "of", "ρ", "n", "clusters"):
+        table.add_column(name, no_wrap=True, justify="right" if name in ("n", "clusters") else "left")
+    for each in found:
+        table.add_row(
+            each.group,
+            each.pair.replace(" and ", ", "),
+            _spoken(each).removeprefix("ρ "),
+            f"{each.n:,}",
+            f"{each.clusters:,}",
+        )
+    return table
+
+
+def main(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run with unstereo or occugender.")],
+    table: Annotated[str, typer.Option(metavar="TABLE", help=TABLE_HELP)],
+    out: Annotated[Path | None, typer.Option(help="Folder for corpus.json and corpus.svg; RUN by default.")] = None,
+    min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 1,
+    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = 2_000,
+) -> None:
+    """Compare the lean of a corpus with the lean of a model: rank correlations with intervals, by sentences and jobs.
+
+    Exit status: 1 when the run or the table cannot be used.
+    """
+    console, errors = Console(soft_wrap=True, markup=False), Console(stderr=True)
+    with ended(errors):
+        try:
+            values = delta_table(table)
+            found = compare_model(run, _frequent(values, min_count), out or run, resamples)
+        except PmiError as error:
+            raise ScoringError(str(error)) from None
+        console.print(grid(found), soft_wrap=False)
+        tell(console, [f"The examples are in {out or run}, and the figure is {(out or run) / 'corpus.svg'}."])
+
+
+def _frequent(table: DeltaTable, least: int) -> DeltaTable:
+    """The table without words that occur less often than ``least``."""
+    kept = [(w, d, int(n)) for (w, d), n in zip(table.delta.items(), table.counts, strict=True) if n >= least]
+    words, deltas, counts = zip(*kept, strict=True) if kept else ((), (), ())
+    return DeltaTable.of(words, deltas, counts, table.rule, table.pairs)
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+app.command()(main)
