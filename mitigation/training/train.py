@@ -38,7 +38,8 @@ class TrainingSchedule:
 
     The learning rate rises linearly during ``warmup`` (a share of the steps) and then falls linearly to
     zero. Every ``validate_every`` steps the held-out rows are measured. With a ``patience`` above 0,
-    training ends after so many validations in a row without improvement, and the best weights are used.
+    training ends after so many validations in a row without improvement, and the best weights are used. With
+    ``at_once`` above 0, so many rows of a step are computed at the same time and their gradients added.
     """
 
     steps: int
@@ -50,6 +51,7 @@ class TrainingSchedule:
     validate_every: int = 50
     checkpoint_every: int = 50
     patience: int = 0
+    at_once: int = 0
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step.
@@ -170,12 +172,16 @@ def _step(
     )
     for group in optimizer.param_groups:
         group["lr"] = schedule.rate_at(step)
-    with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=schedule.precision == "bf16"):
-        terms = loss(network, rows)
-    means = accelerator.reduce({name: term.detach() for name, term in terms.items()}, "mean")
+    sums: dict[str, torch.Tensor] = {}
+    size = schedule.at_once or len(rows)
+    for part in (rows[start : start + size] for start in range(0, len(rows), size)):
+        with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=schedule.precision == "bf16"):
+            terms = {name: term * (len(part) / len(rows)) for name, term in loss(network, part).items()}
+        check_finite({name: float(term.detach()) for name, term in terms.items()}, f"Step {step + 1}")
+        accelerator.backward(terms["loss"])
+        sums = {name: sums.get(name, 0.0) + term.detach() for name, term in terms.items()}
+    means = accelerator.reduce(sums, "mean")
     values = {name: float(mean) for name, mean in means.items()}
-    check_finite(values, f"Step {step + 1}")
-    accelerator.backward(terms["loss"])
     norm = torch.nn.utils.clip_grad_norm_(trained.values(), MAX_GRADIENT_NORM)
     check_finite({**values, "gradient": float(norm)}, f"Step {step + 1}")
     optimizer.step()

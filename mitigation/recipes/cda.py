@@ -1,0 +1,128 @@
+"""CDA: further training on text in which the words of one group of people are replaced by those of another.
+
+Source: *Gender Bias in Neural Natural Language Processing* (Lu et al., 2020) and its use by bias-bench (Meade et al.,
+2022). The training is two-sided: it has each text with a listed word as it is written and with the words replaced.
+Texts without a listed word are left out, as in bias-bench.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from mitigation import corpora
+from mitigation.attribute_words import PUBLISHED, AttributeWords, Swapper, attribute_words
+from mitigation.recipe import Recipe, setting
+from mitigation.training.data import TrainingData
+from mitigation.training.language import CODE, LanguageSettings, train_on
+from scoring.adapters.facts import Adapter
+
+if TYPE_CHECKING:
+    from scoring.inference.model import Model
+
+_NAN = float("nan")
+#: What may stand after a listed word in the published code.
+_ENDINGS = ("", ".", ",", "?", "!", ";", ":")
+
+
+@dataclass(frozen=True, slots=True)
+class CdaSettings(LanguageSettings):
+    """Which words are replaced, and how long is trained."""
+
+    words: str = setting(PUBLISHED, "The list of words: bias-bench, or a JSON file.", CODE)
+    domain: str = setting("gender", "gender, race or religion, or another name in the list.", CODE)
+    two_sided: bool = setting(True, "Also train on each changed text as it was written.", CODE)
+    published: bool = setting(True, "Replace words as bias-bench does: lower-case ones between spaces.", CODE)
+
+
+def run(model: Model, settings: CdaSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+    """Trains on the changed texts and writes the adapter."""
+    data.versions.update(outside(settings))
+    words = attribute_words(settings.words, settings.domain)
+    lines = islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None)
+    pairs = changed(lines, words, published=settings.published, seed=settings.seed)
+    random.Random(settings.seed).shuffle(pairs)  # both sides of a text stay together, so none is trained and held out
+    texts = [text for pair in pairs for text in (pair if settings.two_sided else pair[1:])]
+    measures = {"changed texts": (float(len(pairs)), _NAN, _NAN)}
+    return train_on(model, RECIPE.name, settings, texts, data, out, console, measures=measures)
+
+
+def outside(settings: CdaSettings) -> dict[str, str]:
+    """Name to fingerprint of the corpus and the list of words."""
+    words = attribute_words(settings.words, settings.domain)
+    return {**corpora.fingerprints(settings.corpus), words.name: words.version}
+
+
+def changed(lines: Iterable[str], words: AttributeWords, *, published: bool, seed: int) -> list[tuple[str, str]]:
+    """Each text with a listed word, as it is written and with the words replaced."""
+    draw = random.Random(seed)
+    swapper, others = Swapper(words), len(words.groups[0]) - 1
+    swapped = (
+        (line, published_swap(line, words, draw) if published else swapper.swap(line, draw.randrange(others)))
+        for line in lines
+    )
+    return [(line, other) for line, other in swapped if line != other]
+
+
+def published_swap(text: str, words: AttributeWords, draw: random.Random) -> str:
+    """The text with listed words replaced as bias-bench replaces them.
+
+    A word is lower-case and between spaces, with or without one mark after it. A word of several groups becomes
+    its partner in the last of them. The other word of a triple is drawn for each place in a group and each text.
+
+    >>> pairs = AttributeWords((("him", "her"), ("his", "her")), "", "")
+    >>> published_swap("She told  her, and Her.", pairs, random.Random(0))
+    'She told his, and Her.'
+    """
+    places = range(len(words.groups[0]))
+    partner = [draw.choice([other for other in places if other != place]) for place in places]
+    table = {
+        word + ending: group[partner[place]] + ending
+        for group in words.groups
+        for place, word in enumerate(group)
+        for ending in _ENDINGS
+    }
+    parts = text.split()
+    return " ".join(table.get(part, part) for part in parts) if any(part in table for part in parts) else text
+
+
+RECIPE = Recipe(
+    name="cda",
+    summary="Further training on text with the words of one gender in the place of the other's (LoRA).",
+    source="Gender Bias in Neural Natural Language Processing (Lu et al., 2020), with the settings of bias-bench",
+    cite=("meade2022empirical",),
+    citations={
+        "lu2020gender": """
+@incollection{lu2020gender,
+  title = {Gender Bias in Neural Natural Language Processing},
+  author = {Lu, Kaiji and Mardziel, Piotr and Wu, Fangjing and Amancharla, Preetam and Datta, Anupam},
+  booktitle = {Logic, Language, and Security},
+  year = {2020}
+}"""
+    },
+    profiles={
+        "clean": CdaSettings(
+            published=False,
+            join=False,
+            length=128,
+            steps=500,
+            batch_size=32,
+            learning_rate=2e-4,
+            rank=16,
+            alpha=16,
+            warmup=0.03,
+            patience=3,
+        ),
+        "paper": CdaSettings(),
+    },
+    run=run,
+    benchmarks=("stereoset", "crows_pairs", "biaske"),
+    kinds=("causal", "masked"),
+    outside=outside,
+)

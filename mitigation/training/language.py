@@ -1,0 +1,240 @@
+"""Further training as a language model: token rows of a text, the loss of both kinds of models, and the LoRA.
+
+Recipes differ in the text (swapped or not) and in the dropout rates; all of them call :func:`train_on`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from rich.console import Console
+
+from mitigation.adapters.write import describe, save_peft
+from mitigation.errors import MitigationError
+from mitigation.plots import write_losses
+from mitigation.recipe import check_ranges, setting
+from mitigation.training import train
+from mitigation.training.checkpoints import checkpoint_path
+
+if TYPE_CHECKING:
+    from mitigation.training.data import TrainingData
+    from mitigation.training.train import LossTerms, TokenRows
+    from scoring.adapters.facts import Adapter, Numbers
+    from scoring.inference.model import Model
+
+CODE = "code of Meade et al. 2022"
+OPEN = "this project"
+#: Texts that are measured and not trained on, and the least that are trained on.
+HELD, LEAST = 0.05, 8
+#: Of the tokens that a masked model predicts, the shares that are masked and that are replaced by another token (BERT).
+MASKED, OTHER = 0.8, 0.1
+#: Names of modules that compute the weights of attention.
+ATTENTION = ("self", "attn", "attention", "self_attn")
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageSettings:
+    """Text, length and speed of the training."""
+
+    corpus: str = setting("", "Text: files, folders, globs or addresses, with commas.", "not available any more")
+    field: str = setting("text", "The field of JSON lines or Parquet that has the text.", OPEN)
+    lines: int = setting(0, "Use at most this number of first lines of the text; 0 uses all.", CODE)
+    steps: int = setting(2000, "Training steps.", CODE)
+    batch_size: int = setting(0, "Rows of a step; 0 for 512 in a masked and 256 in a causal model.", CODE)
+    at_once: int = setting(16, "Rows that are computed at the same time.", OPEN)
+    length: int = setting(512, "Tokens of a row; a longer text is several rows.", CODE)
+    join: bool = setting(True, "Fill each row with the texts that follow, instead of one text per row.", CODE)
+    learning_rate: float = setting(5e-5, "Learning rate of AdamW.", CODE)
+    warmup: float = setting(0.0, "Share of the steps in which the rate rises; it falls linearly after.", CODE)
+    masked: float = setting(0.15, "Share of the tokens that a masked model predicts.", CODE)
+    rank: int = setting(64, "Rank of the LoRA matrices of each linear map.", OPEN)
+    alpha: int = setting(64, "Scale of their product, divided by the rank.", OPEN)
+    seed: int = setting(0, "Of the order of rows, masks, dropout and the start of the matrices.", CODE)
+    validate_every: int = setting(100, "Steps between measurements of held-out rows.", OPEN)
+    patience: int = setting(0, "Measurements without improvement that end training; 0 never does.", OPEN)
+    checkpoint_every: int = setting(100, "Steps between checkpoints.", OPEN)
+
+    def __post_init__(self) -> None:
+        counts = ("steps", "at_once", "length", "rank", "alpha", "validate_every", "checkpoint_every", "masked")
+        check_ranges(
+            self,
+            positive=(*counts, "learning_rate"),
+            not_negative=("lines", "batch_size", "patience"),
+            share=("warmup", "masked"),
+        )
+
+    def schedule(self, kind: str) -> train.TrainingSchedule:
+        """The settings that belong to the training loop."""
+        names = (
+            "steps",
+            "at_once",
+            "learning_rate",
+            "warmup",
+            "seed",
+            "validate_every",
+            "checkpoint_every",
+            "patience",
+        )
+        rows = self.batch_size or (512 if kind == "masked" else 256)
+        return train.TrainingSchedule(batch_size=rows, **{name: getattr(self, name) for name in names})
+
+
+def token_rows(model: Model, texts: Sequence[str], length: int, *, join: bool) -> list[list[int]]:
+    """Texts as rows of at most ``length`` token ids, with special tokens around each text.
+
+    With ``join`` all texts follow each other and every row is full; the last, incomplete one is left out unless it
+    is the only one.
+    """
+    window = min(length, model.tokens.window or length)
+    encoded: list[list[int]] = model.tokens.tokenizer(list(texts))["input_ids"]
+    if join:
+        encoded = [[token for ids in encoded for token in ids]]
+    rows = [ids[start : start + window] for ids in encoded for start in range(0, len(ids), window)]
+    if join and len(rows) > 1 and len(rows[-1]) < window:
+        rows.pop()
+    return [row for row in rows if len(row) > 1]
+
+
+class LanguageLoss:
+    """The mean negative log-likelihood in nats of the next tokens, or of masked ones, as ``loss``."""
+
+    def __init__(self, model: Model, share: float) -> None:
+        self.kind = model.kind
+        self.pad = model.tokens.pad
+        self.share = share
+        self.special = torch.tensor(sorted({*model.tokens.tokenizer.all_special_ids, self.pad}))
+        self.mask = model.tokens.tokenizer.mask_token_id
+        self.size = model.network.config.get_text_config().vocab_size
+
+    def __call__(self, network: Any, rows: TokenRows) -> LossTerms:
+        """The loss of a batch of rows."""
+        device = next(network.parameters()).device
+        inputs = train.network_inputs(rows, self.pad, device)
+        ids = inputs["input_ids"]
+        if self.kind == "causal":
+            logits = network(**inputs, use_cache=False).logits[:, :-1]
+            wanted, counted = ids[:, 1:], inputs["attention_mask"][:, 1:].bool()
+        else:
+            # Held-out rows have the same masks in every measurement.
+            generator = torch.Generator().manual_seed(int(torch.randint(2**31, (1,))) if network.training else 0)
+            corrupted, counted = self.corrupt(ids.cpu(), generator)
+            wanted, counted = ids, counted.to(device)
+            logits = network(**inputs | {"input_ids": corrupted.to(device)}).logits
+        losses = torch.nn.functional.cross_entropy(logits[counted].float(), wanted[counted])
+        return {"loss": losses}
+
+    def corrupt(self, ids: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token ids [rows, tokens] as a masked model reads them, and which of them it predicts [rows, tokens].
+
+        At least one token is predicted, so that the mean is defined.
+        """
+        ordinary = ~torch.isin(ids, self.special)
+        chosen = (torch.rand(ids.shape, generator=generator) < self.share) & ordinary
+        if not chosen.any():
+            chosen[tuple(ordinary.nonzero()[0])] = True
+        part = torch.rand(ids.shape, generator=generator)
+        other = torch.randint(self.size, ids.shape, generator=generator)
+        corrupted = torch.where(chosen & (part < MASKED), torch.tensor(self.mask), ids)
+        return torch.where(chosen & (part >= MASKED) & (part < MASKED + OTHER), other, corrupted), chosen
+
+
+def train_on(
+    model: Model,
+    recipe: str,
+    settings: LanguageSettings,
+    texts: Sequence[str],
+    data: TrainingData,
+    out: Path,
+    console: Console,
+    rates: Mapping[str, float] | None = None,
+    measures: Mapping[str, Numbers] | None = None,
+) -> Adapter:
+    """Trains a LoRA on texts, and writes it with its losses and their picture into ``out``.
+
+    Parameters
+    ----------
+    texts:
+        The texts in a random order; a share of :data:`HELD` at the end is held out.
+    rates:
+        Dropout rates while training, as :func:`dropout` takes them; None for those of the model.
+
+    Raises
+    ------
+    MitigationError
+        If there are too few texts.
+    """
+    from peft import LoraConfig
+
+    from mitigation.cost import CostMeter, trained_parameters
+    from scoring.adapters.attach import wrap
+
+    if len(texts) < LEAST:
+        raise MitigationError(
+            f"There are {len(texts)} texts to train on, and at least {LEAST} are needed; give a larger corpus."
+        )
+    held_count = max(1, round(HELD * len(texts)))
+    rows = token_rows(model, texts[:-held_count], settings.length, join=settings.join)
+    held = token_rows(model, texts[-held_count:], settings.length, join=settings.join)
+    if not rows or not held:
+        raise MitigationError("The texts to train on or those held out have no two tokens; give a larger corpus.")
+    torch.manual_seed(settings.seed)
+    task = "CAUSAL_LM" if model.kind == "causal" else None
+    config = LoraConfig(r=settings.rank, lora_alpha=settings.alpha, target_modules="all-linear", task_type=task)
+    meter, tuned = CostMeter(model), wrap(model.network, config)
+    try:
+        trained = trained_parameters(tuned)
+        checkpoint = checkpoint_path(recipe, model, settings, data, out)
+        loss = LanguageLoss(model, settings.masked)
+        with dropout(tuned, rates) if rates else nullcontext():
+            curve = train.fit(tuned, loss, rows, held, settings.schedule(model.kind), checkpoint, console)
+        written = tuned.peft_config["default"]
+        written.target_modules = sorted(written.target_modules)
+        save_peft(tuned, out, model.name)
+    finally:
+        model.network = tuned.unload().eval()
+    write_losses(curve, out, f"{recipe} of {model.name}")
+    return describe(
+        out, model, recipe, settings, data=data.versions, cost=meter.cost(trained), measures=dict(measures or {})
+    )
+
+
+@contextmanager
+def dropout(network: Any, rates: Mapping[str, float]) -> Iterator[int]:
+    """Sets the dropout rates ``hidden`` and ``attention`` inside the block; gives the number of places with a rate.
+
+    A rate is that of a module of class ``Dropout``, or an attribute for the weights of attention. Those of a LoRA
+    stay.
+
+    Raises
+    ------
+    MitigationError
+        If the network has no place with a dropout rate.
+    """
+    places: list[tuple[Any, str, float]] = []
+    for name, module in network.named_modules():
+        parts = name.split(".")
+        if isinstance(module, torch.nn.Dropout) and not {"lora_dropout"} & set(parts):
+            weights = parts[-2:-1] and parts[-2] in ATTENTION and "resid" not in parts[-1]
+            places.append((module, "p", rates["attention" if weights else "hidden"]))
+        for attribute in ("attention_dropout", "dropout"):
+            if type(getattr(module, attribute, None)) is float:  # a rate that the forward pass reads
+                weights = attribute == "attention_dropout" or parts[-1] in ATTENTION
+                places.append((module, attribute, rates["attention" if weights else "hidden"]))
+    if not places:
+        raise MitigationError(
+            f"{type(network).__name__} has no place with a dropout rate, so training with raised rates would be plain "
+            "training; use another recipe."
+        )
+    before = [(module, attribute, getattr(module, attribute)) for module, attribute, _ in places]
+    try:
+        for module, attribute, rate in places:
+            setattr(module, attribute, rate)
+        yield len(places)
+    finally:
+        for module, attribute, rate in before:
+            setattr(module, attribute, rate)
