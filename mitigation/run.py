@@ -194,13 +194,15 @@ def evaluate_adapter(
     """The changes from the model to the model with the adapter or prompt in ``work/made``, called ``name``."""
     from mitigation.adapters.temporary import attached
     from mitigation.evaluate import compare_runs
+    from scoring.inference.self_debias import with_prompt
     from scoring.prompts import PROMPTS
     from scoring.prompts import read as read_prompt
 
     plain, folder = PROMPTS["plain"], work / "made"
     before = evaluation.run(model, plain, work / "before", errors)
     if (folder / PROMPT).is_file():
-        after = evaluation.run(model, read_prompt(folder / PROMPT), work / "after", errors)
+        prompt = read_prompt(folder / PROMPT)
+        after = evaluation.run(with_prompt(model, prompt), prompt, work / "after", errors)
     else:
         with attached(model, folder, name) as adapted:
             after = evaluation.run(adapted, plain, work / "after", errors)

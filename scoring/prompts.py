@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -48,6 +48,15 @@ class DecodingSettings(TypedDict, total=False):
     banned: list[NonBlank]
 
 
+class SelfDebiasSettings(TypedDict):
+    """Arguments of :class:`scoring.inference.self_debias.SelfDebiasing`, which comes with torch."""
+
+    __pydantic_config__ = _STRICT  # type: ignore[misc]
+    prefixes: Annotated[list[NonBlank], Field(min_length=1)]
+    decay: NotRequired[Annotated[int | float, Field(ge=0)]]
+    epsilon: NotRequired[Annotated[int | float, Field(gt=0, le=1)]]
+
+
 _PRONOUNS = ("he", "him", "his", "himself", "she", "her", "hers", "herself")
 
 
@@ -67,6 +76,9 @@ class Prompt:
         The text of the system role of a chat; only for models that are asked through a chat template.
     decoding:
         Arguments of :class:`scoring.inference.decoding.Decoding`.
+    self_debias:
+        Prefixes after which biased text is more probable, and how strongly such text is made less probable
+        (:mod:`scoring.inference.self_debias`); only for models in this process.
     """
 
     __pydantic_config__ = _STRICT
@@ -77,6 +89,7 @@ class Prompt:
     placement: Mapping[str, Placement] = field(default_factory=dict)
     system: str = ""
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
+    self_debias: SelfDebiasSettings | None = None
 
     def put(self, request: Request, benchmark: str = "") -> Request:
         r"""The request of a benchmark with the instruction at its position.

@@ -108,6 +108,10 @@ def run(
     ScoringError
         When the model cannot answer a request, or produces NaN or infinity.
     """
+    if prompt.self_debias:
+        from scoring.inference.self_debias import with_prompt
+
+        model = with_prompt(model, prompt)
     asked = {
         part.benchmark.name: questions(part.benchmark, part.splits, profile, prompt, model, chat) for part in parts
     }

@@ -63,6 +63,8 @@ class Generator:
         self.invalid = invalid
         self.exact = exact
         self.mode = ALONE
+        #: What changes the scores of the next token before it is chosen.
+        self.processors: Sequence[transformers.LogitsProcessor] = ()
 
     def limits(self, prompts: Sequence[TokenizedPrompt], limits: Limits) -> Limits:
         """The limits of batches of prompts in the way that this network allows, which is measured here."""
@@ -89,7 +91,7 @@ class Generator:
         made = self.network.module.generate(
             input_ids=self.network.tensor(padded([p.ids for p in prompts], self.network.pad, width, left=True)),
             attention_mask=self.network.tensor((np.arange(width) >= width - lengths).astype(np.int64)),
-            logits_processor=transformers.LogitsProcessorList([step]),
+            logits_processor=transformers.LogitsProcessorList([*self.processors, step]),
             bad_words_ids=banned(self.tokens, self.decoding.banned),
             max_new_tokens=new,
             do_sample=False,

@@ -28,6 +28,7 @@ FULL = {
     "placement": {"occugender": "question", "unstereo": "none"},
     "system": "You are fair.",
     "decoding": {"temperature": 0.7, "top_k": 5, "banned": ["he", "she"]},
+    "self_debias": {"prefixes": ["The text is unfair:"], "decay": 20.0, "epsilon": 0.1},
 }
 
 

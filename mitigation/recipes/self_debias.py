@@ -1,0 +1,92 @@
+"""Self-Debias: lowers the probability of what a text that is announced as biased would make more probable.
+
+Source: *Self-Diagnosis and Self-Debiasing: A Proposal for Reducing Corpus-Based Bias in NLP* (Schick et al., 2021),
+with the prefixes of bias-bench (Meade et al., 2022). Nothing is trained: the result is a prompt file for
+``python -m scoring MODEL --prompt FILE``, which scores and generates with the lowered probabilities. Each text is
+computed once more for each prefix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from cards.files import put
+from cards.text import split_list
+from mitigation.adapters.write import describe
+from mitigation.errors import MitigationError
+from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import PROMPT, Adapter, Cost
+from scoring.prompts import Prompt
+from scoring.prompts import SelfDebiasSettings as SelfDebias
+
+if TYPE_CHECKING:
+    from scoring.inference.model import Model
+
+_PAPER = "Schick et al. 2021"
+#: The beginning of the published prefixes, which the name of a kind of bias follows.
+PREFIX = "The following text discriminates against people because of their"
+_NAMES = {"race": "race/color"}
+
+
+@dataclass(frozen=True, slots=True)
+class SelfDebiasSettings:
+    """Which prefixes, and how strongly probabilities are lowered."""
+
+    domains: str = setting("gender", "Kinds of bias for the published prefixes, with commas.", "Meade et al. 2022")
+    prefixes: str = setting("", "Prefixes of your own, with | between them, in the place of those.", "this project")
+    decay: float = setting(50.0, "How strongly a rising probability is lowered.", _PAPER)
+    epsilon: float = setting(0.01, "The smallest factor of a probability.", _PAPER)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, positive=("epsilon",), not_negative=("decay",))
+        if self.epsilon > 1:
+            raise MitigationError(f"The setting epsilon is {self.epsilon}; give a value in its range.")
+        if not self.all_prefixes:
+            raise MitigationError("There is no prefix; give --domains or --prefixes.")
+
+    @property
+    def all_prefixes(self) -> list[str]:
+        """The texts of the prefixes."""
+        own = [prefix.strip() for prefix in self.prefixes.split("|") if prefix.strip()]
+        return own or [f"{PREFIX} {_NAMES.get(domain, domain)}:" for domain in split_list(self.domains)]
+
+
+def run(model: Model, settings: SelfDebiasSettings, _: TrainingData, out: Path, __: Console) -> Adapter:
+    """Writes the prompt into ``out``."""
+    own: SelfDebias = {"prefixes": settings.all_prefixes, "decay": settings.decay, "epsilon": settings.epsilon}
+    prompt = Prompt(
+        "self-debias",
+        "probabilities that rise after a prefix are lowered",
+        version="1.0.0",
+        self_debias=own,
+    )
+    put(out / PROMPT, prompt.json().encode())
+    cost = Cost(0, 0.0, 0, str(model.environment["device"]))
+    return describe(out, model, RECIPE.name, settings, data={}, cost=cost)
+
+
+RECIPE = Recipe(
+    name="self_debias",
+    summary="Lowers, while answering, what becomes more probable after a prefix that announces bias.",
+    source="Self-Diagnosis and Self-Debiasing (Schick et al., 2021), with the prefixes of bias-bench",
+    cite=("meade2022empirical",),
+    citations={
+        "schick2021selfdiagnosis": """
+@article{schick2021selfdiagnosis,
+  title = {Self-Diagnosis and Self-Debiasing: A Proposal for Reducing Corpus-Based Bias in {NLP}},
+  author = {Schick, Timo and Udupa, Sahana and Sch{\\"u}tze, Hinrich},
+  journal = {Transactions of the Association for Computational Linguistics},
+  volume = {9},
+  year = {2021}
+}"""
+    },
+    profiles={"clean": SelfDebiasSettings(), "paper": SelfDebiasSettings()},
+    run=run,
+    benchmarks=("stereoset", "crows_pairs", "biaske"),
+    kinds=("causal", "masked"),
+)
