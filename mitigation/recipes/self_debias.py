@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -22,7 +22,6 @@ from mitigation.recipe import Recipe, check_ranges, setting
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import PROMPT, Adapter, Cost
 from scoring.prompts import Prompt
-from scoring.prompts import SelfDebiasSettings as SelfDebias
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
@@ -58,7 +57,7 @@ class SelfDebiasSettings:
 
 def run(model: Model, settings: SelfDebiasSettings, _: TrainingData, out: Path, __: Console) -> Adapter:
     """Writes the prompt into ``out``."""
-    own: SelfDebias = {"prefixes": settings.all_prefixes, "decay": settings.decay, "epsilon": settings.epsilon}
+    own: Any = {"prefixes": settings.all_prefixes, "decay": settings.decay, "epsilon": settings.epsilon}
     prompt = Prompt(
         "self-debias",
         "probabilities that rise after a prefix are lowered",
