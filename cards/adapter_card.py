@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from cards.results import interval_text
@@ -16,8 +17,8 @@ TASKS = {
     "CAUSAL_LM": ("AutoModelForCausalLM", "text-generation"),
     "MASKED_LM": ("AutoModelForMaskedLM", "fill-mask"),
 }
-#: How many groups per benchmark and metrics per group the main table has; the others are in a collapsed table.
-GROUPS, METRICS = 3, 3
+#: How many groups per benchmark the main table has, with one metric each; the others are in a collapsed table.
+GROUPS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +95,21 @@ def adapter_card(
         first=list(_first_changes(changes)),
         changes=changes,
         citations=[citations[key] for key in sorted(citations)],
+        groups=GROUPS,
         number=_number,
     )
 
 
 def _first_changes(changes: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The first metrics of the first groups of each benchmark."""
-    for change in changes:
-        same_benchmark = [other for other in changes if other["benchmark"] == change["benchmark"]]
-        groups, metrics = (list(dict.fromkeys(other[key] for other in same_benchmark)) for key in ("group", "metric"))
-        if change["group"] in groups[:GROUPS] and change["metric"] in metrics[:METRICS]:
-            yield change
+    """The first metric of each benchmark in the first groups that have it."""
+    for benchmark in dict.fromkeys(change["benchmark"] for change in changes):
+        metric = next(change["metric"] for change in changes if change["benchmark"] == benchmark)
+        defined = (
+            change
+            for change in changes
+            if (change["benchmark"], change["metric"]) == (benchmark, metric) and change["difference"][0] is not None
+        )
+        yield from islice(defined, GROUPS)
 
 
 def _number(numbers: list[float | None]) -> str:

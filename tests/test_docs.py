@@ -5,16 +5,23 @@ import doctest
 import re
 import shlex
 import shutil
+import subprocess
+import sys
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import yaml
 
+import probes
 from builders import datasets
 from mitigation import recipes
 from scoring import benchmarks
+from scoring.inference.load_options import BUNDLED
 from tests import commands
 from tests.helpers import ROOT, mirror
+from tests.hub import File, Hub, read
 from tools import pages
 
 DOCS = ROOT / "docs"
@@ -25,7 +32,7 @@ RUN = [
     DOCS / "contributing.md",
 ]
 _BLOCK = re.compile(
-    r"""(?:^<!--\ not\ run:\ (?P<reason>.+?)\ -->\n)?
+    r"""(?:^<!--\ (?P<mark>not\ run|network|files):\ (?P<reason>.+?)\ -->\n)?
     ^```(?P<language>\w+)(?:\ title="(?P<file>[^"]+)")?\n(?P<code>.*?)^```$""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
@@ -33,11 +40,12 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """A code block of a page; the content of a file, or code to run unless there is a reason not to."""
+    """A code block of a page; the content of a file, or code to run unless it is marked, with the reason."""
 
     language: str
     file: str | None
     code: str
+    mark: str | None
     reason: str | None
 
 
@@ -46,10 +54,36 @@ def blocks(page):
 
 
 def command(line):
-    """The module and the arguments of a line ``python -m MODULE …``."""
+    """The arguments of a line ``probes …`` or ``python -m MODULE …``, after the name of the module to run."""
     words = shlex.split(line, comments=True)
+    if words[:1] == ["probes"]:
+        return words
     assert words[:2] == ["python", "-m"], f"{line!r} is no command of the project; mark its block as not run"
     return words[2:]
+
+
+def lines(block):
+    """The lines of a block of commands, each whole."""
+    return [line for line in block.code.replace("\\\n", " ").splitlines() if line]
+
+
+def succeeds(line, *more):
+    done = commands.run(*command(line), *more)
+    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+@pytest.fixture
+def reader(output, tmp_path, monkeypatch):
+    """The folder of someone who reads a page and types what is on it, with what others have built there before."""
+    shutil.copytree(output, tmp_path / "output")  # a build refuses a folder that is a link
+    monkeypatch.setenv("PROBES_MIRROR", str(mirror()))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.chdir(tmp_path)
+    for registry in (datasets, benchmarks, recipes):
+        monkeypatch.setattr(registry, "_included", {})
+    monkeypatch.setattr(benchmarks, "_metrics", {})
+    yield tmp_path
+    shutil.copytree(tmp_path / "output", output, dirs_exist_ok=True)
 
 
 @pytest.fixture(scope="module")
@@ -61,28 +95,101 @@ def output(tmp_path_factory):
 @pytest.mark.mirror
 @pytest.mark.filterwarnings("ignore")  # those of other packages, which a reader would see as lines on the terminal
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
-def test_the_code_of_a_page_runs_in_order(page, output, tmp_path, monkeypatch):
-    shutil.copytree(output, tmp_path / "output")  # a build refuses a folder that is a link
-    monkeypatch.setenv("PROBES_MIRROR", str(mirror()))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.chdir(tmp_path)
-    for registry in (datasets, benchmarks, recipes):
-        monkeypatch.setattr(registry, "_included", {})
-    monkeypatch.setattr(benchmarks, "_metrics", {})
+def test_the_code_of_a_page_runs_in_order(page, reader):
     to_run = [block for block in blocks(page) if not block.reason]
     assert to_run
     names = {"__name__": "page"}
     for block in to_run:
         if block.file:
-            (tmp_path / block.file).write_text(block.code, "utf-8")
+            (reader / block.file).write_text(block.code, "utf-8")
         elif block.language == "python":
             exec(compile(block.code, page.name, "exec"), names)
         else:
             assert block.language == "bash", f"{page.name} has a block of {block.language}; use bash or python"
-            for line in block.code.replace("\\\n", " ").splitlines():
-                done = commands.run(*command(line))
-                assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-    shutil.copytree(tmp_path / "output", output, dirs_exist_ok=True)
+            for line in lines(block):
+                succeeds(line)
+
+
+#: Options that the commands of README get in the test, so that they take less time: by command, or by recipe.
+CHEAPER = {
+    "score": "--limit 3 --resamples 100",
+    "debias_tuning": "--limit 3 --steps 2 --batch-size 4 --benchmarks neutral --resamples 100",
+    "fast": "--limit 60 --passes 1 --no-evaluate",
+    "prompts": "--no-evaluate",
+    "decoding": "--limit 1 --no-evaluate",
+    "polite": "--no-evaluate",
+    "card": "--partial",  # because of the limit
+}
+
+
+def installed(line):
+    """Whether a line is about the environment, which the tests have; what it names must exist."""
+    words = shlex.split(line, comments=True)
+    if words[:2] == ["pip", "install"]:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+        extras = re.fullmatch(r"\.\[([\w,]+)\]", words[2])[1].split(",")
+        assert set(extras) <= project["optional-dependencies"].keys()
+        assert words[3:] == ["-c", "constraints.txt"]
+        return True
+    return words == ["make", "test"]
+
+
+def typed(line):
+    """A line of README, run with the cheaper options."""
+    if shlex.split(line, comments=True) == ["make", "demo"]:
+        makefile = (ROOT / "Makefile").read_text("utf-8").split("\ndemo:")[1].split("\n\n")[0]
+        recipe = [line.split("/bin/", 1)[1] for line in makefile.splitlines()[1:]]
+        assert len(recipe) == 2
+        for made in recipe:
+            succeeds(made, *(CHEAPER["score"].split() if "scoring" in made else []))
+        return
+    words = command(line)
+    kind = next((word for word in words if word in recipes.names() or word == "polite"), words[1])
+    succeeds(line, *CHEAPER.get(kind, "").split())
+
+
+def checked(line):
+    """Compares the options of ``probes score``, in a line that needs a server, with those that it has."""
+    words = [word for word in shlex.split(line, comments=True) if not re.match(r"[A-Z_]+=", word)]
+    if words[0] == "accelerate":
+        words = ["probes", "score", *words[words.index("scoring") + 1 :]]
+    assert words[:2] == ["probes", "score"]
+    known = {option for parameter in probes.imported("score").params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+
+
+@pytest.mark.mirror
+@pytest.mark.filterwarnings("ignore")
+def test_the_commands_of_readme_run_in_order_and_those_of_the_hub_on_a_hub_of_this_machine(reader):
+    shutil.copy(ROOT / "README.md", reader)
+    shutil.copytree(DOCS, reader / "docs")
+    files = {block.file: block.code for block in blocks(DOCS / "contributing.md") if block.file}
+    small = {**read(Path(BUNDLED["tiny-causal"])), "README.md": File(b"---\nlicense: mit\n---\n# Small\n")}
+    with Hub(cache=reader / "cache") as hub:
+        hub.add("model", "ORG/MODEL", small)
+        for block in blocks(ROOT / "README.md"):
+            if block.mark == "files":
+                for name, code in files.items():
+                    (reader / name).write_text(code, "utf-8")
+            if block.language == "python" and block.mark:
+                # The library datasets reads the address of the Hub when it is imported.
+                shown = subprocess.run([sys.executable, "-c", block.code], capture_output=True, text=True, check=False)
+                assert shown.returncode == 0, f"{block.code}\n{shown.stderr}"
+            elif block.language == "python":
+                exec(compile(block.code, "README.md", "exec"), {"__name__": "page"})
+            if block.language == "python":
+                continue
+            for line in lines(block):
+                if not installed(line):
+                    (checked if block.mark == "network" and block.reason != "the Hub" else typed)(line)
+        assert {name for kind, name in hub.repos if kind == "dataset"} == {
+            "ORG/results",
+            *(f"ORG/{name}" for name in datasets.names()),
+        }
+        assert hub.repos["model", "ORG/MODEL"].pulls
+        assert "adapter_config.json" in hub.repos["model", "ORG/FAIR"].at("main").tree
+        assert "index.html" in hub.repos["space", "ORG/scores"].at("main").tree
+    assert (reader / "leaderboard.html").is_file()
 
 
 def test_every_metric_has_one_page_and_every_page_a_metric():

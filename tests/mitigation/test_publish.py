@@ -14,6 +14,7 @@ from peft import PeftModel
 from rich.console import Console
 from transformers import AutoModelForCausalLM
 
+from cards.adapter_card import RecipeFacts, adapter_card
 from cards.text import CardError
 from mitigation import recipes
 from mitigation.adapters.publication import publication
@@ -167,7 +168,7 @@ def test_the_card_has_base_recipe_data_numbers_cost_and_limits(own):
     assert {"gender-bias", "lora", "debias_tuning"} <= set(card.data.tags)
     facts = read(own)
     for fact in (
-        r"| neutral | stsb | gas | 0.50 \[0.40, 0.60\] | 0.10 \[0.05, 0.15\] | -0.40 \[-0.50, -0.30\] | 40 |",
+        r"| neutral, stsb: gas | 0.50 \[0.40, 0.60\] | 0.10 \[0.05, 0.15\] | -0.40 \[-0.50, -0.30\] | 40 |",
         "| loss | 0.5 |",
         f"{facts.cost.parameters:,} parameters trained",
         f"| steps | {facts.settings['steps']} |",
@@ -179,6 +180,21 @@ def test_the_card_has_base_recipe_data_numbers_cost_and_limits(own):
     ):
         assert fact in card.text, fact
     assert "import mitigation" not in card.text
+
+
+def test_the_main_table_of_the_card_has_one_metric_of_each_benchmark_and_no_undefined_score(own):
+    facts = json.loads((own / "mitigation.json").read_text())
+    (first, *_) = facts["changes"]
+    undefined = first | {"group": "none", "difference": [None, None, None]}
+    more = [first | {"group": f"group {number}"} for number in range(5)]
+    changes = [undefined, first, first | {"metric": "gld"}, *more]
+    recipe = RecipeFacts("made", "Made.", "nowhere", {"a": "@misc{a}"})
+    card = adapter_card(facts | {"changes": changes}, "org/x", "mit", recipe, [], config=None, prompt=None)
+    main, details = card.split("<details>")
+    rows = [line.split(" | ")[0] for line in main.splitlines() if line.startswith("| neutral, ")]
+    assert rows == ["| neutral, stsb: gas", "| neutral, group 0: gas", "| neutral, group 1: gas"]
+    assert "All 8 differences" in details
+    assert "| neutral, stsb: gld" in details
 
 
 def test_the_base_has_its_name_on_the_hub_in_every_file(own):
