@@ -4,7 +4,7 @@ Models of the shapes of GPT-2 and BERT learn an artificial language, and a bias 
 each. The benchmark measures: whether tracing finds the block; what a stamp changes on the edited pairs, on
 paraphrases, on held-out workers, on facts and on neutral text; and the effect of its block and of its units,
 as in figure 7 of *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al.,
-2025). Edits use the code of ``python -m mitigation fast``.
+2024). Edits use the code of ``python -m mitigation fast``.
 
 SS after an edit counts the signs of small remaining gaps, so rounding changes it: the same model on another
 processor has another SS. Conclusions are therefore about several models together, with intervals, and the

@@ -76,7 +76,10 @@ def adapter_card(
             raise CardError(f"{repository} was trained on {dataset.name}, which has no licence.")
         if not dataset.citations or not all(dataset.citations.values()):
             raise CardError(f"{repository} was trained on {dataset.name}, for which there is no citation.")
-    loader, task = TASKS.get((config or {}).get("task_type") or "CAUSAL_LM", ("AutoModel", "text-generation"))
+    # PEFT has no name for the task of masked models; a stamp says of what kind its model is.
+    kind = "MASKED_LM" if (config or {}).get("kind") == "masked" else "CAUSAL_LM"
+    loader, task = TASKS.get((config or {}).get("task_type") or kind, ("AutoModel", "text-generation"))
+    method = str((config or {"peft_type": "prompt"}).get("peft_type")).partition(",")[0].lower()
     changes = list(facts["changes"])
     citations = dict(recipe.citations)
     for dataset in training_data:
@@ -91,7 +94,8 @@ def adapter_card(
         prompt=prompt and json.dumps(prompt, ensure_ascii=False, indent=1).replace("`", "\\u0060"),
         loader=loader,
         task=task,
-        stamp=(config or {}).get("peft_type") == "FAST",
+        stamp=method == "fast",
+        tags=list(dict.fromkeys(["gender-bias", "fairness", recipe.name, method])),
         first=list(_first_changes(changes)),
         changes=changes,
         citations=[citations[key] for key in sorted(citations)],

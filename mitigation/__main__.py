@@ -15,6 +15,7 @@ from cards.command import start
 from cards.text import split_list
 from mitigation import recipes
 from mitigation.api import planned_evaluation
+from mitigation.commands import table
 from mitigation.recipe import Recipe, resolve_settings
 from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
@@ -128,17 +129,23 @@ def _option(recipe: Recipe, field: Field[Any]) -> inspect.Parameter:
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
+#: Commands that are no recipes.
+COMMANDS = {"table": table.command}
+
+
 class RecipeGroup(TyperGroup):
-    """One command per registered recipe, those of ``--include`` among them."""
+    """One command per registered recipe, those of ``--include`` among them, and those of :mod:`mitigation.commands`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all recipes."""
+        """The names of all recipes and other commands."""
         del ctx
-        return list(recipes.names())
+        return [*recipes.names(), *COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a recipe; None if there is none of that name."""
+        """The command of a recipe or another command; None if there is none of that name."""
         del ctx
+        if cmd_name in COMMANDS:
+            return COMMANDS[cmd_name]()
         return command(recipes.get(cmd_name)) if cmd_name in recipes.names() else None
 
 

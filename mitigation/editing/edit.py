@@ -1,6 +1,6 @@
 """Trains a stamp on biased pairs: the losses of FAST, and the loop over batches of pairs.
 
-Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2025),
+Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2024),
 section 3. L_e makes the scores of the biased and the unbiased sentence of a pair equal, L_s1 keeps the distribution of
 all other tokens after a prompt, L_s2 keeps the distribution after the subject alone. The same loop makes one edit,
 thousands, or more on top of an earlier stamp.

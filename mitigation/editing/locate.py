@@ -1,6 +1,6 @@
 """Finds the block whose feed-forward part carries a bias: causal tracing by restoration.
 
-Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2025),
+Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2024),
 section 3. The model reads a biased statement about one subject, then the same statement about another subject. In
 the second run, the output of one block's feed-forward part is replaced by its output in the first run. The indirect
 effect of that block is the increase of the probability of the biased object.
@@ -38,6 +38,9 @@ from scoring.types import Floats, Option, Request, Row, ScoringError
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
+
+#: Why a row without a trace has none.
+UNTRACED = "it has no subject before or after its blank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +134,8 @@ def locate(
     """
     names = [part.last for part in feed_forwards(model.network)]
     traced = traces(rows, model.kind, seed)
-    left_out = dict.fromkeys(
-        {str(row["id"]) for row in rows} - {trace.id for trace in traced}, "it has no subject before or after its blank"
-    )
+    named = {trace.id for trace in traced}
+    left_out = {str(row["id"]): UNTRACED for row in rows if row["id"] not in named}
     effects = []
     for trace in track(traced, "locating", console=console, transient=True, disable=console is None):
         try:

@@ -1,6 +1,6 @@
 """The fairness stamp: locates the block that carries a bias, and trains two small matrices there on biased pairs.
 
-Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2025). The
+Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2024). The
 paper measures on the same pairs that it edits; ``clean`` holds out the pairs of a fifth of the subjects, and reports
 them first. Both profiles make equal the score that the benchmark of the profile compares. ``clean`` compares the
 logarithms, because a benchmark prefers one of two sentences that are both very improbable. It uses a lower learning
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from scoring.adapters.stamp import StampConfig
     from scoring.inference.model import Model
 
-_PAPER = "Chen et al. 2025"
+_PAPER = "Chen et al. 2024"
 _OPEN = "not in the paper"
 _NAN = float("nan")
 #: Prefixes for a masked model, which cannot generate any.
@@ -74,7 +74,9 @@ class FastSettings:
     beta: float = setting(0.1, "Weight of L_s2, which keeps the tokens after a subject alone.", _PAPER)
     compare: str = setting("log", "What L_e compares: probability, or log for its logarithm.", "this project")
     score: str = setting("clean", "The benchmark's profile whose score of a sentence is compared.", "this project")
-    prefixes: int = setting(5, "Texts put before each prompt, besides none; with several passes, one each.", _OPEN)
+    prefixes: int = setting(
+        5, "Texts put before each prompt, besides none; with several passes, one each in the first half.", _OPEN
+    )
     prefix_tokens: int = setting(10, "Tokens of a prefix, which a causal model generates.", _OPEN)
     seed: int = setting(42, "Of the held-out subjects, prefixes, traces, order, and the start of the matrices.", _OPEN)
 
@@ -136,8 +138,14 @@ def run(model: Model, settings: FastSettings, data: TrainingData, out: Path, con
         return possible_after[0][1] if possible_after else None
 
     def versions(number: int, passed: int) -> list[EditPair]:
-        """A pair alone, and after all prefixes; in several passes, after another prefix in each."""
-        some = prefixes if settings.passes == 1 else prefixes[(number + passed) % max(1, len(prefixes)) :][:1]
+        """A pair alone, and after all prefixes; in the first half of several passes, after another prefix in each.
+
+        The mean per token of a whole sentence depends on how well its first tokens are predicted, so gaps after
+        prefixes differ from those of the benchmark. The later passes train what the benchmark compares.
+        """
+        some = prefixes
+        if settings.passes > 1:
+            some = prefixes[(number + passed) % max(1, len(prefixes)) :][:1] if 2 * passed < settings.passes else []
         after = [after_prefix(number, prefix) for prefix in some]
         return [made[edited[number]["id"]], *(each for each in after if each)]
 
@@ -326,7 +334,8 @@ def numbers(**values: float) -> dict[str, Numbers]:
 RECIPE = Recipe(
     name="fast",
     summary="Fairness stamp: two small matrices in one block, trained on biased pairs.",
-    source="Large Language Model Bias Mitigation from the Perspective of Knowledge Editing (FAST; Chen et al., 2025)",
+    source="Large Language Model Bias Mitigation from the Perspective of Knowledge Editing (FAST; Chen et al., 2024; "
+    "published in Findings of NAACL 2025)",
     cite=("chen2024fast",),
     profiles={
         "clean": FastSettings(),

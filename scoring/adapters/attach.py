@@ -23,6 +23,8 @@ METHODS = frozenset(
     "ADALORA BOFT C3A DELORA FAST FOURIERFT GRALORA HRA IA3 LN_TUNING LOHA LOKR LORA MISS OFT RANDLORA ROAD SHIRA "
     "TRAINABLE_TOKENS VBLORA VERA WAVEFT".split()
 )
+#: How the file of a stamp begins to name its method (:data:`scoring.adapters.stamp.STORED`).
+_STAMP = "FAST,"
 #: Fields with the name of a module or a class, which PEFT would import, or of a file, which it would unpickle.
 _ELSEWHERE = ("megatron_config", "corda_config", "lora_ga_config")
 #: Fields with regular expressions, and the seconds that matching them may take.
@@ -149,7 +151,8 @@ def peft_config(folder: Path) -> Any:
     content = json_of(path)
     classes = {str(getattr(name, "value", name)): cls for name, cls in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
     method = content.get("peft_type")
-    if not isinstance(method, str) or method not in METHODS or method not in classes:
+    known = isinstance(method, str) and (method in METHODS or method.startswith(_STAMP)) and method in classes
+    if not isinstance(method, str) or not known:
         raise AdapterError(f"{path} has the method {method!r}; the ones known here are {', '.join(sorted(METHODS))}.")
     if unknown := sorted(content.keys() - {field.name for field in fields(classes[method])}):
         raise AdapterError(

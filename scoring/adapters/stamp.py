@@ -1,6 +1,6 @@
 """The fairness stamp: two small matrices added to the feed-forward part of one block, as a method of PEFT.
 
-Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2025).
+Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2024).
 The output of a block's feed-forward part becomes FFN(h) + ReLU(h K'ᵀ) V', with K' and V' of shape [units, width] and no
 bias. h is the input of the part's first linear map; the new term is added to the output of its last one.
 So the stamp also fits blocks that compute something else around these maps.
@@ -27,6 +27,9 @@ from scoring.adapters.facts import AdapterError
 from scoring.adapters.feed_forward import feed_forwards
 
 NAME = "FAST"
+#: The method in the file of a stamp. PEFT looks it up and knows no other way to say what is missing: without the import
+#: its KeyError is this text. Files of earlier versions have :data:`NAME`.
+STORED = "FAST, known to PEFT after: import mitigation"
 
 
 def _peft_type() -> Any:
@@ -71,6 +74,10 @@ class StampConfig(PeftConfig):
     def __post_init__(self) -> None:
         super().__post_init__()  # type: ignore[no-untyped-call]
         self.peft_type = PeftType[NAME]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as they are stored."""
+        return {**super().to_dict(), "peft_type": STORED}
 
 
 class Activations:
@@ -200,6 +207,8 @@ def register() -> None:
     """Registers the method with PEFT; a second call does nothing."""
     if _peft_type() not in PEFT_TYPE_TO_CONFIG_MAPPING:
         register_peft_method(name=NAME.lower(), config_cls=StampConfig, model_cls=StampModel)
+        stored: Any = STORED
+        PEFT_TYPE_TO_CONFIG_MAPPING[stored] = StampConfig
 
 
 register()

@@ -5,18 +5,22 @@ from dataclasses import replace
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from peft import PeftModel
 from rich.console import Console
 from safetensors.torch import load_file
 
 from builders.parsers.triplets import filled
 from builders.wording import BLANK
+from mitigation.adapters import publication
 from mitigation.adapters.write import write_facts
 from mitigation.errors import MitigationError
 from mitigation.recipes import fast, get
+from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
 from scoring.adapters import attach
-from scoring.inference.load_options import BUNDLED
+from scoring.adapters.facts import read
+from scoring.inference.load_options import BUNDLED, LoadOptions
 from scoring.inference.loading import load
 from scoring.types import ScoringError
 from tests.mitigation import made
@@ -195,3 +199,27 @@ def test_what_cannot_be_edited_is_refused(changed, message, data, tmp_path):
 def test_settings_that_make_no_sense_are_refused(changed, message):
     with pytest.raises(MitigationError, match=message):
         settings(**changed)
+
+
+def test_the_card_of_a_masked_stamp_loads_a_masked_model_and_has_the_held_out_subjects_first(data, tmp_path):
+    model = load(BUNDLED["tiny-masked"], device="cpu")
+    adapter = run(model, data, tmp_path / "work", held_out=0.4)
+    write_facts(tmp_path / "work", adapter)
+    text = publication.card(tmp_path / "work", adapter, "org/stamp", "mit")
+    card = ModelCard(text)
+    assert card.data.tags == ["gender-bias", "fairness", "fast"]
+    assert card.data.pipeline_tag == "fill-mask"
+    assert "AutoModelForMaskedLM.from_pretrained" in text
+    assert "Perspective of Knowledge Editing" in text
+    assert text.index("held-out subjects | ss") < text.index("edited subjects | ss")
+
+
+def test_repeating_a_finished_run_keeps_its_cost(data, tmp_path):
+    quiet = Console(quiet=True)
+    options = LoadOptions("tiny-causal", device="cpu")
+    made_twice = [
+        mitigate(fast.RECIPE, settings(passes=2), options, data, tmp_path / "out", None, quiet, quiet) for _ in range(2)
+    ]
+    assert made_twice[0].cost == made_twice[1].cost
+    assert made_twice[0].measures["seconds_editing"][0] == made_twice[1].measures["seconds_editing"][0]
+    assert read(tmp_path / "out").cost == made_twice[0].cost

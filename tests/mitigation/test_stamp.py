@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ from peft import PeftModel, get_peft_model
 from torch import nn
 
 from mitigation.quantization import load_for_training
+from scoring.adapters.attach import peft_config
 from scoring.adapters.facts import AdapterError
 from scoring.adapters.feed_forward import feed_forwards
 from scoring.adapters.stamp import StampConfig, StampLayer
@@ -244,3 +246,22 @@ def test_importing_the_package_is_all_that_peft_needs_in_a_fresh_process(tmp_pat
     )
     run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+def test_without_the_import_the_error_says_what_to_import(tmp_path):
+    stamped(network("gpt2")).save_pretrained(tmp_path)
+    code = "import sys; from peft import PeftConfig; PeftConfig.from_pretrained(sys.argv[1])"
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr.strip().endswith("KeyError: 'FAST, known to PEFT after: import mitigation'")
+
+
+def test_a_stamp_of_an_earlier_version_is_loaded(tmp_path):
+    stamped_network = stamped(network("gpt2"))
+    changed = answers(stamped_network)
+    stamped_network.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "adapter_config.json").read_text())
+    del config["kind"]
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config | {"peft_type": "FAST"}))
+    assert peft_config(tmp_path).kind == ""
+    assert torch.equal(answers(PeftModel.from_pretrained(stamped_network.unload(), tmp_path)), changed)

@@ -1,0 +1,197 @@
+"""The scores of a model and of its mitigated form beside those that papers print: ``python -m mitigation table``.
+
+A row is a method, a column a metric, and there is a table for each domain. A recipe that has a setting ``domain``
+makes an adapter for each domain, as the tables of FAST need. Printed rows come from ``data/printed.toml``. They are
+of other sentences where the paper did not release its own (PS and DS).
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from cards.files import put
+from cards.text import split_list
+from mitigation import recipes
+from mitigation.api import planned_evaluation
+from mitigation.errors import MitigationError
+from mitigation.recipe import resolve_settings
+from mitigation.run import mitigate
+from mitigation.training.data import TrainingData
+from scoring import DATA
+from scoring.adapters.facts import Adapter, Change
+from scoring.inference.load_options import LoadOptions
+from scoring.report.terminal import ended, tell
+from scoring.statistics.stats import RESAMPLES
+
+DOMAINS = ("gender", "race", "religion")
+#: Benchmarks that the columns need.
+BENCHMARKS = ("stereoset", "crows_pairs", "crows_pairs_modified", "biaske")
+#: Column to the places of its metric, the first that was measured counts: benchmark, group, metric.
+Place = tuple[str, str, str]
+COLUMNS: Mapping[str, tuple[Place, ...]] = {
+    "SS held out": (("fast", "held-out subjects", "ss"),),
+    "PS held out": (("fast", "held-out subjects", "ps"),),
+    "SS StereoSet": (("stereoset", "intrasentence test {domain}", "ss"),),
+    "SS CrowS-Pairs": (
+        ("crows_pairs_modified", "{domain}", "metric_score"),
+        ("crows_pairs", "{domain}", "metric_score"),
+        ("crows_pairs_modified", "{domain}", "ss"),
+        ("crows_pairs", "{domain}", "ss"),
+    ),
+    "PS": (("fast", "edited subjects", "ps"), ("biaske", "paraphrases {domain}", "ps")),
+    "DS": (("biaske", "differentiation {domain}", "ds"),),
+    "LMS": (("stereoset", "intrasentence test {domain}", "lms"),),
+    "ICAT": (("stereoset", "intrasentence test {domain}", "icat"),),
+    "SS BEC-Pro": (("biaske", "bec_pro", "ss"),),
+    "PS BEC-Pro": (),
+    "SS Winogender": (("biaske", "winogender", "ss"),),
+    "PS Winogender": (),
+}
+#: Columns that are of one domain only.
+OF_GENDER = frozenset(name for name in COLUMNS if "BEC-Pro" in name or "Winogender" in name)
+
+
+@dataclass(frozen=True, slots=True)
+class MethodRow:
+    """The values of a method in a domain by column; ``source`` is the printed table, or "measured"."""
+
+    method: str
+    domain: str
+    source: str
+    values: Mapping[str, float]
+
+
+def printed_rows(model: str, domain: str) -> list[MethodRow]:
+    """The rows that papers print for a model in a domain; for a model of no table, those of all models.
+
+    >>> [row.method for row in printed_rows("gpt2", "gender")][-1]
+    'FAST'
+    """
+    content = tomllib.loads((files("mitigation") / "data" / "printed.toml").read_text(encoding="utf-8"))["row"]
+    known = any(row["model"] == model for row in content)
+    return [
+        MethodRow(row["method"], row["domain"], f"Table {row['table']}, {row['model']}", row["values"])
+        for row in content
+        if row["domain"] == domain and (not known or row["model"] == model)
+    ]
+
+
+def measured_rows(name: str, recipe: str, changes: Sequence[Change], domain: str) -> Iterator[MethodRow]:
+    """The row of a model and that of its mitigated form, from the changes between them."""
+    found = {(change.benchmark, change.group, change.metric): change for change in changes}
+    for when, method in (("before", name), ("after", f"{name} with {recipe}")):
+        values = {}
+        for column, places in COLUMNS.items():
+            if domain != "gender" and column in OF_GENDER:
+                continue
+            for benchmark, group, metric in places:
+                change = found.get((benchmark, group.format(domain=domain), metric))
+                if change:
+                    # The differentiation score is of two runs: the model agrees with itself.
+                    values[column] = 100.0 if metric == "ds" and when == "before" else getattr(change, when)[0]
+                    break
+        yield MethodRow(method, domain, "measured", values)
+
+
+def grid(rows: Sequence[MethodRow], title: str) -> Grid:
+    """A printable table of rows; columns without any value are left out."""
+    columns = [column for column in COLUMNS if any(column in row.values for row in rows)]
+    made = Grid("method", "source", *columns, box=None, title=title)
+    for row in rows:
+        made.add_row(*map(Text, (row.method, row.source, *(_shown(row.values.get(column)) for column in columns))))
+    return made
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def run(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="The recipe, such as fast.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder or a name on the Hub.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the adapters and of table.json; tables/RECIPE-MODEL by default.")
+    ] = None,
+    domains: Annotated[str, typer.Option(metavar="A,B", help="gender, race, religion.")] = ",".join(DOMAINS),
+    config: Annotated[Path | None, typer.Option(help="Settings of the recipe by name, in TOML or JSON.")] = None,
+    profile: Annotated[
+        Literal["clean", "paper"], typer.Option(help="Of the recipe and of the scores; paper has no PS and DS of ours.")
+    ] = "clean",
+    data: Annotated[str, typer.Option(metavar="FOLDER|ORG", help="Built data sets.")] = DATA,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use at most this number of rows per split.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
+    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
+) -> None:
+    """Mitigates MODEL with RECIPE in each domain, and prints its scores beside those that papers print."""
+    console, errors = Console(), Console(stderr=True)
+    if not console.is_terminal:
+        console = Console(width=200)
+    with ended(errors):
+        folder = out or Path("tables") / f"{recipe}-{Path(model).name}"
+        rows: list[MethodRow] = []
+        rows_read, options = TrainingData(data, limit), LoadOptions(model, device=device)
+        chosen = split_list(domains)
+        for domain, adapter in adapters(recipe, options, folder, chosen, config, profile, rows_read, resamples, errors):
+            of_domain = [*measured_rows(model, recipe, adapter.changes, domain), *printed_rows(model, domain)]
+            console.print(grid(of_domain, domain))
+            rows += of_domain
+        content = [{name: getattr(row, name) for name in ("method", "domain", "source", "values")} for row in rows]
+        put(folder / "table.json", json.dumps(content, indent=1).encode() + b"\n")
+        tell(console, [f"The adapters and table.json are in {folder}."])
+
+
+def adapters(
+    recipe_name: str,
+    options: LoadOptions,
+    folder: Path,
+    domains: Sequence[str],
+    config: Path | None,
+    profile: str,
+    data: TrainingData,
+    resamples: int,
+    errors: Console,
+) -> Iterator[tuple[str, Adapter]]:
+    """Each domain with the adapter that is for it; a finished adapter in the folder is not made again.
+
+    Raises
+    ------
+    MitigationError
+        For a domain that the tables do not have.
+    """
+    for domain in domains:
+        if domain not in DOMAINS:
+            raise MitigationError(f"The domain is {domain!r}; give some of {', '.join(DOMAINS)}.")
+    recipe = recipes.get(recipe_name)
+    by_domain = "domain" in {field.name for field in fields(recipe.profiles[profile])}
+    # Benchmarks by default, unlike those that a user names, may be left out where they do not suit the model.
+    planned = replace(recipe, benchmarks=BENCHMARKS)
+    evaluation = planned_evaluation(planned, (), data, profile, None, False, resamples)
+    made: dict[str, Adapter] = {}
+    quiet = Console(quiet=True)
+    for domain in domains:
+        name = domain if by_domain else "all"
+        if name not in made:
+            overrides: dict[str, Any] = {"domain": domain} if by_domain else {}
+            settings = resolve_settings(recipe, profile, config, overrides)
+            adapter = mitigate(recipe, settings, options, data, folder / name, evaluation, quiet, errors)
+            assert adapter is not None, "only the other processes of a distributed training have no result"
+            made[name] = adapter
+        yield domain, made[name]
+
+
+def command() -> Any:
+    """The command for the group of recipes."""
+    single = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+    single.command("table")(run)
+    return typer.main.get_command(single)

@@ -1,0 +1,100 @@
+import json
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+from mitigation import recipes
+from mitigation.__main__ import app
+from mitigation.commands import table
+from scoring.adapters.facts import Change
+from scoring.benchmarks import get as benchmark
+from tests.mitigation.test_fast import rows
+from tests.scoring.made import data_set
+
+NOTHING = (math.nan,) * 3
+
+
+def change(group, metric, before, after, name="stereoset"):
+    return Change(name, group, metric, (before, *NOTHING[:2]), (after, *NOTHING[:2]), NOTHING, 9)
+
+
+def test_the_rows_before_and_after_have_the_columns_of_their_domain():
+    changes = (
+        change("held-out subjects", "ss", 60.0, 58.0, "fast"),
+        change("intrasentence test race", "ss", 70.0, 50.0),
+        change("race", "ss", 61.0, 52.0, "crows_pairs"),
+        change("differentiation race", "ds", math.nan, 90.0, "biaske"),
+        change("bec_pro", "ss", 55.0, 51.0, "biaske"),
+    )
+    before, after = table.measured_rows("model", "fast", changes, "race")
+    assert (before.method, after.method) == ("model", "model with fast")
+    assert before.values == {"SS held out": 60.0, "SS StereoSet": 70.0, "SS CrowS-Pairs": 61.0, "DS": 100.0}
+    assert after.values == {"SS held out": 58.0, "SS StereoSet": 50.0, "SS CrowS-Pairs": 52.0, "DS": 90.0}
+    assert "SS BEC-Pro" in next(table.measured_rows("model", "fast", changes, "gender")).values
+
+
+def test_every_place_of_a_column_is_of_a_benchmark_and_one_of_its_metrics():
+    own = {"ss", "ps", "gap"}
+    for places in table.COLUMNS.values():
+        for name, _, metric in places:
+            made = benchmark(name) if name != "fast" else None
+            known = (
+                {m.name for p in ("clean", "paper") for m in [*made.metrics(p), *made.agreements(p)]} if made else own
+            )
+            assert metric in known
+
+
+@pytest.mark.parametrize(
+    ("model", "domain", "source", "method", "column", "value"),
+    [
+        ("bert-base-uncased", "gender", "Table 1, bert-base-uncased", "FAST", "ICAT", 84.29),
+        ("gpt2", "gender", "Table 2, gpt2", "INLP", "LMS", 73.76),
+        ("gpt2-xl", "gender", "Table 3, gpt2-xl", "FAST", "SS StereoSet", 60.5),
+        ("bert-base-uncased", "religion", "Table 6, bert-base-uncased", "SentDebias", "SS CrowS-Pairs", 63.81),
+        ("gpt2", "race", "Table 7, gpt2", "FAST", "PS", 52.87),
+        ("bert-base-uncased", "gender", "Table 8, bert-base-uncased", "FAST", "SS Winogender", 52.38),
+    ],
+)
+def test_printed_rows_are_those_of_the_paper(model, domain, source, method, column, value):
+    (row,) = [row for row in table.printed_rows(model, domain) if (row.source, row.method) == (source, method)]
+    assert row.values[column] == value
+
+
+def test_a_model_of_no_table_has_the_rows_of_all():
+    assert {row.source for row in table.printed_rows("tiny-causal", "race")} == {
+        "Table 6, bert-base-uncased",
+        "Table 7, gpt2",
+    }
+    assert all(set(row.values) <= set(table.COLUMNS) for row in table.printed_rows("tiny-causal", "gender"))
+
+
+def test_the_command_edits_each_domain_and_prints_and_stores_all_rows(tmp_path):
+    pairs = [
+        {**row, "id": f"{row['id']}-{domain}", "domain": domain} for row in rows() for domain in ("gender", "race")
+    ]
+    columns = ("context", "example_id", "sentence_id_biased", "sentence_id_unbiased", "sentence_id_irrelevant")
+    pairs = [row | dict.fromkeys(columns, "") for row in pairs]
+    data = data_set(tmp_path / "data", "biaske", {("stereoset", "test"): pairs})
+    few = tmp_path / "few.json"
+    few.write_text(json.dumps({"layer": 0, "units": 4, "passes": 2, "prefixes": 0}))
+    options = f"--data {data} --config {few} --domains gender,race --resamples 20 --device cpu --out {tmp_path / 'out'}"
+    done = CliRunner().invoke(app, ["table", "fast", "tiny-causal", *options.split()], env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    assert "tiny-causal with fast" in done.output
+    stored = json.loads((tmp_path / "out" / "table.json").read_text())
+    own = [(row["method"], row["domain"]) for row in stored if row["source"] == "measured"]
+    names = ("tiny-causal", "tiny-causal with fast")
+    assert own == [(name, domain) for domain in ("gender", "race") for name in names]
+    assert {"SS held out", "SS StereoSet", "LMS", "ICAT", "PS"} <= stored[0]["values"].keys()
+    assert (tmp_path / "out" / "race" / "mitigation.json").is_file()
+
+
+def test_an_unknown_domain_is_refused(tmp_path):
+    done = CliRunner().invoke(app, ["table", "fast", "tiny-causal", "--domains", "age", "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "The domain is 'age'; give some of gender, race, religion." in done.output
+
+
+def test_no_recipe_has_the_name_of_a_command():
+    assert "table" not in recipes.names()
