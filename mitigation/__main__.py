@@ -46,7 +46,10 @@ def run(
     ] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Use at most this number of rows per split.")] = None,
     text: Annotated[
-        Path | None, typer.Option(help="Texts for perplexity, one per line; by default neutral statements.")
+        Path | None,
+        typer.Option(
+            metavar="FILE|wikitext", help="Texts for perplexity, one per line; by default neutral statements."
+        ),
     ] = None,
     chat: Annotated[bool, typer.Option("--chat", help="Use the model's chat template.")] = False,
     evaluate: Annotated[bool, typer.Option(help="Evaluate before and after.")] = True,

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 #: The scores of texts have this name where others have that of a benchmark.
 TEXT = "text"
+#: The name for ``--text`` of a set of texts on the Hub, and its name and config there.
+WIKITEXT = "wikitext"
+_WIKITEXT = ("Salesforce/wikitext", "wikitext-2-raw-v1")
 #: Benchmark, group and metric.
 Key = tuple[str, str, str]
 _UNDEFINED: Numbers = (math.nan, math.nan, math.nan)
@@ -164,11 +167,16 @@ def _numbers(estimate: Any) -> Numbers:
 def held_out_texts(data: TrainingData, file: Path | None) -> tuple[str, ...]:
     """The lines of a file; without a file, the neutral statements of the validation splits that are available.
 
+    Neutral statements are short sentences of the probes' own kind. ``wikitext`` instead of a file stands for the test
+    split of WikiText-2 (Merity et al., 2017) on the Hub.
+
     Raises
     ------
     MitigationError
-        If the file cannot be read or has no line.
+        If the file cannot be read or has no line, or WikiText cannot be had.
     """
+    if file == Path(WIKITEXT) and not file.exists():
+        return _wikitext()
     if file is None:
         statements = []
         for config in neutral.CORPORA:
@@ -187,6 +195,20 @@ def held_out_texts(data: TrainingData, file: Path | None) -> tuple[str, ...]:
     if not texts:
         raise MitigationError(f"{file} has no text; give a UTF-8 file with one text per line.")
     return texts
+
+
+def _wikitext() -> tuple[str, ...]:
+    from datasets import load_dataset  # slow to import, and not needed for a file
+
+    name, config = _WIKITEXT
+    try:
+        lines = load_dataset(name, config, split="test")["text"]
+    except (OSError, ValueError) as error:
+        raise MitigationError(
+            f"{name} could not be had from the Hub ({type(error).__name__}); give a file of texts with --text."
+        ) from None
+    # Headings stand between equals signs.
+    return tuple(line.strip() for line in lines if line.strip() and not line.strip().startswith("="))
 
 
 def changes_table(changes: Sequence[Change], full_precision: Mapping[Key, Numbers] | None = None) -> Grid:

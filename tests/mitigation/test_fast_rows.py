@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
+import datasets
 import pytest
 from rich.console import Console
 
@@ -11,6 +13,7 @@ from builders.wording import BLANK
 from builders.write import tables
 from mitigation.editing import locate, measure, pairs
 from mitigation.errors import MitigationError
+from mitigation.evaluate import held_out_texts
 from mitigation.recipes import fast, get
 from mitigation.training.data import TrainingData
 from scoring.inference.load_options import BUNDLED
@@ -137,3 +140,28 @@ def test_pairs_of_which_none_can_be_edited_are_refused(built, tmp_path, monkeypa
             tmp_path,
             Console(quiet=True),
         )
+
+
+def test_wikitext_is_read_by_its_name(monkeypatch, tmp_path):
+    asked = []
+
+    def load_dataset(*place, **options):
+        asked.append((place, options))
+        return {"text": ["", " = A heading = \n", " A river flows . \n", " It is long . \n"]}
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    assert held_out_texts(TrainingData(), Path("wikitext")) == ("A river flows .", "It is long .")
+    assert asked == [(("Salesforce/wikitext", "wikitext-2-raw-v1"), {"split": "test"})]
+    (tmp_path / "wikitext").write_text("mine\n")
+    assert held_out_texts(TrainingData(), Path("wikitext")) == ("mine",), "a file of that name comes first"
+
+
+def test_wikitext_that_cannot_be_had_is_one_sentence(monkeypatch, tmp_path):
+    def load_dataset(*_, **__):
+        raise ConnectionError("no network")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(MitigationError, match=r"could not be had from the Hub \(ConnectionError\); give a file"):
+        held_out_texts(TrainingData(), Path("wikitext"))
