@@ -153,19 +153,22 @@ def score_file(path: Path, _data: Path) -> tuple[list[ScoredExamples], list[str]
 
     The file has a row a pair: ``dataset``, ``female_logprob`` and ``male_logprob`` (natural logarithms of sentence
     probabilities), and where known ``max_pmi_diff``. Optional are ``natural`` or ``is_natural`` (pairs where it is
-    false are left out, as in the paper), ``word`` (pairs of one seed word are resampled together) and ``id``.
+    false are left out, as in the paper), ``word`` (pairs of one seed word are resampled together), ``id`` and ``step``
+    (a checkpoint of training; each is scored on its own).
     """
     from scoring.score_files import ScoreFile  # with it comes pandas, which is slow to import
 
     file = ScoreFile(path, ("dataset", "female_logprob", "male_logprob"))
     datasets = file.texts("dataset")
+    steps = file.texts("step") if "step" in file else np.full(len(file), "", dtype=object)
     table = {name: file.numbers(name) for name in ("female_logprob", "male_logprob")}
     for name, values in table.items():
         # A little above 0 is rounding.
         above = "has {name} above 0 ({rows}); expected natural logarithms of probabilities, neither probabilities nor "
         file.refuse(values > 1e-6, f"{above}losses.", name)
     if "id" in file:
-        file.check_unique(datasets + " " + file.texts("id"), "dataset and id")
+        keys = zip(steps, datasets, file.texts("id"), strict=True)
+        file.check_unique(np.array([" ".join(filter(None, key)) for key in keys], dtype=object), "dataset and id")
     known = np.full(len(file), np.nan)
     if "max_pmi_diff" in file:
         known = file.numbers("max_pmi_diff", may_lack=True)
@@ -174,12 +177,12 @@ def score_file(path: Path, _data: Path) -> tuple[list[ScoredExamples], list[str]
     natural = _natural(file)
     remarks = [f"{(~natural).sum()} rows with natural false are left out."] if not natural.all() else []
     parts = []
-    for dataset in dict.fromkeys(datasets):
-        rows = natural & (datasets == dataset)
+    for step, dataset in dict.fromkeys(zip(steps, datasets, strict=True)):
+        rows = natural & (datasets == dataset) & (steps == step)
         part = {name: column[rows] for name, column in table.items()} | {"max_pmi_diff": known[rows]}
         if "max_pmi_diff" in file and np.isnan(known[rows]).all():
             remarks.append(f"{dataset} has no max_pmi_diff, so no thresholds.")
-        parts.append(ScoredExamples(part, clusters[rows], list(_scored_items(dataset, part["max_pmi_diff"]))))
+        parts.append(ScoredExamples(part, clusters[rows], list(_scored_items(dataset, part["max_pmi_diff"], step))))
     if "max_pmi_diff" not in file:
         remarks.append("There is no column max_pmi_diff, so metrics are of whole sets alone.")
     return parts, remarks
@@ -199,10 +202,14 @@ def _natural(file: ScoreFile) -> NDArray[np.bool_]:
     return values.to_numpy(dtype=bool)
 
 
-def _scored_items(dataset: str, max_pmi_diff: Floats) -> Iterator[tuple[Mapping[str, Any], Group, Metric]]:
+def _scored_items(
+    dataset: str, max_pmi_diff: Floats, step: str = ""
+) -> Iterator[tuple[Mapping[str, Any], Group, Metric]]:
+    facts = {"dataset": dataset, **({"step": step} if step else {})}
     known = not np.isnan(max_pmi_diff).all()
     for limit in (None, *LIMITS) if known else (None,):
         name = dataset if limit is None else f"{dataset} eps<={limit:g}"
+        name += f" at step {step}" if step else ""
         inside = np.ones(len(max_pmi_diff), bool) if limit is None else abs(max_pmi_diff) <= limit
         for metric in (
             fairness.tau(0.5),
@@ -216,7 +223,7 @@ def _scored_items(dataset: str, max_pmi_diff: Floats) -> Iterator[tuple[Mapping[
             fairness.aufc("ln", "aufc_ln", divided=False),
             fairness.aufc_published(limit is not None),
         ):
-            yield {"dataset": dataset, "max_pmi_diff": limit}, Group(name, inside), metric
+            yield {**facts, "max_pmi_diff": limit}, Group(name, inside), metric
 
 
 BENCHMARK = Benchmark(

@@ -1,0 +1,134 @@
+"""Scores of UnStereoEval by training step: ``python -m tools.training_steps OUT [--data output] [--mirror DIR]``.
+
+Gets the published scores of Pythia-6.9B-deduped at steps 0 to 143,000 and of the checkpoints of its intervention from
+their pinned addresses (114 MB), and writes ``OUT/steps.parquet`` for ``python -m scoring.rescore``. Then it writes τ
+and preference disparity by step with their intervals: ``steps.csv`` and the figure ``steps.svg``. DATA is the folder
+of the built data sets, which has MaxPMIDiff of every row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import builders
+from builders.dataset import Fetched
+from builders.sources.catalogue import catalogue
+from builders.sources.fetch import Fetcher, default_cache, default_mirror
+from cards.files import put
+from scoring.rescoring import Answer, rescore
+
+PREFIX = "unstereo-development/steps-"
+#: The configs and splits of the built data set whose rows are those of the six files of a checkpoint, in order.
+PLACES = (
+    *((f"ours-{length}-paper", "test") for length in (5, 10, 20)),
+    ("winobias-paper", "validation"),
+    ("winobias-paper", "test"),
+    ("winogender-paper", "test"),
+)
+METRICS = ("tau@0.5", "pref_disparity@0.5")
+_COLOURS = ("#0072b2", "#d55e00", "#1b1b3a", "#009e73", "#9a9a9a")
+_COLUMNS = ("id", "dataset", "step", "word", "natural", "max_pmi_diff", "female_logprob", "male_logprob")
+
+
+def steps() -> list[str]:
+    """The names of the checkpoints, such as ``143000`` and ``143000-intervened``, in the order of training."""
+    names = [name.removeprefix(PREFIX) for name in catalogue().sources if name.startswith(PREFIX)]
+    return sorted(names, key=lambda name: (int(name.partition("-")[0]), name))
+
+
+def score_rows(step: str, fetched: Fetched, places: Sequence[Sequence[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """The rows of a checkpoint for the score file; ``places`` has the built rows of each of its files.
+
+    Raises
+    ------
+    ValueError
+        When a file has other rows than the built data set.
+    """
+    for path, built in zip(fetched.paths, places, strict=True):
+        with path.open(encoding="utf-8", newline="") as file:
+            scores = list(csv.DictReader(file))
+        if [row["word"] for row in scores] != [row["word"] for row in built]:
+            raise ValueError(f"{path.name} of step {step} has other rows than the built data set; build it again.")
+        for row, known in zip(scores, built, strict=True):
+            yield {
+                **{name: known[name] for name in ("id", "word", "natural", "max_pmi_diff")},
+                "dataset": known["id"].partition("-paper")[0],
+                "step": step,
+                "female_logprob": float(row["F_logprob"]),
+                "male_logprob": float(row["M_logprob"]),
+            }
+
+
+def curve(answers: Sequence[Answer]) -> Iterator[dict[str, Any]]:
+    """The metrics of whole sets by step, from the answers of :func:`scoring.rescoring.rescore`."""
+    for answer in answers:
+        if answer.of["max_pmi_diff"] is None and answer.estimate.metric in METRICS:
+            names = ("metric", "value", "low", "high", "n", "clusters")
+            yield {**{k: answer.of[k] for k in ("dataset", "step")}, **{k: getattr(answer.estimate, k) for k in names}}
+
+
+def draw(points: Sequence[dict[str, Any]], path: Path) -> None:
+    """Writes the figure: a panel for each metric, a line for each set, a ring for each intervened checkpoint."""
+    import matplotlib.style
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    names = dict.fromkeys(point["dataset"] for point in points)
+    colours = dict(zip(names, _COLOURS, strict=False))
+    with matplotlib.style.context(["default", {"svg.fonttype": "none", "svg.hashsalt": "steps", "font.size": 9}]):
+        figure = Figure(figsize=(8.6, 3.6), layout="constrained")
+        FigureCanvasSVG(figure)
+        for axes, metric, label in zip(figure.subplots(1, 2), METRICS, ("τ, %", "female − male, points"), strict=True):
+            for dataset, colour in colours.items():
+                for intervened in (False, True):
+                    chosen = [p for p in points if (p["dataset"], p["metric"]) == (dataset, metric)]
+                    chosen = [p for p in chosen if p["step"].endswith("-intervened") is intervened]
+                    x = np.array([int(p["step"].partition("-")[0]) / 1000 for p in chosen])
+                    y, low, high = (np.array([p[name] for p in chosen]) for name in ("value", "low", "high"))
+                    style = (
+                        {"fmt": "o", "mfc": "none", "ms": 5}
+                        if intervened
+                        else {"fmt": "o-", "ms": 2.5, "label": dataset}
+                    )
+                    axes.errorbar(x, y, np.array([y - low, high - y]), color=colour, lw=1, elinewidth=0.8, **style)
+            axes.set(xlabel="training step, thousands", ylabel=label)
+            axes.spines[["top", "right"]].set_visible(False)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
+        figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+def main() -> None:
+    """Gets the scores, writes the score file, the table and the figure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--data", type=Path, default=Path("output"))
+    parser.add_argument("--mirror", type=Path, default=default_mirror())
+    parser.add_argument("--resamples", type=int, default=2000)
+    options = parser.parse_args()
+    places = [list(builders.load("unstereo", config, split=split, out=options.data)) for config, split in PLACES]
+    fetcher = Fetcher(default_cache(), options.mirror)
+    rows = [
+        row for step in steps() for row in score_rows(step, fetcher.get(catalogue().sources[PREFIX + step]), places)
+    ]
+    options.out.mkdir(parents=True, exist_ok=True)
+    file = options.out / "steps.parquet"
+    pq.write_table(pa.table({name: [row[name] for row in rows] for name in _COLUMNS}), file)
+    answers, _ = rescore("unstereo", file, options.data, options.resamples, 0)
+    points = list(curve(answers))
+    lines = [",".join(points[0]), *(",".join(str(value) for value in point.values()) for point in points)]
+    put(options.out / "steps.csv", ("\n".join(lines) + "\n").encode())
+    draw(points, options.out / "steps.svg")
+    print(f"{len(rows):,} rows of {len(steps())} checkpoints are in {file}; the curve is {options.out / 'steps.svg'}.")
+
+
+if __name__ == "__main__":
+    main()
