@@ -206,6 +206,15 @@ def test_options_that_do_not_fit_a_recorded_run_are_refused(tmp_path, arguments,
 
 
 @pytest.mark.mirror
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    mirrored(*published.source_names(5))
+    (tmp_path / "file").write_text("")
+    done = replayed("--out", str(tmp_path / "file"))
+    assert done.exit_code == 1
+    assert "ours-5 cannot be written (Not a directory); give another --out." in " ".join(done.output.split())
+
+
+@pytest.mark.mirror
 def test_the_files_of_the_record_are_those_of_the_mirror_manifest():
     with (mirror() / "MANIFEST.csv").open(encoding="utf-8") as file:
         known = {row["sha256"] for row in csv.DictReader(file)}

@@ -28,7 +28,7 @@ from builders.generation.pipelines._stages import (
     write_request,
 )
 from builders.generation.response_cache import ResponseCache
-from builders.generation.responses import Response
+from builders.generation.responses import ChatError, Response
 from builders.parsers import recorded
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
@@ -107,7 +107,10 @@ def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Conso
         out = values["out"] / f"ours-{length}"
         deltas = delta_table(files["unstereo/pmi"])
         record = published.read_run(files, length)
-        result = replay(record, Rules(values["profile"]), out, values["limit"])
+        try:
+            result = replay(record, Rules(values["profile"]), out, values["limit"])
+        except OSError as error:
+            raise ChatError(f"{out} cannot be written ({error.strerror or error}); give another --out.") from None
         rows = result.rows(deltas)
         manifest = generation_manifest("unstereo", published.MODEL, result.settings, result.responses, result.log)
         write_output(out, manifest, rows, result.log)
