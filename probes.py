@@ -121,7 +121,7 @@ def _later(name: str, entry: Command) -> click.Command:
         command.main(args=list(arguments), prog_name=context.command_path, standalone_mode=True)
 
     return click.Command(
-        name,
+        name.rpartition(" ")[2],
         context_settings={"ignore_unknown_options": True, "help_option_names": []},
         params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
         callback=run,
