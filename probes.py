@@ -62,7 +62,7 @@ EXTRAS = {
     "generate": ("openai",),
     "score": ("torch", "transformers", "accelerate", "safetensors", "scipy", "matplotlib"),
     "serve": ("httpx", "openai"),
-    "train": ("peft", "bitsandbytes"),
+    "train": ("peft", "bitsandbytes", "concept_erasure", "sklearn"),
     "hub": ("mlcroissant",),
     "demo": ("gradio",),
 }

@@ -22,7 +22,7 @@ for package in (builders, cards, mitigation, pmi, scoring):
     print(package.__file__)
 builders.build("occugender", out="output", offline=True)
 assert builders.load("occugender", "jobs-paper", split="test").num_rows == 40
-result = scoring.evaluate("tiny-causal", benchmarks=["occugender"], limit=2, resamples=50)
+result = scoring.evaluate("tiny-causal", benchmarks=["occugender"], limit=20, resamples=50)
 assert len(result.table()) > 10
 result.save("run")
 """
