@@ -77,3 +77,19 @@ def test_packages_of_the_user_do_not_shadow_those_of_the_project(tmp_path):
     done = subprocess.run([command, "list"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "occugender" in done.stdout
+
+
+def test_a_missing_client_of_servers_is_one_sentence_with_the_extra_that_has_it():
+    code = """
+import sys
+sys.modules["httpx"] = None
+from scoring.commands.servers import ServedOptions, connect_to
+try:
+    connect_to(ServedOptions(["http://127.0.0.1:9/v1"]))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("ScoringError Asking a server needs the package httpx, which is not installed; install it")
+    assert "[serve]" in line

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from cards.packages import required
 from scoring.inference.load_options import LoadOptions
 from scoring.types import ScoringError
 
@@ -31,7 +32,8 @@ class ServedOptions:
 
 def connect_to(options: ServedOptions) -> Served:
     """The engine of these servers; the HTTP client is only imported here."""
-    from scoring.inference.served.connect import connect
+    with required("Asking a server", "serve", ScoringError):
+        from scoring.inference.served.connect import connect
 
     return connect(
         options.base_urls,
