@@ -36,7 +36,7 @@ def test_a_section_has_scores_with_intervals_readings_plot_environment_and_valid
         f"What {PROBES} means \\| and does not.",
         f"- model: org/model, revision {HEAD[:12]}",
         "- prompt: plain",
-        "python -m scoring MODEL --benchmarks neutral,unstereo",
+        "probes score MODEL --benchmarks neutral,unstereo",
     ):
         assert fact in text, fact
 
