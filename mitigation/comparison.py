@@ -1,0 +1,201 @@
+"""Many methods on one model side by side: what each does to bias and to language ability, and what it costs.
+
+Everything is read from the facts of the adapters' folders, so folders that other machines made can be added.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cards.files import put
+from cards.text import templates
+from mitigation.errors import MitigationError
+from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Change, Cost, Numbers, read
+from scoring.statistics.verdict import ability_verdict, verdict
+from scoring.types import Difference
+
+DOMAINS = ("gender", "race", "religion")
+_PAIRS = "intrasentence test {domain}"
+#: Column to benchmark, group and metric, and to the ideal value or, for ability, the range of the metric.
+COLUMNS: Mapping[str, tuple[str, str, str, float | None, float]] = {
+    "SS": ("stereoset", _PAIRS, "ss", 50.0, math.nan),
+    "LMS": ("stereoset", _PAIRS, "lms", None, 100.0),
+    "ICAT": ("stereoset", _PAIRS, "icat", 100.0, math.nan),
+    "CrowS-Pairs": ("crows_pairs", "{domain}", "ss", 50.0, math.nan),
+    "PS": ("biaske", "paraphrases {domain}", "ps", 50.0, math.nan),
+    "DS": ("biaske", "differentiation {domain}", "ds", None, math.nan),
+    "GAS": ("neutral", "all", "gas", 0.0, math.nan),
+    "perplexity": ("text", "held-out texts", "", None, math.nan),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MethodRow:
+    """A method: its name, its changes and cost, or the sentence that says why it could not be made."""
+
+    name: str
+    changes: tuple[Change, ...] = ()
+    cost: Cost | None = None
+    reason: str = ""
+
+
+def rows_of(folder: Path, reasons: Mapping[str, str] | None = None) -> list[MethodRow]:
+    """A row for each adapter below a folder, by name, and for each method that could not be made.
+
+    Raises
+    ------
+    MitigationError
+        If there is no adapter, or the adapters belong to several models.
+    """
+    found: dict[str, Adapter] = {path.parent.name: read(path.parent) for path in sorted(folder.glob(f"*/{FACTS}"))}
+    bases = sorted({adapter.revision for adapter in found.values()})
+    if len(bases) != 1:
+        raise MitigationError(
+            f"{folder} has adapters of {len(bases)} models; give a folder with the adapters of one model."
+        )
+    made = [MethodRow(name, adapter.changes, adapter.cost) for name, adapter in found.items()]
+    return [*made, *(MethodRow(name, reason=reason) for name, reason in (reasons or {}).items() if name not in found)]
+
+
+def change_of(row: MethodRow, column: str, domain: str) -> Change | None:
+    """The change of a row in a column, or None if it was not measured."""
+    benchmark, group, metric, _, _ = COLUMNS[column]
+    wanted = (benchmark, group.format(domain=domain))
+    same = (c for c in row.changes if (c.benchmark, c.group) == wanted and metric in ("", c.metric))
+    return next(same, None)
+
+
+def said(change: Change, column: str) -> str:
+    """What the difference says: nearer, further or unclear; for ability kept, lost or unclear.
+
+    Perplexity is judged by its ratio: kept if the whole interval is below 2 % more.
+    """
+    _, _, _, ideal, span = COLUMNS[column]
+    value, low, high = change.difference
+    if column == "perplexity":
+        before = change.before[0]
+        changes = Difference(*_key(change), -value / before, -high / before, -low / before, 1.0, change.n, change.n)
+        return ability_verdict(changes, 1.0)
+    difference = Difference(*_key(change), value, low, high, 1.0, change.n, change.n, ideal=ideal)
+    return verdict(change.before[0], difference) or ability_verdict(difference, span)
+
+
+def _key(change: Change) -> tuple[str, str, str]:
+    return change.benchmark, change.group, change.metric
+
+
+def write(folder: Path, model: str, rows: Sequence[MethodRow]) -> Path:
+    """Writes ``methods.json`` and the page ``methods.html`` into a folder, and returns the page.
+
+    A domain without any score is left out, and a column that no method has.
+    """
+    domains = []
+    for domain in DOMAINS:
+        columns = [column for column in COLUMNS if any(change_of(row, column, domain) for row in rows)]
+        if any(COLUMNS[column][1] != COLUMNS[column][1].format(domain=domain) for column in columns):
+            domains.append(
+                {"name": domain, "columns": columns, "rows": list(_shown_rows(rows, columns, domain, model))}
+            )
+            domains[-1]["plot"] = plot(rows, domain)
+    page = templates(Path(__file__).with_name("templates"), html=True).get_template("methods.html.j2")
+    put(folder / "methods.html", page.render(model=model, domains=domains).encode())
+    facts = [
+        {"method": row.name, "reason": row.reason, "changes": _plain(row.changes), "cost": _cost(row.cost)}
+        for row in rows
+    ]
+    put(folder / "methods.json", (json.dumps({"model": model, "methods": facts}, indent=1) + "\n").encode())
+    return folder / "methods.html"
+
+
+def _plain(changes: Sequence[Change]) -> list[Any]:
+    empty = Adapter("", "", "", "", {}, {}, Cost(0, 0.0, 0, ""), {}, changes=tuple(changes))
+    return list(json.loads(SCHEMA.dump_json(empty))["changes"])  # NaN becomes null
+
+
+def _cost(cost: Cost | None) -> dict[str, Any] | None:
+    if cost is None:
+        return None
+    return {"parameters": cost.parameters, "seconds": cost.seconds, "memory": cost.memory, "device": cost.device}
+
+
+def _shown_rows(rows: Sequence[MethodRow], columns: Sequence[str], domain: str, model: str) -> Iterator[dict[str, Any]]:
+    measured = [row for row in rows if row.changes]
+    base = []
+    for column in columns:
+        change = next((change for row in measured if (change := change_of(row, column, domain))), None)
+        base.append({"value": _number(change.before[0]), "difference": "", "said": ""} if change else None)
+    yield {"name": model, "reason": "", "cells": base, "cost": ""}
+    for row in rows:
+        cells = []
+        for column in columns:
+            change = change_of(row, column, domain)
+            cells.append(change and _cell(change, column))
+        cost = f"{row.cost.parameters:,} parameters, {row.cost.seconds:.0f} s" if row.cost else ""
+        yield {"name": row.name, "reason": row.reason, "cells": cells, "cost": cost}
+
+
+def _cell(change: Change, column: str) -> dict[str, str]:
+    value, low, high = change.difference
+    text = "" if math.isnan(low) else f"{value:+.2f} [{low:.2f}, {high:.2f}]"
+    return {"value": _number(change.after[0]), "difference": text, "said": said(change, column)}
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.2f}"
+
+
+def plot(rows: Sequence[MethodRow], domain: str) -> str:
+    """A PNG in base64: |SS − 50| after each method against the difference of LMS, both with intervals; "" without."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    points = [(row.name, change_of(row, "SS", domain), change_of(row, "LMS", domain)) for row in rows]
+    drawn = [(name, ss, lms) for name, ss, lms in points if ss and lms]
+    if not drawn:
+        return ""
+    figure = Figure(figsize=(6.5, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    colours = ("#1b4f8f", "#8a3b00", "#3f7f5f", "#7a3e8c", "#6b7280", "#b08900", "#0f766e", "#9f1239", "#334155")
+    axes.axvline(abs(drawn[0][1].before[0] - 50), color="#9aa5b1", linewidth=0.8)
+    axes.axhline(0, color="#9aa5b1", linewidth=0.8)
+    for number, (name, ss, lms) in enumerate(drawn):
+        far, (low, high) = abs(ss.after[0] - 50), _distance(ss.after)
+        values = lms.difference
+        axes.errorbar(
+            far,
+            values[0],
+            xerr=[[far - low], [high - far]],
+            yerr=[[values[0] - values[1]], [values[2] - values[0]]],
+            marker="osD^v<>Ph"[number % 9],
+            color=colours[number % len(colours)],
+            linewidth=0.8,
+            label=name,
+        )
+    axes.set_xlabel("distance of SS from 50 (grey line: unchanged model)", fontsize=8)
+    axes.set_ylabel("difference of LMS", fontsize=8)
+    axes.tick_params(labelsize=7)
+    axes.legend(fontsize=7, frameon=False)
+    content = io.BytesIO()
+    figure.savefig(content, dpi=110, format="png", metadata={"Software": None})
+    return base64.b64encode(content.getvalue()).decode()
+
+
+def _distance(score: Numbers) -> tuple[float, float]:
+    """The ends of the interval of |score − 50|.
+
+    >>> _distance((53.0, 48.0, 58.0)), _distance((40.0, 38.0, 43.0))
+    ((0.0, 8.0), (7.0, 12.0))
+    """
+    _, low, high = score
+    if math.isnan(low):
+        return abs(score[0] - 50), abs(score[0] - 50)
+    ends = sorted((abs(low - 50), abs(high - 50)))
+    return (0.0 if low <= 50 <= high else ends[0]), ends[1]

@@ -1,0 +1,128 @@
+"""Runs many recipes on one model and writes them side by side: ``python -m mitigation.methods MODEL --out DIR``.
+
+A method whose adapter is complete is not run again, so the command goes on where it was interrupted. The folders of
+methods that another machine made can be put into the same folder; ``--methods ""`` then only writes the page.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from builders.dataset import BuildError
+from cards.command import start
+from cards.text import split_list
+from mitigation import comparison, recipes
+from mitigation.api import planned_evaluation
+from mitigation.errors import MitigationError
+from mitigation.recipe import Recipe, resolve_settings
+from mitigation.run import mitigate
+from mitigation.training.data import TrainingData
+from scoring import DATA
+from scoring.adapters.facts import FACTS, read
+from scoring.inference.load_options import LoadOptions
+from scoring.report.terminal import ended, tell
+from scoring.statistics.stats import RESAMPLES
+from scoring.types import ScoringError
+
+
+def complete(folder: Path, recipe: Recipe, settings: Any, model: str) -> bool:
+    """Whether a folder has the adapter of a recipe with these settings and its scores, made from unchanged text."""
+    if not (folder / FACTS).is_file():
+        return False
+    try:
+        adapter = read(folder)
+        outside = recipe.outside(settings) if recipe.outside else {}
+    except ScoringError:
+        return False
+    same = adapter.settings == json.loads(json.dumps(asdict(settings))) and adapter.base == model
+    return same and bool(adapter.changes) and all(adapter.data.get(name) == value for name, value in outside.items())
+
+
+def settings_of(recipe: Recipe, profile: str, given: dict[str, Any], corpus: str, seed: int) -> Any:
+    """The settings of a recipe with its own table of a configuration, the corpus, and a seed added to its own."""
+    settings = resolve_settings(recipe, profile, None, given)
+    names = {field.name for field in fields(settings)}
+    changes: dict[str, Any] = {"corpus": corpus} if corpus and "corpus" in names else {}
+    if "seed" in names:
+        changes["seed"] = settings.seed + seed
+    return replace(settings, **changes)
+
+
+def main(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder or a name on the Hub.")],
+    out: Annotated[Path, typer.Option(help="Folder of the adapters, methods.json and methods.html.")],
+    methods: Annotated[
+        str, typer.Option(metavar="A,B", help="Recipes, all of them, or none to write the page alone.")
+    ] = "all",
+    seeds: Annotated[int, typer.Option(min=1, help="Adapters of each recipe that has a seed.")] = 1,
+    corpus: Annotated[str, typer.Option(help="Text for the recipes that learn from text.")] = "",
+    config: Annotated[Path | None, typer.Option(help="TOML with a table of settings for each recipe.")] = None,
+    profile: Annotated[Literal["clean", "paper"], typer.Option(help="Settings and definitions of scores.")] = "clean",
+    data: Annotated[str, typer.Option(metavar="FOLDER|ORG", help="Built data sets.")] = DATA,
+    benchmarks: Annotated[
+        str, typer.Option(metavar="A,B", help="Benchmarks of every method.")
+    ] = "stereoset,crows_pairs,biaske",
+    limit: Annotated[int | None, typer.Option(min=1, help="Use at most this number of rows per split.")] = None,
+    text: Annotated[Path | None, typer.Option(help="Texts for perplexity, one per line.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
+    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
+) -> None:
+    """Makes an adapter or prompt of MODEL with each recipe, and writes all before and after scores on one page."""
+    console, errors = Console(), Console(stderr=True)
+    with ended(errors):
+        names = list(recipes.names()) if methods == "all" else split_list(methods)
+        given = read_config(config)
+        reasons: dict[str, str] = {}
+        rows = TrainingData(data, limit)
+        for name in names:
+            recipe = recipes.get(name)
+            for seed in range(seeds if "seed" in asdict(recipe.profiles[profile]) else 1):
+                row = f"{name}-seed-{seed}" if seed else name
+                try:
+                    settings = settings_of(recipe, profile, given.get(name, {}), corpus, seed)
+                    if complete(out / row, recipe, settings, model):
+                        continue
+                    evaluation = planned_evaluation(
+                        recipe, split_list(benchmarks), rows, profile, text, False, resamples
+                    )
+                    fresh = replace(rows, versions={})
+                    options = LoadOptions(model, device=device)
+                    mitigate(recipe, settings, options, fresh, out / row, evaluation, Console(quiet=True), errors)
+                except (ScoringError, BuildError) as error:
+                    reasons[row] = str(error)
+                    tell(errors, [f"{row}: {error}"])
+        page = comparison.write(out, model, comparison.rows_of(out, reasons))
+        tell(console, [f"{page} has all methods side by side."])
+
+
+def read_config(path: Path | None) -> dict[str, dict[str, Any]]:
+    """The settings of each recipe in a TOML file.
+
+    Raises
+    ------
+    MitigationError
+        If it cannot be read, or has something else than a table for each recipe.
+    """
+    if path is None:
+        return {}
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise MitigationError(f"{path} is not TOML ({error}); give a table of settings for each recipe.") from None
+    if not all(isinstance(table, dict) for table in tables.values()):
+        raise MitigationError(f"{path} has settings outside of a table; give a table with the name of each recipe.")
+    return tables
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+app.command()(main)
+
+if __name__ == "__main__":
+    start(app, "python -m mitigation.methods")
