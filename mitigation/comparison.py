@@ -143,7 +143,7 @@ def _shown_rows(rows: Sequence[MethodRow], columns: Sequence[str], domain: str, 
 
 def _cell(change: Change, column: str) -> dict[str, str]:
     value, low, high = change.difference
-    text = "" if math.isnan(low) else f"{value:+.2f} [{low:.2f}, {high:.2f}]"
+    text = "" if math.isnan(low) else f"{value:+.2f} [{low:.2f}, {high:.2f}], n {change.n}"
     return {"value": _number(change.after[0]), "difference": text, "said": said(change, column)}
 
 
