@@ -152,6 +152,7 @@ def train_on(
     out: Path,
     console: Console,
     rates: Mapping[str, float] | None = None,
+    factor: float = 1.0,
     measures: Mapping[str, Numbers] | None = None,
 ) -> Adapter:
     """Trains a LoRA on texts, and writes it with its losses and their picture into ``out``.
@@ -162,6 +163,8 @@ def train_on(
         The texts in a random order; a share of :data:`HELD` at the end is held out.
     rates:
         Dropout rates while training, as :func:`dropout` takes them; None for those of the model.
+    factor:
+        What the product of the trained matrices is multiplied by; -1 does the opposite of what was learnt.
 
     Raises
     ------
@@ -192,6 +195,10 @@ def train_on(
         loss = LanguageLoss(model, settings.masked)
         with dropout(tuned, rates) if rates else nullcontext():
             curve = train.fit(tuned, loss, rows, held, settings.schedule(model.kind), checkpoint, console)
+        with torch.no_grad():
+            for name, weight in tuned.named_parameters():
+                if "lora_B" in name:
+                    weight.mul_(factor)
         written = tuned.peft_config["default"]
         written.target_modules = sorted(written.target_modules)
         save_peft(tuned, out, model.name)

@@ -104,6 +104,23 @@ def test_cda_moves_a_planted_bias_and_dropout_keeps_it(biased, tmp_path):
     assert after["dropout"].mean() > 0.6 * planted.mean()
 
 
+def test_negation_takes_away_a_mild_bias_in_proportion_to_its_strength(tmp_path):
+    few = {"steps": 12, "learning_rate": 3e-3}
+    settings = planted_settings(tmp_path, "dropout", hidden=0.0, attention=0.0, **few)
+    _, mild = trained(load(BUNDLED["tiny-causal"], device="cpu"), "dropout", settings, tmp_path / "w" / "made")
+    mild.network.save_pretrained(tmp_path / "mild")
+    mild.tokens.tokenizer.save_pretrained(tmp_path / "mild")
+    left = [gaps(mild).mean()]
+    for strength in (0.5, 1.0):
+        settings = planted_settings(tmp_path, "task_vector", strength=strength, **few)
+        model = load(str(tmp_path / "mild"), device="cpu")
+        _, adapted = trained(model, "task_vector", settings, tmp_path / f"{strength}" / "made")
+        left.append(gaps(adapted).mean())
+    assert left[0] > 0.3
+    assert left[1] < 0.8 * left[0]
+    assert left[2] < 0.6 * left[0]
+
+
 @pytest.mark.mirror
 @pytest.mark.parametrize("kind", ["tiny-causal", "tiny-masked"])
 def test_real_text_trains_both_kinds_and_the_base_stays(kind, tmp_path):
