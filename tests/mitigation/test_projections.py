@@ -10,6 +10,8 @@ import peft
 import pytest
 import torch
 
+from cards.text import CardError
+from mitigation.adapters.publication import training_data
 from mitigation.adapters.write import text
 from mitigation.attribute_words import attribute_words
 from mitigation.errors import MitigationError
@@ -251,3 +253,12 @@ def test_words_of_the_users_own_and_their_faults(tmp_path):
     path.write_text("[]")
     with pytest.raises(MitigationError, match=r"own\.json has no lists of words \("):
         attribute_words(str(path), "age")
+
+
+def test_a_card_names_the_word_list_and_refuses_text_of_unknown_licence():
+    version = "0" * 64
+    (facts,) = training_data({"source:bias-bench/attribute-words": version})
+    assert (facts.name, facts.licence) == ("bias-bench/attribute-words", "LicenseRef-None-Stated")
+    assert set(facts.citations) == {"meade2022empirical"}
+    with pytest.raises(CardError, match=r"^The adapter learnt from a\.txt \(corpus\), and this project knows neither"):
+        training_data({"corpus:a.txt": version})
