@@ -211,7 +211,7 @@ def test_the_card_of_a_masked_stamp_loads_a_masked_model_and_has_the_held_out_su
     assert card.data.pipeline_tag == "fill-mask"
     assert "AutoModelForMaskedLM.from_pretrained" in text
     assert "Perspective of Knowledge Editing" in text
-    assert text.index("held-out subjects | ss") < text.index("edited subjects | ss")
+    assert text.index("held-out subjects: ss") < text.index("edited subjects: ss")
 
 
 def test_repeating_a_finished_run_keeps_its_cost(data, tmp_path):
