@@ -96,7 +96,7 @@ def run(*arguments):
 
 def test_the_command_goes_on_and_takes_folders_of_other_machines(tmp_path, monkeypatch):
     source, out = data(tmp_path / "data"), tmp_path / "out"
-    common = ("--data", source, "--benchmarks", "neutral", "--limit", 3, "--resamples", 20)
+    common = ("--data", source, "--benchmarks", "neutral", "--limit", 1, "--resamples", 20)
     done = run("tiny-causal", "--out", out, "--methods", "prompts,leace", *common)
     assert done.exit_code == 0, done.output
     assert "leace: This recipe learns from text and no corpus is given" in done.output
