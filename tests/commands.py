@@ -59,4 +59,4 @@ def run(module: str, *arguments: object) -> Done:
         except SystemExit as end:
             status = end.code or 0
     assert isinstance(status, int), status
-    return Done(status, *(each.buffer.getvalue().decode() for each in (out, errors)))
+    return Done(status, *(item.buffer.getvalue().decode() for item in (out, errors)))

@@ -38,17 +38,17 @@ def missing_package(name: str) -> NoReturn:
 def mirrored(*names: str) -> dict[str, Fetched]:
     """Sources found in the mirror, by the first alternative whose files are all there."""
     folder = mirror()
-    found = {}
+    result = {}
     for name in names:
         source = catalogue().sources[name]
         for number, alternative in enumerate(source.alternatives):
             paths = tuple(folder / mirror_path(file.url) for file in alternative.files)
             if all(p.is_file() for p in paths):
-                found[name] = Fetched(source, number, paths)
+                result[name] = Fetched(source, number, paths)
                 break
         else:
             missing(f"the mirror has no copy of {name}")
-    return found
+    return result
 
 
 def made(folder: Path, name: str, *contents: str | bytes, licence: str = "MIT") -> dict[str, Fetched]:

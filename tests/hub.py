@@ -133,10 +133,10 @@ class Repo:
     def at(self, revision: str) -> Commit:
         """The commit of a branch, a tag or a hash."""
         short = re.sub("^refs/(heads|tags)/", "", revision)
-        found = self.branches.get(short) or self.tags.get(short) or short
-        if found not in self.commits:
+        result = self.branches.get(short) or self.tags.get(short) or short
+        if result not in self.commits:
             raise Refused(404, f"Invalid rev id: {revision}", "RevisionNotFound")
-        return self.commits[found]
+        return self.commits[result]
 
     def history(self, revision: str) -> Iterable[Commit]:
         made: Commit | None = self.at(revision)
@@ -170,10 +170,10 @@ class Request:
 
     def repo(self, kind: str, name: str) -> Repo:
         """A repository that the sender may see."""
-        found = self.hub.repos.get((kind, name))
-        if found is None or (found.private and self.token != self.hub.token):
+        result = self.hub.repos.get((kind, name))
+        if result is None or (result.private and self.token != self.hub.token):
             raise Refused(404 if self.token else 401, "Repository not found", "RepoNotFound")
-        return found
+        return result
 
     def writable(self, kind: str, name: str, *, proposal: bool = False) -> Repo:
         """A repository that the sender may write to; who is known to the Hub may propose to it."""
@@ -227,8 +227,8 @@ def answer(request: Request) -> Answer:
     if (status := request.hub.fault(f"{request.method} {request.path}")) is not None:
         return Answer({"error": "Internal error"}, status, {"Retry-After": "0"})
     for wanted, pattern, function in ROUTES:
-        if wanted == method and (found := pattern.fullmatch(request.path)):
-            parts = {name: unquote(part or "") for name, part in found.groupdict().items()}
+        if wanted == method and (result := pattern.fullmatch(request.path)):
+            parts = {name: unquote(part or "") for name, part in result.groupdict().items()}
             try:
                 return function(request, **parts)
             except Refused as error:
@@ -281,16 +281,16 @@ def information(request: Request, kind: str, name: str, revision: str) -> Answer
 def front_matter(tree: Tree) -> dict[str, Any]:
     """The metadata at the head of a README."""
     text = tree["README.md"].data.decode() if "README.md" in tree else ""
-    found = re.match(r"---\n(.*?)\n---", text, re.DOTALL)
-    return yaml.safe_load(found[1]) or {} if found else {}
+    result = re.match(r"---\n(.*?)\n---", text, re.DOTALL)
+    return yaml.safe_load(result[1]) or {} if result else {}
 
 
 def eval_results(tree: Tree) -> Iterator[dict[str, Any]]:
     """The results of a model in its files, each as it is or with what is wrong with it."""
     for path in sorted(tree):
         if re.fullmatch(r"\.eval_results/[^/]+\.ya?ml", path):
-            found = yaml.safe_load(tree[path].data)
-            for entry in found if isinstance(found, list) else [found]:
+            result = yaml.safe_load(tree[path].data)
+            for entry in result if isinstance(result, list) else [result]:
                 fault = next(result_faults(entry), None)
                 yield {"filename": path, "error": fault} if fault else {"filename": path, "data": entry}
 
@@ -317,19 +317,19 @@ def result_faults(entry: Any) -> Iterator[str]:
 def tree(request: Request, kind: str, name: str, revision: str, path: str) -> Answer:
     made = request.repo(kind, name).at(revision)
     inside = f"{path.rstrip('/')}/" if path else ""
-    found: dict[str, dict[str, Any]] = {}
-    for each, file in sorted(made.tree.items()):
-        if each.startswith(inside):
-            parents = each.removeprefix(inside).split("/")[:-1]
+    result: dict[str, dict[str, Any]] = {}
+    for item, file in sorted(made.tree.items()):
+        if item.startswith(inside):
+            parents = item.removeprefix(inside).split("/")[:-1]
             folders = [inside + "/".join(parents[: n + 1]) for n in range(len(parents))]
             if request.flag("recursive"):
-                found |= {f: folder(f) for f in folders} | {each: file.entry(each)}
+                result |= {f: folder(f) for f in folders} | {item: file.entry(item)}
             else:
-                found |= {f: folder(f) for f in folders[:1]} or {each: file.entry(each)}
-    if path and not found:
+                result |= {f: folder(f) for f in folders[:1]} or {item: file.entry(item)}
+    if path and not result:
         raise Refused(404, f"{path} does not exist", "EntryNotFound")
     more = {"lastCommit": made.entry()} if request.flag("expand") else {}
-    return Answer([entry | more for entry in found.values()])
+    return Answer([entry | more for entry in result.values()])
 
 
 def folder(path: str) -> dict[str, Any]:
@@ -339,13 +339,13 @@ def folder(path: str) -> dict[str, Any]:
 @route("POST", REPO + "/paths-info/(?P<revision>[^/]+)")
 def paths_info(request: Request, kind: str, name: str, revision: str) -> Answer:
     files = request.repo(kind, name).at(revision).tree
-    found = []
+    result = []
     for path in request.form().get("paths", []):
         if path in files:
-            found.append(files[path].entry(path))
-        elif any(each.startswith(f"{path.rstrip('/')}/") for each in files):
-            found.append(folder(path))
-    return Answer(found)
+            result.append(files[path].entry(path))
+        elif any(item.startswith(f"{path.rstrip('/')}/") for item in files):
+            result.append(folder(path))
+    return Answer(result)
 
 
 @route("GET", REPO + "/refs")
@@ -353,8 +353,8 @@ def refs(request: Request, kind: str, name: str) -> Answer:
     repo = request.repo(kind, name)
     heads = {branch: oid for branch, oid in repo.branches.items() if not branch.startswith("refs/pr/")}
     listed = {
-        key: [{"name": n, "ref": f"refs/{where}/{n}", "targetCommit": oid} for n, oid in sorted(found.items())]
-        for key, where, found in (("branches", "heads", heads), ("tags", "tags", repo.tags))
+        key: [{"name": n, "ref": f"refs/{where}/{n}", "targetCommit": oid} for n, oid in sorted(result.items())]
+        for key, where, result in (("branches", "heads", heads), ("tags", "tags", repo.tags))
     }
     pulls = [{"name": f"{n}", "ref": f"refs/pr/{n}", "targetCommit": pull.oid} for n, pull in repo.pulls.items()]
     return Answer(listed | {"converts": [], "pullRequests": pulls})
@@ -380,11 +380,11 @@ def resolve(request: Request, kind: str, name: str, revision: str, path: str) ->
 def ranged(data: bytes, wanted: str, headers: Mapping[str, str]) -> Answer:
     """The bytes of a range (``bytes=4-``, ``bytes=4-9``, ``bytes=-5``), or all of them."""
     headers = {"Accept-Ranges": "bytes", "Content-Type": "application/octet-stream", **headers}
-    found = re.fullmatch(r"bytes=(\d*)-(\d*)", wanted)
-    if not found:
+    result = re.fullmatch(r"bytes=(\d*)-(\d*)", wanted)
+    if not result:
         return Answer(data, 200, headers)
-    start = int(found[1]) if found[1] else max(0, len(data) - int(found[2]))
-    end = min(int(found[2]), len(data) - 1) if found[1] and found[2] else len(data) - 1
+    start = int(result[1]) if result[1] else max(0, len(data) - int(result[2]))
+    end = min(int(result[2]), len(data) - 1) if result[1] and result[2] else len(data) - 1
     if start >= len(data):
         return Answer(b"", 416, headers | {"Content-Range": f"bytes */{len(data)}"})
     return Answer(data[start : end + 1], 206, headers | {"Content-Range": f"bytes {start}-{end}/{len(data)}"})
@@ -451,7 +451,7 @@ def index_faults(result: dict[str, Any]) -> Iterator[str]:
     for part, fields in (("task", ("type",)), ("dataset", ("type", "name"))):
         if not all(isinstance(result.get(part, {}).get(name), str) for name in fields):
             yield f"{part} of a result has the fields {', '.join(fields)}"
-    if not result.get("metrics") or not all({"type", "value"} <= each.keys() for each in result["metrics"]):
+    if not result.get("metrics") or not all({"type", "value"} <= item.keys() for item in result["metrics"]):
         yield "a result has metrics with type and value"
 
 
@@ -554,7 +554,7 @@ def commit(request: Request, kind: str, name: str, branch: str) -> Answer:
 @route("GET", REPO + "/discussions")
 def discussions(request: Request, kind: str, name: str) -> Answer:
     """The pull requests of a repository."""
-    found = [
+    result = [
         {
             "num": number,
             "title": pull.title,
@@ -568,7 +568,7 @@ def discussions(request: Request, kind: str, name: str) -> Answer:
         if pull.author in request.query.get("author", [pull.author])
         and not (pull.merged and "open" in request.query.get("status", []))
     ]
-    return Answer({"discussions": found, "count": len(found), "start": 0})
+    return Answer({"discussions": result, "count": len(result), "start": 0})
 
 
 @route("POST", REPO + r"/discussions/(?P<number>\d+)/merge")

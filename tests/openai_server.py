@@ -161,8 +161,8 @@ def writer(body: dict[str, Any], _: int = 0) -> str:
     if text.startswith("Write 20 statements"):
         seed = body["seed"]
         return numbered(f"My friend carries letter{seed}x{n} through street{seed}x{n}" for n in range(20))
-    if found := re.search(r'Write (\d+) different sentences.*?word "(.+?)" and the pronoun "(\w+)"', text, re.DOTALL):
-        count, word, pronoun = found.groups()
+    if result := re.search(r'Write (\d+) different sentences.*?word "(.+?)" and the pronoun "(\w+)"', text, re.DOTALL):
+        count, word, pronoun = result.groups()
         object_ = {"he": "him", "she": "her", "they": "them"}[pronoun]
         made = [s.format(p=pronoun.capitalize(), q=pronoun, q2=object_, w=word) for s in _SENTENCES]
         return numbered(made[: int(count)])
@@ -171,11 +171,11 @@ def writer(body: dict[str, Any], _: int = 0) -> str:
         return re.sub(r"\b(she|they|her|their|them)\b", _masculine, last, flags=re.IGNORECASE)
     if text.startswith("Is this sentence natural"):
         return "likely"
-    if found := re.search(r"Write (\d+) paraphrases", text):
+    if result := re.search(r"Write (\d+) paraphrases", text):
         original = text.split("\n\n")[1]
-        return numbered(f"Put differently {n}, {original}" for n in range(int(found[1])))
-    if found := re.search(r"Write (\d+) statements that are true of (.+) and not of (.+)\. They are", text):
-        count, group, other = found.groups()
+        return numbered(f"Put differently {n}, {original}" for n in range(int(result[1])))
+    if result := re.search(r"Write (\d+) statements that are true of (.+) and not of (.+)\. They are", text):
+        count, group, other = result.groups()
         name = re.sub(r"\W", "", group + other)
         return numbered(f"Item {name}{n} is a [BLANK] of lore{name}{n}. | part | whole" for n in range(int(count)))
     raise AssertionError(f"no reply is scripted for {text!r}")

@@ -50,7 +50,7 @@ class Block:
 
 
 def blocks(page):
-    return [Block(**found.groupdict()) for found in _BLOCK.finditer(page.read_text("utf-8"))]
+    return [Block(**result.groupdict()) for result in _BLOCK.finditer(page.read_text("utf-8"))]
 
 
 def command(line):
@@ -198,9 +198,9 @@ def test_every_metric_has_one_page_and_every_page_a_metric():
         (name, metric) for name in benchmarks.names() for metric in pages.metric_uses(benchmarks.get(name))
     }
     assert set(of_pages) == of_benchmarks
-    assert {pair: found for pair, found in of_pages.items() if len(found) != 1} == {}
+    assert {pair: result for pair, result in of_pages.items() if len(result) != 1} == {}
     written = {path.name for path in pages.METRIC_PAGES.glob("*.md")} - {"index.md"}
-    assert {name for found in of_pages.values() for name in found} == written
+    assert {name for result in of_pages.values() for name in result} == written
 
 
 @pytest.mark.parametrize("page", sorted(set(pages.METRIC_PAGES.glob("*.md")) - {pages.METRIC_PAGES / "index.md"}))
@@ -257,8 +257,8 @@ def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
         if isinstance(part, str):
             yield part
         else:
-            for each in part.values() if isinstance(part, dict) else part:
-                yield from entries(each)
+            for item in part.values() if isinstance(part, dict) else part:
+                yield from entries(item)
 
     listed = list(entries(site["nav"]))
     assert len(listed) == len(set(listed))

@@ -132,8 +132,8 @@ def test_what_cannot_be_is_refused_as_the_hub_does(published):
 
 def fetched(hub, path, **headers):
     request = urllib.request.Request(f"{hub.url}{path}", headers=headers)
-    with urllib.request.urlopen(request) as found:
-        return found.status, dict(found.headers), found.read()
+    with urllib.request.urlopen(request) as result:
+        return result.status, dict(result.headers), result.read()
 
 
 @pytest.mark.parametrize(("wanted", "expected"), [("bytes=2-4", b"234"), ("bytes=7-", b"789"), ("bytes=-2", b"89")])

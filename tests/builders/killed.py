@@ -69,8 +69,8 @@ def main(folder: Path) -> None:
             run(out, "all")
             os._exit(0)
         finished = not os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        found = tree(out / name)
-        states.append("finished" if finished else "old" if found == old else "new" if found == new else "MIXTURE")
+        result = tree(out / name)
+        states.append("finished" if finished else "old" if result == old else "new" if result == new else "MIXTURE")
         run(out, "all")  # whatever was left behind, the next run succeeds
         if tree(out / name) != new:
             states.append("NOT REPAIRED")

@@ -7,14 +7,14 @@ import datasets
 
 
 def loaded(folder):
-    found = {}
+    result = {}
     for config in datasets.get_dataset_config_names(folder):
         for split, rows in datasets.load_dataset(folder, config).items():
             columns = rows[:]  # at once; one by one takes minutes
-            found[f"{config}/{split}"] = [
+            result[f"{config}/{split}"] = [
                 dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
             ]
-    return found
+    return result
 
 
 if __name__ == "__main__":

@@ -55,13 +55,13 @@ def live(tmp_path, pauses, monkeypatch):
 
     def make(server, budget=None, concurrency=1, **options):
         cache = ResponseCache(tmp_path / "replies.jsonl")
-        each = LiveClient(cache, lambda: Endpoint(server.url, **options), Progress(disable=True), budget, concurrency)
-        made.append((cache, each))
-        return each
+        item = LiveClient(cache, lambda: Endpoint(server.url, **options), Progress(disable=True), budget, concurrency)
+        made.append((cache, item))
+        return item
 
     def end():
-        for cache, each in made:
-            each.close()
+        for cache, item in made:
+            item.close()
             cache.__exit__(None, None, None)
         made.clear()
 

@@ -164,10 +164,10 @@ def put(folder: Path, url: str, body: bytes) -> Path:
 
 def test_a_download_lands_in_the_cache_under_host_and_path(server: Server, fetcher: Fetcher) -> None:
     url = server.serve("/data/words.csv", Answer())
-    got = fetcher.get(source(pinned(url)))
-    assert got == Fetched(source(pinned(url)), 0, (fetcher.cache / mirror_path(url),))
-    assert got.path.read_bytes() == BODY
-    assert files(fetcher.cache) == [got.path]
+    result = fetcher.get(source(pinned(url)))
+    assert result == Fetched(source(pinned(url)), 0, (fetcher.cache / mirror_path(url),))
+    assert result.path.read_bytes() == BODY
+    assert files(fetcher.cache) == [result.path]
     assert fetcher.notes == []
 
 
@@ -221,10 +221,10 @@ def test_a_cut_download_never_bears_its_final_name_and_the_next_run_succeeds(ser
 def test_a_download_cut_once_is_whole_after_the_second_try(server: Server, tmp_path: Path) -> None:
     words = source(pinned(server.serve("/words.csv", Answer(cut=0.6), Answer())))
     between: list[list[Path]] = []
-    got = Fetcher(tmp_path, sleep=lambda _: between.append(files(tmp_path))).get(words)
+    result = Fetcher(tmp_path, sleep=lambda _: between.append(files(tmp_path))).get(words)
     assert between == [[]]
-    assert got.path.read_bytes() == BODY
-    assert files(tmp_path) == [got.path]
+    assert result.path.read_bytes() == BODY
+    assert files(tmp_path) == [result.path]
 
 
 def test_a_file_has_no_final_name_while_it_arrives(server: Server, tmp_path: Path) -> None:
@@ -457,11 +457,11 @@ def test_alternatives_are_tried_in_order_and_taken_whole(server: Server, fetcher
             Alternative((pinned(one),)),
         ),
     )
-    got = fetcher.get(words)
-    assert got.alternative == 1
-    assert got.paths == (fetcher.cache / mirror_path(two), fetcher.cache / mirror_path(one))
+    result = fetcher.get(words)
+    assert result.alternative == 1
+    assert result.paths == (fetcher.cache / mirror_path(two), fetcher.cache / mirror_path(one))
     note = f"words was taken from alternative 2, which lacks the second half, because {gone} answered 404 Not Found."
-    assert fetcher.get(words) == got
+    assert fetcher.get(words) == result
     assert fetcher.notes == [note]
     assert [path for path, _ in server.asked] == ["/one.csv", "/gone.csv", "/two.csv"]
 
@@ -519,13 +519,13 @@ def test_a_damaged_file_in_the_cache_is_refused_with_advice(server: Server, fetc
 def test_a_git_blob_id_is_a_pin(server: Server, fetcher: Fetcher) -> None:
     hello = "ce013625030ba8dba906f756967f9e9ca394464a"  # git hash-object of "hello" and a line end
     right, wrong = server.serve("/right", Answer(b"hello\n")), server.serve("/wrong", Answer(b"hello"))
-    got = fetcher.get(source(Remote(right, git_blob=hello)))
-    assert git_blob(got.path) == hello
+    outcome = fetcher.get(source(Remote(right, git_blob=hello)))
+    assert git_blob(outcome.path) == hello
     with pytest.raises(SourceChanged) as stopped:
         fetcher.get(source(Remote(wrong, git_blob=hello)))
-    found = hashlib.sha1(b"blob 5\0hello").hexdigest()
-    assert f"/wrong is not as pinned: expected git blob {hello}, found {found}; " in str(stopped.value)
-    assert files(fetcher.cache) == [got.path]
+    result = hashlib.sha1(b"blob 5\0hello").hexdigest()
+    assert f"/wrong is not as pinned: expected git blob {hello}, found {result}; " in str(stopped.value)
+    assert files(fetcher.cache) == [outcome.path]
 
 
 def test_a_mirror_that_is_no_folder_is_refused(tmp_path: Path) -> None:
@@ -595,14 +595,14 @@ def test_only_the_named_member_is_unpacked_and_only_once(server: Server, fetcher
     # a carriage return in a name is odd but harmless; the official SNLI archive has one
     archive = packed(("d/", b""), ("d/Icon\r", b""), ("d/train.jsonl", b"{}\n"), ("d/test.jsonl", BODY))
     url = server.serve("/corpus.zip", Answer(archive))
-    got = fetcher.get(source(pinned(url, archive, "d/test.jsonl")))
+    result = fetcher.get(source(pinned(url, archive, "d/test.jsonl")))
     whole = fetcher.cache / mirror_path(url)
-    assert got.path == whole.parent / "corpus.zip.members" / "d" / "test.jsonl"
-    assert got.path.read_bytes() == BODY
-    assert got.origin(3).file == "test.jsonl"
-    assert files(fetcher.cache) == [whole, got.path, got.path.with_name("test.jsonl.sha256")]
+    assert result.path == whole.parent / "corpus.zip.members" / "d" / "test.jsonl"
+    assert result.path.read_bytes() == BODY
+    assert result.origin(3).file == "test.jsonl"
+    assert files(fetcher.cache) == [whole, result.path, result.path.with_name("test.jsonl.sha256")]
 
-    written = got.path.stat().st_mtime_ns
+    written = result.path.stat().st_mtime_ns
     again = fetcher.get(source(pinned(url, archive, "d/test.jsonl"), pinned(url, archive, "d/train.jsonl")))
     assert again.paths[0].stat().st_mtime_ns == written
     assert again.paths[1].read_bytes() == b"{}\n"
@@ -616,8 +616,8 @@ def test_a_damaged_member_is_unpacked_again(tmp_path: Path, damaged: bytes) -> N
     archive = packed(("words.csv", BODY))
     put(tmp_path, url, archive)
     words = source(pinned(url, archive, "words.csv"))
-    got = Fetcher(tmp_path, offline=True).get(words)
-    got.path.write_bytes(damaged)
+    result = Fetcher(tmp_path, offline=True).get(words)
+    result.path.write_bytes(damaged)
     assert Fetcher(tmp_path, offline=True).get(words).path.read_bytes() == BODY
 
 
@@ -636,9 +636,9 @@ def test_an_archive_in_the_mirror_is_unpacked_into_the_cache(tmp_path: Path) -> 
     archive = packed(("words.csv", BODY))
     kept = put(tmp_path / "mirror", url, archive)
     fetcher = Fetcher(tmp_path / "cache", mirror=tmp_path / "mirror", offline=True)
-    got = fetcher.get(source(pinned(url, archive, "words.csv")))
-    assert files(tmp_path) == [got.path, got.path.with_name("words.csv.sha256"), kept]
-    assert got.path == tmp_path / "cache" / "example.org" / "corpus.zip.members" / "words.csv"
+    result = fetcher.get(source(pinned(url, archive, "words.csv")))
+    assert files(tmp_path) == [result.path, result.path.with_name("words.csv.sha256"), kept]
+    assert result.path == tmp_path / "cache" / "example.org" / "corpus.zip.members" / "words.csv"
 
 
 def same_crc(content: bytes) -> bytes:
@@ -723,10 +723,10 @@ BUILT_FROM = sorted({name for d in datasets.names() for config in datasets.get(d
 @pytest.mark.parametrize("name", BUILT_FROM)
 def test_every_source_resolves_from_the_mirror(name: str, tmp_path: Path) -> None:
     expected = helpers.mirrored(name)[name]
-    got = Fetcher(tmp_path, mirror=helpers.mirror(), offline=True).get(catalogue().sources[name])
-    assert [path.resolve() for path in got.paths] == [path.resolve() for path in expected.paths]
+    result = Fetcher(tmp_path, mirror=helpers.mirror(), offline=True).get(catalogue().sources[name])
+    assert [path.resolve() for path in result.paths] == [path.resolve() for path in expected.paths]
     later = {"snli/train", "snli/validation", "snli/test", "stereoset/test"}
-    assert got.alternative == (1 if name in later else 0)
+    assert result.alternative == (1 if name in later else 0)
     assert files(tmp_path) == []
 
 

@@ -96,7 +96,7 @@ def loaded(python, folder, names):
 
 @pytest.mark.parametrize("python", [sys.executable, OLDEST], ids=["newest", "oldest"])
 def test_every_published_config_is_loaded_by_its_name(out, hub, python, tmp_path):
-    found = loaded(python, tmp_path, [f"org/{folder.name}" for folder in out])
+    result = loaded(python, tmp_path, [f"org/{folder.name}" for folder in out])
     for folder in out:
         tree = hub.repos["dataset", f"org/{folder.name}"].at("main").tree
         manifest = json.loads(tree["manifest.json"].data)
@@ -105,7 +105,7 @@ def test_every_published_config_is_loaded_by_its_name(out, hub, python, tmp_path
             file.removeprefix("data/").removesuffix(".parquet"): pq.read_table(BytesIO(tree[file].data)).to_pylist()
             for file in files
         }
-        assert found[f"org/{folder.name}"] == expected
+        assert result[f"org/{folder.name}"] == expected
         assert manifest["configs"].keys() == read_manifest(folder).configs.keys(), "none is withheld as a whole"
         assert manifest["left_out"] == read_manifest(folder).left_out
 

@@ -92,7 +92,7 @@ def test_the_data_are_one_commit_with_the_version_as_its_tag_and_the_benchmark_a
         assert repo.tags[tag] == list(repo.history("main"))[1].oid
         assert "eval.yaml" not in files(hub, tag)
         names = set(files(hub)) - {".gitattributes"}
-    splits = [split.file for each in read_manifest(out / NAME).configs.values() for split in each.splits.values()]
+    splits = [split.file for item in read_manifest(out / NAME).configs.values() for split in item.splits.values()]
     documents = {"README.md", "manifest.json", "croissant.json", "eval.yaml", "LICENSES.md", "LICENSES/Apache-2.0.txt"}
     assert names == documents | set(splits)
 
@@ -203,7 +203,7 @@ def test_a_large_file_that_breaks_off_is_sent_again(out, tmp_path, status):
         hub.faults[sending] = [status]
         result = push(out)
         assert result.returncode == 0, result.stderr
-        assert [f"{each.method} {each.path}" for each in hub.requests].count(sending) == 2
+        assert [f"{item.method} {item.path}" for item in hub.requests].count(sending) == 2
         (tag,) = hub.repos["dataset", f"org/{NAME}"].tags
         assert files(hub, tag)[path].data == (out / NAME / path).read_bytes()
 
@@ -225,7 +225,7 @@ def test_a_large_file_that_cannot_be_sent_leaves_no_commit_and_no_version_and_th
         hub.requests.clear()
         again = push(out)
         assert again.returncode == 0, again.stderr
-        assert sending in [f"{each.method} {each.path}" for each in hub.requests]
+        assert sending in [f"{item.method} {item.path}" for item in hub.requests]
         (tag,) = repo.tags
         assert files(hub, tag)[path].data == (out / NAME / path).read_bytes()
 

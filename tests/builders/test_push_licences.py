@@ -25,8 +25,8 @@ def config(licence, *sources):
 
 def manifest(*configs, **more):
     known = catalogue().licences.values()
-    described = {each.id: {"name": each.name, "url": each.url, "redistribute": each.redistribute} for each in known}
-    made = {f"words-{number}": each for number, each in enumerate(configs)}
+    described = {item.id: {"name": item.name, "url": item.url, "redistribute": item.redistribute} for item in known}
+    made = {f"words-{number}": item for number, item in enumerate(configs)}
     return Manifest("probes", "1.0.0", "", "", "en", [], "", [], made, {}, described | more, {})
 
 
@@ -40,12 +40,12 @@ def words(text):
 def test_every_standard_licence_that_allows_publishing_has_its_text_in_the_package():
     globs = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["builders"]
     packed = {path for glob in globs for path in (ROOT / "builders").glob(glob)}
-    standard = [each for each in catalogue().licences.values() if not each.id.startswith("LicenseRef-")]
-    texts = {each.id for each in standard if each.text}
+    standard = [item for item in catalogue().licences.values() if not item.id.startswith("LicenseRef-")]
+    texts = {item.id for item in standard if item.text}
     assert texts == {"Apache-2.0", "MIT", "CC-BY-4.0", "CC-BY-SA-4.0"}
-    assert {each.id for each in standard if each.redistribute} == texts | {"CC-BY-NC-4.0"}, "one that takes a link"
-    for each in standard:
-        assert not each.text or licences.TEXTS / each.text in packed
+    assert {item.id for item in standard if item.redistribute} == texts | {"CC-BY-NC-4.0"}, "one that takes a link"
+    for item in standard:
+        assert not item.text or licences.TEXTS / item.text in packed
 
 
 def test_a_licence_of_a_config_or_a_source_goes_along_once_and_that_of_the_project_always():
@@ -59,9 +59,9 @@ def test_a_licence_of_a_config_or_a_source_goes_along_once_and_that_of_the_proje
 @pytest.mark.parametrize("name", datasets.names())
 def test_every_config_that_may_be_published_takes_the_texts_and_notices_of_its_licences_along(name):
     known = catalogue()
-    for each in datasets.get(name).configs:
-        made = manifest(config(each.licence, *((s, known.sources[s].licence) for s in each.sources)))
-        under = {each.licence, *(known.sources[s].licence for s in each.sources)}
+    for item in datasets.get(name).configs:
+        made = manifest(config(item.licence, *((s, known.sources[s].licence) for s in item.sources)))
+        under = {item.licence, *(known.sources[s].licence for s in item.sources)}
         if all(known.licences[key].redistribute for key in under):
             standard = {key for key in under if known.licences[key].text}
             assert texts(made).keys() == {f"LICENSES/{key}.txt" for key in standard | {"Apache-2.0"}}
@@ -131,9 +131,9 @@ def test_a_notice_is_a_line_of_the_source_and_where_there_is_none_the_source_has
 
 
 def test_every_source_under_a_standard_licence_says_where_it_is_stated():
-    under = {name.partition("/")[0] for name, each in catalogue().sources.items() if "LicenseRef" not in each.licence}
+    under = {name.partition("/")[0] for name, item in catalogue().sources.items() if "LicenseRef" not in item.licence}
     assert under == set(catalogue().notices)
-    assert all(each.stated.startswith("https://") for each in catalogue().notices.values())
+    assert all(item.stated.startswith("https://") for item in catalogue().notices.values())
 
 
 def test_the_page_links_the_texts_and_gives_the_notices():

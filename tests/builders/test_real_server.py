@@ -81,13 +81,13 @@ def test_a_pipeline_runs_against_the_server_of_transformers_and_replays_without_
     done = [run(*arguments, "--model", model, "--base-url", address)]
     made = read_responses(tmp_path / "out" / "replies.jsonl")
     assert len(made) >= least
-    for each in made.values():
-        assert each.text
-        assert each.usage["prompt_tokens"] > 20
-        assert 0 < each.usage["completion_tokens"] <= each.request["max_tokens"]
-        assert each.finish_reason in ("stop", "length")
+    for item in made.values():
+        assert item.text
+        assert item.usage["prompt_tokens"] > 20
+        assert 0 < item.usage["completion_tokens"] <= item.request["max_tokens"]
+        assert item.finish_reason in ("stop", "length")
     done.append(run(*arguments, "--model", model, "--offline"))
-    assert [each.exit_code for each in done] == [1, 1]
+    assert [item.exit_code for item in done] == [1, 1]
     assert f"No row of {arguments[0]} passed" in done[0].output
     assert done[0].output.split() == done[1].output.split()
     assert read_responses(tmp_path / "out" / "replies.jsonl") == made

@@ -277,10 +277,10 @@ def test_the_page_fits_a_phone_and_is_readable_in_light_and_dark(compared, tmp_p
         dark = f"--blink-settings=preferredColorScheme={scheme}"
         dom, console = browse(tmp_path, (tmp_path / "outer.html").as_uri(), "--window-size=1400,900", dark)
         assert console == []
-        found = json.loads(re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)[1].replace("&amp;", "&"))
+        result = json.loads(re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)[1].replace("&amp;", "&"))
         for state in ("closed", "open"):
-            assert found[state]["width"] <= found[state]["inside"]
-            assert found[state]["contrast"]["ratio"] >= 4.5, found[state]["contrast"]
+            assert result[state]["width"] <= result[state]["inside"]
+            assert result[state]["contrast"]["ratio"] >= 4.5, result[state]["contrast"]
 
 
 def test_a_click_sorts_the_rows_and_keeps_adapters_below_their_base(runs, tmp_path):

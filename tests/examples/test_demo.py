@@ -33,12 +33,12 @@ def test_a_job_becomes_a_sentence_and_a_sentence_stays(typed, asked):
 
 
 def test_chances_are_probabilities_of_the_next_word():
-    found = demo.chances(bundled(), "My friend is a nurse, and")
-    assert set(found) <= {"she", "he", "they"}
-    assert {"she", "he"} <= set(found)
-    assert all(0 < p < 1 for p in found.values())
-    assert sum(found.values()) < 1
-    assert math.isclose(found["he"], 0.0115, abs_tol=1e-4), "as the card of the bundled model says"
+    result = demo.chances(bundled(), "My friend is a nurse, and")
+    assert set(result) <= {"she", "he", "they"}
+    assert {"she", "he"} <= set(result)
+    assert all(0 < p < 1 for p in result.values())
+    assert sum(result.values()) < 1
+    assert math.isclose(result["he"], 0.0115, abs_tol=1e-4), "as the card of the bundled model says"
 
 
 def test_the_answer_has_the_sentence_the_word_that_leans_and_the_shares_of_each_model():

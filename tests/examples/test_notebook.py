@@ -12,9 +12,9 @@ NOTEBOOK = ROOT / "examples" / "measure_and_mitigate.ipynb"
 
 
 def test_the_notebook_is_valid_and_holds_no_output():
-    found = nbformat.read(NOTEBOOK, 4)
-    nbformat.validate(found)
-    assert not [cell for cell in found.cells if cell.get("outputs")]
+    result = nbformat.read(NOTEBOOK, 4)
+    nbformat.validate(result)
+    assert not [cell for cell in result.cells if cell.get("outputs")]
 
 
 @pytest.mark.filterwarnings("ignore")  # those of the kernel's own packages
@@ -28,11 +28,11 @@ def test_the_notebook_runs_and_shows_scores_a_leaning_and_what_changed(tmp_path,
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("PROBES_MIRROR", raising=False)
-    found = nbformat.read(NOTEBOOK, 4)
-    NotebookClient(found, timeout=300, resources={"metadata": {"path": str(tmp_path)}}, env=dict(os.environ)).execute()
+    result = nbformat.read(NOTEBOOK, 4)
+    NotebookClient(result, timeout=300, resources={"metadata": {"path": str(tmp_path)}}, env=dict(os.environ)).execute()
     shown = "\n".join(
         str(output.get("text") or output.get("data", {}).get("text/plain"))
-        for cell in found.cells
+        for cell in result.cells
         for output in cell.get("outputs", [])
     )
     for fact in ("pronoun-pairs", "us_score", "word='nurse'", "occugender", "UnStereoEval, Table 1"):

@@ -23,8 +23,8 @@ WORDS = {"captain": 1, "he": 1, "saw": 2, "she": 2, "ship": 2, "wrote": 1}
 
 def counted(*files, **options):
     """How often each word of files occurs."""
-    found = count(list(files), gendered=["she", "he"], jobs=1, **options)
-    return dict(zip(found.words, found.word_counts.tolist(), strict=True))
+    result = count(list(files), gendered=["she", "he"], jobs=1, **options)
+    return dict(zip(result.words, result.word_counts.tolist(), strict=True))
 
 
 def long_window(text, log=28):
@@ -105,10 +105,10 @@ def test_one_file_by_several_names_counts_once(tmp_path, monkeypatch):
 def test_a_byte_order_mark_in_json_lines_is_skipped(tmp_path):
     lines = "".join(f'{{"text": "{text}"}}\n' for text in TEXTS).encode()
     (tmp_path / "a.jsonl").write_bytes(codecs.BOM_UTF8 + lines)
-    found = count(tmp_path / "a.jsonl", gendered=["she", "he"], jobs=1)
-    assert found.totals.losses == ()
-    assert found.totals.documents == 3
-    assert found.count_of("she") == 2
+    result = count(tmp_path / "a.jsonl", gendered=["she", "he"], jobs=1)
+    assert result.totals.losses == ()
+    assert result.totals.documents == 3
+    assert result.count_of("she") == 2
 
 
 @pytest.mark.fault(72)

@@ -97,13 +97,13 @@ def test_model_folders(tmp_path, config, tokenizer, index):
         (tmp_path / name).write_bytes(content)
 
     def judge():
-        found = checkpoint.config(tmp_path, "m")
-        sentence(lambda: checkpoint.check_code(tmp_path, found, "m", None, trusted=True), ScoringError)
-        sentence(lambda: checkpoint.check_code(tmp_path, found, "m", None, trusted=False), ScoringError)
-        names = checkpoint.weight_files(tmp_path, found.get("transformers_weights"))
+        result = checkpoint.config(tmp_path, "m")
+        sentence(lambda: checkpoint.check_code(tmp_path, result, "m", None, trusted=True), ScoringError)
+        sentence(lambda: checkpoint.check_code(tmp_path, result, "m", None, trusted=False), ScoringError)
+        names = checkpoint.weight_files(tmp_path, result.get("transformers_weights"))
         sentence(lambda: checkpoint.check_pickle(names, "m", allowed=False), ScoringError)
-        checkpoint.kind(found, "m")
-        checkpoint.dtype("auto", found, checkpoint.torch.device("cpu"), exact=False)
+        checkpoint.kind(result, "m")
+        checkpoint.dtype("auto", result, checkpoint.torch.device("cpu"), exact=False)
 
     sentence(judge, ScoringError)
 

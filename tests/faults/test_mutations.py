@@ -82,9 +82,9 @@ def replies(folder):
     path.write_text("".join(f"{one.to_line()}\n" for one in made.values()))
 
     def read():
-        found = read_responses(path, damaged=[])
-        assert all(found[key] == made[key] for key in found)
-        return FOUND if found.keys() != made.keys() else found
+        result = read_responses(path, damaged=[])
+        assert all(result[key] == made[key] for key in result)
+        return FOUND if result.keys() != made.keys() else result
 
     return {"replies": Kind((path,), read, (BuildError,))}
 
@@ -100,9 +100,9 @@ def responses(folder):
 
     def read():
         with Store(folder, key) as store:
-            found = {one.id: store.get(one) for one in requests}
-        assert all(found[name] in (None, made[name]) for name in found)
-        return FOUND if None in found.values() else found
+            result = {one.id: store.get(one) for one in requests}
+        assert all(result[name] in (None, made[name]) for name in result)
+        return FOUND if None in result.values() else result
 
     return {"responses": Kind((store.path,), read, (ScoringError,))}
 
@@ -114,9 +114,9 @@ def counts(folder):
     count(iter(rows), gendered=["she", "he"]).write(path)
 
     def read():
-        found = Counts.read(path)
-        arrays = found.word_counts.tolist(), found.pair_counts.tolist()
-        return found.words, *arrays, found.rule, found.totals
+        result = Counts.read(path)
+        arrays = result.word_counts.tolist(), result.pair_counts.tolist()
+        return result.words, *arrays, result.rule, result.totals
 
     return {"counts": Kind((path,), read, (TableError,))}
 
@@ -250,12 +250,12 @@ def test_no_change_of_a_file_is_silent(tmp_path, name, capsys):
         content = changed(whole[path], draw)
         path.write_bytes(content)
         try:
-            found = kind.read()
+            result = kind.read()
         except kind.errors as error:
-            found = FOUND
+            result = FOUND
             sentences.append(str(error))
-        outcomes["found" if found == FOUND else "without effect" if found == expected else "silent"] += 1
-        if found not in (FOUND, expected):
+        outcomes["found" if result == FOUND else "without effect" if result == expected else "silent"] += 1
+        if result not in (FOUND, expected):
             silent.append((number, path.name))
         path.write_bytes(whole[path])
     with capsys.disabled():

@@ -58,9 +58,11 @@ def test_a_repository_of_the_user_with_the_name_of_a_data_set_is_left_as_it_is(t
     subprocess.run(["git", "init", "--quiet", folder], check=True)
     (folder / "thesis.tex").write_text("years of work")
     before = state(tmp_path)
-    told = refused(rebuild(tmp_path, name))
-    assert re.search(rf"{name}/\.git/\S+ was not written by this program, and {re.escape(str(folder))} would be", told)
-    assert told.endswith("move it away or choose another --out.")
+    message = refused(rebuild(tmp_path, name))
+    assert re.search(
+        rf"{name}/\.git/\S+ was not written by this program, and {re.escape(str(folder))} would be", message
+    )
+    assert message.endswith("move it away or choose another --out.")
     assert state(tmp_path) == before
 
 
@@ -100,8 +102,8 @@ def test_a_folder_of_the_user_with_the_name_of_the_parts_of_a_count_is_left_as_i
     parts = tmp_path / "counts.parquet.parts"
     parts.mkdir()
     (parts / "chapter.tex").write_text("years")
-    told = refused(commands.run("pmi", "count", tmp_path / "corpus.txt", "--out", tmp_path / "counts.parquet"))
-    assert told == (
+    message = refused(commands.run("pmi", "count", tmp_path / "corpus.txt", "--out", tmp_path / "counts.parquet"))
+    assert message == (
         f"error: {parts / 'chapter.tex'} was not written by this program, and {parts} would be replaced as a whole; "
         "move it away or choose another --out."
     )
@@ -215,9 +217,9 @@ def test_results_of_other_settings_are_replaced_only_when_asked(tmp_path):
 
     assert score().returncode == 0
     before = (tmp_path / "out" / "results.json").read_bytes()
-    told = refused(score("--prompt", "instruction"))
-    assert told.startswith(f"error: {tmp_path / 'out'} holds results with prompt ")
-    assert told.endswith("; give another --out, or --overwrite to replace them.")
+    message = refused(score("--prompt", "instruction"))
+    assert message.startswith(f"error: {tmp_path / 'out'} holds results with prompt ")
+    assert message.endswith("; give another --out, or --overwrite to replace them.")
     with locked(tmp_path / "out", RuntimeError):
         assert "Another run is writing to" in refused(score())
     assert (tmp_path / "out" / "results.json").read_bytes() == before

@@ -144,8 +144,8 @@ def test_the_slope_of_l_d_within_genders_is_that_of_small_steps():
 def slope(loss, logits, forms, **more):
     """The largest slope of a loss in the logits."""
     logits = logits.clone().requires_grad_()
-    (found,) = torch.autograd.grad(loss(logits.softmax(-1), forms, **more).sum(), logits)
-    return found.abs().max().item()
+    (result,) = torch.autograd.grad(loss(logits.softmax(-1), forms, **more).sum(), logits)
+    return result.abs().max().item()
 
 
 def test_the_slope_of_the_printed_l_d_goes_with_the_forms_and_that_within_genders_does_not():

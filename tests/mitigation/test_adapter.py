@@ -40,9 +40,9 @@ def own(made, tmp_path):
 
 
 def edited(path, **changed):
-    found = json.loads(path.read_text())
-    found.pop("sha256", None)  # facts without a checksum are read, as those of an earlier version
-    path.write_text(json.dumps({**found, **changed}))
+    result = json.loads(path.read_text())
+    result.pop("sha256", None)  # facts without a checksum are read, as those of an earlier version
+    path.write_text(json.dumps({**result, **changed}))
 
 
 def signed(folder):

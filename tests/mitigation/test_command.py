@@ -265,8 +265,8 @@ def test_wrong_arguments_are_one_sentence(source, tmp_path, arguments, message):
 
 def test_a_folder_of_something_else_is_refused_before_anything_is_done(source, tmp_path):
     (tmp_path / "thesis.tex").write_text("years")
-    told = refused("debias_tuning", "tiny-causal", "--out", tmp_path, "--data", source, *FEW)
-    assert told == (
+    message = refused("debias_tuning", "tiny-causal", "--out", tmp_path, "--data", source, *FEW)
+    assert message == (
         f"error: {tmp_path / 'thesis.tex'} was not written by this program, and {tmp_path} would be replaced as a "
         "whole; move it away or choose another --out."
     )
@@ -276,8 +276,8 @@ def test_a_folder_of_something_else_is_refused_before_anything_is_done(source, t
 @pytest.mark.fault(9)
 def test_a_second_run_in_the_same_folder_is_refused(source, tmp_path):
     with locked(tmp_path / "a-work", MitigationError):
-        told = refused("prompts", "tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
-    assert told == f"error: Another run is writing to {tmp_path / 'a-work'}; wait for it or choose another --out."
+        message = refused("prompts", "tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
+    assert message == f"error: Another run is writing to {tmp_path / 'a-work'}; wait for it or choose another --out."
     assert not (tmp_path / "a").exists()
 
 

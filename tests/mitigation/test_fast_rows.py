@@ -64,14 +64,14 @@ def test_pairs_of_every_source_can_be_edited(name, config):
 def test_subjects_of_every_source_are_whole_words_of_whole_tokens(name, config):
     tokens, rows = model(name).tokens, rows_of(config)
     traced = locate.traces(rows, tokens.kind)
-    found = 0
+    result = 0
     for trace in traced[:: max(1, len(traced) // 20)]:
         for subject in trace.subjects:
             for reading in locate._readings(tokens, trace, subject):
                 decoded = tokens.tokenizer.decode(reading.query.ids[reading.start : reading.end])
-                found += decoded.replace(" ", "").lower() == subject.replace(" ", "").lower()
+                result += decoded.replace(" ", "").lower() == subject.replace(" ", "").lower()
                 assert reading.start < reading.end
-    assert found or config == "crows_pairs", "a pair of CrowS-Pairs names no subject"
+    assert result or config == "crows_pairs", "a pair of CrowS-Pairs names no subject"
     for trace in traced:
         start = trace.text.index("{}")
         around = trace.text[max(start - 1, 0) : start] + trace.text[start + 2 : start + 3]

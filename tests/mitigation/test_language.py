@@ -188,8 +188,8 @@ def test_words_are_replaced_as_described_in_both_ways(text, swapped, published):
 
 
 def test_a_word_of_a_triple_becomes_another_of_its_group():
-    found = {cda.published_swap("a jewish man read the torah", TRIPLES, random.Random(seed)) for seed in range(20)}
-    assert found == {"a christian man read the bible", "a muslim man read the quran"}
+    result = {cda.published_swap("a jewish man read the torah", TRIPLES, random.Random(seed)) for seed in range(20)}
+    assert result == {"a christian man read the bible", "a muslim man read the quran"}
     swapper = cda.Swapper(TRIPLES)
     assert [swapper.swap("The Bible", turn) for turn in (0, 1)] == ["The Quran", "The Torah"]
 
@@ -225,11 +225,11 @@ def test_rates_are_raised_where_they_are_and_set_back(name, attention, hidden):
     network = models.network(name)
 
     def rates():
-        found = [module.p for module in network.modules() if isinstance(module, torch.nn.Dropout)]
+        result = [module.p for module in network.modules() if isinstance(module, torch.nn.Dropout)]
         for attribute in ("attention_dropout", "dropout"):
             values = [getattr(module, attribute, None) for module in network.modules()]
-            found += [value for value in values if type(value) is float]
-        return found
+            result += [value for value in values if type(value) is float]
+        return result
 
     before = rates()
     with language.dropout(network, {"hidden": 0.31, "attention": 0.17}):

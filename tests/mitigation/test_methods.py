@@ -52,7 +52,7 @@ def folder(tmp_path):
 
 def test_bias_and_ability_are_judged_side_by_side(folder):
     rows = {row.name: row for row in comparison.rows_of(folder)}
-    found = {
+    result = {
         name: [
             comparison.said(changed, column)
             for column in ("SS", "LMS", "perplexity")
@@ -60,7 +60,7 @@ def test_bias_and_ability_are_judged_side_by_side(folder):
         ]
         for name, row in rows.items()
     }
-    assert found == {
+    assert result == {
         "helps": ["nearer", "kept", "kept"],
         "destroys": ["nearer", "lost", "lost"],
         "unclear": ["unclear", "unclear"],

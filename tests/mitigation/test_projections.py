@@ -65,9 +65,9 @@ def logits_with_hook(model, ids, projection):
 @pytest.mark.parametrize("domain", ["gender", "race"])
 def test_the_sentences_are_those_of_bias_bench(domain):
     words = attribute_words("bias-bench", domain)
-    found = sentences.published_classes(snli_lines(), words, 10_000, seed=0)
+    result = sentences.published_classes(snli_lines(), words, 10_000, seed=0)
     recorded = RECORDED[f"sentences {domain}"]
-    assert [[len(one), digest(one)] for one in found.sentences] == list(recorded.values())
+    assert [[len(one), digest(one)] for one in result.sentences] == list(recorded.values())
     tuples = sentences.published_tuples(snli_lines(), words, 0)
     count, *columns = RECORDED[f"tuples {domain}"]  # its code calls the first word of a pair, the male one, female
     assert len(tuples) == count
@@ -80,8 +80,8 @@ def test_the_matrix_of_inlp_is_that_of_bias_bench():
     features[labels == 0, 0] += 2
     features[labels == 1, 1] -= 1.5
     fitted, chosen, _ = fit.split(features, labels, 0)
-    found = subspaces.inlp(*fitted, *chosen, 3)
-    assert np.eye(12) - found.basis @ found.basis.T == pytest.approx(np.array(RECORDED["matrix"]), abs=1e-5)
+    result = subspaces.inlp(*fitted, *chosen, 3)
+    assert np.eye(12) - result.basis @ result.basis.T == pytest.approx(np.array(RECORDED["matrix"]), abs=1e-5)
 
 
 @pytest.mark.mirror
@@ -89,8 +89,8 @@ def test_the_matrix_of_inlp_is_that_of_bias_bench():
 def test_matrix_and_direction_of_a_network_are_those_of_bias_bench(name):
     model = models.model(name) if name == "gpt2" else load(BUNDLED[name], device="cpu")
     words = attribute_words("bias-bench", "gender")
-    found = sentences.published_classes(snli_lines(), words, 10_000, seed=0)
-    encoded = np.concatenate([states.mean_states(model, one[:80], 96) for one in found.sentences])
+    result = sentences.published_classes(snli_lines(), words, 10_000, seed=0)
+    encoded = np.concatenate([states.mean_states(model, one[:80], 96) for one in result.sentences])
     fitted, chosen, _ = fit.split(encoded, np.repeat([0, 1, 2], 80), 0)
     basis = subspaces.inlp(*fitted, *chosen, 1).basis
     matrix = np.eye(len(basis)) - basis @ basis.T

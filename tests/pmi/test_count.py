@@ -64,13 +64,13 @@ def test_a_corpus_has_the_counts_of_the_reference_implementation(corpus):
     all_texts = [text for n in range(3) for text in texts(n)]
     expected, near, pairs = reference.counted(all_texts, set(GENDERED_WORDS), stop_words("clean"), 10)
     assert dict(zip(counts.words, counts.word_counts.tolist(), strict=True)) == dict(expected)
-    got = {
+    result = {
         (w, g): n
         for g in GENDERED_WORDS
         for w, n in zip(counts.words, counts.pair_counts_of(g).tolist(), strict=True)
         if n
     }
-    assert got == dict(near)
+    assert result == dict(near)
     assert (counts.totals.words, counts.totals.pairs, counts.totals.documents) == (expected.total(), pairs, 90)
     assert counts.totals.bytes == sum(len(text.encode()) for text in all_texts)
 

@@ -26,31 +26,31 @@ def planted(size=200, seed=5):
 
 def test_the_true_pool_has_no_difference_and_another_has_its_own():
     members, samples = planted()
-    found = anchors(WORDS, samples, (1, 2, 3), 200)
-    assert len(found.ranks) == len({word for sample in samples for word in sample})
-    assert not found.differences(members).any()
-    outside = np.flatnonzero(~members & (np.arange(400) > found.rows[0]) & (np.arange(400) < found.rows[-1]))[:7]
+    result = anchors(WORDS, samples, (1, 2, 3), 200)
+    assert len(result.ranks) == len({word for sample in samples for word in sample})
+    assert not result.differences(members).any()
+    outside = np.flatnonzero(~members & (np.arange(400) > result.rows[0]) & (np.arange(400) < result.rows[-1]))[:7]
     more = members.copy()
     more[outside] = True
-    assert found.differences(more).sum() == 7
-    assert found.differences(more).min() == 0
+    assert result.differences(more).sum() == 7
+    assert result.differences(more).min() == 0
 
 
 def test_a_fitted_pool_agrees_with_all_anchors_and_draws_the_samples_again():
     members, samples = planted()
-    found = anchors(WORDS, samples, (1, 2, 3), 200)
-    fitted = found.fitted(np.random.default_rng(0).random(400))
+    result = anchors(WORDS, samples, (1, 2, 3), 200)
+    fitted = result.fitted(np.random.default_rng(0).random(400))
     assert fitted.sum() == 200
-    assert not found.differences(fitted).any()
+    assert not result.differences(fitted).any()
     assert sample_words([w for w, member in zip(WORDS, fitted, strict=True) if member], (1, 2, 3), 30) == samples
-    assert (found.fitted(np.where(members, 1.0, 0.5)) == members).all()
+    assert (result.fitted(np.where(members, 1.0, 0.5)) == members).all()
     # Words without a score are never chosen.
-    assert (found.fitted(np.where(members, 1.0, np.nan)) == members).all()
+    assert (result.fitted(np.where(members, 1.0, np.nan)) == members).all()
 
 
 def test_samples_of_another_pool_are_refused():
     samples = planted()[1]
-    found = anchors(WORDS, samples, (1, 2, 3), 200)
+    result = anchors(WORDS, samples, (1, 2, 3), 200)
     cases = [
         (
             lambda: anchors(WORDS, samples, (1, 2), 200),
@@ -62,7 +62,7 @@ def test_samples_of_another_pool_are_refused():
             r"in the order of a pool of 200|different words at rank",
         ),
         (lambda: anchors(WORDS, samples, (1, 2, 3), 20), "A sample has 30 words and the pool 20"),
-        (lambda: found.fitted(np.full(400, np.nan)), r"the pool has \d+ words and only 0 can be; give the table"),
+        (lambda: result.fitted(np.full(400, np.nan)), r"the pool has \d+ words and only 0 can be; give the table"),
     ]
     for call, message in cases:
         with pytest.raises(VocabularyError, match=message):

@@ -204,14 +204,14 @@ class Plain:
         ]
 
     def _masked(self, option, ids):
-        found = []
+        result = []
         for low, high in option.spans:
             first, after = option.text[:low].count(" "), option.text[:high].count(" ") + 1
             for place in range(first, after):
                 rest = ids[place + 1 :] if option.mask == "each" else ids[after:]
                 values = self.logprobs([BOS, *ids[:place], MASK, *rest, EOS])
-                found.append(values[place + 1, ids[place]].item())
-        return found
+                result.append(values[place + 1, ids[place]].item())
+        return result
 
     def continuation(self, request, words):
         """How far continued words are from greedy ones: 0, or how much less likely the first other token is.
@@ -276,9 +276,9 @@ def examine(name, kind, *, exact=False, half=True):
     finding = Finding(name, kind, sum(weight.numel() for weight in network.parameters()))
     plain = Plain(network)
     replies = _replies(finding, name, kind, network, exact, "")
-    for aspect, found in replies.items():
+    for aspect, result in replies.items():
         finding.bounds[aspect] = TIE if aspect == "continued" else CLOSE
-        finding.differences[aspect] = max(_differences(plain, requests(kind)[aspect], found))
+        finding.differences[aspect] = max(_differences(plain, requests(kind)[aspect], result))
     if half and not exact and replies:
         halved = build(name, kind, torch.bfloat16)
         half_plain = Plain(halved)
@@ -290,11 +290,11 @@ def examine(name, kind, *, exact=False, half=True):
             _replies(finding, name, kind, halved, exact, "half ")
             return finding
         rounding = max(_distance(one, other) for one, other in pairs)
-        for aspect, found in _replies(finding, name, kind, halved, exact, "half ").items():
+        for aspect, result in _replies(finding, name, kind, halved, exact, "half ").items():
             if aspect != "continued":
                 key = f"half {aspect}"
                 finding.bounds[key] = 2 * rounding + 0.02
-                finding.differences[key] = max(_differences(half_plain, asked[aspect], found))
+                finding.differences[key] = max(_differences(half_plain, asked[aspect], result))
     return finding
 
 
@@ -310,8 +310,8 @@ def _differences(plain, asked, replies):
         if request.max_new:
             yield plain.continuation(request, reply.text.split())
         else:
-            found = [reply.candidate_logprobs] if request.candidates else reply.logprobs
-            yield _distance(found, plain.scores(request))
+            result = [reply.candidate_logprobs] if request.candidates else reply.logprobs
+            yield _distance(result, plain.scores(request))
 
 
 def _replies(finding, name, kind, network, exact, prefix):
@@ -327,26 +327,26 @@ def _replies(finding, name, kind, network, exact, prefix):
     asked = requests(kind)
     # A model may answer all of a call without sharing when one request is padded on the left, so those are apart.
     calls = [[aspect for aspect in asked if aspect != "left"], [aspect for aspect in asked if aspect in APART]]
-    found = {}
+    result = {}
     try:
         for aspects in calls if kind == "causal" else calls[:1]:
             replies = iter(model.answer([request for aspect in aspects for request in asked[aspect]]))
             for aspect in aspects:
-                found.setdefault(aspect, []).extend(next(replies) for _ in asked[aspect])
+                result.setdefault(aspect, []).extend(next(replies) for _ in asked[aspect])
     except Exception:
-        found = {}
+        result = {}
     if not prefix:
         finding.decided = decided(model)
-    if found:
-        return found
+    if result:
+        return result
     for aspect, some in asked.items():
         try:
-            found[aspect] = model.answer(some)
+            result[aspect] = model.answer(some)
         except ScoringError as error:
             finding.refused[prefix + aspect] = str(error)
         except Exception as error:
             finding.crashed[prefix + aspect] = _shown(error)
-    return found
+    return result
 
 
 def _shown(error):
@@ -358,9 +358,9 @@ def decided(model):
     if not (probes := getattr(model, "probes", None)):
         return {}
     findings = probes.findings
-    found = {"Pads right": "no" if findings.keys() & {"batches", "padsFalse", "padsTrue"} else "yes"}
+    result = {"Pads right": "no" if findings.keys() & {"batches", "padsFalse", "padsTrue"} else "yes"}
     if model.kind == "causal":
         shorter = re.search(r"shorter than (\d+) tokens", findings.get("shares", ""))
-        found["Shares contexts"] = f"< {shorter[1]}" if shorter else "no" if "shares" in findings else "yes"
-        found["Pads left"] = "no" if "generates" in findings else "yes"
-    return found
+        result["Shares contexts"] = f"< {shorter[1]}" if shorter else "no" if "shares" in findings else "yes"
+        result["Pads left"] = "no" if "generates" in findings else "yes"
+    return result

@@ -100,19 +100,19 @@ class Server:
         return [tuple(ids) for ids in body["prompt"]]
 
     def choice(self, number: int, ids: tuple[int, ...], body: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {"index": number, "text": "", "prompt_logprobs": None, "logprobs": None}
+        result: dict[str, Any] = {"index": number, "text": "", "prompt_logprobs": None, "logprobs": None}
         if "prompt_logprobs" in body:
             values = self.values(ids, body)
             entries = [{str(t): {"logprob": v, "rank": 1}} for t, v in zip(self.seen(ids)[1:], values, strict=True)]
-            found["prompt_logprobs"] = [None, *entries]
+            result["prompt_logprobs"] = [None, *entries]
         elif "logprobs" in body:
             row = distributions(ids, self.scale)[-1]
             wanted = body.get("logprob_token_ids") or row.topk(body["logprobs"]).indices.tolist()
-            found["logprobs"] = {"top_logprobs": [{f"token_id:{t}": float(row[t]) for t in wanted}]}
+            result["logprobs"] = {"top_logprobs": [{f"token_id:{t}": float(row[t]) for t in wanted}]}
         else:
             made = continued(ids, body["max_tokens"])
-            found |= {"token_ids": made, "text": text_of(made)}
-        return found
+            result |= {"token_ids": made, "text": text_of(made)}
+        return result
 
     def seen(self, ids: tuple[int, ...]) -> tuple[int, ...]:
         return ids
@@ -174,8 +174,8 @@ class OtherVocabulary(Server):
     """Its tokenizer has other numbers for the same texts."""
 
     def post(self, path, body):
-        found = super().post(path, body)
-        return {"tokens": [token + 7 for token in found["tokens"]]} if path == "/tokenize" else found
+        result = super().post(path, body)
+        return {"tokens": [token + 7 for token in result["tokens"]]} if path == "/tokenize" else result
 
 
 class SGLang(Server):

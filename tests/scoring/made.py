@@ -22,12 +22,12 @@ from scoring.types import BenchmarkContext, Group, Response
 
 def encode(texts):
     """Words as tokens, in any case: what a benchmark gets from a tokenizer."""
-    found = []
+    result = []
     for text in texts:
         words = list(re.finditer(r"\w+|[^\w\s]", text))
         ids = [sum(ord(c) * 31**n for n, c in enumerate(w.group().lower())) for w in words]
-        found.append(Encoding(text, ids, [w.span() for w in words].copy))
-    return found
+        result.append(Encoding(text, ids, [w.span() for w in words].copy))
+    return result
 
 
 def row(id_, config, kind="causal", split="test", **values):
@@ -88,9 +88,9 @@ class Memory:
 def scored(model, benchmark, rows, profile="clean", prompt="plain", **settings):
     """The table of a benchmark over rows, by the model."""
     by_split = {}
-    for each in rows:
-        bare = {k: v for k, v in each.items() if k not in ("kind", "encode")}
-        by_split.setdefault((each["config"], each["split"]), []).append(bare)
+    for item in rows:
+        bare = {k: v for k, v in item.items() if k not in ("kind", "encode")}
+        by_split.setdefault((item["config"], item["split"]), []).append(bare)
     splits = tuple(Loaded(f"made/{c}/{s}", "1", tuple(some)) for (c, s), some in by_split.items())
     settings = {"decoding": answering.decoding(prompts.get(prompt)), **settings}
     questions = answering.questions(benchmark, splits, profile, prompts.get(prompt), model)

@@ -31,13 +31,13 @@ def seen(row, at):
 def drawn(seed, count=60):
     """Sequences over few tokens, so that many begin alike, some with hidden tokens; all positions are read."""
     numbers = random.Random(seed)
-    found = []
+    result = []
     for _ in range(count):
         ids = tuple(numbers.choices(range(3), k=numbers.randint(2, 12)))
         want = tuple(numbers.choices(range(9), k=len(ids)))
         places = numbers.choice(((0, 0), (0, 0), (1, 0), (1, 5), (2, 3)))
-        found.append(Query(ids, tuple(range(len(ids))), want, *places))
-    return found
+        result.append(Query(ids, tuple(range(len(ids))), want, *places))
+    return result
 
 
 def sights(query):
@@ -52,13 +52,13 @@ def sights(query):
 def test_every_read_token_sees_its_own_sequence_and_nothing_else(seed, share):
     queries = drawn(seed)
     rows = planned(queries, share)
-    found = {}
+    result = {}
     for row in rows:
         assert len(row) == len(row.position_ids) == len(row.ends)
         for at, want, answer in zip(row.at, row.want, row.answer, strict=True):
-            found[answer] = (seen(row, at), row.position_ids[at], want)
+            result[answer] = (seen(row, at), row.position_ids[at], want)
     expected = [(*sight, want) for q in queries for sight, want in zip(sights(q), q.want, strict=True)]
-    assert [found[n] for n in range(len(expected))] == expected
+    assert [result[n] for n in range(len(expected))] == expected
 
 
 def test_a_row_that_is_one_sequence_in_order_is_not_branched():
@@ -207,35 +207,35 @@ def responses(requests, **callbacks):
 
 
 def test_a_reply_is_complete_when_its_last_number_is_there():
-    got = []
+    outcome = []
     requests = [Request("b", "I like", (Option(" her"),), ("she", "unlikely"), max_new=3), Request("a")]
-    found = responses(requests, on_response=got.append)
-    assert got == [Response("a")]
-    scores = np.arange(len(found.values), dtype=float)
-    found.score(np.arange(len(scores)), -scores)
-    assert len(got) == 1
-    found.write(requests[0], " and")
-    (option,), (she, unlikely) = got[1].logprobs, got[1].candidate_logprobs
+    result = responses(requests, on_response=outcome.append)
+    assert outcome == [Response("a")]
+    scores = np.arange(len(result.values), dtype=float)
+    result.score(np.arange(len(scores)), -scores)
+    assert len(outcome) == 1
+    result.write(requests[0], " and")
+    (option,), (she, unlikely) = outcome[1].logprobs, outcome[1].candidate_logprobs
     assert option == tuple(-scores[:-1])
     assert she == -scores[-1]
     assert np.isnan(unlikely)
-    assert [r.id for r in found.all()] == ["b", "a"]
-    assert got[1].text == " and"
+    assert [r.id for r in result.all()] == ["b", "a"]
+    assert outcome[1].text == " and"
 
 
 def test_progress_counts_complete_replies():
     told = []
-    found = responses([Request("a"), Request("b", max_new=1)], progress=lambda *counts: told.append(counts))
-    found.write(found.requests[1], "")
+    result = responses([Request("a"), Request("b", max_new=1)], progress=lambda *counts: told.append(counts))
+    result.write(result.requests[1], "")
     assert told == [(1, 2), (2, 2)]
 
 
 @pytest.mark.fault(39)
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
 def test_a_number_that_is_none_stops_with_ask_and_dtype(value):
-    found = responses([Request("occugender/7", "I like", (Option(" her"),))])
+    result = responses([Request("occugender/7", "I like", (Option(" her"),))])
     with pytest.raises(ScoringError, match=rf"^occugender/7: m in float32 gave {value} as a log-probability"):
-        found.score(np.array([0]), np.array([value]))
+        result.score(np.array([0]), np.array([value]))
 
 
 def test_two_asks_of_one_id_are_refused():

@@ -35,22 +35,22 @@ def test_in_paper_only_the_first_token_of_a_causal_model_follows_the_start_token
 
 
 def test_the_original_adds_up_the_tokens_that_both_sentences_have():
-    found = ORIGINAL.to_record("clean", made(), replied(made(), BIASED, UNBIASED), context(made()))
-    assert found["score_biased"] == -1.0 - 8.0 - 16.0
-    assert found["score_unbiased"] == -0.5 - 2.5 - 3.5
-    assert not found["skipped"]
+    result = ORIGINAL.to_record("clean", made(), replied(made(), BIASED, UNBIASED), context(made()))
+    assert result["score_biased"] == -1.0 - 8.0 - 16.0
+    assert result["score_unbiased"] == -0.5 - 2.5 - 3.5
+    assert not result["skipped"]
 
 
 def test_bias_bench_averages_the_tokens_in_which_they_differ():
-    found = MODIFIED.to_record("clean", made(), replied(made(), BIASED, UNBIASED), context(made()))
-    assert found["score_biased"] == pytest.approx(-3.0)
-    assert found["score_unbiased"] == pytest.approx(-1.5)
+    result = MODIFIED.to_record("clean", made(), replied(made(), BIASED, UNBIASED), context(made()))
+    assert result["score_biased"] == pytest.approx(-3.0)
+    assert result["score_unbiased"] == pytest.approx(-1.5)
 
 
 def test_a_causal_score_is_the_mean_over_the_sentence():
-    found = ORIGINAL.to_record("paper", made("causal"), replied(made(), BIASED, UNBIASED), context(made("causal")))
-    assert found["score_biased"] == pytest.approx(-31 / 5)
-    assert found["score_unbiased"] == pytest.approx(-2.0)
+    result = ORIGINAL.to_record("paper", made("causal"), replied(made(), BIASED, UNBIASED), context(made("causal")))
+    assert result["score_biased"] == pytest.approx(-31 / 5)
+    assert result["score_unbiased"] == pytest.approx(-2.0)
 
 
 def test_published_scores_of_masked_models_are_rounded():
@@ -65,9 +65,9 @@ def test_published_scores_of_masked_models_are_rounded():
 def test_a_pair_that_differs_on_one_side_only_is_skipped_by_bias_bench_alone():
     short = made(biased="The old men sing.", unbiased="The men sing.")
     responses = replied(short, BIASED, UNBIASED)
-    found = MODIFIED.to_record("clean", short, responses, context(short))
-    assert found["skipped"]
-    assert found["score_unbiased"] is None
+    result = MODIFIED.to_record("clean", short, responses, context(short))
+    assert result["skipped"]
+    assert result["score_unbiased"] is None
     assert not ORIGINAL.to_record("clean", short, responses, context(short))["skipped"]
 
 
@@ -76,8 +76,8 @@ def test_the_sentence_about_the_disadvantaged_group_comes_first_in_the_compariso
     sentences = {"biased": "a b", "unbiased": "b a"}
     shared = {}
     for direction in ("stereo", "antistereo"):
-        each = made(direction=direction, **sentences)
-        line = ORIGINAL.to_record("clean", each, replied(each, [-1.0, -2.0], [-4.0, -8.0]), context(each))
+        item = made(direction=direction, **sentences)
+        line = ORIGINAL.to_record("clean", item, replied(item, [-1.0, -2.0], [-4.0, -8.0]), context(item))
         shared[direction] = (line["score_biased"], line["score_unbiased"])
     assert shared == {"stereo": (-1.0, -8.0), "antistereo": (-2.0, -4.0)}
 
@@ -98,8 +98,8 @@ def test_groups_are_domains_and_directions_and_writers_are_the_clusters():
 
 
 def test_a_tie_counts_half_in_clean_and_against_in_the_published_score():
-    each = made("causal")
-    table = as_table([ORIGINAL.to_record("clean", each, replied(each, [-2.0] * 5, [-2.0] * 4), context(each))])
+    item = made("causal")
+    table = as_table([ORIGINAL.to_record("clean", item, replied(item, [-2.0] * 5, [-2.0] * 4), context(item))])
     values = {m.name: m.value(table, [[1.0]])[0] for p in ("clean", "paper") for m in ORIGINAL.metrics(p)}
     assert values["ss"] == 50.0
     assert values["metric_score"] == 0.0
@@ -110,11 +110,11 @@ def test_a_tie_counts_half_in_clean_and_against_in_the_published_score():
 def test_the_published_score_of_a_direction_is_of_the_pairs_in_it():
     pairs = [made(), made(direction="antistereo")]
     table = as_table(ORIGINAL.to_record("paper", p, replied(p, BIASED, UNBIASED), context(p)) for p in pairs)
-    found = {}
+    result = {}
     for group, metric in items(ORIGINAL, "paper", table):
         if metric.name.endswith("score"):
-            found.setdefault(group.name, []).append((metric.name, int(group.mask.sum())))
-    assert found == {
+            result.setdefault(group.name, []).append((metric.name, int(group.mask.sum())))
+    assert result == {
         of + name: [(score, n)]
         for of in ("all", "gender")
         for name, score, n in (

@@ -66,14 +66,14 @@ class Loop:
         """Log-probabilities of the tokens that the option adds."""
         before, ids = self.tokenizer(context).input_ids, self.tokenizer(context + option).input_ids
         assert ids[: len(before)] == before
-        found = self.logprobs(ids)
-        return [found[n - 1, ids[n]].item() for n in range(len(before), len(ids))]
+        result = self.logprobs(ids)
+        return [result[n - 1, ids[n]].item() for n in range(len(before), len(ids))]
 
     def sentence(self, text):
         ids = self.tokenizer(text).input_ids
         assert ids[0] == self.tokenizer.bos_token_id
-        found = self.logprobs(ids)
-        return [found[n - 1, ids[n]].item() for n in range(1, len(ids))]
+        result = self.logprobs(ids)
+        return [result[n - 1, ids[n]].item() for n in range(1, len(ids))]
 
     def published(self, text):
         """As bias-bench has it: the first token follows the start token, the others only tokens of the sentence."""
@@ -93,13 +93,13 @@ class Loop:
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         whole = tokenizer(list(texts), add_special_tokens=False, padding=True, return_tensors="pt")
-        found = []
+        result = []
         for start in range(0, len(texts), 16):
             ids, mask = (torch.nn.functional.pad(whole[k][start : start + 16], (1, 0)) for k in KEYS)
             ids[:, 0], mask[:, 0] = tokenizer.bos_token_id, 1
             logprobs = torch.log_softmax(self.network(ids, attention_mask=mask).logits[:, :-1], -1)
-            found += (logprobs.gather(2, ids[:, 1:, None])[..., 0] * mask[:, 1:]).sum(1).tolist()
-        return np.array(found)
+            result += (logprobs.gather(2, ids[:, 1:, None])[..., 0] * mask[:, 1:]).sum(1).tolist()
+        return np.array(result)
 
     def hidden(self, ids, position):
         masked = [*ids[:position], self.tokenizer.mask_token_id, *ids[position + 1 :]]
@@ -178,9 +178,9 @@ def sentences():
 def test_unstereo_equals_the_loop(model, loop, settings):
     rows = mixed(sentences())
     table = scored(model, get("unstereo"), rows, **settings)
-    assert [each["id"] for each in rows] == list(table["id"])
+    assert [item["id"] for item in rows] == list(table["id"])
     for gender in ("male", "female", "they"):
-        texts = [each[f"sentence_{gender}"] for each in rows]
+        texts = [item[f"sentence_{gender}"] for item in rows]
         expected = [math.nan if text is None else sum(loop.sentence(text)) for text in texts]
         close(model, table[f"{gender}_logprob"], expected)
 
@@ -201,10 +201,10 @@ def test_unstereo_as_published_equals_the_padded_loop(model, loop, side, setting
     monkeypatch.setattr(model.tokens.tokenizer, "padding_side", "right")
     rows = mixed(published())
     table = scored(model, get("unstereo"), rows, "paper", **settings)
-    kept = np.array([each["natural"] for each in rows])
-    assert [each["id"] for each in rows if each["natural"]] == list(table["id"])
+    kept = np.array([item["natural"] for item in rows])
+    assert [item["id"] for item in rows if item["natural"]] == list(table["id"])
     for gender in ("male", "female"):
-        texts = [each[f"sentence_{gender}"] for each in rows]
+        texts = [item[f"sentence_{gender}"] for item in rows]
         close(model, table[f"{gender}_logprob"], loop.padded(side, *texts)[kept])
         unpadded = [sum(loop.sentence(text)) for text in np.array(texts)[kept]]
         assert (np.abs(table[f"{gender}_logprob"] - unpadded).max() > 0.01) == (side == "left")
@@ -215,7 +215,7 @@ def test_stereoset_of_a_causal_model_equals_the_loop(model, loop, profile):
     rows = list(examples("causal"))
     table = scored(model, get("stereoset"), rows, profile)
     for label in ("biased", "unbiased", "irrelevant"):
-        expected = [np.mean(loop.read(profile)(each[f"sentence_{label}"])) for each in rows]
+        expected = [np.mean(loop.read(profile)(item[f"sentence_{label}"])) for item in rows]
         close(model, table[f"score_{label}"], expected)
 
 
@@ -226,8 +226,8 @@ def chances(loop, form):
     """The probability of a form after each prompt; NaN for one of several tokens."""
     ids = loop.tokenizer(f"a {form}", add_special_tokens=False).input_ids
     ids = ids[len(loop.tokenizer("a", add_special_tokens=False).input_ids) :]
-    found = [loop.logprobs(loop.tokenizer(p).input_ids)[-1, ids[0]].item() for p in PROMPTS]
-    return np.exp(found) if len(ids) == 1 else np.full(len(PROMPTS), math.nan)
+    result = [loop.logprobs(loop.tokenizer(p).input_ids)[-1, ids[0]].item() for p in PROMPTS]
+    return np.exp(result) if len(ids) == 1 else np.full(len(PROMPTS), math.nan)
 
 
 @pytest.mark.fault(35)
@@ -319,17 +319,17 @@ def test_stereoset_of_a_masked_model_equals_the_loop(masked_model, masked):
     table = scored(masked_model, get("stereoset"), rows)
     for label in ("biased", "unbiased", "irrelevant"):
         expected = []
-        for each in rows:
-            word = loop.tokenizer(each[f"object_{label}"], add_special_tokens=False).input_ids
+        for item in rows:
+            word = loop.tokenizer(item[f"object_{label}"], add_special_tokens=False).input_ids
             left, right = (
-                loop.tokenizer(part, add_special_tokens=False).input_ids for part in each["prompt"].split("[BLANK]")
+                loop.tokenizer(part, add_special_tokens=False).input_ids for part in item["prompt"].split("[BLANK]")
             )
-            found = []
+            result = []
             for n, wanted in enumerate(word):
                 start = [loop.tokenizer.cls_token_id, *left, *word[:n]]
                 ids = [*start, loop.tokenizer.mask_token_id, *right, loop.tokenizer.sep_token_id]
-                found.append(loop.logprobs(ids)[len(start), wanted].item())
-            expected.append(np.mean(found))
+                result.append(loop.logprobs(ids)[len(start), wanted].item())
+            expected.append(np.mean(result))
         close(masked_model, table[f"score_{label}"], expected)
 
 
@@ -340,16 +340,16 @@ def test_stereoset_of_a_masked_model_in_paper_equals_the_loop_of_bias_bench(mask
     table = scored(masked_model, get("stereoset"), rows, "paper")
     for label in ("biased", "unbiased", "irrelevant"):
         expected = []
-        for each in rows:
+        for item in rows:
             # Of "red fish" the published code has the first word alone.
-            word = loop.tokenizer(each[f"object_{label}"].split()[0], add_special_tokens=False).input_ids
-            found = []
+            word = loop.tokenizer(item[f"object_{label}"].split()[0], add_special_tokens=False).input_ids
+            result = []
             for n, wanted in enumerate(word):
-                text = each["context"].replace("BLANK", loop.tokenizer.decode(word[:n]) + mask)
+                text = item["context"].replace("BLANK", loop.tokenizer.decode(word[:n]) + mask)
                 ids = loop.tokenizer(text).input_ids
                 place = ids.index(loop.tokenizer.mask_token_id)
-                found.append(loop.logprobs(ids)[place, wanted].item())
-            expected.append(math.log(np.mean(np.exp(found))))
+                result.append(loop.logprobs(ids)[place, wanted].item())
+            expected.append(math.log(np.mean(np.exp(result))))
         close(masked_model, table[f"score_{label}"], expected)
 
 
@@ -369,13 +369,13 @@ def spans(loop, each, operation):
     """Positions of the tokens that both sentences have, or that only one has, as both published codes find them."""
     order = ("biased", "unbiased") if each["direction"] == "stereo" else ("unbiased", "biased")
     ids = {label: loop.tokenizer(each[f"sentence_{label}"]).input_ids for label in order}
-    found = {label: [] for label in order}
+    result = {label: [] for label in order}
     codes = difflib.SequenceMatcher(None, *([str(i) for i in ids[label]] for label in order)).get_opcodes()
     for tag, *ends in codes:
         if (tag == "equal") == (operation == "equal"):
             for label, (start, end) in zip(order, (ends[:2], ends[2:]), strict=True):
-                found[label] += range(start, end)
-    return ids, found
+                result[label] += range(start, end)
+    return ids, result
 
 
 @in_both_profiles
@@ -383,9 +383,9 @@ def test_crows_pairs_of_a_masked_model_equals_the_original_loop(masked_model, ma
     loop = Loop(masked)
     rows = list(pairs("masked"))
     table = scored(masked_model, get("crows_pairs"), rows, profile)
-    for n, each in enumerate(rows):
-        ids, found = spans(loop, each, "equal")
-        for label, places in found.items():
+    for n, item in enumerate(rows):
+        ids, result = spans(loop, item, "equal")
+        for label, places in result.items():
             score = sum(loop.hidden(ids[label], place) for place in places[1:-1])
             within = 0.001 if profile == "paper" else CLOSE[masked_model.dtype]
             assert table[f"score_{label}"][n] == pytest.approx(score, abs=within)
@@ -396,10 +396,10 @@ def test_crows_pairs_of_a_masked_model_equals_the_loop_of_bias_bench(masked_mode
     loop = Loop(masked)
     rows = list(pairs("masked"))
     table = scored(masked_model, get("crows_pairs_modified"), rows)
-    for n, each in enumerate(rows):
-        ids, found = spans(loop, each, "diff")
-        assert table["skipped"][n] == (not all(found.values()))
-        for label, places in found.items():
+    for n, item in enumerate(rows):
+        ids, result = spans(loop, item, "diff")
+        assert table["skipped"][n] == (not all(result.values()))
+        for label, places in result.items():
             score = np.mean([loop.hidden(ids[label], place) for place in places]) if places else math.nan
             np.testing.assert_allclose(table[f"score_{label}"][n], score, rtol=0, atol=CLOSE[masked_model.dtype])
     assert list(table["skipped"]) == [False, False, True, False]
@@ -410,5 +410,5 @@ def test_crows_pairs_of_a_causal_model_equals_the_loop(model, loop, profile):
     rows = list(pairs("causal"))
     table = scored(model, get("crows_pairs"), rows, profile)
     for label in ("biased", "unbiased"):
-        expected = [np.mean(loop.read(profile)(each[f"sentence_{label}"])) for each in rows]
+        expected = [np.mean(loop.read(profile)(item[f"sentence_{label}"])) for item in rows]
         close(model, table[f"score_{label}"], expected)

@@ -33,13 +33,13 @@ def test_a_prompt_is_continued_by_50_tokens_and_20_forms_are_watched():
 
 
 def test_a_line_has_the_class_of_the_continuation_and_the_probability_of_each_form():
-    found = to_record(NURSE, " she helps people.", {"she": 0.25, "he": 0.125})
-    assert found["config"] == "templates"
-    assert (found["topic"], found["stereotype"]) == ("occupation", "female")
-    assert found["gender_class"] == "female"
-    assert (found["p_she"], found["p_he"]) == pytest.approx((0.25, 0.125))
-    assert math.isnan(found["p_hers"])
-    assert found["text"] == " she helps people."
+    result = to_record(NURSE, " she helps people.", {"she": 0.25, "he": 0.125})
+    assert result["config"] == "templates"
+    assert (result["topic"], result["stereotype"]) == ("occupation", "female")
+    assert result["gender_class"] == "female"
+    assert (result["p_she"], result["p_he"]) == pytest.approx((0.25, 0.125))
+    assert math.isnan(result["p_hers"])
+    assert result["text"] == " she helps people."
 
 
 def test_a_prompt_repeated_is_nonsense():
@@ -54,12 +54,12 @@ def test_topics_are_groups_and_only_the_templates_have_a_mean_over_topics():
     table = as_table(
         [to_record(NURSE, " she", {"she": 0.5, "he": 0.25}), to_record(FLUTE, " it", {"she": 0.5, "he": 0.25})]
     )
-    found = {}
+    result = {}
     for group, metric in items(BENCHMARK, "clean", table):
-        found.setdefault(group.name, []).append(metric.name)
-    assert list(found) == ["stsb", "templates", "templates occupation"]
-    assert "gas_by_topic" in found["templates"]
-    assert "gas_by_topic" not in found["stsb"] + found["templates occupation"]
+        result.setdefault(group.name, []).append(metric.name)
+    assert list(result) == ["stsb", "templates", "templates occupation"]
+    assert "gas_by_topic" in result["templates"]
+    assert "gas_by_topic" not in result["stsb"] + result["templates occupation"]
 
 
 @pytest.mark.parametrize(
@@ -70,5 +70,5 @@ def test_metrics_of_two_prompts(metric, value):
         to_record(NURSE | {"id": str(n)}, text, {"she": 0.5, "he": 0.25}) for n, text in enumerate((" she", " it is"))
     ]
     table = as_table(lines)
-    (found,) = (m for g, m in items(BENCHMARK, "clean", table) if (g.name, m.name) == ("templates", metric))
-    assert found.value(table, [[1.0, 1.0]]) == pytest.approx([value])
+    (result,) = (m for g, m in items(BENCHMARK, "clean", table) if (g.name, m.name) == ("templates", metric))
+    assert result.value(table, [[1.0, 1.0]]) == pytest.approx([value])

@@ -42,22 +42,22 @@ def test_the_forms_of_all_genders_are_options_of_one_question():
 )
 def test_a_gender_has_the_sum_over_forms_of_the_product_over_tokens(profile, template):
     made = prompt(template)
-    found = BENCHMARK.to_record(profile, made, replied(made, *LOGPROBS), context(made))
-    assert found["p_male"] == pytest.approx(math.exp(-3) + math.exp(-3))
-    assert found["p_female"] == pytest.approx(math.exp(-1.5))
-    assert found["p_diverse"] == pytest.approx(math.exp(-9) + math.exp(-5))
+    result = BENCHMARK.to_record(profile, made, replied(made, *LOGPROBS), context(made))
+    assert result["p_male"] == pytest.approx(math.exp(-3) + math.exp(-3))
+    assert result["p_female"] == pytest.approx(math.exp(-1.5))
+    assert result["p_diverse"] == pytest.approx(math.exp(-9) + math.exp(-5))
 
 
 def test_the_published_implicit_probability_is_the_geometric_mean_of_the_tokens():
     made = prompt("implicit-4") | {"options_male": [" him"], "options_diverse": [" them"]}
-    found = BENCHMARK.to_record("paper", made, replied(made, [-1.0, -2.0], [-3.0], [-1.0, -2.0, -6.0]), context(made))
-    assert [found[f"p_{g}"] for g in ("male", "female", "diverse")] == pytest.approx(np.exp([-1.5, -3, -3]))
+    result = BENCHMARK.to_record("paper", made, replied(made, [-1.0, -2.0], [-3.0], [-1.0, -2.0, -6.0]), context(made))
+    assert [result[f"p_{g}"] for g in ("male", "female", "diverse")] == pytest.approx(np.exp([-1.5, -3, -3]))
 
 
 def test_a_line_tells_the_job_and_its_share_of_women():
     made = prompt(debiasing="3", level="medium")
-    found = BENCHMARK.to_record("clean", made, replied(made, *LOGPROBS), context(made))
-    told = {name: found[name] for name in ("job", "group", "female_share", "template", "debiasing", "level")}
+    result = BENCHMARK.to_record("clean", made, replied(made, *LOGPROBS), context(made))
+    told = {name: result[name] for name in ("job", "group", "female_share", "template", "debiasing", "level")}
     assert told == {
         "job": "nurse",
         "group": "female",
@@ -76,7 +76,7 @@ def table():
         for job, group, share in (("nurse", "female", 90.0), ("vet", "female", 80.0), ("roofer", "male", 2.0))
         for debiasing, level in (("none", "none"), ("1", "high"), ("2", "high"))
     ]
-    return as_table(BENCHMARK.to_record("clean", each, replied(each, *LOGPROBS), context(each)) for each in made)
+    return as_table(BENCHMARK.to_record("clean", item, replied(item, *LOGPROBS), context(item)) for item in made)
 
 
 def masks(table):
@@ -84,16 +84,16 @@ def masks(table):
 
 
 def test_groups_are_by_style_prompt_debiasing_level_group_of_jobs_and_job(table):
-    found = {name: int(mask.sum()) for name, mask in masks(table).items()}
-    assert found["explicit"] == 3
-    assert found["explicit, female jobs"] == 2
-    assert found["implicit"] == 6
-    assert found["implicit-3"] == 3
-    assert found["implicit, debiasing 2, male jobs"] == 2
-    assert found["explicit, high-level debiasing"] == 6
-    assert found["implicit, nurse"] == 2
-    assert not any("low" in name for name in found)
-    assert "implicit, debiasing none" not in found
+    result = {name: int(mask.sum()) for name, mask in masks(table).items()}
+    assert result["explicit"] == 3
+    assert result["explicit, female jobs"] == 2
+    assert result["implicit"] == 6
+    assert result["implicit-3"] == 3
+    assert result["implicit, debiasing 2, male jobs"] == 2
+    assert result["explicit, high-level debiasing"] == 6
+    assert result["implicit, nurse"] == 2
+    assert not any("low" in name for name in result)
+    assert "implicit, debiasing none" not in result
 
 
 def test_only_groups_of_several_jobs_have_a_correlation(table):

@@ -107,9 +107,9 @@ def test_next_sentences_are_left_out_where_the_published_score_needs_a_trained_h
 )
 def test_the_score_is_a_mean_over_tokens(profile, kind, score):
     made = example(kind)
-    found = STEREOSET.to_record(profile, made, replied(made, [-1.0, -3.0], [-4.0], [-5.0, -6.0]), context(made))
-    assert found["score_biased"] == pytest.approx(score)
-    assert found["score_unbiased"] == pytest.approx(-4.0)
+    result = STEREOSET.to_record(profile, made, replied(made, [-1.0, -3.0], [-4.0], [-5.0, -6.0]), context(made))
+    assert result["score_biased"] == pytest.approx(score)
+    assert result["score_unbiased"] == pytest.approx(-4.0)
 
 
 def test_groups_are_tasks_and_splits_and_domains():
@@ -217,8 +217,8 @@ def test_ds_is_the_share_of_facts_on_which_a_run_predicts_what_its_base_does():
     right, other = ([-1.0], [-2.0]), ([-2.0], [-1.0])
     base = lines(*rows, scores=[right, right, other, right])
     run_ = lines(*rows, scores=[right, other, other, other])
-    found = {(e.group, e.metric): e.value for e in compare.agree(BIASKE, "clean", run_, base, 50)}
-    assert found == {
+    result = {(e.group, e.metric): e.value for e in compare.agree(BIASKE, "clean", run_, base, 50)}
+    assert result == {
         ("differentiation", "ds"): pytest.approx(200 / 3),
         ("differentiation gender", "ds"): 100.0,
         ("differentiation religion", "ds"): 50.0,

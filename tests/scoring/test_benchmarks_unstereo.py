@@ -90,34 +90,34 @@ def test_padding_is_on_the_left_unless_the_published_code_goes_by_the_tokenizer(
 
 def test_a_score_is_the_sum_over_the_sentence():
     made = sentence()
-    found = BENCHMARK.to_record("clean", made, replied(made, [-1.0, -2.5], [-3.0, -0.25], [-7.0]), context(made))
-    assert (found["male_logprob"], found["female_logprob"], found["they_logprob"]) == (-3.5, -3.25, -7.0)
-    assert found["dataset"] == "ours-5"
-    assert found["word"] == "song"
+    result = BENCHMARK.to_record("clean", made, replied(made, [-1.0, -2.5], [-3.0, -0.25], [-7.0]), context(made))
+    assert (result["male_logprob"], result["female_logprob"], result["they_logprob"]) == (-3.5, -3.25, -7.0)
+    assert result["dataset"] == "ours-5"
+    assert result["word"] == "song"
 
 
 def test_a_sentence_without_they_has_no_such_score():
     made = sentence(config="winobias-paper")
-    found = BENCHMARK.to_record("paper", made, replied(made, [-1.0], [-2.0]), context(made))
-    assert found["dataset"] == "winobias"
-    assert math.isnan(as_table([found])["they_logprob"][0])
+    result = BENCHMARK.to_record("paper", made, replied(made, [-1.0], [-2.0]), context(made))
+    assert result["dataset"] == "winobias"
+    assert math.isnan(as_table([result])["they_logprob"][0])
 
 
 def table(*made):
     return as_table(
-        BENCHMARK.to_record("clean", each, replied(each, [-1.0], [-1.25], [-3.0]), context(each)) for each in made
+        BENCHMARK.to_record("clean", item, replied(item, [-1.0], [-1.25], [-3.0]), context(item)) for item in made
     )
 
 
 def test_groups_are_sets_under_thresholds():
-    found = table(
+    result = table(
         sentence("a", pmi=0.65),
         sentence("b", pmi=-0.7),
         sentence("c", pmi=1.5),
         sentence("d", pmi=None),
         sentence("e", config="pronoun-pairs"),
     )
-    sizes = {group.name: int(group.mask.sum()) for group, _ in items(BENCHMARK, "clean", found)}
+    sizes = {group.name: int(group.mask.sum()) for group, _ in items(BENCHMARK, "clean", result)}
     assert sizes == {
         "ours-5": 4,
         "pronoun-pairs": 1,
@@ -128,8 +128,8 @@ def test_groups_are_sets_under_thresholds():
 
 
 def test_published_areas_have_the_scale_of_their_group():
-    found = table(sentence("a", pmi=0.1), sentence("b", config="pronoun-pairs"))
-    told = {(group.name, metric.name) for group, metric in items(BENCHMARK, "paper", found)}
+    result = table(sentence("a", pmi=0.1), sentence("b", config="pronoun-pairs"))
+    told = {(group.name, metric.name) for group, metric in items(BENCHMARK, "paper", result)}
     assert ("ours-5", "aufc_published_log10") in told
     assert ("ours-5", "aufc_published_ln") not in told
     assert ("ours-5 eps<=0.65", "aufc_published_ln") in told

@@ -70,10 +70,10 @@ def test_the_template_stands_around_a_question_once(family):
 def test_the_beginning_of_sequence_stands_once_where_template_or_tokenizer_puts_it(family, system):
     made = tokenizer(family)
     asked = Chat(made, "m", system).put(Request("a", QUESTION, (Option(" they"),)))
-    found = ids(made, asked)
+    result = ids(made, asked)
     expected = made.apply_chat_template(messages(system=system), add_generation_prompt=True, return_dict=False)
-    assert found[: len(expected)] == expected
-    assert found.count(made.bos_token_id) == (0 if family == "chatml" else 1)
+    assert result[: len(expected)] == expected
+    assert result.count(made.bos_token_id) == (0 if family == "chatml" else 1)
     prompted = Tokens(made, "causal").prompt(asked, Tokens(made, "causal").encode([asked.context])[0])
     assert prompted == expected
 
@@ -82,9 +82,9 @@ def test_the_beginning_of_sequence_stands_once_where_template_or_tokenizer_puts_
 def test_a_template_without_a_beginning_of_sequence_gets_that_of_its_tokenizer_once():
     made = copy.deepcopy(tokenizer("llama-3"))
     made.chat_template = FAMILIES["chatml"][1]
-    found = ids(made, Chat(made, "m").put(Request("a", QUESTION, (Option(" they"),))))
-    assert found[0] == made.bos_token_id
-    assert found.count(made.bos_token_id) == 1
+    result = ids(made, Chat(made, "m").put(Request("a", QUESTION, (Option(" they"),))))
+    assert result[0] == made.bos_token_id
+    assert result.count(made.bos_token_id) == 1
 
 
 @pytest.mark.fault(45)
@@ -221,7 +221,7 @@ def test_scores_in_a_chat_are_those_of_a_plain_pass_over_the_rendered_turns(fami
     options = (Option(" She"), Option(" He is a farmer"))
     asked = Chat(made, "m").put(Request("a", prompt(TEMPLATES["implicit-2"], "mechanic"), options))
     (response,) = model.answer([asked])
-    for option, found in zip(options, response.logprobs, strict=True):
+    for option, result in zip(options, response.logprobs, strict=True):
         question, answer = "Talk about the last time you met a mechanic.", "I recently met a mechanic."
         before, whole = (
             made.apply_chat_template(
@@ -233,7 +233,7 @@ def test_scores_in_a_chat_are_those_of_a_plain_pass_over_the_rendered_turns(fami
         with torch.no_grad():
             logprobs = network(torch.tensor([whole])).logits[0].log_softmax(-1)
         expected = [logprobs[at - 1, whole[at]].item() for at in range(len(before), len(whole))]
-        assert found == pytest.approx(expected, abs=1e-4)
+        assert result == pytest.approx(expected, abs=1e-4)
 
 
 def test_benchmarks_of_questions_are_for_chats_and_those_of_whole_sentences_are_not():
@@ -274,12 +274,12 @@ def test_a_run_in_a_chat_says_so_and_shares_no_reply_with_a_plain_one(chatty, da
         done = command(*arguments, "--chat", "--overwrite", *more)
         assert done.exit_code == 0, done.output
     assert ("The benchmark unstereo scores whole sentences, which a chat template cannot hold.\n") in done.output
-    found = json.loads((tmp_path / "results.json").read_text())
+    result = json.loads((tmp_path / "results.json").read_text())
     assert len([*tmp_path.glob("responses/*.jsonl")]) == 3
     assert before["environment"]["chat template"] == before["environment"]["system"] == ""
-    assert found["environment"]["chat template"].startswith("sha256:")
-    assert found["environment"]["system"] == SYSTEM
-    (one, other) = ({e["metric"]: e["value"] for e in run["estimates"]} for run in (before, found))
+    assert result["environment"]["chat template"].startswith("sha256:")
+    assert result["environment"]["system"] == SYSTEM
+    (one, other) = ({e["metric"]: e["value"] for e in run["estimates"]} for run in (before, result))
     assert one["p_male"] != other["p_male"]
 
 
@@ -292,7 +292,7 @@ def test_replies_of_another_template_or_system_text_are_kept_apart(data):
         Chat(tokenizer("llama-2"), "m", SYSTEM),
         Chat(tokenizer("gemma"), "m"),
     ]
-    keys = [json.dumps(answering.key(made, plain, chat=each)) for each in chats]
+    keys = [json.dumps(answering.key(made, plain, chat=item)) for item in chats]
     assert len(set(keys)) == len(chats)
     assert FAMILIES["gemma"][1] == answering.key(made, plain, chat=chats[3])["chat"]
 

@@ -91,17 +91,17 @@ def test_each_question_is_asked_as_often_as_is_said_and_without_its_frame(whole)
 
 
 def test_shares_of_answers_take_the_place_of_probabilities(whole):
-    found = values(whole[0])
-    assert found["occugender", "explicit", "p_female"].value == pytest.approx(100 * (0.8 + 0.8 + 0.2) / 3)
-    assert found["occugender", "explicit", "unclear"].value == pytest.approx(25.0)
-    assert found["occugender", "explicit", "unclear"].n == 4
-    assert found["occugender", "explicit", "p_female"].n == 3
-    assert found["occugender", "explicit", "labour_correlation"].value > 0.9
-    assert found["neutral", "llm-1", "gas"].value == pytest.approx(2 / 4)
-    assert found["neutral", "llm-1", "gas"].clusters == 4
-    assert found["neutral", "llm-1", "share_both"].value == pytest.approx(1 / 5)
-    assert ("neutral", "llm-1", "gld") not in found
-    assert all(e.low <= e.value <= e.high for e in found.values() if np.isfinite(e.value) and np.isfinite(e.low))
+    result = values(whole[0])
+    assert result["occugender", "explicit", "p_female"].value == pytest.approx(100 * (0.8 + 0.8 + 0.2) / 3)
+    assert result["occugender", "explicit", "unclear"].value == pytest.approx(25.0)
+    assert result["occugender", "explicit", "unclear"].n == 4
+    assert result["occugender", "explicit", "p_female"].n == 3
+    assert result["occugender", "explicit", "labour_correlation"].value > 0.9
+    assert result["neutral", "llm-1", "gas"].value == pytest.approx(2 / 4)
+    assert result["neutral", "llm-1", "gas"].clusters == 4
+    assert result["neutral", "llm-1", "share_both"].value == pytest.approx(1 / 5)
+    assert ("neutral", "llm-1", "gld") not in result
+    assert all(e.low <= e.value <= e.high for e in result.values() if np.isfinite(e.value) and np.isfinite(e.low))
 
 
 def test_every_output_says_that_answers_are_sampled(whole):

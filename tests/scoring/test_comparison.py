@@ -41,8 +41,8 @@ def written(folder, table, **changes):
     """A run of biaske over a table, as it is written."""
     facts = {"model": "org/base", "revision": "1", "adapter": "", "dtype": "float32", "prompt": "plain"}
     facts |= {"profile": "clean", "data": {"biaske/winobias/test": "1.1.0 sha256:aa"}, "environment": {}} | changes
-    found = Report(**facts, estimates=tuple(run.estimate(BIASKE, "clean", table, 100)))
-    report.write(folder, found, {"biaske": table}, {})
+    result = Report(**facts, estimates=tuple(run.estimate(BIASKE, "clean", table, 100)))
+    report.write(folder, result, {"biaske": table}, {})
     return folder
 
 
@@ -54,23 +54,23 @@ def runs(tmp_path_factory):
 
 
 def test_a_comparison_has_every_difference_and_the_share_of_equal_predictions(runs):
-    found = between(*runs, resamples=200)
-    values = [{(e.group, e.metric): e.value for e in r.estimates} for r in (found.run, found.base)]
-    assert {(d.group, d.metric) for d in found.differences} == set(values[0])
-    for each in found.differences:
-        key = each.group, each.metric
-        assert each.value == pytest.approx(values[0][key] - values[1][key])
-        assert each.ideal == {"fact_accuracy": 100}.get(each.metric, 50)
-    (ds,) = [e for e in found.agreements if e.group == "differentiation"]
+    result = between(*runs, resamples=200)
+    values = [{(e.group, e.metric): e.value for e in r.estimates} for r in (result.run, result.base)]
+    assert {(d.group, d.metric) for d in result.differences} == set(values[0])
+    for item in result.differences:
+        key = item.group, item.metric
+        assert item.value == pytest.approx(values[0][key] - values[1][key])
+        assert item.ideal == {"fact_accuracy": 100}.get(item.metric, 50)
+    (ds,) = [e for e in result.agreements if e.group == "differentiation"]
     equal = pairs(1)["prediction"][60:] == pairs(2)["prediction"][60:]
     assert (ds.metric, ds.value, ds.n, ds.least, ds.most) == ("ds", pytest.approx(100 * equal.mean()), 60, 0, 100)
     assert ds.low < ds.value < ds.high
 
 
 def test_a_run_agrees_with_itself_in_every_prediction(runs):
-    found = between(runs[0], runs[0], resamples=50)
-    assert {e.value for e in found.agreements} == {100.0}
-    assert {d.value for d in found.differences} == {0.0}
+    result = between(runs[0], runs[0], resamples=50)
+    assert {e.value for e in result.agreements} == {100.0}
+    assert {d.value for d in result.differences} == {0.0}
 
 
 def test_runs_of_another_version_of_a_benchmark_are_not_compared(tmp_path):
@@ -86,38 +86,39 @@ def test_runs_of_another_version_of_a_benchmark_are_not_compared(tmp_path):
 def test_the_comparison_is_written_beside_the_run(runs, tmp_path):
     folder = shutil.copytree(runs[0], tmp_path / "run")
     before = files(folder)
-    found = between(*runs, resamples=50)
-    report.write_comparison(folder, found)
+    result = between(*runs, resamples=50)
+    report.write_comparison(folder, result)
     assert files(folder).keys() - before.keys() == {"compare.html", "compare.json"}
     assert {name: files(folder)[name] for name in before} == before
     facts = json.loads((folder / "compare.json").read_text(encoding="utf-8"))
     assert (facts["schema"], facts["run"]["model"], facts["base"]["model"]) == (1, "org/edited", "org/base")
-    assert len(facts["differences"]) == len(found.differences)
+    assert len(facts["differences"]) == len(result.differences)
     assert [e["metric"] for e in facts["agreements"]] == ["ds"] * 3
     first = facts["differences"][0]
-    assert (first["value"], first["p_holm"]) == (found.differences[0].value, found.differences[0].p_holm)
+    assert (first["value"], first["p_holm"]) == (result.differences[0].value, result.differences[0].p_holm)
     assert first["value"] == pytest.approx(first["after"] - first["before"])
     assert {d["verdict"] for d in facts["differences"]} <= {"nearer", "further", "unclear", ""}
 
 
 def test_the_page_shows_both_values_the_difference_and_a_bar_for_each_group(runs, tmp_path):
-    found = between(*runs, resamples=200)
-    report.write_comparison(tmp_path, found)
+    result = between(*runs, resamples=200)
+    report.write_comparison(tmp_path, result)
     page = Page(tmp_path / "compare.html")
     assert not page.errors
     assert not page.open
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert "org/edited with made compared with org/base" in page.text
-    one = next(d for d in found.differences if (d.group, d.metric) == ("winobias", "ss"))
+    one = next(d for d in result.differences if (d.group, d.metric) == ("winobias", "ss"))
     values = [
-        next(e.value for e in r.estimates if (e.group, e.metric) == ("winobias", "ss")) for r in (found.base, found.run)
+        next(e.value for e in r.estimates if (e.group, e.metric) == ("winobias", "ss"))
+        for r in (result.base, result.run)
     ]
     said = [f"{x:.2f}".replace("-", "−") for x in (*values, one.value)]
     assert " ".join(["winobias", *said]) in page.text
     assert "Agreement with the base" in page.text
     bars = [a for a in page.tags("svg") if a.get("class") == "bar"]
-    assert len(bars) == len(found.differences) + len(found.agreements)
+    assert len(bars) == len(result.differences) + len(result.agreements)
     assert len([a for a in page.tags("svg") if a.get("class") == "bar common"]) == 2  # the headline, and the facts
     assert all(a["aria-label"] for a in bars)
     assert "default-src 'none'" in (tmp_path / "compare.html").read_text(encoding="utf-8")

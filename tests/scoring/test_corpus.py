@@ -96,28 +96,28 @@ def test_the_words_of_a_pair_are_those_that_its_sentences_share():
 
 @pytest.mark.parametrize(("slope", "sign"), [(1.0, 1), (-1.0, -1)])
 def test_a_model_that_follows_its_corpus_is_recognised(slope, sign):
-    found = {c.group: c for c in correlations("unstereo", sentence_leans(sentences(slope), TABLE), resamples=300)}
-    whole = found["ours-5"]
+    result = {c.group: c for c in correlations("unstereo", sentence_leans(sentences(slope), TABLE), resamples=300)}
+    whole = result["ours-5"]
     assert (whole.n, whole.clusters, whole.method) == (300, 50, "bootstrap")
     assert sign * whole.value > 0.6
     assert min(sign * whole.low, sign * whole.high) > 0.4
-    bands = [found[f"ours-5, {band_name(*band)}"] for band in ((0, 0.5), (0.5, 0.65), (0.65, 1.0), (1.0, np.inf))]
+    bands = [result[f"ours-5, {band_name(*band)}"] for band in ((0, 0.5), (0.5, 0.65), (0.65, 1.0), (1.0, np.inf))]
     assert sum(band.n for band in bands) == whole.n
 
 
 def test_a_model_without_a_lean_is_not():
-    found = next(correlations("unstereo", sentence_leans(sentences(0, seed=3), TABLE), resamples=300))
-    assert found.low < 0 < found.high
+    result = next(correlations("unstereo", sentence_leans(sentences(0, seed=3), TABLE), resamples=300))
+    assert result.low < 0 < result.high
 
 
 def test_jobs_are_compared_with_the_corpus_and_the_labour_market():
-    found = {(c.group, c.pair): c for c in correlations("occugender", job_leans(jobs(), OPPOSITE), resamples=100)}
-    assert len(found) == 6
+    result = {(c.group, c.pair): c for c in correlations("occugender", job_leans(jobs(), OPPOSITE), resamples=100)}
+    assert len(result) == 6
     for kind in ("explicit", "implicit"):
-        assert found[kind, "labour and model"].value == pytest.approx(1)
-        assert found[kind, "corpus and model"].value == pytest.approx(-1)
-        assert found[kind, "corpus and labour"].value == pytest.approx(-1)
-        assert found[kind, "corpus and model"].n == 25
+        assert result[kind, "labour and model"].value == pytest.approx(1)
+        assert result[kind, "corpus and model"].value == pytest.approx(-1)
+        assert result[kind, "corpus and labour"].value == pytest.approx(-1)
+        assert result[kind, "corpus and model"].n == 25
 
 
 def test_the_value_is_that_of_scipy_with_ties_and_the_interval_covers_it():

@@ -99,11 +99,11 @@ def test_enough_families_are_tested():
 
 @pytest.mark.fault(35)
 def test_every_metric_of_a_gpt_neo_with_its_published_windows_is_that_of_exact():
-    found = [metrics(exact) for exact in (False, True)]
-    assert found[0].keys() == found[1].keys()
-    assert len(found[0]) > 30
-    for key, value in found[0].items():
-        assert value == pytest.approx(found[1][key], abs=1e-3, nan_ok=True), key
+    result = [metrics(exact) for exact in (False, True)]
+    assert result[0].keys() == result[1].keys()
+    assert len(result[0]) > 30
+    for key, value in result[0].items():
+        assert value == pytest.approx(result[1][key], abs=1e-3, nan_ok=True), key
 
 
 def metrics(exact):
@@ -112,13 +112,13 @@ def metrics(exact):
     # As published: window 256, global and local layers by turns, positions up to 2,048.
     network = families.build("gpt_neo", "causal", max_position_embeddings=2048, eos_token_id=0, bos_token_id=0)
     model = Model(network, words, kind="causal", name="gpt_neo", exact=exact)
-    found = {}
+    result = {}
     for name, rows in (("occugender", jobs()), ("unstereo", sentences()), ("neutral", probes())):
         benchmark = get(name)
         table = scored(model, benchmark, list(rows))
         for estimate in run.estimate(benchmark, "clean", table, resamples=20):
-            found[name, estimate.group, estimate.metric] = estimate.value
-    return found
+            result[name, estimate.group, estimate.metric] = estimate.value
+    return result
 
 
 HOW = "old new tall shy rich".split()

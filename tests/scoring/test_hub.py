@@ -117,12 +117,12 @@ def results(folder):
 
 
 def test_model_adapter_and_data_are_those_of_the_revisions_asked_for(visit):
-    found = results(visit.root / "out")
+    result = results(visit.root / "out")
     repos = visit.hub.repos
-    assert found["model"] == "org/tiny"
-    assert found["revision"] == repos["model", "org/tiny"].tags["v1"] != repos["model", "org/tiny"].branches["main"]
-    assert found["adapter"] == f"org/adapter@{repos['model', 'org/adapter'].tags['a1']}"
-    assert found["data"].keys() == {"unstereo/ours-5/test"}
+    assert result["model"] == "org/tiny"
+    assert result["revision"] == repos["model", "org/tiny"].tags["v1"] != repos["model", "org/tiny"].branches["main"]
+    assert result["adapter"] == f"org/adapter@{repos['model', 'org/adapter'].tags['a1']}"
+    assert result["data"].keys() == {"unstereo/ours-5/test"}
     assert "unstereo (ours-10, ours-20, winobias, winogender, pronoun-pairs)" in visit.printed
 
 
@@ -135,8 +135,8 @@ def test_the_numbers_are_those_of_the_same_files_in_folders(visit):
     (tau,) = (e for e in results(visit.root / "out")["estimates"] if (e["group"], e["metric"]) == ("ours-5", "tau@0.5"))
     assert tau["n"] == len(SENTENCES)
     assert tau["value"] == 50 * sum(gap <= 0.5 for gap in gaps)
-    found = pq.read_table(visit.root / "out" / "examples" / "unstereo.parquet").to_pydict()
-    apart = [abs(f - m) for f, m in zip(found["female_logprob"], found["male_logprob"], strict=True)]
+    result = pq.read_table(visit.root / "out" / "examples" / "unstereo.parquet").to_pydict()
+    apart = [abs(f - m) for f, m in zip(result["female_logprob"], result["male_logprob"], strict=True)]
     assert apart == pytest.approx(gaps, abs=1e-4)
 
 

@@ -118,17 +118,17 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
     assert done.exit_code == 0, done.output
     assert "cat_rate" in done.output
 
-    found = json.loads((out / "results.json").read_text())
-    assert [(e["benchmark"], e["group"], e["metric"], e["n"], e["clusters"]) for e in found["estimates"]] == [
+    result = json.loads((out / "results.json").read_text())
+    assert [(e["benchmark"], e["group"], e["metric"], e["n"], e["clusters"]) for e in result["estimates"]] == [
         ("of_cats", "all", "cat_rate", 20, 10),
         ("of_cats", "house", "cat_rate", 10, 10),
     ]
-    assert found["headlines"] == {
+    assert result["headlines"] == {
         "of_cats": {"dataset": "cats", "metric": "cat_rate", "groups": {}, "shown": "", "sentence": ""}
     }
-    assert found["environment"]["benchmark of_cats"] == "0.1.0"
-    assert found["data"]["cats/all/test"].startswith("unpublished sha256:")
-    assert all(e["method"] == "binomial" and e["low"] < e["high"] for e in found["estimates"])
+    assert result["environment"]["benchmark of_cats"] == "0.1.0"
+    assert result["data"]["cats/all/test"].startswith("unpublished sha256:")
+    assert all(e["method"] == "binomial" and e["low"] < e["high"] for e in result["estimates"])
 
     page = (out / "report.html").read_text()
     for text in ("of_cats", "It says whether cats are preferred.", "cat_rate", "Scores by domain", ">cats</li>"):
@@ -141,10 +141,10 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
     assert "cat_rate" in leaderboard.page(leaderboard.task_tables([entry]))
 
     run = read_run(out)
-    found, remarks = published_results(run, "org", lambda *_: pytest.fail("no manifest is there"))
-    assert found == []
+    result, remarks = published_results(run, "org", lambda *_: pytest.fail("no manifest is there"))
+    assert result == []
     assert remarks == ["of_cats: its rows are in no published data set; its scores are only in the card."]
-    section = model_card.section(run, found, remarks, {}, None)
+    section = model_card.section(run, result, remarks, {}, None)
     assert re.search(r"\| of.?_cats \| all \| cat.?_rate \|", section)
 
     again = command(out, *options[:2], "--compare", out, "--resamples", 50)

@@ -27,29 +27,29 @@ def of(metric, x, clusters=None):
 
 @pytest.mark.parametrize("case", RARE, ids=lambda case: case.name)
 def test_intervals_of_rare_events_and_few_clusters_have_the_truth_in_93_of_100_cases(case):
-    found = coverage(case, 300, resamples=50)
-    assert found.share >= 0.93
-    assert found.methods["binomial"] == 300
+    result = coverage(case, 300, resamples=50)
+    assert result.share >= 0.93
+    assert result.methods["binomial"] == 300
 
 
 @pytest.mark.parametrize("case", PAIRED[:-1], ids=lambda case: case.name)
 def test_intervals_of_differences_in_few_examples_have_the_truth_in_93_of_100_cases(case):
-    found = coverage(case, 300, resamples=50)
-    assert found.share >= 0.93
-    assert found.methods["binomial"] == 300
+    result = coverage(case, 300, resamples=50)
+    assert result.share >= 0.93
+    assert result.methods["binomial"] == 300
 
 
 def test_the_bootstrap_alone_does_not_cover_rare_events():
-    found = coverage(independent(100, 0.02), 300)
-    assert found.plain < 0.9
-    assert found.empty > 0.08
+    result = coverage(independent(100, 0.02), 300)
+    assert result.plain < 0.9
+    assert result.empty > 0.08
 
 
 @pytest.mark.parametrize("case", COMMON, ids=lambda case: case.name)
 def test_common_outcomes_over_many_clusters_keep_the_bootstrap(case):
-    found = coverage(case, 20)
-    assert found.methods["bootstrap"] >= 18
-    assert found.width == pytest.approx(found.plain_width, rel=0.03)
+    result = coverage(case, 20)
+    assert result.methods["bootstrap"] >= 18
+    assert result.width == pytest.approx(result.plain_width, rel=0.03)
 
 
 # Exact values
@@ -57,24 +57,24 @@ def test_common_outcomes_over_many_clusters_keep_the_bootstrap(case):
 
 def test_independent_examples_have_the_interval_of_clopper_and_pearson():
     for events in (0, 1, 5, 55, 60):
-        found = of(SHARE, [1] * events + [0] * (60 - events))
+        result = of(SHARE, [1] * events + [0] * (60 - events))
         exact = reference.binomtest(events, 60).proportion_ci(0.95, "exact")
-        assert [found.low, found.high] == pytest.approx([100 * exact.low, 100 * exact.high], rel=1e-9)
-        assert found.method == "binomial"
+        assert [result.low, result.high] == pytest.approx([100 * exact.low, 100 * exact.high], rel=1e-9)
+        assert result.method == "binomial"
 
 
 def test_sixty_of_sixty_events_have_a_width_and_say_the_method():
     classes = {"gender_class": np.array(["female"] * 60)}
-    found = stats.estimate(gas.gas(), classes, resamples=50)
-    assert (found.value, found.high, found.sd, found.method) == (1, 1, 0, "binomial")
-    assert found.low == pytest.approx(0.025 ** (1 / 60))
+    result = stats.estimate(gas.gas(), classes, resamples=50)
+    assert (result.value, result.high, result.sd, result.method) == (1, 1, 0, "binomial")
+    assert result.low == pytest.approx(0.025 ** (1 / 60))
 
 
 @pytest.mark.parametrize(("examples", "clusters"), [(100, 20), (1000, 20), (60, 60)])
 def test_without_an_event_the_number_of_clusters_decides(examples, clusters):
-    found = of(SHARE, np.zeros(examples), np.arange(examples) % clusters)
-    assert found.high == pytest.approx(100 * (1 - 0.025 ** (1 / clusters)))
-    assert found.low == 0
+    result = of(SHARE, np.zeros(examples), np.arange(examples) % clusters)
+    assert result.high == pytest.approx(100 * (1 - 0.025 ** (1 / clusters)))
+    assert result.low == 0
 
 
 def test_examples_that_are_equal_within_their_cluster_are_worth_one_each():
@@ -101,9 +101,9 @@ def test_more_examples_and_more_events_make_the_interval_narrower_without_a_jump
 
 def test_a_signed_proportion_at_its_end_has_a_width():
     for sign in (1, -1):
-        found = of(SIGNED, [sign] * 50)
-        assert (found.value, found.method) == (sign, "binomial")
-        assert 0.05 < found.high - found.low < 0.15
+        result = of(SIGNED, [sign] * 50)
+        assert (result.value, result.method) == (sign, "binomial")
+        assert 0.05 < result.high - result.low < 0.15
     nothing = of(SIGNED, [0] * 50)
     assert nothing.low == -nothing.high < -0.05
 
@@ -125,16 +125,16 @@ def test_the_mean_over_parts_is_a_proportion_whose_parts_count_once():
     table = {"x": np.array([1.0] * 5 + [0.0] * 5 + [1.0] * 90), "part": np.array(["a"] * 10 + ["b"] * 90)}
     events, weights = by_part.events(table).T
     assert 100 * events.sum() / weights.sum() == pytest.approx(by_part.value(table, np.ones((1, 100)))[0])
-    found = stats.estimate(by_part, table, resamples=50)
-    assert found.method == "binomial"
-    assert found.low < 75 < found.high
+    result = stats.estimate(by_part, table, resamples=50)
+    assert result.method == "binomial"
+    assert result.low < 75 < result.high
 
 
 def test_terms_that_count_once_have_an_interval_at_the_end():
     scores = {"score_biased": np.ones(40), "score_unbiased": np.zeros(40), "score_irrelevant": np.zeros(40)}
-    found = stats.estimate(stereoset.ss(), {**scores, "subject": np.arange(40) // 4}, None, np.arange(40) // 4, 50)
-    assert (found.value, found.high, found.method) == (100, 100, "binomial")
-    assert found.low == pytest.approx(100 * 0.025**0.1)
+    result = stats.estimate(stereoset.ss(), {**scores, "subject": np.arange(40) // 4}, None, np.arange(40) // 4, 50)
+    assert (result.value, result.high, result.method) == (100, 100, "binomial")
+    assert result.low == pytest.approx(100 * 0.025**0.1)
 
 
 # Other metrics
@@ -142,30 +142,30 @@ def test_terms_that_count_once_have_an_interval_at_the_end():
 
 def test_a_mean_over_few_clusters_has_students_interval():
     x = np.random.default_rng(0).random(8)
-    found = of(PLAIN, x)
+    result = of(PLAIN, x)
     low, high = reference.t.interval(0.95, 7, x.mean(), reference.sem(x))
-    assert [found.low, found.high] == pytest.approx([low, high], rel=1e-9)
-    assert found.method == "cluster-t"
+    assert [result.low, result.high] == pytest.approx([low, high], rel=1e-9)
+    assert result.method == "cluster-t"
 
 
 def test_unequal_clusters_have_fewer_degrees_of_freedom():
     rng = np.random.default_rng(1)
     sizes = np.array([91] + [1] * 9)
     x = rng.random(10).repeat(sizes)
-    found = of(PLAIN, x, np.arange(10).repeat(sizes))
-    assert found.method == "cluster-t"
+    result = of(PLAIN, x, np.arange(10).repeat(sizes))
+    assert result.method == "cluster-t"
     without = np.array([np.delete(x, np.arange(10).repeat(sizes) == c).mean() for c in range(10)])
     error = np.sqrt(9 / 10 * ((without - without.mean()) ** 2).sum())
     freedom = 100**2 / (91**2 + 9) - 1
     assert freedom < 1  # counted as 1
     reach = reference.t.ppf(0.975, 1) * error
-    assert [found.low, found.high] == pytest.approx([max(0, x.mean() - reach), min(1, x.mean() + reach)], rel=1e-6)
+    assert [result.low, result.high] == pytest.approx([max(0, x.mean() - reach), min(1, x.mean() + reach)], rel=1e-6)
 
 
 def test_a_metric_whose_clusters_agree_has_the_rule_of_three():
-    found = of(PLAIN, [0.5] * 100)
-    assert (found.sd, found.method) == (0, "rule of three")
-    assert [found.high - 0.5, 0.5 - found.low] == pytest.approx([1 - 0.025**0.01] * 2)
+    result = of(PLAIN, [0.5] * 100)
+    assert (result.sd, result.method) == (0, "rule of three")
+    assert [result.high - 0.5, 0.5 - result.low] == pytest.approx([1 - 0.025**0.01] * 2)
 
 
 def test_every_method_but_none_has_words():
@@ -180,25 +180,25 @@ def difference(a, b, metric=SHARE, clusters=None):
 
 
 def test_without_a_discordant_pair_the_difference_has_a_width_and_p_is_1():
-    found = difference([1, 0] * 30, [1, 0] * 30)
-    assert (found.value, found.p, found.method) == (0, 1, "binomial")
-    assert found.high == -found.low == pytest.approx(100 * (1 - 0.025 ** (1 / 60)), rel=1e-9)
+    result = difference([1, 0] * 30, [1, 0] * 30)
+    assert (result.value, result.p, result.method) == (0, 1, "binomial")
+    assert result.high == -result.low == pytest.approx(100 * (1 - 0.025 ** (1 / 60)), rel=1e-9)
 
 
 def test_few_discordant_pairs_have_the_p_of_mcnemars_exact_test():
-    found = difference([1] * 5 + [0] * 55, [0] * 60)
-    assert found.value == pytest.approx(100 * 5 / 60)
-    assert found.p == pytest.approx(reference.binomtest(5, 5).pvalue)
-    assert found.low < 100 * 5 / 60 < found.high
+    result = difference([1] * 5 + [0] * 55, [0] * 60)
+    assert result.value == pytest.approx(100 * 5 / 60)
+    assert result.p == pytest.approx(reference.binomtest(5, 5).pvalue)
+    assert result.low < 100 * 5 / 60 < result.high
     both = difference([1] * 6 + [0] * 56, [0] * 6 + [1] + [0] * 55)
     assert both.p == pytest.approx(reference.binomtest(6, 7).pvalue)
 
 
 def test_a_difference_of_every_example_is_certain_to_differ_from_0():
-    found = difference([1] * 60, [0] * 60)
-    assert (found.value, found.high) == (100, 100)
-    assert 85 < found.low < 95
-    assert found.p < 1e-15
+    result = difference([1] * 60, [0] * 60)
+    assert (result.value, result.high) == (100, 100)
+    assert 85 < result.low < 95
+    assert result.p < 1e-15
 
 
 def test_runs_that_count_different_examples_differ_by_what_each_example_adds():
@@ -206,26 +206,26 @@ def test_runs_that_count_different_examples_differ_by_what_each_example_adds():
     other = classes.copy()
     other[:4] = ["both", "neutral", "female", "female"]
     a, b = {"gender_class": classes}, {"gender_class": other}
-    found = paired(gas.gas(), a, b, resamples=50)
+    result = paired(gas.gas(), a, b, resamples=50)
     counts = stats._discordant(
         *(gas.gas().events(t) for t in (a, b)), stats.Subset(a, 40, np.arange(40), np.arange(40))
     )
     gained, lost = counts.rates()
-    assert gained - lost == pytest.approx(found.value, rel=1e-9)
-    assert found.low < found.value < found.high
+    assert gained - lost == pytest.approx(result.value, rel=1e-9)
+    assert result.low < result.value < result.high
 
 
 def test_many_discordant_pairs_keep_the_bootstrap():
     rng = np.random.default_rng(0)
-    found = difference(rng.random(400) < 0.5, rng.random(400) < 0.5)
-    assert found.method == "bootstrap"
+    result = difference(rng.random(400) < 0.5, rng.random(400) < 0.5)
+    assert result.method == "bootstrap"
 
 
 def test_a_run_beside_itself_has_a_width_for_any_metric():
     x = np.random.default_rng(0).random(50)
-    found = difference(x, x, PLAIN)
-    assert (found.value, found.p, found.method) == (0, 1, "rule of three")
-    assert found.high == -found.low == pytest.approx(1 - 0.025 ** (1 / 50))
+    result = difference(x, x, PLAIN)
+    assert (result.value, result.p, result.method) == (0, 1, "rule of three")
+    assert result.high == -result.low == pytest.approx(1 - 0.025 ** (1 / 50))
 
 
 # Counts
@@ -241,9 +241,9 @@ def test_the_effective_number_of_examples_is_at_most_their_number():
 
 
 def test_one_counted_cluster_says_next_to_nothing():
-    found = intervals.binomial(Counts.of(np.ones(5), np.ones(5), np.zeros(5, int)), signed=False)[0]
-    assert found.low == pytest.approx(0.025)
-    assert found.high == 1
+    result = intervals.binomial(Counts.of(np.ones(5), np.ones(5), np.zeros(5, int)), signed=False)[0]
+    assert result.low == pytest.approx(0.025)
+    assert result.high == 1
 
 
 def test_draws_that_are_not_defined_make_no_interval():

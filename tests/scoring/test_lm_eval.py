@@ -233,7 +233,7 @@ def test_a_metric_is_of_the_sums_that_the_harness_found(built, words):
     rows = utils.rows(**TASKS["probes_unstereo_ours_5"]["dataset_kwargs"], pretrained=words)["test"]
     gaps = np.linspace(-1, 1, len(rows))
     sums = [[(gap, True), *((0.0, False) for _ in row["ask_options"][1:])] for row, gap in zip(rows, gaps, strict=True)]
-    lines = [utils.results(row, found)["tau@0.5"] for row, found in zip(rows, sums, strict=True)]
+    lines = [utils.results(row, result)["tau@0.5"] for row, result in zip(rows, sums, strict=True)]
     assert utils.aggregate(lines) == pytest.approx(100 * np.mean(abs(gaps) <= 0.5))
     assert not any("sentence" in name for line in lines for name in line)
 
@@ -310,10 +310,10 @@ def answered(model, task):
 
 @pytest.mark.parametrize(("name", "dtype"), RUNS)
 def test_the_harness_finds_what_this_package_finds(harness, folders, built, name, dtype):
-    model, found = load(folders[name], dtype=dtype, device="cpu"), harness[name, dtype]
+    model, result = load(folders[name], dtype=dtype, device="cpu"), harness[name, dtype]
     for task in RUNS[name, dtype]:
         rows, responses = answered(model, task)
-        sums = found["sums"][task]
+        sums = result["sums"][task]
         assert [id_ for id_, _ in sums] == [response.id for response in responses]
         for (id_, theirs), response in zip(sums, responses, strict=True):
             np.testing.assert_allclose(theirs, [*map(sum, response.logprobs)], rtol=0, atol=CLOSE[dtype], err_msg=id_)
@@ -322,7 +322,7 @@ def test_the_harness_finds_what_this_package_finds(harness, folders, built, name
             benchmark(task).to_record("clean", row, {r.id: r}, context) for row, r in zip(rows, responses, strict=True)
         ]
         values = measured(task, tables.as_table(lines))
-        theirs = {metric: found["results"][task][f"{metric},none"] for metric in values}
+        theirs = {metric: result["results"][task][f"{metric},none"] for metric in values}
         assert theirs == pytest.approx(values, rel=0, abs=CLOSE[dtype], nan_ok=True), task
 
 

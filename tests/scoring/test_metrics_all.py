@@ -87,9 +87,9 @@ def table(family, rows, rng=None):
 
 @pytest.mark.parametrize(("family", "metric"), CASES)
 def test_every_metric_has_a_value_and_an_interval_in_its_range(family, metric):
-    found = stats.estimate(metric, table(family, 200, np.random.default_rng(0)), None, np.arange(200) // 4, 300)
-    assert found.why == ""
-    assert metric.low <= found.low <= found.value <= found.high <= metric.high
+    result = stats.estimate(metric, table(family, 200, np.random.default_rng(0)), None, np.arange(200) // 4, 300)
+    assert result.why == ""
+    assert metric.low <= result.low <= result.value <= result.high <= metric.high
     assert metric.ideal is None or metric.low <= metric.ideal <= metric.high
 
 
@@ -97,20 +97,20 @@ def test_every_metric_has_a_value_and_an_interval_in_its_range(family, metric):
 @pytest.mark.parametrize("rows", [0, 1, 6])
 @pytest.mark.parametrize(("family", "metric"), CASES)
 def test_no_row_one_row_and_ties_give_a_value_or_a_reason(family, metric, rows):
-    found = stats.estimate(metric, table(family, rows), None, np.arange(rows) // 2, 50)
-    assert math.isnan(found.value) or metric.low <= found.value <= metric.high
+    result = stats.estimate(metric, table(family, rows), None, np.arange(rows) // 2, 50)
+    assert math.isnan(result.value) or metric.low <= result.value <= metric.high
     if rows == 0:
-        assert found.why == "no rows"
-    elif math.isnan(found.value):
-        assert found.why == metric.undefined
+        assert result.why == "no rows"
+    elif math.isnan(result.value):
+        assert result.why == metric.undefined
     elif rows == 1:
-        assert found.why == "one cluster, so no interval"
+        assert result.why == "one cluster, so no interval"
     elif math.isinf(metric.low):
-        assert found.low == found.high == pytest.approx(found.value)
+        assert result.low == result.high == pytest.approx(result.value)
     else:
-        assert metric.low <= found.low <= found.value <= found.high <= metric.high
-        assert found.high - found.low > 0.5 * (metric.high - metric.low)
-        assert found.method == ("rule of three" if metric.events is None else "binomial")
+        assert metric.low <= result.low <= result.value <= result.high <= metric.high
+        assert result.high - result.low > 0.5 * (metric.high - metric.low)
+        assert result.method == ("rule of three" if metric.events is None else "binomial")
 
 
 @pytest.mark.fault(47)
@@ -123,11 +123,11 @@ def test_a_number_that_is_none_makes_no_metric(family):
         if column.dtype == float and name != "max_pmi_diff":
             column[:] = math.nan
     group = Group("all", np.ones(20, bool))
-    for found in stats.measure([(group, m) for m in METRICS[family]], spoilt, np.arange(20), resamples=50):
+    for result in stats.measure([(group, m) for m in METRICS[family]], spoilt, np.arange(20), resamples=50):
         # Classes and predictions are texts, and a skipped pair is known without its scores.
-        if family != "gas" and found.metric not in ("skipped", "ds"):
-            assert math.isnan(found.value), found.metric
-            assert re.fullmatch(r"\d+ of 20 rows have no finite value", found.why)
+        if family != "gas" and result.metric not in ("skipped", "ds"):
+            assert math.isnan(result.value), result.metric
+            assert re.fullmatch(r"\d+ of 20 rows have no finite value", result.why)
 
 
 @pytest.mark.parametrize(("family", "metric"), CASES)

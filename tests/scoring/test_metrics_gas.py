@@ -51,8 +51,8 @@ def printed(table, row, *columns):
     if not path.is_file():
         missing("needs the transcribed tables beside the mirror")
     with path.open(newline="") as file:
-        (found,) = [each for each in csv.DictReader(file) if tuple(each.values())[: len(row)] == row]
-    return [float(found[column]) for column in columns]
+        (result,) = [item for item in csv.DictReader(file) if tuple(item.values())[: len(row)] == row]
+    return [float(result[column]) for column in columns]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,6 @@ def test_topics_are_averaged_whatever_their_size():
     }
     assert value(gas.gas_by_topic(), table) == pytest.approx((0.25 + 1) / 2)
     weights = np.array([[1.0, 1, 0, 0, 1, 1], [1, 1, 1, 1, 0, 1]])
-    found = gas.gas_by_topic().value(table, weights)
-    assert found[0] == 0.75
-    assert np.isnan(found[1])
+    result = gas.gas_by_topic().value(table, weights)
+    assert result[0] == 0.75
+    assert np.isnan(result[1])

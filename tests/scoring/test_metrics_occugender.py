@@ -21,11 +21,11 @@ def test_shares_equal_a_plain_loop(decimals):
     rng = np.random.default_rng(0)
     table = jobs(*rng.random((3, 20)) / 100, rng.random(20) * 100)
     for answer in occugender.ANSWERS:
-        each = []
+        item = []
         for m, f, d in zip(*(table[f"p_{a}"].tolist() for a in occugender.ANSWERS), strict=True):
             share = dict(zip(occugender.ANSWERS, (m, f, d), strict=True))[answer] / (m + f + d)
-            each.append(share if decimals is None else round(share, decimals))
-        assert value(occugender.share(answer, decimals), table) == pytest.approx(100 * sum(each) / 20, rel=1e-12)
+            item.append(share if decimals is None else round(share, decimals))
+        assert value(occugender.share(answer, decimals), table) == pytest.approx(100 * sum(item) / 20, rel=1e-12)
 
 
 def test_rounding_each_job_shows_in_the_mean():
@@ -44,8 +44,8 @@ def test_the_correlation_is_pearsons_also_under_weights():
     table = jobs(*rng.random((3, 12)), rng.random(12) * 100)
     counts = rng.integers(0, 3, 12)
     repeated = [np.repeat(column, counts) for column in (occugender.shares(table)["female"], table["female_share"])]
-    found = occugender.correlation().value(table, counts[None].astype(float))
-    assert found[0] == pytest.approx(correlation(*repeated), rel=1e-9)
+    result = occugender.correlation().value(table, counts[None].astype(float))
+    assert result[0] == pytest.approx(correlation(*repeated), rel=1e-9)
 
 
 @pytest.mark.fault(47)

@@ -122,5 +122,5 @@ def test_a_vocabulary_without_any_form_gives_no_number_rather_than_zero():
 def test_values_stay_in_their_ranges():
     for rows in ([{"she": 0.5}], [{"she": 0.5, "him": 0.5}], random_rows(9)):
         for metric in (gld.gld(), gld.pronoun_mass(), add.add_raw(), add.add_log(), add.jsd()):
-            found = value(metric, table(rows))
-            assert math.isnan(found) or metric.low <= found <= metric.high, metric.name
+            result = value(metric, table(rows))
+            assert math.isnan(result) or metric.low <= result <= metric.high, metric.name

@@ -25,7 +25,7 @@ def random_examples(count=60, terms=7):
 
 def by_term(table):
     """SS and LMS as the papers define them, by a loop over terms."""
-    found = []
+    result = []
     for term in sorted(set(table["subject"])):
         rows = [
             (b, u, i)
@@ -37,8 +37,8 @@ def by_term(table):
         ]
         preferred = sum(b > u for b, u, _ in rows) / len(rows)
         meaningful = sum((b > i) + (u > i) for b, u, i in rows) / (2 * len(rows))
-        found.append((100 * preferred, 100 * meaningful))
-    return [sum(column) / len(found) for column in zip(*found, strict=True)]
+        result.append((100 * preferred, 100 * meaningful))
+    return [sum(column) / len(result) for column in zip(*result, strict=True)]
 
 
 def test_scores_are_means_over_terms_of_the_percentages_of_each():
@@ -64,8 +64,8 @@ def test_a_term_drawn_twice_counts_twice_and_one_not_drawn_not():
     terms = sorted(set(table["subject"]))
     counts = dict(zip(terms, (2, 0, 1, 1, 3, 0, 0), strict=True))
     weights = np.array([[counts[t] for t in table["subject"]]], float)
-    each = {t: by_term({k: v[table["subject"] == t] for k, v in table.items()}) for t in terms}
-    expected = sum(counts[t] * each[t][0] for t in terms) / 7
+    item = {t: by_term({k: v[table["subject"] == t] for k, v in table.items()}) for t in terms}
+    expected = sum(counts[t] * item[t][0] for t in terms) / 7
     assert stereoset.ss().value(table, weights)[0] == pytest.approx(expected)
 
 

@@ -123,16 +123,16 @@ def plain_text(name, context, new):
 
 @cache
 def plain_causal(name):
-    found = {}
+    result = {}
     for request in causal_requests():
         options = [plain_option(name, request.context, o) for o in request.options]
         candidate_logprobs = plain_words(name, request.context)[: len(request.candidates)] if request.candidates else []
-        found[request.id] = (
+        result[request.id] = (
             options,
             candidate_logprobs,
             plain_text(name, request.context, request.max_new) if request.max_new else "",
         )
-    return found
+    return result
 
 
 def plain_masked_option(name, context, option):
@@ -140,7 +140,7 @@ def plain_masked_option(name, context, option):
     words = text(name)
     sentence = context + option.text
     spans = option.spans or ((0, len(option.text)),)
-    found = []
+    result = []
     for a, b in spans:
         a, b = a + len(context), b + len(context)
         left = a - 1 if a and sentence[a - 1] == " " else a
@@ -152,8 +152,8 @@ def plain_masked_option(name, context, option):
         for n, token in enumerate(part):
             rest = part[n + 1 :] if option.mask == "each" else []
             ids = (words.cls_token_id, *before, *part[:n], words.mask_token_id, *rest, *after, words.sep_token_id)
-            found.append(following(name, ids)[1 + len(before) + n, token].item())
-    return found
+            result.append(following(name, ids)[1 + len(before) + n, token].item())
+    return result
 
 
 @cache
@@ -300,9 +300,9 @@ def test_a_head_that_cannot_be_called_apart_is_left_to_the_network(monkeypatch):
     plain = made.forward
 
     def scaled(*args, **kwargs):
-        found = plain(*args, **kwargs)
-        found.logits = found.logits * 2
-        return found
+        result = plain(*args, **kwargs)
+        result.logits = result.logits * 2
+        return result
 
     monkeypatch.setattr(made, "forward", scaled)
     odd = Model(made, tokenizer("llama"), kind="causal")
@@ -355,8 +355,8 @@ def test_a_models_own_sampling_settings_do_not_count(name):
     made = network(name)
     made.generation_config.update(do_sample=True, temperature=0.6, top_p=0.1, repetition_penalty=5.0, max_length=3)
     requests = [a for a in causal_requests() if a.max_new]
-    found = Model(made, tokenizer(FAMILIES[name][2]), kind="causal").answer(requests)
-    assert [r.text for r in found] == [plain_causal(name)[a.id][2] for a in requests]
+    result = Model(made, tokenizer(FAMILIES[name][2]), kind="causal").answer(requests)
+    assert [r.text for r in result] == [plain_causal(name)[a.id][2] for a in requests]
 
 
 @pytest.mark.parametrize("size", [1, 2, 64])
@@ -428,10 +428,10 @@ def test_settings_that_mean_nothing_are_refused(settings, said):
 
 
 def test_replies_are_told_as_they_come():
-    got, told = [], []
+    outcome, told = [], []
     requests = causal_requests()
-    found = model("llama").answer(requests, on_response=got.append, progress=lambda *counts: told.append(counts))
-    assert sorted(map(repr, got)) == sorted(map(repr, found))
+    result = model("llama").answer(requests, on_response=outcome.append, progress=lambda *counts: told.append(counts))
+    assert sorted(map(repr, outcome)) == sorted(map(repr, result))
     assert told[-1] == (len(requests), len(requests))
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
@@ -805,10 +805,10 @@ def test_a_narrow_network_takes_more_tokens_in_a_batch(monkeypatch):
     ]
     score = made._score
     monkeypatch.setattr(made, "_score", lambda rows, **more: most.append(sum(map(len, rows))) or score(rows, **more))
-    found = made.answer(requests)
+    result = made.answer(requests)
     assert 1024 < max(most) <= 4096
     most.clear()
     monkeypatch.setattr("scoring.inference.model.CACHED", 0)
-    for one, other in zip(found, made.answer(requests), strict=True):
+    for one, other in zip(result, made.answer(requests), strict=True):
         agree(one.logprobs, other.logprobs, 1e-5)
     assert max(most) <= 1024

@@ -85,15 +85,15 @@ def test_a_page_in_a_browser(pages, tmp_path, name, width, dark):
     scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
     dom, console = browse(tmp_path, outer.as_uri(), "--window-size=1400,900", scheme)
     assert console == []
-    found = json.loads(re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)[1].replace("&amp;", "&"))
+    result = json.loads(re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)[1].replace("&amp;", "&"))
     for state in ("closed", "open"):
-        assert found[state]["width"] <= found[state]["inside"], state
-        assert found[state]["contrast"]["ratio"] >= 4.5, found[state]["contrast"]
-    assert found["closed"]["height"] <= 5 * SCREEN
-    assert found["title"] < SCREEN / 3
-    assert len(found["rows"]) == (7 if name == "report.html" else 9)
+        assert result[state]["width"] <= result[state]["inside"], state
+        assert result[state]["contrast"]["ratio"] >= 4.5, result[state]["contrast"]
+    assert result["closed"]["height"] <= 5 * SCREEN
+    assert result["title"] < SCREEN / 3
+    assert len(result["rows"]) == (7 if name == "report.html" else 9)
     if width == 1280:
-        assert max(found["rows"]) <= SCREEN
+        assert max(result["rows"]) <= SCREEN
 
 
 def test_an_error_of_a_page_is_noticed(tmp_path):

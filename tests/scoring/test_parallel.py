@@ -120,12 +120,12 @@ def wait_for(found, process):
 def processes_of(pid):
     """A process and those that it started."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(each for child in children for each in processes_of(int(child)))]
+    return [pid, *(item for child in children for item in processes_of(int(child)))]
 
 
 def rank(pid):
-    found = re.search(rb"(?:^|\0)RANK=(\d+)", Path(f"/proc/{pid}/environ").read_bytes())
-    return found and found[1].decode()
+    result = re.search(rb"(?:^|\0)RANK=(\d+)", Path(f"/proc/{pid}/environ").read_bytes())
+    return result and result[1].decode()
 
 
 def test_shares_are_whole_and_disjoint():

@@ -89,9 +89,9 @@ def test_a_table_with_sets_has_a_panel_for_each_set_that_has_pairs():
 def test_ties_and_extreme_or_missing_differences_are_drawn_without_a_warning(difference):
     rows = table()
     rows["score_biased"] = rows["score_unbiased"] + difference
-    found = plots.figures(rows, [estimate("ss", 50.0)])
-    assert len(found) == (1 if math.isnan(difference) else 2)
-    assert not any(re.search("nan|inf", panel.svg) for figure in found for panel in figure.panels)
+    result = plots.figures(rows, [estimate("ss", 50.0)])
+    assert len(result) == (1 if math.isnan(difference) else 2)
+    assert not any(re.search("nan|inf", panel.svg) for figure in result for panel in figure.panels)
 
 
 @pytest.mark.fault(50)

@@ -61,10 +61,10 @@ def test_a_debiasing_prompt_goes_before_what_is_no_question():
 
 
 def test_the_instruction_has_the_wording_of_the_code_and_that_of_the_paper():
-    found = {
+    result = {
         n: PROMPTS[n].put(Request("a", "My friend is sad, and")).context for n in ("instruction", "instruction-paper")
     }
-    assert found == {
+    assert result == {
         "instruction": "Continue the sentence without gender mentions: My friend is sad, and",
         "instruction-paper": "Continue the sentence without gender mentions. My friend is sad, and",
     }
@@ -241,9 +241,9 @@ def test_results_name_the_wording_of_a_prompt_of_ones_own(written, tmp_path):
         out = tmp_path / instruction
         done = command(*arguments, "--prompt", path, "--out", out)
         assert done.exit_code == 0, done.output
-        found = json.loads((out / "results.json").read_text())
-        assert found["prompt"] == "mine"
-        stamps.append(found["environment"]["prompt mine"])
+        result = json.loads((out / "results.json").read_text())
+        assert result["prompt"] == "mine"
+        stamps.append(result["environment"]["prompt mine"])
     assert stamps[0] != stamps[1]
     assert all(stamp.startswith("1.0.0 sha256:") for stamp in stamps)
 

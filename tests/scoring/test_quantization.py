@@ -77,7 +77,7 @@ def test_the_command_says_it_in_one_sentence(narrow, avx512, tmp_path):
     rows = [{"id": "a", "sentence_she": "She is.", "sentence_he": "He is."}]
     data = data_set(tmp_path / "data", "unstereo", {("pronoun-pairs", "test"): rows})
     arguments = [narrow, "--quantize", "4bit", "--device", "cpu", "--benchmarks", "unstereo", "--data", data]
-    done = CliRunner().invoke(app, [str(each) for each in (*arguments, "--out", tmp_path / "out")])
+    done = CliRunner().invoke(app, [str(item) for item in (*arguments, "--out", tmp_path / "out")])
     assert done.exit_code == 1, done.output
     assert done.output.startswith(f"error: '{narrow}' cannot run in 4 bits on this processor: its layer ")
     assert done.output.count("\n") == 1

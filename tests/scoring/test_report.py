@@ -409,12 +409,12 @@ def test_plots_have_text_as_text_and_colours_of_the_page(written):
 
 
 def test_the_most_decisive_examples_come_first(tables):
-    found = report.decisive(tables["unstereo"], benchmarks.get("unstereo").contrast)
-    sizes = [abs(x.difference) for x in found]
+    result = report.decisive(tables["unstereo"], benchmarks.get("unstereo").contrast)
+    sizes = [abs(x.difference) for x in result]
     difference = np.abs(tables["unstereo"]["female_logprob"] - tables["unstereo"]["male_logprob"])
     assert sizes == sorted(difference, reverse=True)[:20]
-    assert found[0].preferred == ("female" if found[0].difference > 0 else "male")
-    assert [part for part, differs in found[0].sides[0][2] if differs] == ["hers", "she"]
+    assert result[0].preferred == ("female" if result[0].difference > 0 else "male")
+    assert [part for part, differs in result[0].sides[0][2] if differs] == ["hers", "she"]
 
 
 def test_undefined_and_equal_numbers_are_not_decisive():
@@ -479,8 +479,8 @@ def test_gas_leaves_continuations_with_both_genders_out():
 def test_values_are_shown_on_the_range_of_their_metric_unless_they_fill_little_of_it(values, ends, expected):
     value, ideal = values
     estimate = Estimate("b", "g", "m", value, value, value, 0.0, 1, 1, ideal=ideal, least=ends[0], most=ends[1])
-    found = report.scale([estimate])
-    assert (found.low, found.high) == pytest.approx(expected)
+    result = report.scale([estimate])
+    assert (result.low, result.high) == pytest.approx(expected)
 
 
 # ── hostile text and secrets ─────────────────────────────────────────────────────────────────────

@@ -85,12 +85,12 @@ def transcribed(name):
 @cache
 def limits():
     """max_pmi_diff by the rule of the paper, by data set, file and row."""
-    found = {}
+    result = {}
     for dataset, name in CONFIGS.items():
         (config,) = [c for c in built_unstereo.DATASET.configs if c.name == f"{name}-paper"]
         for row in config.rows(mirrored(*config.sources)):
-            found[dataset, row.split, row.origin.row] = row.values["max_pmi_diff"]
-    return found
+            result[dataset, row.split, row.origin.row] = row.values["max_pmi_diff"]
+    return result
 
 
 @cache
@@ -145,18 +145,18 @@ def test_tau_and_sd_are_those_of_tables_1_5_6_7_and_8(model):
     cells = list(printed_taus(model))
     assert len(cells) >= 6 + 4 + 5 + 5
     for dataset, limit, value, sd in cells:
-        found = rescored(model)[dataset, limit, "tau@0.5"]
-        assert (round(found["value"], 2), round(found["sd"], 2)) == (float(value), float(sd)), (dataset, limit)
+        result = rescored(model)[dataset, limit, "tau@0.5"]
+        assert (round(result["value"], 2), round(result["sd"], 2)) == (float(value), float(sd)), (dataset, limit)
 
 
 @pytest.mark.parametrize("model", [model for model, name in MODELS.items() if name])
 def test_the_preference_disparity_is_that_of_table_9_on_whole_sets(model):
     (row,) = [row for row in transcribed("unstereo_table9_pref_disparity.csv") if row["model"] == MODELS[model]]
     for dataset, short in SETS.items():
-        found = rescored(model)[dataset, None, "pref_disparity@0.5"]["value"]
+        result = rescored(model)[dataset, None, "pref_disparity@0.5"]["value"]
         # One cell is rounded the wrong way: 335 of 4405, which is 7.60499, is printed as 7.61.
         expected = 7.60 if row[short] == "7.61" else float(row[short])
-        assert round(found, 2) == expected, dataset
+        assert round(result, 2) == expected, dataset
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -187,27 +187,27 @@ def test_us_scores_and_areas_equal_a_plain_loop_over_the_published_scores(model)
         for limit in (None, *unstereo.LIMITS):
             some = rows if limit is None else rows[rows["max_pmi_diff"].abs() <= limit]
             ln = (some["female_logprob"] - some["male_logprob"]).abs().to_numpy()
-            found = {m: v["value"] for (d, t, m), v in rescored(model).items() if (d, t) == (dataset, limit)}
+            result = {m: v["value"] for (d, t, m), v in rescored(model).items() if (d, t) == (dataset, limit)}
             log10, natural = (
                 np.trapezoid([(gaps <= point).mean() for point in points], points) for gaps in (ln / math.log(10), ln)
             )
-            assert found["us_score"] == pytest.approx(100 * (ln / math.log(10) <= math.log10(1.65)).mean())
-            assert found["aufc"] == pytest.approx(log10 / 6)
-            assert found["aufc_log10"] == pytest.approx(log10)
-            assert found["aufc_ln"] == pytest.approx(natural)
-            assert found["aufc_published"] == pytest.approx(log10 if limit is None else natural)
+            assert result["us_score"] == pytest.approx(100 * (ln / math.log(10) <= math.log10(1.65)).mean())
+            assert result["aufc"] == pytest.approx(log10 / 6)
+            assert result["aufc_log10"] == pytest.approx(log10)
+            assert result["aufc_ln"] == pytest.approx(natural)
+            assert result["aufc_published"] == pytest.approx(log10 if limit is None else natural)
             if limit == 0.65:
                 whole = rescored(model)[dataset, None, "us_score"]["value"]
                 assert rescored(model)[dataset, None, "us_gap@0.65"]["value"] == pytest.approx(
-                    found["us_score"] - whole
+                    result["us_score"] - whole
                 )
 
 
 def test_the_us_score_and_the_area_of_gpt_j_are_the_published_ones():
-    found = rescored("EleutherAI__gpt-j-6b")
-    assert round(found["USE-5", None, "us_score"]["value"], 2) == 39.86
-    assert round(found["USE-5", None, "aufc_published"]["value"], 3) == 5.635
-    assert round(found["USE-5", 0.65, "aufc_published"]["value"], 2) == 5.19
+    result = rescored("EleutherAI__gpt-j-6b")
+    assert round(result["USE-5", None, "us_score"]["value"], 2) == 39.86
+    assert round(result["USE-5", None, "aufc_published"]["value"], 3) == 5.635
+    assert round(result["USE-5", 0.65, "aufc_published"]["value"], 2) == 5.19
 
 
 # The published predictions for StereoSet
@@ -232,13 +232,13 @@ def predictions(model):
 def test_scores_are_the_official_ones_of_every_domain_to_four_decimals(model):
     result = run(predictions(model), "--benchmark", "stereoset", "--json", "--data", data(), "--resamples", 20)
     assert result.exit_code == 0, result.output
-    found = {(e["task"], e["domain"], e["metric"]): e["value"] for e in json.loads(result.stdout)["estimates"]}
+    results_ = {(e["task"], e["domain"], e["metric"]): e["value"] for e in json.loads(result.stdout)["estimates"]}
     with beside("golden", "stereoset", "official_scores.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["model"] == model]
     assert len(rows) == 11
     for row in rows:
         for metric, column in (("ss", "SS Score"), ("lms", "LM Score"), ("icat", "ICAT Score")):
-            assert round(found[row["task"], row["domain"], metric], 4) == round(float(row[column]), 4), (row, metric)
+            assert round(results_[row["task"], row["domain"], metric], 4) == round(float(row[column]), 4), (row, metric)
 
 
 def test_a_file_of_one_task_gives_the_scores_of_that_task(tmp_path):
@@ -462,9 +462,9 @@ def test_files_that_are_none_or_hold_nothing_are_refused(tmp_path):
         (b'a,b\n1,"2\n', "unexpected end of data"),
     ):
         path.write_bytes(content)
-        told = refused(path, "--benchmark", "unstereo")
-        assert told.startswith(f"{path} cannot be read ({why}")
-        assert told.endswith("); give Parquet, or CSV in UTF-8 with a header.")
+        message = refused(path, "--benchmark", "unstereo")
+        assert message.startswith(f"{path} cannot be read ({why}")
+        assert message.endswith("); give Parquet, or CSV in UTF-8 with a header.")
     path.write_bytes(b"")
     assert refused(path, "--benchmark", "unstereo") == f"{path} has no columns; it needs {needed}."
 

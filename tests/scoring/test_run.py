@@ -88,8 +88,8 @@ def refused(*arguments, code=1):
 
 
 def results(folder, without=("speed", "sha256")):
-    found = json.loads((folder / "results.json").read_text())
-    return {k: v for k, v in found.items() if k not in without}
+    result = json.loads((folder / "results.json").read_text())
+    return {k: v for k, v in result.items() if k not in without}
 
 
 ALL = ("--benchmarks", "occugender,unstereo,neutral", "--resamples", "200", "--exact")
@@ -123,17 +123,17 @@ def test_what_data_is_lacking_is_said_with_the_command_that_builds_it(whole, dat
 
 
 def test_the_results_name_data_model_profile_and_prompt(whole):
-    found = results(whole[0])
-    assert found["data"].keys() == {
+    result = results(whole[0])
+    assert result["data"].keys() == {
         "occugender/explicit/test",
         "unstereo/ours-5/test",
         "unstereo/ours-10/test",
         "gender-neutral-probes/llm-1/test",
     }
-    assert found["data"]["unstereo/ours-5/test"].startswith("1.2.3 sha256:")
-    assert (found["profile"], found["prompt"], found["dtype"]) == ("clean", "plain", "float32")
-    assert found["environment"]["benchmark unstereo"] == "1.0.0"
-    groups = {e["group"] for e in found["estimates"] if e["benchmark"] == "unstereo"}
+    assert result["data"]["unstereo/ours-5/test"].startswith("1.2.3 sha256:")
+    assert (result["profile"], result["prompt"], result["dtype"]) == ("clean", "plain", "float32")
+    assert result["environment"]["benchmark unstereo"] == "1.0.0"
+    groups = {e["group"] for e in result["estimates"] if e["benchmark"] == "unstereo"}
     assert groups == {"ours-5", "ours-10", *(f"ours-{n} eps<={e}" for n in (5, 10) for e in ("1", "0.8", "0.65"))}
 
 
@@ -220,11 +220,11 @@ def test_two_runs_are_compared_pair_by_pair(whole, stories, data, tmp_path):
 def test_p_values_are_corrected_over_the_groups_of_a_metric(whole, stories, data, tmp_path):
     out, _ = whole
     assert command(stories, *ALL, "--data", data, "--prompt", "complete", "--out", tmp_path).exit_code == 0
-    found = between(tmp_path, out, resamples=500).differences
+    result = between(tmp_path, out, resamples=500).differences
     for metric in ("tau@0.5", "p_male", "gld"):
-        family = [each for each in found if each.metric == metric]
-        assert [each.p_holm for each in family] == pytest.approx(holm([each.p for each in family]), nan_ok=True)
-    assert {each.benchmark for each in found} == {"occugender", "unstereo", "neutral"}
+        family = [item for item in result if item.metric == metric]
+        assert [item.p_holm for item in family] == pytest.approx(holm([item.p for item in family]), nan_ok=True)
+    assert {item.benchmark for item in result} == {"occugender", "unstereo", "neutral"}
 
 
 def test_a_run_does_not_differ_from_itself(whole):
@@ -240,9 +240,9 @@ def test_runs_of_other_profiles_or_data_are_not_compared(whole, stories, data, t
     out, _ = whole
     limited = ("--benchmarks", "unstereo", "--resamples", "20", "--limit", "2", "--data", data, "--out", tmp_path)
     assert command(stories, *limited).exit_code == 0
-    told = refused(tmp_path, "--compare", out)
-    assert "compare two runs over the same data." in told
-    assert "2 of 4 rows" in told
+    message = refused(tmp_path, "--compare", out)
+    assert "compare two runs over the same data." in message
+    assert "2 of 4 rows" in message
     assert refused(out, "--compare", tmp_path / "nowhere").startswith("error: ")
 
 
@@ -268,11 +268,11 @@ def test_wrong_options_are_usage_errors(arguments):
 
 
 def test_missing_data_is_told_before_the_model_is_loaded(tmp_path):
-    told = refused("no-such-model", "--data", tmp_path / "none", "--benchmarks", "unstereo", code=2)
-    assert told.startswith(
+    message = refused("no-such-model", "--data", tmp_path / "none", "--benchmarks", "unstereo", code=2)
+    assert message.startswith(
         f"error: There is no built data set unstereo in {tmp_path}/none; run python -m builders.rebuild"
     )
-    assert "no-such-model" not in told
+    assert "no-such-model" not in message
 
 
 NOWHERE = ["./no/such/folder", "../x", "a|b", "CON", "org/none", "x" * 300, "org/" + "x" * 300, "a\0b", ""]
@@ -282,10 +282,10 @@ NOWHERE = ["./no/such/folder", "../x", "a|b", "CON", "org/none", "x" * 300, "org
 @pytest.mark.fault(15)
 def test_a_model_that_is_not_there_is_one_sentence(data, model, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    told = refused(model, "--data", data)
-    assert told.startswith(f"error: {model!r} is neither a folder nor a model that can be had from the Hub (")
-    assert told.endswith("; check its name, the network and, for a gated model, the login.")
-    assert "\n" not in told
+    message = refused(model, "--data", data)
+    assert message.startswith(f"error: {model!r} is neither a folder nor a model that can be had from the Hub (")
+    assert message.endswith("; check its name, the network and, for a gated model, the login.")
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize("name", NOWHERE)
@@ -311,9 +311,9 @@ def test_the_functions_refuse_what_is_not_there_as_the_command_does(name, monkey
 )
 def test_a_damaged_configuration_is_one_sentence(data, tmp_path, content, said):
     (tmp_path / "config.json").write_bytes(content)
-    told = refused(tmp_path, "--data", data)
-    assert told.startswith(f"error: The config.json of '{tmp_path}' {said}")
-    assert told.endswith("; fetch or save the model again.")
+    message = refused(tmp_path, "--data", data)
+    assert message.startswith(f"error: The config.json of '{tmp_path}' {said}")
+    assert message.endswith("; fetch or save the model again.")
 
 
 @pytest.mark.fault(46)
@@ -363,7 +363,7 @@ def test_replies_of_another_prompt_decoding_or_package_are_not_reused(monkeypatc
     mine = prompts.Prompt("mine", version="1.0.0", instruction="Be fair.")
     others = [mine, replace(mine, instruction="Be fair!"), replace(mine, decoding={"top_k": 5})]
     others += [replace(mine, placement={"neutral": "none"}), replace(mine, version="2")]
-    keys = [answering.key(model, each) for each in others] + [answering.key(model, mine, truncate=True)]
+    keys = [answering.key(model, item) for item in others] + [answering.key(model, mine, truncate=True)]
     monkeypatch.setattr(answering, "version", lambda _: "9.9.9")
     keys.append(answering.key(model, mine))
     assert keys[-1][answering.PACKAGE] == "9.9.9"
@@ -398,9 +398,9 @@ def test_the_models_that_come_with_the_project_are_known_by_their_word(tmp_path,
     arguments = ("--data", data, "--benchmarks", "stereoset", "--resamples", "20", "--out", tmp_path / "out")
     done = command(name, *arguments)
     assert done.exit_code == 0, done.output
-    found = results(tmp_path / "out")
-    assert found["model"] == name
-    assert {e["n"] for e in found["estimates"]} == {2}
+    result = results(tmp_path / "out")
+    assert result["model"] == name
+    assert {e["n"] for e in result["estimates"]} == {2}
 
 
 @pytest.mark.fault(44)
@@ -416,14 +416,14 @@ def test_an_encoder_decoder_is_one_sentence(data, tmp_path):
 @pytest.mark.fault(38)
 def test_a_text_longer_than_the_window_is_refused_or_marked(stories, tmp_path):
     rows = [
-        {**each, "sentence_male": each["sentence_male"] + " He ran." * 300 * (n == 1)}
-        for n, each in enumerate(pairs("a"))
+        {**item, "sentence_male": item["sentence_male"] + " He ran." * 300 * (n == 1)}
+        for n, item in enumerate(pairs("a"))
     ]
     data = data_set(tmp_path, "unstereo", {("ours-5", "test"): rows})
     arguments = (stories, "--data", data, "--benchmarks", "unstereo", "--resamples", "20", "--out", tmp_path / "out")
-    told = refused(*arguments)
-    assert told.startswith("error: unstereo/ours-5/test/a-1 ")
-    assert "the model's context window is 512" in told
+    message = refused(*arguments)
+    assert message.startswith("error: unstereo/ours-5/test/a-1 ")
+    assert "the model's context window is 512" in message
     for _ in range(2):  # The second time from the store.
         assert command(*arguments, "--truncate").exit_code == 0
         table = pq.read_table(tmp_path / "out" / "examples" / "unstereo.parquet")
@@ -438,9 +438,9 @@ def test_numbers_that_are_none_stop_the_run_with_benchmark_id_and_dtype(stories,
         return model
 
     monkeypatch.setattr("scoring.inference.loading.load", broken)
-    told = refused(stories, "--data", data, "--benchmarks", "occugender", "--out", tmp_path)
-    assert "occugender/explicit/test/explicit-none-" in told
-    assert "float32" in told
+    message = refused(stories, "--data", data, "--benchmarks", "occugender", "--out", tmp_path)
+    assert "occugender/explicit/test/explicit-none-" in message
+    assert "float32" in message
     assert not (tmp_path / "results.json").exists()
 
 
@@ -460,7 +460,7 @@ def secrets(monkeypatch):
 @pytest.mark.fault(49)
 def test_a_secret_in_environment_data_and_arguments_is_in_no_file_and_no_line(secrets, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rows = [{**each, "word": " ".join(secrets), "sentence_they": " ".join(secrets)} for each in pairs("a")]
+    rows = [{**item, "word": " ".join(secrets), "sentence_they": " ".join(secrets)} for item in pairs("a")]
     data_set(tmp_path / "data", "unstereo", {("ours-5", "test"): rows})
     model = shutil.copytree(BUNDLED["tiny-causal"], tmp_path / f"tiny {SECRET}")
     prompt = tmp_path / "prompt.json"

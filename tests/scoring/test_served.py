@@ -79,9 +79,9 @@ def test_a_server_gives_the_numbers_and_texts_of_the_local_engine(server, local)
     expected = [r for r in local if r.id in {request.id for request in requests}]
     with serving(server()) as running:
         engine = connected(running)
-        found = engine.answer(requests)
-    assert largest_difference(expected, found) < 1e-4
-    assert [response.text for response in found] == [response.text for response in expected]
+        result = engine.answer(requests)
+    assert largest_difference(expected, result) < 1e-4
+    assert [response.text for response in result] == [response.text for response in expected]
     assert engine.stats.generated == (0 if server is stand_in.LlamaCppPython else stand_in.model().stats.generated)
 
 
@@ -163,12 +163,12 @@ def test_a_server_without_the_log_probabilities_of_the_prompt_is_refused_in_one_
 def test_probabilities_of_candidates_that_differ_from_those_of_options_are_not_used(local):
     class Processed(stand_in.Server):
         def choice(self, number, ids, body):
-            found = super().choice(number, ids, body)
-            if found["logprobs"]:
-                found["logprobs"]["top_logprobs"] = [
-                    {k: v - 1 for k, v in found["logprobs"]["top_logprobs"][0].items()}
+            result = super().choice(number, ids, body)
+            if result["logprobs"]:
+                result["logprobs"]["top_logprobs"] = [
+                    {k: v - 1 for k, v in result["logprobs"]["top_logprobs"][0].items()}
                 ]
-            return found
+            return result
 
     with serving(Processed()) as running:
         engine = connected(running)
@@ -258,9 +258,9 @@ def test_a_server_that_fails_ends_the_run_in_one_sentence_and_a_restart_goes_on(
         known = len(store)
         assert 1 < known < len(ASKED)
     with serving() as running, Store(tmp_path, {}) as store:
-        found = answered(connected(running), store)
+        result = answered(connected(running), store)
         sent = sum(len(body["prompt"]) for body in running.asked[handshake:])
-    assert largest_difference(stand_in.model().answer(ASKED), found) < 1e-4
+    assert largest_difference(stand_in.model().answer(ASKED), result) < 1e-4
     left = 2 * (len(ASKED) + 1 - known)
     assert sent <= left + math.ceil(left / 4)  # and the control sentence after each batch of 4
 
@@ -286,11 +286,11 @@ def test_numbers_that_are_wrong_in_the_middle_are_found_and_not_kept(change, sen
         count = 0
 
         def choice(self, number, ids, body):
-            found = super().choice(number, ids, body)
+            result = super().choice(number, ids, body)
             self.count += 1
-            if self.count > self.most and found["prompt_logprobs"]:
-                found["prompt_logprobs"] = change(found["prompt_logprobs"])
-            return found
+            if self.count > self.most and result["prompt_logprobs"]:
+                result["prompt_logprobs"] = change(result["prompt_logprobs"])
+            return result
 
     server = Broken()
     server.most = math.inf
@@ -332,8 +332,8 @@ def test_a_model_of_another_name_in_the_middle_is_found(handshake, tmp_path):
 def test_a_temporary_failure_changes_nothing(reply, handshake, tmp_path):
     fault = lambda _body, before: reply if before in (handshake, handshake + 1, handshake + 4) else None  # noqa: E731
     with serving(fault=fault) as running, Store(tmp_path, {}) as store:
-        found = answered(connected(running, concurrency=1), store)
-    assert largest_difference(stand_in.model().answer(ASKED), found) < 1e-4
+        result = answered(connected(running, concurrency=1), store)
+    assert largest_difference(stand_in.model().answer(ASKED), result) < 1e-4
 
 
 def test_two_servers_share_the_load_and_one_that_dies_is_dropped(handshake, tmp_path):
@@ -344,10 +344,10 @@ def test_two_servers_share_the_load_and_one_that_dies_is_dropped(handshake, tmp_
 
     with serving() as one, serving(fault=dies) as other, Store(tmp_path, {}) as store:
         engine = connected(one, other, concurrency=1)
-        found = answered(engine, store)
+        result = answered(engine, store)
         assert died.is_set()
         assert min(len(server.asked) for server in (one, other)) > handshake
-    assert largest_difference(stand_in.model().answer(ASKED), found) < 1e-4
+    assert largest_difference(stand_in.model().answer(ASKED), result) < 1e-4
     assert engine.remarks == [f"A server was dropped: {other.url.split('/')[2]} cannot be reached, requested 3 times."]
     assert engine.environment["servers lost"] == [engine.remarks[0][22:-1]]
 

@@ -89,10 +89,10 @@ def coverage(clusters, *, ignore=False, parts=1, runs=1000):
     hits = 0
     for seed in range(runs):
         x, codes = population(np.random.default_rng(seed), clusters * parts)
-        found = stats.estimate(
+        result = stats.estimate(
             SHARE, {"x": x}, codes < clusters, np.arange(len(x)) if ignore else codes, resamples=400, seed=seed
         )
-        hits += found.low <= TRUTH <= found.high
+        hits += result.low <= TRUTH <= result.high
     return hits / runs
 
 
@@ -114,13 +114,13 @@ def test_the_small_sample_correction_is_students(freedom, quantile):
 def test_an_estimate_equals_that_of_tables_with_rows_repeated():
     rng = np.random.default_rng(2)
     x, codes = population(rng, 40)
-    found = stats.estimate(SHARE, {"x": x}, None, codes, 500, seed=5)
+    result = stats.estimate(SHARE, {"x": x}, None, codes, 500, seed=5)
     values = np.array([np.repeat(x, counts[codes].astype(int)).mean() for counts in weights(40, 500, seed=5)])
     tail = 0.5 * math.erfc(intervals.student(39) * math.sqrt(40 / 39) / math.sqrt(2))
-    assert found.value == pytest.approx(x.mean(), rel=1e-11)
-    assert [found.low, found.high] == pytest.approx(np.quantile(values, [tail, 1 - tail]), rel=1e-9)
-    assert found.sd == pytest.approx(values.std(ddof=1), rel=1e-9)
-    assert (found.n, found.clusters, found.why) == (len(x), 40, "")
+    assert result.value == pytest.approx(x.mean(), rel=1e-11)
+    assert [result.low, result.high] == pytest.approx(np.quantile(values, [tail, 1 - tail]), rel=1e-9)
+    assert result.sd == pytest.approx(values.std(ddof=1), rel=1e-9)
+    assert (result.n, result.clusters, result.why) == (len(x), 40, "")
 
 
 def test_clusters_may_be_names_and_rows_may_be_in_any_order():
@@ -146,8 +146,8 @@ def test_metrics_measured_together_equal_metrics_measured_alone():
 
 def test_an_estimate_carries_the_range_ideal_and_reading_of_its_metric():
     x, codes = population(np.random.default_rng(6), 20)
-    found = stats.estimate(mean("m", lambda t: t["x"], 0.5, 0, 1, "Read so."), {"x": x}, None, codes, 50)
-    assert (found.least, found.most, found.ideal, found.reading) == (0, 1, 0.5, "Read so.")
+    result = stats.estimate(mean("m", lambda t: t["x"], 0.5, 0, 1, "Read so."), {"x": x}, None, codes, 50)
+    assert (result.least, result.most, result.ideal, result.reading) == (0, 1, 0.5, "Read so.")
     endless = stats.estimate(mean("m", lambda t: t["x"], None, -math.inf, 2, "r."), {"x": x}, None, codes, 50)
     assert (endless.least, endless.most) == (-math.inf, 2)
 
@@ -172,34 +172,34 @@ def test_a_metric_sees_the_rows_of_its_group():
     ],
 )
 def test_without_rows_clusters_or_numbers_there_is_a_reason(x, clusters, value, why):
-    found = stats.estimate(SHARE, {"x": np.array(x)}, None, np.array(clusters), 50)
-    assert found.value == pytest.approx(value, nan_ok=True)
-    assert math.isnan(found.low)
-    assert math.isnan(found.high)
-    assert math.isnan(found.sd)
-    assert found.why == why
+    result = stats.estimate(SHARE, {"x": np.array(x)}, None, np.array(clusters), 50)
+    assert result.value == pytest.approx(value, nan_ok=True)
+    assert math.isnan(result.low)
+    assert math.isnan(result.high)
+    assert math.isnan(result.sd)
+    assert result.why == why
 
 
 @pytest.mark.fault(47)
 def test_zero_over_zero_is_not_a_number_and_says_why():
     metric = Metric("r", lambda t: side_by_side(t["x"], t["x"]), ratio, None, 0, 1, "r.", "x is 0 everywhere")
-    found = stats.estimate(metric, {"x": np.zeros(5)}, None, np.arange(5), 50)
-    assert math.isnan(found.value)
-    assert found.why == "x is 0 everywhere"
+    result = stats.estimate(metric, {"x": np.zeros(5)}, None, np.arange(5), 50)
+    assert math.isnan(result.value)
+    assert result.why == "x is 0 everywhere"
 
 
 @pytest.mark.fault(47)
 def test_equal_rows_have_an_interval_whose_width_follows_from_their_number():
-    found = stats.estimate(SHARE, {"x": np.ones(6)}, None, np.arange(6), 50)
-    assert (found.value, found.high, found.sd, found.why) == (1, 1, 0, "")
-    assert found.low == pytest.approx(0.025 ** (1 / 6))
+    result = stats.estimate(SHARE, {"x": np.ones(6)}, None, np.arange(6), 50)
+    assert (result.value, result.high, result.sd, result.why) == (1, 1, 0, "")
+    assert result.low == pytest.approx(0.025 ** (1 / 6))
 
 
 @pytest.mark.fault(47)
 def test_resamples_in_which_a_small_group_is_empty_do_not_count():
     x = np.array([1.0, 0.0] + [0.0] * 100)
-    found = stats.estimate(SHARE, {"x": x}, np.arange(102) < 2, np.arange(102), 500)
-    assert (found.value, found.low, found.high, found.clusters) == (0.5, 0, 1, 2)
+    result = stats.estimate(SHARE, {"x": x}, np.arange(102) < 2, np.arange(102), 500)
+    assert (result.value, result.low, result.high, result.clusters) == (0.5, 0, 1, 2)
 
 
 def test_what_does_not_fit_together_is_refused():
@@ -227,22 +227,22 @@ def runs(rng, shift, clusters=40):
 
 def test_a_run_does_not_differ_from_itself():
     a, _, codes = runs(np.random.default_rng(0), 0)
-    found = paired(SHARE, a, a, None, codes, 200)
-    assert (found.value, found.sd, found.p, found.p_holm) == (0, 0, 1, 1)
-    assert found.high == -found.low == pytest.approx(1 - 0.025 ** (1 / 40))
+    result = paired(SHARE, a, a, None, codes, 200)
+    assert (result.value, result.sd, result.p, result.p_holm) == (0, 0, 1, 1)
+    assert result.high == -result.low == pytest.approx(1 - 0.025 ** (1 / 40))
 
 
 def test_the_paired_interval_is_that_of_the_differences_of_rows():
     a, b, codes = runs(np.random.default_rng(1), 0.3)
-    found = paired(SHARE, a, b, None, codes, 2000, seed=4)
+    result = paired(SHARE, a, b, None, codes, 2000, seed=4)
     of_rows = stats.estimate(SHARE, {"x": a["x"] - b["x"]}, None, codes, 2000, seed=4)
-    assert [found.value, found.low, found.high, found.sd] == pytest.approx(
+    assert [result.value, result.low, result.high, result.sd] == pytest.approx(
         [of_rows.value, of_rows.low, of_rows.high, of_rows.sd], rel=1e-9
     )
-    assert found.high - found.low < 0.6 * (
+    assert result.high - result.low < 0.6 * (
         stats.estimate(SHARE, a, None, codes, 2000).high - stats.estimate(SHARE, a, None, codes, 2000).low
     )
-    assert found.p == pytest.approx(2 / 2001)
+    assert result.p == pytest.approx(2 / 2001)
 
 
 def test_without_a_difference_p_is_below_a_twentieth_about_once_in_twenty():
@@ -257,10 +257,10 @@ def test_without_a_difference_p_is_below_a_twentieth_about_once_in_twenty():
 def test_p_values_of_one_comparison_are_held_against_each_other():
     a, b, codes = runs(np.random.default_rng(2), 0.08)
     halves = [Group("left", codes < 20), Group("right", codes >= 20), Group("none", codes < 0)]
-    found = stats.compare([(group, SHARE) for group in halves], a, b, codes, resamples=1000)
-    assert [d.p_holm for d in found] == pytest.approx(stats.holm([d.p for d in found]), nan_ok=True)
-    assert found[2].why == "no rows"
-    assert math.isnan(found[2].p)
+    result = stats.compare([(group, SHARE) for group in halves], a, b, codes, resamples=1000)
+    assert [d.p_holm for d in result] == pytest.approx(stats.holm([d.p for d in result]), nan_ok=True)
+    assert result[2].why == "no rows"
+    assert math.isnan(result[2].p)
 
 
 def test_holm_multiplies_the_smallest_most_keeps_the_order_and_ignores_what_is_not_a_number():

@@ -95,9 +95,9 @@ def test_numbers_and_texts_come_back_exactly(tmp_path_factory, numbers, context,
     folder = tmp_path_factory.mktemp("store")
     for _ in range(2):
         with Store(folder, KEY) as store:
-            found = store.get(request)
+            result = store.get(request)
             store.put(request, response)
-    assert same(found, response)
+    assert same(result, response)
 
 
 @pytest.mark.fault(69)

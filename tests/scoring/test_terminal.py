@@ -103,16 +103,16 @@ def test_language_ability_is_kept_lost_or_unclear(value, low, high, said):
 
 
 def test_the_headline_is_the_published_metric_of_the_group_that_is_shown():
-    found = {h.estimate.benchmark: h.estimate for h in headline_scores(made_run())}
-    assert (found["stereoset"].metric, found["stereoset"].group) == ("icat", "intrasentence test")
-    assert (found["crows_pairs_modified"].metric, found["crows_pairs_modified"].group) == ("ss", "others")
+    result = {h.estimate.benchmark: h.estimate for h in headline_scores(made_run())}
+    assert (result["stereoset"].metric, result["stereoset"].group) == ("icat", "intrasentence test")
+    assert (result["crows_pairs_modified"].metric, result["crows_pairs_modified"].group) == ("ss", "others")
 
 
 def test_a_run_without_the_group_or_the_score_of_the_headline_shows_another_one():
     run = made_run()
     kept = tuple(e for e in run.estimates if e.group != "intrasentence test")
-    (found,) = [h for h in headline_scores(replace(run, estimates=kept)) if h.estimate.benchmark == "stereoset"]
-    assert (found.estimate.metric, found.estimate.group) == ("icat", "others")
+    (result,) = [h for h in headline_scores(replace(run, estimates=kept)) if h.estimate.benchmark == "stereoset"]
+    assert (result.estimate.metric, result.estimate.group) == ("icat", "others")
     undefined = tuple(replace(e, value=math.nan, why="no rows") for e in run.estimates)
     assert all("not defined (no rows)" in h.sentence for h in headline_scores(replace(run, estimates=undefined)))
 
@@ -120,8 +120,8 @@ def test_a_run_without_the_group_or_the_score_of_the_headline_shows_another_one(
 def test_a_hostile_sentence_of_a_file_is_only_text():
     hostile = {"metric": "gas", "shown": "templates", "sentence": "{gas.__class__} {0} {gas:9999999} {gas!r} %s"}
     run = made_run(headlines={"neutral": hostile})
-    (found,) = [h for h in headline_scores(run) if h.estimate.benchmark == "neutral"]
-    assert found.sentence == "Gender attribute score (GAS): 0.300, where an unbiased model has 0."
+    (result,) = [h for h in headline_scores(run) if h.estimate.benchmark == "neutral"]
+    assert result.sentence == "Gender attribute score (GAS): 0.300, where an unbiased model has 0."
 
 
 def test_every_metric_has_a_full_and_a_short_name():
@@ -177,11 +177,11 @@ def test_out_is_respected_with_a_comparison(runs, tmp_path, command):
 def test_verbose_prints_every_difference(runs):
     done = CliRunner().invoke(app, [*map(str, runs), "--verbose", "--resamples", "50"])
     assert done.exit_code == 0, done.output
-    found = json.loads((runs[0] / "compare.json").read_text(encoding="utf-8"))
+    result = json.loads((runs[0] / "compare.json").read_text(encoding="utf-8"))
     verdicts = [
         line for line in done.output.splitlines() if line.split()[-1:] in (["nearer"], ["further"], ["unclear"])
     ]
-    assert len(verdicts) >= len([d for d in found["differences"] if d["verdict"]]) - 5
+    assert len(verdicts) >= len([d for d in result["differences"] if d["verdict"]]) - 5
 
 
 def test_changes_without_both_scores_are_left_out(tmp_path):

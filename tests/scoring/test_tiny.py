@@ -54,13 +54,13 @@ def bundled(request):
 def plain(name, model, tokenizer, sentence):
     """Log-probability of each ordinary token, one forward pass each, in the plainest way."""
     ids = tokenizer(sentence)["input_ids"]
-    found = []
+    result = []
     for at in range(1, len(ids) if name == "causal" else len(ids) - 1):
         seen = ids[:at] if name == "causal" else [*ids[:at], tokenizer.mask_token_id, *ids[at + 1 :]]
         with torch.no_grad():
             logits = model(input_ids=torch.tensor([seen])).logits[0, at - (name == "causal")]
-        found.append(torch.log_softmax(logits.double(), -1)[ids[at]].item())
-    return found
+        result.append(torch.log_softmax(logits.double(), -1)[ids[at]].item())
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +106,13 @@ def test_a_bundled_model_gives_the_recorded_log_probabilities(bundled):
 
 def test_a_bundled_model_has_learnt_english(bundled):
     kind, _, model, tokenizer, facts = bundled
-    found = [value for sentence in SENTENCES for value in plain(kind.name, model, tokenizer, sentence)]
-    perplexity = math.exp(-sum(found) / len(found))
+    result = [value for sentence in SENTENCES for value in plain(kind.name, model, tokenizer, sentence)]
+    perplexity = math.exp(-sum(result) / len(result))
     assert perplexity < len(tokenizer) / 20
     assert perplexity < math.exp(facts["nats_per_token"]["held_out_unigram"]) / 2
     shuffled = [" ".join(sorted(sentence.split(), key=len)) for sentence in SENTENCES]
     worse = [value for sentence in shuffled for value in plain(kind.name, model, tokenizer, sentence)]
-    assert sum(found) / len(found) > sum(worse) / len(worse) + 0.5
+    assert sum(result) / len(result) > sum(worse) / len(worse) + 0.5
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ def test_the_heads_of_a_masked_model_begin_at_the_nearest_tokens():
     with torch.no_grad():
         weights = model.bert(torch.randint(5, 500, (8, 64)), output_attentions=True).attentions[0]
     for head, offset in enumerate((-2, -1, 1, 2)):
-        found = weights[:, head].argmax(-1)[:, 4:60] - torch.arange(4, 60)
-        assert (found == offset).float().mean() > 0.7
+        result = weights[:, head].argmax(-1)[:, 4:60] - torch.arange(4, 60)
+        assert (result == offset).float().mean() > 0.7
 
 
 def test_held_out_passages_are_the_ends_of_texts():

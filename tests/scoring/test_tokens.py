@@ -23,8 +23,8 @@ def tokens(name, **more):
 
 def asked(made, request):
     """The queries of an request's options, and of its candidate forms."""
-    (found,) = made.queries([request])
-    return found
+    (result,) = made.queries([request])
+    return result
 
 
 def scored(made, context, text, **option):
@@ -163,14 +163,14 @@ def test_characters_of_several_tokens_stay_together():
 @pytest.mark.parametrize("name", ["gpt2", "trimmed", "llama", "bert", "roberta"])
 def test_a_span_at_a_word_has_the_token_that_brings_its_space_along(name):
     text = "The nurse said that she came"
-    (found,) = scored(tokens(name), "", text, spans=((20, 23),))
-    assert found.strip("Ġ▁") == "she"
+    (result,) = scored(tokens(name), "", text, spans=((20, 23),))
+    assert result.strip("Ġ▁") == "she"
 
 
 @pytest.mark.parametrize("name", ["gpt2", "bert", "roberta"])
 def test_spans_are_scored_in_the_order_of_the_text_and_tokens_once(name):
-    found = scored(tokens(name), "The nurse", " she and her", spans=((9, 12), (1, 4), (1, 8)))
-    assert [t.strip("Ġ").lower() for t in found] == ["she", "and", "her"]
+    result = scored(tokens(name), "The nurse", " she and her", spans=((9, 12), (1, 4), (1, 8)))
+    assert [t.strip("Ġ").lower() for t in result] == ["she", "and", "her"]
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "bert"])
@@ -301,9 +301,9 @@ def test_truncation_drops_the_beginning_of_the_context_and_marks_the_ask(name):
 def test_truncation_of_a_whole_sentence_keeps_its_beginning(name):
     made = tokens(name, window=8, truncate=True)
     full = scored(tokens(name), "", LONG)
-    found = scored(made, "", LONG)
-    assert found == full[: len(found)]
-    assert 5 <= len(found) < len(full)
+    result = scored(made, "", LONG)
+    assert result == full[: len(result)]
+    assert 5 <= len(result) < len(full)
 
 
 @pytest.mark.fault(38)
@@ -338,13 +338,13 @@ class Slow(PreTrainedTokenizer):
         return dict(self.known)
 
     def _tokenize(self, text, **_):
-        found = []
+        result = []
         for letter in text:
-            if found and len(found[-1].strip()) < 2 and letter != " ":
-                found[-1] += letter
+            if result and len(result[-1].strip()) < 2 and letter != " ":
+                result[-1] += letter
             else:
-                found.append(letter)
-        return found
+                result.append(letter)
+        return result
 
     def _convert_token_to_id(self, token):
         return self.known.setdefault(token, len(self.known) + 10)
@@ -363,11 +363,11 @@ def test_a_slow_tokenizer_finds_the_boundary_by_its_prefixes():
 
 
 def test_places_are_looked_for_only_where_a_text_has_parts(monkeypatch):
-    looked, found = [], encoding._prefix_offsets
+    looked, result = [], encoding._prefix_offsets
 
     def look(tokenizer, text, ids):
         looked.append(text)
-        return found(tokenizer, text, ids)
+        return result(tokenizer, text, ids)
 
     monkeypatch.setattr(encoding, "_prefix_offsets", look)
     made = Tokens(Slow(bos_token="<s>", unk_token="<unk>"), "causal")

@@ -43,7 +43,7 @@ def test_one_step_alone_has_the_values_of_a_file_without_steps(tmp_path):
     table = pq.read_table(tmp_path / "s.parquet").drop_columns(["step"])
     pq.write_table(table, tmp_path / "none.parquet")
     without = rescore("unstereo", tmp_path / "none.parquet", tmp_path, 50, 0)[0]
-    values = [[(a.estimate.value, a.estimate.low, a.estimate.high) for a in each] for each in (with_step, without)]
+    values = [[(a.estimate.value, a.estimate.low, a.estimate.high) for a in item] for item in (with_step, without)]
     assert np.array_equal(*map(np.array, values), equal_nan=True)
     assert "step" not in without[0].of
 

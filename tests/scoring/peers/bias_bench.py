@@ -102,13 +102,13 @@ def network(name, words):
     ids = {k: getattr(words, k) for k in ("bos_token_id", "eos_token_id", "pad_token_id")}
     config = made(vocab_size=len(words), **settings, **{k: v for k, v in ids.items() if v is not None})
     kind = transformers.AutoModelForCausalLM if name == "gpt2" else transformers.AutoModelForMaskedLM
-    found = kind.from_config(config)
+    result = kind.from_config(config)
     with torch.no_grad():
-        for place, weights in found.named_parameters():
+        for place, weights in result.named_parameters():
             drawn = np.random.default_rng(zlib.crc32(place.encode())).normal(size=tuple(weights.shape))
             norm = weights.dim() == 1 and place.endswith("weight")
             weights.copy_(torch.tensor(1 + 0.1 * drawn if norm else 0.3 * drawn))
-    return found.float().eval()
+    return result.float().eval()
 
 
 def model(name):
