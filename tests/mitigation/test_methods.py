@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from mitigation import comparison, methods
+from mitigation import comparison
+from mitigation.__main__ import app
 from mitigation.adapters.write import write_facts
+from mitigation.commands import methods
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import Adapter, Change, Cost
 from tests.mitigation.made import data
@@ -91,7 +93,7 @@ def test_adapters_of_two_models_are_refused(folder):
 
 
 def run(*arguments):
-    return CliRunner().invoke(methods.app, [*map(str, arguments)])
+    return CliRunner().invoke(app, ["methods", *map(str, arguments)])
 
 
 def test_the_command_goes_on_and_takes_folders_of_other_machines(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Runs many recipes on one model and writes them side by side: ``python -m mitigation.methods MODEL --out DIR``.
+"""Runs many recipes on one model and writes them side by side: ``python -m mitigation methods MODEL --out DIR``.
 
 A method whose adapter is complete is not run again, so the command goes on where it was interrupted. The folders of
 methods that another machine made can be put into the same folder; ``--methods ""`` then only writes the page.
@@ -16,7 +16,6 @@ import typer
 from rich.console import Console
 
 from builders.dataset import BuildError
-from cards.command import start
 from cards.text import split_list
 from mitigation import comparison, recipes
 from mitigation.api import planned_evaluation
@@ -121,8 +120,8 @@ def read_config(path: Path | None) -> dict[str, dict[str, Any]]:
     return tables
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-app.command()(main)
-
-if __name__ == "__main__":
-    start(app, "python -m mitigation.methods")
+def command() -> Any:
+    """The command for the group of recipes."""
+    single = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+    single.command("methods")(main)
+    return typer.main.get_command(single)
