@@ -96,6 +96,7 @@ def run(*arguments):
     return CliRunner().invoke(app, ["methods", *map(str, arguments)])
 
 
+@pytest.mark.mirror
 def test_the_command_goes_on_and_takes_folders_of_other_machines(tmp_path, monkeypatch):
     source, out = data(tmp_path / "data"), tmp_path / "out"
     common = ("--data", source, "--benchmarks", "neutral", "--limit", 1, "--resamples", 20)
