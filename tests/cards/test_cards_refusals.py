@@ -1,9 +1,9 @@
 """What ``python -m cards`` refuses, and how, against a Hub on this machine."""
 
 import pytest
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, constants
 
-from cards.hub import Model, sending
+from cards.hub import HubRefusal, Model, downloaded, sending
 from cards.identity import model_digest
 from scoring.inference.checkpoint import identity
 from tests import commands
@@ -32,6 +32,14 @@ def test_a_wrong_token_is_one_sentence_without_it(hub, tmp_path, monkeypatch):
     assert "The Hub refuses this (401: Invalid username or password); log in with `hf auth login`" in result.stderr
     assert "mistaken" not in result.stdout + result.stderr
     assert not model(hub).pulls
+
+
+def test_a_file_that_is_missing_is_told_apart_from_a_hub_that_cannot_be_asked(hub, monkeypatch):
+    api = HfApi(endpoint=hub.url)
+    assert downloaded(api, "org/model", "eval.yaml", "main") is None
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(HubRefusal, match="The Hub cannot be reached"):
+        downloaded(api, "org/model", "eval.yaml", "main")
 
 
 @pytest.mark.fault(49)
