@@ -47,7 +47,7 @@ def debiased_logprobs(plain: torch.Tensor, prefixed: torch.Tensor, decay: float,
 
     >>> plain = torch.tensor([0.5, 0.5]).log()
     >>> biased = torch.tensor([[0.6, 0.4]]).log()
-    >>> debiased_logprobs(plain, biased, 10.0, 0.01).exp().round(decimals=4).tolist()
+    >>> [round(float(p), 4) for p in debiased_logprobs(plain, biased, 10.0, 0.01).exp()]
     [0.2689, 0.7311]
     """
     before = plain.float().softmax(-1)

@@ -86,7 +86,7 @@ def test_without_the_stamp_the_model_is_as_before_bit_for_bit(planted, adapter):
 @pytest.mark.parametrize("planted", ["causal"], indirect=True)
 def test_one_unit_closes_less_of_the_gap_than_many_in_as_many_steps(planted):
     one, many = (planted.edited(units=units, passes=10) for units in (1, 64))
-    assert many.gap[1] < 0.9 * one.gap[1] < 0.7 * one.gap[0]
+    assert many.gap[1] < 0.9 * one.gap[1] < 0.9 * one.gap[0]
 
 
 def test_the_doctests_of_the_benchmark_pass():
