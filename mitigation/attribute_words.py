@@ -16,7 +16,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
-from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from builders.validation import first_fault
 from mitigation.errors import MitigationError
 
@@ -50,6 +49,9 @@ class AttributeWords:
 
 def source_file(name: str) -> Path:
     """The verified file of a pinned source with a single file."""
+    # A recipe is listed without the packages that fetch files.
+    from builders.sources.fetch import Fetcher, default_cache, default_mirror
+
     return Fetcher(default_cache(), default_mirror()).get(catalogue().sources[name]).paths[0]
 
 

@@ -20,7 +20,7 @@ from mitigation import corpora
 from mitigation.attribute_words import PUBLISHED, AttributeWords, Swapper, attribute_words
 from mitigation.recipe import Recipe, setting
 from mitigation.training.data import TrainingData
-from mitigation.training.language import CODE, LanguageSettings, train_on
+from mitigation.training.language_settings import CODE, LanguageSettings
 from scoring.adapters.facts import Adapter
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class CdaSettings(LanguageSettings):
 
 def run(model: Model, settings: CdaSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
     """Trains on the changed texts and writes the adapter."""
+    from mitigation.training.language import train_on
+
     data.versions.update(outside(settings))
     words = attribute_words(settings.words, settings.domain)
     lines = islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None)

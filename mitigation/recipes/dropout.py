@@ -18,7 +18,7 @@ from rich.console import Console
 from mitigation import corpora
 from mitigation.recipe import Recipe, check_ranges, setting
 from mitigation.training.data import TrainingData
-from mitigation.training.language import CODE, LanguageSettings, train_on
+from mitigation.training.language_settings import CODE, LanguageSettings
 from scoring.adapters.facts import Adapter
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class DropoutSettings(LanguageSettings):
 
 def run(model: Model, settings: DropoutSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
     """Trains with the raised rates and writes the adapter."""
+    from mitigation.training.language import train_on
+
     data.versions.update(outside(settings))
     texts = list(islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None))
     random.Random(settings.seed).shuffle(texts)

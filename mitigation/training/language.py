@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,71 +16,22 @@ from rich.console import Console
 from mitigation.adapters.write import describe, save_peft
 from mitigation.errors import MitigationError
 from mitigation.plots import write_losses
-from mitigation.recipe import check_ranges, setting
 from mitigation.training import train
 from mitigation.training.checkpoints import checkpoint_path
 
 if TYPE_CHECKING:
     from mitigation.training.data import TrainingData
+    from mitigation.training.language_settings import LanguageSettings
     from mitigation.training.train import LossTerms, TokenRows
     from scoring.adapters.facts import Adapter, Numbers
     from scoring.inference.model import Model
 
-CODE = "code of Meade et al. 2022"
-OPEN = "this project"
 #: Texts that are measured and not trained on, and the least that are trained on.
 HELD, LEAST = 0.05, 8
 #: Of the tokens that a masked model predicts, the shares that are masked and that are replaced by another token (BERT).
 MASKED, OTHER = 0.8, 0.1
 #: Names of modules that compute the weights of attention.
 ATTENTION = ("self", "attn", "attention", "self_attn")
-
-
-@dataclass(frozen=True, slots=True)
-class LanguageSettings:
-    """Text, length and speed of the training."""
-
-    corpus: str = setting("", "Text: files, folders, globs or addresses, with commas.", "not available any more")
-    field: str = setting("text", "The field of JSON lines or Parquet that has the text.", OPEN)
-    lines: int = setting(0, "Use at most this number of first lines of the text; 0 uses all.", CODE)
-    steps: int = setting(2000, "Training steps.", CODE)
-    batch_size: int = setting(0, "Rows of a step; 0 for 512 in a masked and 256 in a causal model.", CODE)
-    at_once: int = setting(16, "Rows that are computed at the same time.", OPEN)
-    length: int = setting(512, "Tokens of a row; a longer text is several rows.", CODE)
-    join: bool = setting(True, "Fill each row with the texts that follow, instead of one text per row.", CODE)
-    learning_rate: float = setting(5e-5, "Learning rate of AdamW.", CODE)
-    warmup: float = setting(0.0, "Share of the steps in which the rate rises; it falls linearly after.", CODE)
-    masked: float = setting(0.15, "Share of the tokens that a masked model predicts.", CODE)
-    rank: int = setting(64, "Rank of the LoRA matrices of each linear map.", OPEN)
-    alpha: int = setting(64, "Scale of their product, divided by the rank.", OPEN)
-    seed: int = setting(0, "Of the order of rows, masks, dropout and the start of the matrices.", CODE)
-    validate_every: int = setting(100, "Steps between measurements of held-out rows.", OPEN)
-    patience: int = setting(0, "Measurements without improvement that end training; 0 never does.", OPEN)
-    checkpoint_every: int = setting(100, "Steps between checkpoints.", OPEN)
-
-    def __post_init__(self) -> None:
-        counts = ("steps", "at_once", "length", "rank", "alpha", "validate_every", "checkpoint_every", "masked")
-        check_ranges(
-            self,
-            positive=(*counts, "learning_rate"),
-            not_negative=("lines", "batch_size", "patience"),
-            share=("warmup", "masked"),
-        )
-
-    def schedule(self, kind: str) -> train.TrainingSchedule:
-        """The settings that belong to the training loop."""
-        names = (
-            "steps",
-            "at_once",
-            "learning_rate",
-            "warmup",
-            "seed",
-            "validate_every",
-            "checkpoint_every",
-            "patience",
-        )
-        rows = self.batch_size or (512 if kind == "masked" else 256)
-        return train.TrainingSchedule(batch_size=rows, **{name: getattr(self, name) for name in names})
 
 
 def token_rows(model: Model, texts: Sequence[str], length: int, *, join: bool) -> list[list[int]]:
