@@ -31,13 +31,24 @@ os.environ |= {
     "NO_PROXY": "localhost,127.0.0.1",
 }
 
+from tests.helpers import ROOT, mirror  # noqa: E402 - after the environment is set
+
+#: A mirror beside the checkout is used as if it were named.
+if (ROOT.parent / "shared" / "sources").is_dir():
+    os.environ.setdefault("PROBES_MIRROR", str(ROOT.parent / "shared" / "sources"))
+
 settings.register_profile("untimed", deadline=None)  # a slow machine must not fail a test
 settings.load_profile("untimed")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
-    """Seeds torch before the fixtures of each test; pytest-randomly seeds Python and numpy."""
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Seeds torch before the fixtures of each test; pytest-randomly seeds Python and numpy.
+
+    A test with the marker ``mirror`` is skipped with its reason where there is no mirror.
+    """
+    if item.get_closest_marker("mirror"):
+        mirror()
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
 
