@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
 from builders.validation import first_fault
+from mitigation import corpora
 from mitigation.errors import MitigationError
 
 #: What the names of pinned sources begin with among the data of an adapter.
@@ -161,3 +163,9 @@ def _like(word: str, other: str) -> str:
     if len(word) > 1 and word.isupper():
         return other.upper()
     return other[:1].upper() + other[1:] if word[:1].isupper() else other
+
+
+def text_versions(settings: Any) -> dict[str, str]:
+    """Name to fingerprint of the corpus and of the list of words that settings name."""
+    words = attribute_words(settings.words, settings.domain)
+    return {**corpora.fingerprints(settings.corpus), words.name: words.version}

@@ -91,11 +91,46 @@ def _key(change: Change) -> tuple[str, str, str]:
     return change.benchmark, change.group, change.metric
 
 
-def write(folder: Path, model: str, rows: Sequence[MethodRow]) -> Path:
+def measured_before(folder: Path) -> Mapping[str, Any] | None:
+    """How the methods of a folder were measured, as its ``methods.json`` says; None without it.
+
+    Raises
+    ------
+    MitigationError
+        If the file cannot be read.
+    """
+    path = folder / "methods.json"
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise MitigationError(f"{path} is no whole JSON ({error}); remove it, and it is written again.") from None
+    measured = content.get("measured") if isinstance(content, dict) else None
+    return measured if isinstance(measured, dict) else None
+
+
+def check_same(folder: Path, measured: Mapping[str, Any]) -> None:
+    """Refuses to add methods that are measured otherwise than those of a folder.
+
+    Raises
+    ------
+    MitigationError
+        If the profile, the benchmarks, the limit, the texts or the resamples differ.
+    """
+    before = measured_before(folder) or {}
+    other = [f"{name} {before[name]} instead of {measured[name]}" for name in before if before[name] != measured[name]]
+    if other:
+        raise MitigationError(f"{folder} has methods measured with {', '.join(other)}; give another --out.")
+
+
+def write(folder: Path, model: str, rows: Sequence[MethodRow], measured: Mapping[str, Any] | None = None) -> Path:
     """Writes ``methods.json`` and the page ``methods.html`` into a folder, and returns the page.
 
-    A domain without any score is left out, and a column that no method has.
+    A domain without any score is left out, and a column that no method has. ``measured`` says how the scores were
+    measured; without it the folder's own statement is kept.
     """
+    measured = measured or measured_before(folder)
     domains = []
     for domain in DOMAINS:
         columns = [column for column in COLUMNS if any(change_of(row, column, domain) for row in rows)]
@@ -110,7 +145,10 @@ def write(folder: Path, model: str, rows: Sequence[MethodRow]) -> Path:
         {"method": row.name, "reason": row.reason, "changes": _plain(row.changes), "cost": _cost(row.cost)}
         for row in rows
     ]
-    put(folder / "methods.json", (json.dumps({"model": model, "methods": facts}, indent=1) + "\n").encode())
+    put(
+        folder / "methods.json",
+        (json.dumps({"model": model, "measured": measured, "methods": facts}, indent=1) + "\n").encode(),
+    )
     return folder / "methods.html"
 
 
@@ -163,26 +201,26 @@ def plot(rows: Sequence[MethodRow], domain: str) -> str:
     figure = Figure(figsize=(6.5, 4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    colours = ("#1b4f8f", "#8a3b00", "#3f7f5f", "#7a3e8c", "#6b7280", "#b08900", "#0f766e", "#9f1239", "#334155")
     axes.axvline(abs(drawn[0][1].before[0] - 50), color="#9aa5b1", linewidth=0.8)
     axes.axhline(0, color="#9aa5b1", linewidth=0.8)
-    for number, (name, ss, lms) in enumerate(drawn):
+    for name, ss, lms in drawn:
         far, (low, high) = abs(ss.after[0] - 50), _distance(ss.after)
-        values = lms.difference
+        value, least, most = lms.difference
         axes.errorbar(
             far,
-            values[0],
+            value,
             xerr=[[far - low], [high - far]],
-            yerr=[[values[0] - values[1]], [values[2] - values[0]]],
-            marker="osD^v<>Ph"[number % 9],
-            color=colours[number % len(colours)],
+            yerr=[[value - least], [most - value]],
+            marker="o",
+            markersize=4,
+            color="#1b4f8f",
+            ecolor="#b8c7dc",
             linewidth=0.8,
-            label=name,
         )
+        axes.annotate(name, (far, value), xytext=(4, 4), textcoords="offset points", fontsize=7)
     axes.set_xlabel("distance of SS from 50 (grey line: unchanged model)", fontsize=8)
     axes.set_ylabel("difference of LMS", fontsize=8)
     axes.tick_params(labelsize=7)
-    axes.legend(fontsize=7, frameon=False)
     content = io.BytesIO()
     figure.savefig(content, dpi=110, format="png", metadata={"Software": None})
     return base64.b64encode(content.getvalue()).decode()

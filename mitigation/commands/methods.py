@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from builders.dataset import BuildError
+from builders.manifest import file_sha256
 from cards.text import split_list
 from mitigation import comparison, recipes
 from mitigation.api import planned_evaluation
@@ -78,6 +79,15 @@ def main(
     with ended(errors):
         names = list(recipes.names()) if methods == "all" else split_list(methods)
         given = read_config(config)
+        measured = {
+            "profile": profile,
+            "benchmarks": sorted(split_list(benchmarks)),
+            "limit": limit,
+            "text": file_sha256(text) if text else None,
+            "resamples": resamples,
+        }
+        if names:
+            comparison.check_same(out, measured)
         reasons: dict[str, str] = {}
         rows = TrainingData(data, limit)
         for name in names:
@@ -94,10 +104,11 @@ def main(
                     fresh = replace(rows, versions={})
                     options = LoadOptions(model, device=device)
                     mitigate(recipe, settings, options, fresh, out / row, evaluation, Console(quiet=True), errors)
+                    comparison.write(out, model, comparison.rows_of(out, reasons), measured)
                 except (ScoringError, BuildError) as error:
                     reasons[row] = str(error)
                     tell(errors, [f"{row}: {error}"])
-        page = comparison.write(out, model, comparison.rows_of(out, reasons))
+        page = comparison.write(out, model, comparison.rows_of(out, reasons), measured if names else None)
         tell(console, [f"{page} has all methods side by side."])
 
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from mitigation import corpora
 from mitigation.adapters.write import describe
-from mitigation.attribute_words import PUBLISHED, AttributeWords, attribute_words
+from mitigation.attribute_words import PUBLISHED, AttributeWords, attribute_words, text_versions
 from mitigation.errors import MitigationError
 from mitigation.projections import sentences
 from mitigation.recipe import check_ranges, setting
+from mitigation.training.language_settings import CODE, OPEN
 from scoring.types import Floats
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from scoring.adapters.facts import Adapter, Numbers
     from scoring.inference.model import Model
 
-CODE = "code of Meade et al. 2022"
-OPEN = "this project"
 #: The least sentences of a class, and the least sentences with a listed word.
 LEAST = 20
 #: The shares of sentences for fitting and for choosing; the rest is for the probe. As in the code of bias-bench.
@@ -64,15 +63,9 @@ class ClassStates:
     held: tuple[Floats, np.ndarray[Any, Any]]
 
 
-def outside(settings: TextSettings) -> dict[str, str]:
-    """Name to fingerprint of the corpus and the list of words."""
-    words = attribute_words(settings.words, settings.domain)
-    return {**corpora.fingerprints(settings.corpus), words.name: words.version}
-
-
 def read_text(settings: TextSettings, data: TrainingData) -> tuple[list[str], AttributeWords]:
     """The lines of the corpus and the list of words, which are recorded among the data."""
-    data.versions.update(outside(settings))
+    data.versions.update(text_versions(settings))
     lines = list(islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None))
     return lines, attribute_words(settings.words, settings.domain)
 

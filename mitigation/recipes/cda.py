@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from mitigation import corpora
-from mitigation.attribute_words import PUBLISHED, AttributeWords, Swapper, attribute_words
+from mitigation.attribute_words import PUBLISHED, AttributeWords, Swapper, attribute_words, text_versions
 from mitigation.recipe import Recipe, setting
 from mitigation.training.data import TrainingData
-from mitigation.training.language_settings import CODE, LanguageSettings
+from mitigation.training.language_settings import CLEAN, CODE, LanguageSettings
 from scoring.adapters.facts import Adapter
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def run(model: Model, settings: CdaSettings, data: TrainingData, out: Path, cons
     """Trains on the changed texts and writes the adapter."""
     from mitigation.training.language import train_on
 
-    data.versions.update(outside(settings))
+    data.versions.update(text_versions(settings))
     words = attribute_words(settings.words, settings.domain)
     lines = islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None)
     pairs = changed(lines, words, published=settings.published, seed=settings.seed)
@@ -53,12 +53,6 @@ def run(model: Model, settings: CdaSettings, data: TrainingData, out: Path, cons
     texts = [text for pair in pairs for text in (pair if settings.two_sided else pair[1:])]
     measures = {"changed texts": (float(len(pairs)), _NAN, _NAN)}
     return train_on(model, RECIPE.name, settings, texts, data, out, console, measures=measures)
-
-
-def outside(settings: CdaSettings) -> dict[str, str]:
-    """Name to fingerprint of the corpus and the list of words."""
-    words = attribute_words(settings.words, settings.domain)
-    return {**corpora.fingerprints(settings.corpus), words.name: words.version}
 
 
 def changed(lines: Iterable[str], words: AttributeWords, *, published: bool, seed: int) -> list[tuple[str, str]]:
@@ -109,22 +103,11 @@ RECIPE = Recipe(
 }"""
     },
     profiles={
-        "clean": CdaSettings(
-            published=False,
-            join=False,
-            length=128,
-            steps=500,
-            batch_size=32,
-            learning_rate=2e-4,
-            rank=16,
-            alpha=16,
-            warmup=0.03,
-            patience=3,
-        ),
+        "clean": CdaSettings(**CLEAN, published=False, patience=3),
         "paper": CdaSettings(),
     },
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),
     kinds=("causal", "masked"),
-    outside=outside,
+    outside=text_versions,
 )

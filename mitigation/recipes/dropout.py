@@ -7,18 +7,15 @@ of attention; a model without any is refused.
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from mitigation import corpora
 from mitigation.recipe import Recipe, check_ranges, setting
 from mitigation.training.data import TrainingData
-from mitigation.training.language_settings import CODE, LanguageSettings
+from mitigation.training.language_settings import CLEAN, CODE, LanguageSettings, corpus_versions, shuffled_texts
 from scoring.adapters.facts import Adapter
 
 if TYPE_CHECKING:
@@ -41,16 +38,9 @@ def run(model: Model, settings: DropoutSettings, data: TrainingData, out: Path, 
     """Trains with the raised rates and writes the adapter."""
     from mitigation.training.language import train_on
 
-    data.versions.update(outside(settings))
-    texts = list(islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None))
-    random.Random(settings.seed).shuffle(texts)
+    data.versions.update(corpus_versions(settings))
     rates = {"hidden": settings.hidden, "attention": settings.attention}
-    return train_on(model, RECIPE.name, settings, texts, data, out, console, rates)
-
-
-def outside(settings: DropoutSettings) -> dict[str, str]:
-    """Name to fingerprint of the corpus."""
-    return corpora.fingerprints(settings.corpus)
+    return train_on(model, RECIPE.name, settings, shuffled_texts(settings), data, out, console, rates)
 
 
 RECIPE = Recipe(
@@ -69,21 +59,11 @@ RECIPE = Recipe(
 }"""
     },
     profiles={
-        "clean": DropoutSettings(
-            join=False,
-            length=128,
-            steps=500,
-            batch_size=32,
-            learning_rate=2e-4,
-            rank=16,
-            alpha=16,
-            warmup=0.03,
-            patience=3,
-        ),
+        "clean": DropoutSettings(**CLEAN, patience=3),
         "paper": DropoutSettings(),
     },
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),
     kinds=("causal", "masked"),
-    outside=outside,
+    outside=corpus_versions,
 )

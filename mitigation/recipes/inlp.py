@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from mitigation.projections.fit import CODE, OPEN, TextSettings, class_states, finish, outside, probe_measures
+from mitigation.attribute_words import text_versions
+from mitigation.projections.fit import TextSettings, class_states, finish, probe_measures
 from mitigation.recipe import Recipe, check_ranges, setting
 from mitigation.training.data import TrainingData
+from mitigation.training.language_settings import CODE, OPEN
 from scoring.adapters.facts import Adapter
 from scoring.report.terminal import tell
 
@@ -76,5 +78,5 @@ RECIPE = Recipe(
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),
     kinds=("causal", "masked"),
-    outside=outside,
+    outside=text_versions,
 )

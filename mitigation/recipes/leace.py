@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from mitigation.projections.fit import TextSettings, class_states, finish, outside, probe_measures
+from mitigation.attribute_words import text_versions
+from mitigation.projections.fit import TextSettings, class_states, finish, probe_measures
 from mitigation.recipe import Recipe, check_ranges, setting
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter
@@ -69,5 +70,5 @@ RECIPE = Recipe(
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),
     kinds=("causal", "masked"),
-    outside=outside,
+    outside=text_versions,
 )

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from mitigation.attribute_words import text_versions
 from mitigation.errors import MitigationError
-from mitigation.projections.fit import CODE, TextSettings, finish, outside, tuple_states
+from mitigation.projections.fit import TextSettings, finish, tuple_states
 from mitigation.recipe import Recipe, check_ranges, setting
 from mitigation.training.data import TrainingData
+from mitigation.training.language_settings import CODE
 from scoring.adapters.facts import Adapter, Numbers
 
 if TYPE_CHECKING:
@@ -87,5 +89,5 @@ RECIPE = Recipe(
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),
     kinds=("causal", "masked"),
-    outside=outside,
+    outside=text_versions,
 )

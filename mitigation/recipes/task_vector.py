@@ -7,18 +7,15 @@ lost too, so language ability falls with the strength: read the perplexity besid
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from mitigation import corpora
 from mitigation.recipe import Recipe, check_ranges, setting
 from mitigation.training.data import TrainingData
-from mitigation.training.language_settings import OPEN, LanguageSettings
+from mitigation.training.language_settings import CLEAN, OPEN, LanguageSettings, corpus_versions, shuffled_texts
 from scoring.adapters.facts import Adapter
 
 if TYPE_CHECKING:
@@ -41,20 +38,12 @@ def run(model: Model, settings: TaskVectorSettings, data: TrainingData, out: Pat
     """Trains on the biased text and writes the negated adapter."""
     from mitigation.training.language import train_on
 
-    data.versions.update(outside(settings))
-    texts = list(islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None))
-    random.Random(settings.seed).shuffle(texts)
+    data.versions.update(corpus_versions(settings))
+    texts = shuffled_texts(settings)
     return train_on(model, RECIPE.name, settings, texts, data, out, console, factor=-settings.strength)
 
 
-def outside(settings: TaskVectorSettings) -> dict[str, str]:
-    """Name to fingerprint of the biased text."""
-    return corpora.fingerprints(settings.corpus)
-
-
-_CLEAN = TaskVectorSettings(
-    join=False, length=128, steps=200, batch_size=32, learning_rate=2e-4, rank=16, alpha=16, warmup=0.03
-)
+_CLEAN = TaskVectorSettings(**{**CLEAN, "steps": 200})
 RECIPE = Recipe(
     name="task_vector",
     summary="Subtracts what further training on biased text (--corpus) adds to the weights (LoRA).",
@@ -77,5 +66,5 @@ RECIPE = Recipe(
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),
     kinds=("causal", "masked"),
-    outside=outside,
+    outside=corpus_versions,
 )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import islice
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
+from mitigation import corpora
 from mitigation.recipe import check_ranges, setting
 
 if TYPE_CHECKING:
@@ -12,6 +17,19 @@ if TYPE_CHECKING:
 
 CODE = "code of Meade et al. 2022"
 OPEN = "this project"
+#: The size of training in ``clean``: short rows of one text each, and few of them.
+CLEAN: Mapping[str, Any] = MappingProxyType(
+    {
+        "join": False,
+        "length": 128,
+        "steps": 500,
+        "batch_size": 32,
+        "learning_rate": 2e-4,
+        "rank": 16,
+        "alpha": 16,
+        "warmup": 0.03,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +79,15 @@ class LanguageSettings:
         )
         rows = self.batch_size or (512 if kind == "masked" else 256)
         return TrainingSchedule(batch_size=rows, **{name: getattr(self, name) for name in names})
+
+
+def shuffled_texts(settings: LanguageSettings) -> list[str]:
+    """The texts of the corpus in a random order, at most ``settings.lines`` of them."""
+    texts = list(islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None))
+    random.Random(settings.seed).shuffle(texts)
+    return texts
+
+
+def corpus_versions(settings: LanguageSettings) -> dict[str, str]:
+    """Name to fingerprint of the files of the corpus."""
+    return corpora.fingerprints(settings.corpus)
