@@ -72,19 +72,19 @@ def stories(model: Model) -> tuple[str, ...]:
     """Texts sampled from the model with a fixed seed."""
     requests = [Request(f"story/{number}", OPENING, max_new=LENGTH) for number in range(STORIES)]
     responses = model.answer(requests, decoding=Decoding(temperature=1.0, seed=7))
-    return tuple(OPENING + " ".join(each.text.split("\n")).rstrip() for each in responses)
+    return tuple(OPENING + " ".join(item.text.split("\n")).rstrip() for item in responses)
 
 
 def evaluation_of(model: Model, data: str, limit: int | None) -> Evaluation:
     """An evaluation on the test prompts of the corpus and on stories of the model."""
     (part,) = run.read([benchmarks.get("neutral")], data, "clean", limit)
-    own = tuple(each for each in part.splits if each.name.split("/")[1] == CORPUS)
+    own = tuple(item for item in part.splits if item.name.split("/")[1] == CORPUS)
     return Evaluation((replace(part, splits=own, lacking=()),), stories(model))
 
 
 def variants(profiles: str) -> dict[str, Any]:
     """The settings of each training by its name, for a list of profiles with commas."""
-    known = {name: replace(each, **SMALL) for name, each in RECIPE.profiles.items()}
+    known = {name: replace(item, **SMALL) for name, item in RECIPE.profiles.items()}
     known |= {f"clean, L_g {weight:g}": replace(known["clean"], l_g=weight) for weight in WEIGHTS}
     if not {*profiles.split(",")} <= {*RECIPE.profiles}:
         raise typer.BadParameter(f"{profiles!r} are not all among {', '.join(RECIPE.profiles)}.")
@@ -95,29 +95,29 @@ def measured(
     model: Model, name: str, evaluation: Evaluation, data: TrainingData, settings: Any, work: Path, errors: Console
 ) -> Any:
     """One training: its cost, and the changes by way of decoding and metric."""
-    adapter, found = make_adapter(RECIPE, settings, model, data, work / "made", errors), {}
+    adapter, results = make_adapter(RECIPE, settings, model, data, work / "made", errors), {}
     for way, prompt in DRAWN.items():
         before, after = work / f"before-{way}", work / f"after-{way}"
         old = evaluation.run(model, PROMPTS[prompt], before, errors)
         with attached(model, work / "made", name) as tuned:
             new = evaluation.run(tuned, PROMPTS[prompt], after, errors)
         changes = compare_runs(before, after, (old, new), model.kind, evaluation.resamples)
-        found[way] = {each.metric: as_json(each) for each in changes if each.metric in METRICS[way]}
+        results[way] = {item.metric: as_json(item) for item in changes if item.metric in METRICS[way]}
     return {
         "l_g": settings.l_g,
         "retention": settings.retention,
         "parameters": adapter.cost.parameters,
         "seconds": round(adapter.cost.seconds, 1),
         "peak_mb": round(adapter.cost.memory / 2**20),
-        "changes": found,
+        "changes": results,
     }
 
 
-def as_json(each: Change) -> dict[str, Any]:
+def as_json(item: Change) -> dict[str, Any]:
     """A change as JSON: values with intervals to five digits, null for NaN."""
-    sides = {"before": each.before, "after": each.after, "difference": each.difference}
+    sides = {"before": item.before, "after": item.after, "difference": item.difference}
     return {
-        "n": each.n,
+        "n": item.n,
         **{name: [float(f"{number:.5g}") if number == number else None for number in s] for name, s in sides.items()},
     }
 
@@ -126,13 +126,13 @@ def as_json(each: Change) -> dict[str, Any]:
 COLOURS = ("#8a949e", "#1b4f8f", "#b3541e")
 
 
-def falls(each: Mapping[str, Any]) -> bool:
+def falls(item: Mapping[str, Any]) -> bool:
     """Whether the interval of a difference lies below zero."""
-    high = each["difference"][2]
+    high = item["difference"][2]
     return high is not None and high < 0
 
 
-def plot(found: Mapping[str, Any], path: Path) -> None:
+def plot(results: Mapping[str, Any], path: Path) -> None:
     """Plots metrics before and after each training, with intervals, and GAS against the pronouns that are left."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -141,10 +141,10 @@ def plot(found: Mapping[str, Any], path: Path) -> None:
     FigureCanvasAgg(figure)
     panels = figure.subplots(2, 4).flat
     for (way, metric, title), axes in zip(PANELS, panels, strict=False):
-        sides = [next(iter(found.values()))["changes"][way][metric]["before"]]
-        sides += [each["changes"][way][metric]["after"] for each in found.values()]
-        plot_values(axes, ["before", *found], sides, title)
-    plot_gas_by_mass(panels[len(PANELS)], [each["changes"] for each in found.values()])
+        sides = [next(iter(results.values()))["changes"][way][metric]["before"]]
+        sides += [item["changes"][way][metric]["after"] for item in results.values()]
+        plot_values(axes, ["before", *results], sides, title)
+    plot_gas_by_mass(panels[len(PANELS)], [item["changes"] for item in results.values()])
     figure.savefig(path, dpi=100, metadata={"Software": None})
 
 
@@ -162,11 +162,11 @@ def plot_values(axes: Axes, names: list[str], sides: list[list[float | None]], t
     style(axes, title)
 
 
-def plot_gas_by_mass(axes: Axes, found: list[Any]) -> None:
+def plot_gas_by_mass(axes: Axes, results: list[Any]) -> None:
     """Plots GAS against the total probability of pronouns, before and after each training."""
-    left = [each["greedy"]["pronoun_mass"] for each in found]
+    left = [item["greedy"]["pronoun_mass"] for item in results]
     for way, colour in zip(("greedy", "sampled"), COLOURS[1:], strict=True):
-        named = [each[way]["gas"] for each in found]
+        named = [item[way]["gas"] for item in results]
         spots = [(x["after"][0], y["after"][0]) for x, y in zip(left, named, strict=True)]
         spots.append((left[0]["before"][0], named[0]["before"][0]))
         axes.plot(*zip(*sorted(spots), strict=True), marker="o", markersize=4, linewidth=0.8, color=colour)
@@ -198,14 +198,14 @@ def main(
 ) -> None:
     """Trains, measures, and writes ``debias_tuning.json`` and ``debias_tuning.png``."""
     torch.set_num_threads(1)
-    errors, found = Console(stderr=True), {}
+    errors, results = Console(stderr=True), {}
     with tempfile.TemporaryDirectory() as scratch:
         try:
             loaded = LoadOptions(model, device="cpu").load()
             evaluation = evaluation_of(loaded, data, limit)
             for name, settings in variants(profile).items():
                 errors.print(f"{name} …")
-                found[name] = measured(
+                results[name] = measured(
                     loaded, name, evaluation, TrainingData(data, limit), settings, Path(scratch), errors
                 )
         except ScoringError as error:
@@ -218,15 +218,15 @@ def main(
         "corpus": CORPUS,
         "settings": SMALL,
         "stories": {"opening": OPENING, "texts": STORIES, "most_tokens": LENGTH, "sampled_from": "the base model"},
-        "trainings": found,
+        "trainings": results,
         "falls": {
-            name: {metric: falls(each["changes"]["greedy"][metric]) for metric in ("gas", "gld", "add_raw")}
-            for name, each in found.items()
+            name: {metric: falls(item["changes"]["greedy"][metric]) for metric in ("gas", "gld", "add_raw")}
+            for name, item in results.items()
         },
     }
     with replacing(out) as file:
         file.write(json.dumps(result, indent=2).encode() + b"\n")
-    plot(found, out.with_suffix(".png"))
+    plot(results, out.with_suffix(".png"))
     print(json.dumps(result["falls"], indent=2))
 
 

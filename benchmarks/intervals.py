@@ -124,7 +124,7 @@ def coverage(case: Case, runs: int, resamples: int = 400, seed: int = 0) -> Cove
     for run in range(runs):
         events, codes = case.draw(np.random.default_rng([seed, run]))
         table: Table = {"x": events}
-        found = (
+        results = (
             _paired(table, codes, resamples, run) if difference else estimate(RATE, table, None, codes, resamples, run)
         )
         item = (Group("", np.ones(len(codes), bool)), RATE)
@@ -132,12 +132,12 @@ def coverage(case: Case, runs: int, resamples: int = 400, seed: int = 0) -> Cove
         sums = added_up([item], {"x": events}, names)
         clusters = int(names.max()) + 1
         plain = bootstrap(resampled([item], sums, clusters, resamples, run)[0][1:], clusters)
-        hits += found.low <= case.truth <= found.high
+        hits += results.low <= case.truth <= results.high
         plain_hits += plain.low <= case.truth <= plain.high
         empty += plain.low == plain.high
-        width += found.high - found.low
+        width += results.high - results.low
         plain_width += plain.high - plain.low
-        methods[found.method] += 1
+        methods[results.method] += 1
     return Coverage(hits / runs, width / runs, plain_hits / runs, plain_width / runs, empty / runs, methods)
 
 

@@ -128,11 +128,11 @@ class Language:
         """Texts that contain every word of the language, for the vocabulary of a tokenizer."""
         people = [*self.who, *chain(*KIN)]
         prompts = [prompt.format(name) for prompt in chain(*self.forms) for name in people]
-        told = [prompt.replace(BLANK, right) for prompt, right, *_ in self.facts]
+        statements = [prompt.replace(BLANK, right) for prompt, right, *_ in self.facts]
         wrong = [other for _, _, other, _ in self.facts]
         return [
             *(prompt.replace(BLANK, " ".join((*PRONOUNS, *OTHERS))) for prompt in prompts),
-            *told,
+            *statements,
             *wrong,
             *OPENINGS,
             "is a person.",
@@ -146,8 +146,8 @@ class Language:
     def neutral(self, count: int = 100) -> list[str]:
         """Texts without any pronoun."""
         generator = random.Random(self.seed + 1)
-        found = (self.sentence(generator, biased=False) for _ in range(20 * count))
-        return list(islice((text for text in found if not {*text.split()} & {*PRONOUNS, *OTHERS}), count))
+        results = (self.sentence(generator, biased=False) for _ in range(20 * count))
+        return list(islice((text for text in results if not {*text.split()} & {*PRONOUNS, *OTHERS}), count))
 
     def pairs(self, *, held_out: bool, paraphrased: bool = False) -> Iterator[dict[str, Any]]:
         """Rows about the workers that are edited, or about the others."""

@@ -22,15 +22,15 @@ BATCH = 16
 @torch.no_grad()
 def one_by_one(network: Any, tokenizer: Any, requests: Sequence[Request]) -> list[float]:
     """One forward pass per option, with its context, and log-probabilities of the vocabulary at all positions."""
-    found = []
+    results = []
     for request in requests:
         for option in request.options:
             start, ids = encode(tokenizer, request.context, option.text)
             tokens = torch.tensor([ids], device=network.device)
             logprobs = torch.log_softmax(network(input_ids=tokens).logits[0, :-1].float(), -1)
             own = logprobs.gather(1, tokens[0, 1:, None])[start - 1 :]
-            found.append(float(own.sum()))
-    return found
+            results.append(float(own.sum()))
+    return results
 
 
 def encode(tokenizer: Any, context: str, option: str) -> tuple[int, list[int]]:
@@ -48,7 +48,7 @@ def padded(network: Any, tokenizer: Any, sentences: Sequence[str], width: int) -
 
     Padding is on the right with a mask, so the numbers are those of the sentences by themselves.
     """
-    found: list[float] = []
+    results: list[float] = []
     for start in range(0, len(sentences), BATCH):
         rows = [encode(tokenizer, "", sentence)[1] for sentence in sentences[start : start + BATCH]]
         fill = tokenizer.bos_token_id
@@ -56,8 +56,8 @@ def padded(network: Any, tokenizer: Any, sentences: Sequence[str], width: int) -
         mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=network.device)
         logprobs = torch.log_softmax(network(input_ids=ids, attention_mask=mask).logits[:, :-1].float(), -1)
         own = logprobs.gather(2, ids[:, 1:, None])[..., 0] * mask[:, 1:]
-        found += own.sum(1).tolist()
-    return found
+        results += own.sum(1).tolist()
+    return results
 
 
 def longest(tokenizer: Any, sentences: Iterable[str]) -> int:

@@ -148,7 +148,7 @@ class ToyTrainer:
         made = copy.deepcopy(plain).requires_grad_(False)
         part = feed_forwards(made)[layer]
         maps = [made.get_submodule(name) for name in (part.first, part.last)]
-        weights = [each.requires_grad_(True) for module in maps for each in module.parameters()]
+        weights = [item.requires_grad_(True) for module in maps for item in module.parameters()]
 
         def loss(batch: Batch) -> torch.Tensor:
             named = torch.isin(batch["input_ids"], self.people)[..., None]

@@ -91,11 +91,11 @@ def score(model: Model, data: str, folder: Path, clock: Clock) -> dict[str, int]
     with clock.step("tables"):
         tables = {name: run.table(benchmarks.get(name), "clean", some, responses) for name, some in questions.items()}
     with clock.step("metrics"):
-        found = [e for name, table in tables.items() for e in run.estimate(benchmarks.get(name), "clean", table)]
+        results = [e for name, table in tables.items() for e in run.estimate(benchmarks.get(name), "clean", table)]
     return {
         "responses": len(responses),
         "rows": sum(len(table["id"]) for table in tables.values()),
-        "estimates": len(found),
+        "estimates": len(results),
     }
 
 
@@ -114,7 +114,7 @@ def main(
     with tempfile.TemporaryDirectory() as scratch:
         try:
             requests = [
-                request for some in asked(model, data).values() for each in some for request in each.requests.values()
+                request for some in asked(model, data).values() for item in some for request in item.requests.values()
             ]
         except ScoringError as error:
             raise SystemExit(str(error)) from None

@@ -73,11 +73,11 @@ class File:
 
 def files(name: str, data: str, rows: int) -> list[File]:
     """The files of a benchmark, with ``rows`` rows drawn of each."""
-    found = []
+    results = []
     for place in run.configs(benchmarks.get(name), "clean"):
         drawn, every = (asked(name, "clean", tables.load(data, *place, n)) for n in (rows, None))
-        found.append(File("/".join(place[1:]), drawn, every))
-    return found
+        results.append(File("/".join(place[1:]), drawn, every))
+    return results
 
 
 def asked(name: str, profile: str, loaded: tables.Loaded) -> list[Request]:
@@ -110,15 +110,15 @@ class Turn(NamedTuple):
 
 def in_turn(sides: Mapping[str, Callable[[], Any]]) -> dict[str, list[Turn]]:
     """Calls each side in turn, ``RUNS`` times, or once if that is ``LONG``."""
-    found: dict[str, list[Turn]] = {name: [] for name in sides}
+    results: dict[str, list[Turn]] = {name: [] for name in sides}
     for number in range(RUNS):
         for name, call in sides.items():
-            if number and found[name][0].seconds > LONG:
+            if number and results[name][0].seconds > LONG:
                 continue
             wall, cpu = time.perf_counter(), time.process_time()
             result = call()
-            found[name].append(Turn(time.perf_counter() - wall, time.process_time() - cpu, result))
-    return found
+            results[name].append(Turn(time.perf_counter() - wall, time.process_time() - cpu, result))
+    return results
 
 
 def median(turns: Sequence[Turn]) -> float:
@@ -205,14 +205,14 @@ def _sides(
 def _together(model: Model, some: Sequence[File]) -> list[tuple[int, int, set[str]]]:
     """What the padded loop takes together: of a file the sentences with one pronoun, to the longest of all of them."""
     tokenizer = model.tokens.tokenizer
-    found = []
+    results = []
     for file in some:
         for n in range(max(len(request.options) for request in file.all)):
             width = peers.longest(
                 tokenizer, (request.options[n].text for request in file.all if n < len(request.options))
             )
-            found.append((n, width, {request.id for request in file.drawn if n < len(request.options)}))
-    return found
+            results.append((n, width, {request.id for request in file.drawn if n < len(request.options)}))
+    return results
 
 
 def _padded(model: Model, batches: Sequence[tuple[int, int, set[str]]]) -> Callable[[Sequence[Request]], list[float]]:
@@ -220,12 +220,12 @@ def _padded(model: Model, batches: Sequence[tuple[int, int, set[str]]]) -> Calla
     network, tokenizer = model.network, model.tokens.tokenizer
 
     def answer(requests: Sequence[Request]) -> list[float]:
-        found: dict[tuple[str, int], float] = {}
+        results: dict[tuple[str, int], float] = {}
         for n, width, ids in batches:
             own = [request for request in requests if request.id in ids]
             values = peers.padded(network, tokenizer, [request.options[n].text for request in own], width)
-            found |= {(request.id, n): value for request, value in zip(own, values, strict=True)}
-        return [found[request.id, n] for request in requests for n in range(len(request.options))]
+            results |= {(request.id, n): value for request, value in zip(own, values, strict=True)}
+        return [results[request.id, n] for request in requests for n in range(len(request.options))]
 
     return answer
 
@@ -301,16 +301,16 @@ def measured(model: Model, kind: str, data: str, limit: int | None) -> dict[str,
     harness = None
     if peers.harness_version():
         harness = peers.Harness(model.network, model.tokens.tokenizer, requests)
-    found = {name: compared(model, name, some, harness) for name, some in asked.items()}
-    done = sum(each["gflops"] for each in found.values())
-    seconds = sum(each["sides"]["ours"]["seconds"] for each in found.values())
-    top = max(each["peak_gflops_per_second"] for each in found.values())
+    results = {name: compared(model, name, some, harness) for name, some in asked.items()}
+    done = sum(item["gflops"] for item in results.values())
+    seconds = sum(item["sides"]["ours"]["seconds"] for item in results.values())
+    top = max(item["peak_gflops_per_second"] for item in results.values())
     goal = PEAK_SHARE.get(kind)
     return {
         "model": Path(model.name).name,
         "parameters": model.network.num_parameters(),
         "dtype": model.dtype,
-        "benchmarks": found,
+        "benchmarks": results,
         "lm_eval": harness and {"batch": harness.batch, "search_seconds": _short(harness.search_seconds)},
         "peak": _judged("share", done / seconds / top, goal, done / seconds / top >= (goal or 0)),
     }
@@ -384,23 +384,23 @@ def on_gpu(data: str, limit: int | None, config: Any = None, device: str = "cuda
     }
 
 
-def told(kind: str, found: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def goals_with_figures(kind: str, results: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The comparisons and shares of one model by a name, with their goals."""
-    for name, compared in found["benchmarks"].items():
+    for name, compared in results["benchmarks"].items():
         for key, side in compared["sides"].items():
             if "goal" in side:
                 yield f"{kind} {name} against {key}", side
-    if "goal" in found["peak"]:
-        yield f"{kind} share of the matrix-product peak", found["peak"]
+    if "goal" in results["peak"]:
+        yield f"{kind} share of the matrix-product peak", results["peak"]
 
 
 def goals(result: Mapping[str, Any]) -> dict[str, bool]:
     """Every goal by a name, and whether it is met."""
-    found = [line for kind, each in result["models"].items() for line in told(kind, each)]
+    results = [line for kind, item in result["models"].items() for line in goals_with_figures(kind, item)]
     if gpu := result["gpu"]:
-        found += told("7b-shape", gpu["compared"])
-        found += [("7b-shape share of the peak", gpu), *((f"7b-shape {n}", gpu[n]) for n in ("generation", "suite"))]
-    return {name: bool(side["met"]) for name, side in found}
+        results += goals_with_figures("7b-shape", gpu["compared"])
+        results += [("7b-shape share of the peak", gpu), *((f"7b-shape {n}", gpu[n]) for n in ("generation", "suite"))]
+    return {name: bool(side["met"]) for name, side in results}
 
 
 def main(
@@ -426,10 +426,10 @@ def main(
     names = [name for name in models.split(",") if name]
     if not set(names) <= set(makers):
         raise typer.BadParameter(f"{models!r} are not all among {', '.join(makers)}.")
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name in names:
-        found[name] = measured(makers[name](), name, data, limit)
-        for line, side in told(name, found[name]):
+        results[name] = measured(makers[name](), name, data, limit)
+        for line, side in goals_with_figures(name, results[name]):
             more = f", {side['at_peak']} at the peak" if "at_peak" in side else ""
             print(f"{line}: {side.get('ratio', side.get('share'))} (goal {side['goal']}{more})", flush=True)
     result = {
@@ -437,7 +437,7 @@ def main(
         "threads": torch.get_num_threads(),
         "most_turns": RUNS,
         "lm_eval": peers.harness_version() or "left out, because lm_eval is not installed",
-        "models": found,
+        "models": results,
         "gpu": on_device,
     }
     reached = goals(result)

@@ -47,9 +47,9 @@ class Harness:
     """lm-evaluation-harness through a server."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        found = importlib.import_module("lm_eval.models.openai_completions").LocalCompletionsAPI
+        results = importlib.import_module("lm_eval.models.openai_completions").LocalCompletionsAPI
         self._request = importlib.import_module("lm_eval.api.instance").Instance
-        self._model = found(
+        self._model = results(
             base_url=f"{url}/completions",
             model="tiny",
             tokenizer=str(folder),
@@ -116,15 +116,15 @@ def measured(local: Model, url: str, folder: Path, requests: Mapping[str, Sequen
     served = connect([url], None, str(folder), concurrency=CONCURRENCY, trained=False)
     harness = Harness(url, folder) if peers.harness_version() else None
     try:
-        found = {name: compared(local, served, harness, some) for name, some in requests.items()}
+        results = {name: compared(local, served, harness, some) for name, some in requests.items()}
     finally:
         served.close()
-    agree = [side["largest_difference"] < CLOSE for each in found.values() for side in each["sides"].values()]
-    ratios = {n: e["sides"]["lm_eval_served"]["served_is_faster_by"] for n, e in found.items() if harness}
+    agree = [side["largest_difference"] < CLOSE for item in results.values() for side in item["sides"].values()]
+    ratios = {n: e["sides"]["lm_eval_served"]["served_is_faster_by"] for n, e in results.items() if harness}
     return {
         "server": served.servers[0].software,
         "lm_eval": peers.harness_version() or "left out, because lm_eval is not installed",
-        "benchmarks": found,
+        "benchmarks": results,
         "goals": {name: {"ratio": ratio, "goal": GOAL, "met": ratio >= GOAL} for name, ratio in ratios.items()},
         "agrees": all(agree),
     }
@@ -152,10 +152,10 @@ def main(
         folder = Path(name, "model")
         saved(local, folder)
         with real_server.vllm(folder, Path(name, "server.log"), threads=count) as server:
-            found = measured(local, server.url, folder, requests)
-    result = {"machine": machine, "threads": count, "layers": layers, **found}
+            results = measured(local, server.url, folder, requests)
+    result = {"machine": machine, "threads": count, "layers": layers, **results}
     out.write_text(json.dumps(result, indent=2) + "\n")
-    for name, goal in found["goals"].items():
+    for name, goal in results["goals"].items():
         print(f"{name}: {goal['ratio']} times as fast as lm-eval through the same server (goal {goal['goal']})")
     print(f"All figures are in {out}.")
 

@@ -186,7 +186,7 @@ def _statistics(path: Path) -> list[Any]:
     statistics = [group.column(column).statistics for group in groups for column in range(group.num_columns)]
     return [
         metadata.num_rows,
-        *(each and (each.num_values, each.null_count, each.min, each.max) for each in statistics),
+        *(item and (item.num_values, item.null_count, item.min, item.max) for item in statistics),
     ]
 
 

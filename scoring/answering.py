@@ -149,7 +149,7 @@ def answer(
         def keep(response: Response) -> None:
             request, *others = rest[response.id]
             store.put(request, response)
-            known.update({each.id: replace(response, id=each.id) for each in (request, *others)})
+            known.update({item.id: replace(response, id=item.id) for item in (request, *others)})
             advance(request)
 
         if first:

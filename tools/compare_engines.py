@@ -52,8 +52,8 @@ class Measured:
 
 def parts(data: str, limit: int | None = None) -> list[run.Part]:
     """The benchmarks for causal models whose data is built."""
-    found = run.read([benchmarks.get(name) for name in benchmarks.names()], data, "clean", limit)
-    return [part for part in found if "causal" in part.benchmark.kinds and part.splits]
+    results = run.read([benchmarks.get(name) for name in benchmarks.names()], data, "clean", limit)
+    return [part for part in results if "causal" in part.benchmark.kinds and part.splits]
 
 
 def measured(engine: Engine, some: Sequence[run.Part], folder: Path) -> Measured:
@@ -80,7 +80,7 @@ def metrics(estimates: Iterable[Estimate]) -> dict[Key, Estimate]:
 
 def sampled(url: str, some: Sequence[run.Part], folder: Path) -> Measured:
     """The metrics of answers in words, through the same server as a chat API."""
-    found: dict[Key, Estimate] = {}
+    results: dict[Key, Estimate] = {}
     for name, sampling in {
         "neutral": chat_api.Sampling(1, 0.0),
         "occugender": chat_api.Sampling(SAMPLES, 1.0),
@@ -90,8 +90,8 @@ def sampled(url: str, some: Sequence[run.Part], folder: Path) -> Measured:
         options = RunOptions("tiny", folder / name, url, concurrency=64)
         with opened(options, Console(stderr=True)) as client:
             answers = chat_api.ask(client, own, **about)  # type: ignore[arg-type]
-        found |= metrics(chat_api.result(answers, own, resamples=2, **about).report.estimates)  # type: ignore[arg-type]
-    return Measured({}, found)
+        results |= metrics(chat_api.result(answers, own, resamples=2, **about).report.estimates)  # type: ignore[arg-type]
+    return Measured({}, results)
 
 
 def largest_difference(one: Measured, other: Measured) -> tuple[float, int]:
@@ -165,8 +165,8 @@ def page(local: Measured, served: Measured, chat: Measured, software: str) -> st
     for name, estimate in local.metrics.items():
         cells = [_shown(estimate.value)]
         for other in (served, chat):
-            found = other.metrics.get(name)
-            cells += [_shown(found.value), _apart(found.value, estimate.value)] if found else ["–", "–"]
+            results = other.metrics.get(name)
+            cells += [_shown(results.value), _apart(results.value, estimate.value)] if results else ["–", "–"]
         lines.append(f"| {' | '.join((*name, *cells))} |")
     for name, estimate in chat.metrics.items():
         if name not in local.metrics:

@@ -62,8 +62,8 @@ def metric_uses(benchmark: Benchmark) -> dict[str, Use]:
 def front_matter(page: Path) -> Meta:
     """The front matter of a page; empty if it has none."""
     text = page.read_text(encoding="utf-8")
-    found = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL)
-    meta: Meta = yaml.safe_load(found[1]) if found else {}
+    results = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL)
+    meta: Meta = yaml.safe_load(results[1]) if results else {}
     return meta
 
 
@@ -152,7 +152,7 @@ def benchmark_list(_: Meta) -> str:
         (
             (
                 f"`{name}`",
-                ", ".join(f"[{each}](../datasets/{each}.md)" for each in _data_of(benchmark)),
+                ", ".join(f"[{item}](../datasets/{item}.md)" for item in _data_of(benchmark)),
                 ", ".join(benchmark.kinds),
                 f"of one `{benchmark.cluster}`",
                 f"`{benchmark.headline.metric}`" if benchmark.headline else "none",
@@ -298,7 +298,7 @@ def fill(markdown: str, meta: Meta) -> str:
     '<!-- nothing here -->'
     """
     names = "|".join(PARTS)
-    return re.sub(rf"^<!-- ({names}) -->$", lambda found: PARTS[found[1]](meta), markdown, flags=re.MULTILINE)
+    return re.sub(rf"^<!-- ({names}) -->$", lambda results: PARTS[results[1]](meta), markdown, flags=re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -313,8 +313,8 @@ def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files
 
     del page, config, files
 
-    def formula(found: re.Match[str]) -> str:
-        return convert(unescape(found[3]), display="block" if found[1] == "div" else "inline")
+    def formula(results: re.Match[str]) -> str:
+        return convert(unescape(results[3]), display="block" if results[1] == "div" else "inline")
 
     return re.sub(r'<(div|span) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', formula, html, flags=re.DOTALL)
 

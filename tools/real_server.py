@@ -110,9 +110,9 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as results:
+        results.bind(("127.0.0.1", 0))
+        return int(results.getsockname()[1])
 
 
 def _wait(process: subprocess.Popen[bytes], address: str, log: Path) -> None:

@@ -78,7 +78,7 @@ def replies(fetched: Fetched, length: int) -> list[Reply]:
     BuildError
         When a file has another form.
     """
-    found = []
+    results = []
     for number, ((draw, pronoun), path) in enumerate(zip(RUNS, fetched.paths, strict=True)):
         for row, fields in enumerate(read.table(path, _PROMPTS)):
             origin = fetched.origin(row, number)
@@ -86,8 +86,8 @@ def replies(fetched: Fetched, length: int) -> list[Reply]:
                 raise BuildError(
                     f"{origin.file} record {row} has a prompt for {fields['target_word']!r}, not {pronoun!r}."
                 )
-            found.append(Reply(origin, length, draw, pronoun, fields["word"], fields["prompt"], fields["response"]))
-    return found
+            results.append(Reply(origin, length, draw, pronoun, fields["word"], fields["prompt"], fields["response"]))
+    return results
 
 
 def sentences(recorded: Sequence[Reply]) -> list[ReplySentence]:
@@ -128,7 +128,7 @@ def places(rows: Sequence[PublishedRow], written: Sequence[ReplySentence]) -> li
         When a row has no sentence, so that the files are not those of one run.
     """
     blocks = _blocks([(sentence.reply.word, sentence.reply.pronoun) for sentence in written])
-    found: list[int] = []
+    results: list[int] = []
     for key, first, last in _blocks([(row.word, row.pronoun) for row in rows]):
         block = next((block for block in blocks if block[0] == key), None)
         best = block and _nearest(rows[first:last], written, range(block[1], block[2]))
@@ -136,8 +136,8 @@ def places(rows: Sequence[PublishedRow], written: Sequence[ReplySentence]) -> li
             raise BuildError(
                 f"Published row {first} ({key[0]!r} with {key[1]}) has no sentence in the recorded replies."
             )
-        found += best
-    return found
+        results += best
+    return results
 
 
 def _blocks(keys: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], int, int]]:

@@ -314,11 +314,11 @@ class _Table:
         with self._file() as file, self._damage_as_table_error():
             header = (file.schema_arrow.metadata or {})[_METADATA_KEY]
             stated = (file.metadata.metadata or {}).get(_CHECKSUM_KEY)
-            found = Checksum(header)
+            observed = Checksum(header)
             for batch in file.iter_batches(_ROWS_PER_BATCH, use_threads=False):
                 words, word_counts, *near = batch.columns
-                found.add(words, word_counts.to_numpy(), np.column_stack([column.to_numpy() for column in near]))
-        is_whole = json.loads(header)["format"] == 1 if stated is None else stated == found.hexdigest().encode()
+                observed.add(words, word_counts.to_numpy(), np.column_stack([column.to_numpy() for column in near]))
+        is_whole = json.loads(header)["format"] == 1 if stated is None else stated == observed.hexdigest().encode()
         if not is_whole:
             reason = "its checksum is not that of its content"
             raise TableError(f"{self.name} is damaged ({reason}); delete it and count the corpus again.")

@@ -135,8 +135,8 @@ def together(
     dist.broadcast_object_list(left, src=0)
     own = processes.share([unique[n] for n in left[0]])
     try:
-        found = answer(own)
-        result: Any = [(request.id, found[request.id]) for request in own], model.stats
+        answered = answer(own)
+        result: Any = [(request.id, answered[request.id]) for request in own], model.stats
     except ScoringError as error:
         result = str(error)
     gathered: list[Any] | None = [None] * processes.count if processes.first else None

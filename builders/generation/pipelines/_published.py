@@ -87,9 +87,9 @@ def read_run(files: Files, length: int) -> RecordedRun:
         When the files are not those of one run.
     """
     published, replies, verdicts, conversions = (files[name] for name in source_names(length))
-    found = recorded.replies(replies, length)
+    results = recorded.replies(replies, length)
     judged = [fields for path in verdicts.paths for fields in read.table(path, _JUDGED)]
-    written = recorded.sentences(found)
+    written = recorded.sentences(results)
     if [sentence.text for sentence in written] != [fields["sentence"] for fields in judged]:
         raise BuildError(
             f"The verdicts of length {length} are not on the sentences of the replies; get the files again."
@@ -104,7 +104,7 @@ def read_run(files: Files, length: int) -> RecordedRun:
         result = row, from_published(fields["template"]), fields["is_natural"] == "True"
         sentences[place] = replace(sentences[place], published=result)
     prompts = [fields["prompt"] for path in conversions.paths for fields in read.table(path, _CONVERTED)]
-    return RecordedRun(length, found, sentences, prompts)
+    return RecordedRun(length, results, sentences, prompts)
 
 
 def _verdicts(text: str) -> tuple[str, str]:
@@ -184,13 +184,13 @@ class PublishedClient:
         MissingResponse
             When one is not recorded and must be.
         """
-        found = []
+        results = []
         for request in requests:
             if request.key in self.known:
-                found.append(self.known[request.key])
+                results.append(self.known[request.key])
             elif stage in self.open_stages:
                 self.unanswered[stage] += 1
-                found.append(_response(request, "", restored=True))
+                results.append(_response(request, "", restored=True))
             else:
                 raise MissingResponse(f"Stage {stage} sends a prompt that is not among the recorded ones.")
-        return found
+        return results
