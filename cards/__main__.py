@@ -16,7 +16,7 @@ from rich.console import Console
 
 from cards import hub, model_card, results
 from cards.command import start
-from cards.eval_results import Source, eval_files
+from cards.eval_results import ResultSource, eval_files
 from cards.evaluation import Result, published_results
 from cards.files import put
 from cards.identity import check_model
@@ -27,7 +27,7 @@ SHOWN = 10
 
 
 def build(
-    model: hub.Model, run: results.Run, organisation: str, data: Path | None, source: Source
+    model: hub.HubModel, run: results.Run, organisation: str, data: Path | None, source: ResultSource
 ) -> tuple[dict[str, bytes], list[Result], list[str]]:
     """The files for the repository of a model by path, the published results, and what is not published.
 
@@ -94,7 +94,7 @@ def main(
         raise typer.BadParameter("Name the organisation that has the data sets with --org.")
     with hub.explained(errors, CardError):
         run = results.read(folder)
-        model = hub.Model(name, HfApi())
+        model = hub.HubModel(name, HfApi())
         if push and model.folder:
             raise CardError(f"{name} is a folder; give the name of a repository of the Hub with --push.")
         if run.gaps and not partial:
@@ -111,7 +111,7 @@ def main(
             url, title = f"{model.api.endpoint}/datasets/{evidence}/blob/main/{next(iter(run_file))}", "Results"
         elif not source and "/" in run.adapter and not Path(run.adapter.partition("@")[0]).exists():
             url, title = f"{model.api.endpoint}/{run.adapter.partition('@')[0]}", "Adapter"
-        described = Source(date or _date(file), url or None, title if url else None, user if url else None)
+        described = ResultSource(date or _date(file), url or None, title if url else None, user if url else None)
         files, published, remarks = build(model, run, org, data, described)
         changed = changed_files(model, files)
         for line in overview(model, changed, published, remarks, full=diff):
@@ -135,7 +135,7 @@ def main(
             console.print(f"Pull request{'' if sent else ', unchanged'}: {address}")
 
 
-def changed_files(model: hub.Model, files: Mapping[str, bytes]) -> dict[str, tuple[str | None, bytes]]:
+def changed_files(model: hub.HubModel, files: Mapping[str, bytes]) -> dict[str, tuple[str | None, bytes]]:
     """The files that would change in the repository: path to the current text, or None, and the new content."""
     current = {path: model.text(path) for path in files}
     return {
@@ -146,7 +146,7 @@ def changed_files(model: hub.Model, files: Mapping[str, bytes]) -> dict[str, tup
 
 
 def overview(
-    model: hub.Model,
+    model: hub.HubModel,
     changed: Mapping[str, tuple[str | None, bytes]],
     published: list[Result],
     remarks: list[str],
@@ -189,7 +189,7 @@ def difference(path: str, current: str | None, content: bytes) -> Iterator[str]:
     return difflib.unified_diff(old, new, path if current is not None else "nothing", path, lineterm="")
 
 
-def _run_path(model: hub.Model, run: results.Run, file: Path) -> str:
+def _run_path(model: hub.HubModel, run: results.Run, file: Path) -> str:
     """The path of a run's results in a data set; other results have another path."""
     digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
     return f"{model.name}/{slug(run.setting or 'model')}/results-{digest}.json"

@@ -22,7 +22,7 @@ _NOTES = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ResultSource:
     """Where numbers come from: the date, the address and name of a page, and the Hub user who is responsible."""
 
     date: str
@@ -31,7 +31,9 @@ class Source:
     user: str | None = None
 
 
-def eval_files(results: list[Result], source: Source, current_text: Callable[[str], str | None]) -> dict[str, bytes]:
+def eval_files(
+    results: list[Result], source: ResultSource, current_text: Callable[[str], str | None]
+) -> dict[str, bytes]:
     """The files of ``.eval_results`` by path, one per benchmark; results of other tasks in them are kept.
 
     Parameters
@@ -69,7 +71,7 @@ def _kept_entries(current: str | None, path: str, new: list[Result]) -> list[Eva
     return [entry for entry in entries if entry.task_id not in {result.config for result in new}]
 
 
-def _entry(result: Result, source: Source) -> EvalResultEntry:
+def _entry(result: Result, source: ResultSource) -> EvalResultEntry:
     return EvalResultEntry(
         dataset_id=result.repository,
         task_id=result.config,

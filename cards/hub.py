@@ -31,7 +31,7 @@ class HubRefusal(Exception):
     """The Hub cannot be reached or refuses. The message is one sentence for the user."""
 
 
-class Model:
+class HubModel:
     """The files of a model: a folder, or a repository of the Hub at the commit that was its head at the start."""
 
     def __init__(self, name: str, api: Any) -> None:

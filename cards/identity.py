@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from cards.hub import Model, downloaded
+from cards.hub import HubModel, downloaded
 from cards.results import Run
 from cards.text import CardError
 
@@ -17,7 +17,7 @@ PATTERNS = ("*.json", "*.txt", "*.model", "*.py", "*.safetensors", "*.bin", "*.p
 _COMMIT, _DIGEST = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
 
 
-def model_digest(model: Model, revision: str = "") -> str:
+def model_digest(model: HubModel, revision: str = "") -> str:
     """SHA-256 of configuration, tokenizer and weights, as ``scoring.inference.checkpoint.identity`` computes it.
 
     Of a repository, only small files are downloaded; the Hub knows the digest of large ones.
@@ -38,7 +38,7 @@ def _folder_digests(folder: Path) -> Iterator[tuple[str, str]]:
                 yield path.name, hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _repository_digests(model: Model, revision: str) -> Iterator[tuple[str, str]]:
+def _repository_digests(model: HubModel, revision: str) -> Iterator[tuple[str, str]]:
     from huggingface_hub.hf_api import RepoFile
 
     commit = revision or model.head
@@ -50,7 +50,7 @@ def _repository_digests(model: Model, revision: str) -> Iterator[tuple[str, str]
                 yield entry.path, hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def check_model(run: Run, model: Model) -> None:
+def check_model(run: Run, model: HubModel) -> None:
     """Refuses a run of another model than the one of a card.
 
     A run of a model with an adapter may be added to the card of either. A run of a repository must be of a commit
@@ -81,7 +81,7 @@ def check_model(run: Run, model: Model) -> None:
         )
 
 
-def _digest_at(model: Model, commit: str) -> str:
+def _digest_at(model: HubModel, commit: str) -> str:
     from huggingface_hub.errors import RevisionNotFoundError
 
     try:

@@ -23,7 +23,7 @@ from cards.eval_results import FOLDER, Notes, parse_entries, parse_notes
 from cards.evaluation import headline_scores
 from cards.files import put
 from cards.hub import HubRefusal, add_files, explained, unreachable
-from cards.matrix import BANDS, Cell, Key, Row, matrix
+from cards.matrix import BANDS, Cell, Key, ModelRow, matrix
 from cards.text import CardError, refuse_secrets, template
 
 #: The name of an organisation or a model of the Hub.
@@ -188,13 +188,13 @@ def _task_table(key: tuple[str, str, str], entries: list[Entry]) -> TaskTable:
     return TaskTable(*key, ideal, ordered, min(finite), max(finite))
 
 
-def matrix_rows(entries: Iterable[Entry]) -> list[Row]:
+def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:
     """The rows of the matrix: the scores of each model in each setting."""
     cells: dict[tuple[str, str, str], dict[Key, Cell]] = {}
     for entry in entries:
         row = cells.setdefault((entry.model, entry.notes.setting, entry.base), {})
         row.setdefault((entry.dataset, entry.task, entry.notes.metric), entry.cell)
-    return [Row(*key, found) for key, found in cells.items()]
+    return [ModelRow(*key, found) for key, found in cells.items()]
 
 
 def page(tables: list[TaskTable]) -> str:

@@ -91,7 +91,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ModelRow:
     """A model with a setting, such as an adapter; ``base`` is the name of the model that the adapter changes.
 
     ``cells`` are the scores by data set, task and metric.
@@ -104,18 +104,18 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ColumnGroup:
     """A model without an adapter, and below it the same model with adapters or other settings."""
 
-    first: Row
-    others: Sequence[Row] = ()
+    first: ModelRow
+    others: Sequence[ModelRow] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """All rows in groups, and the columns in their order."""
 
-    groups: Sequence[Group]
+    groups: Sequence[ColumnGroup]
     columns: Sequence[Key]
 
     @property
@@ -124,7 +124,7 @@ class Matrix:
         return Counter(dataset for dataset, _, _ in self.columns)
 
 
-def matrix(rows: Iterable[Row]) -> Matrix:
+def matrix(rows: Iterable[ModelRow]) -> Matrix:
     """The matrix of rows: each adapter below its base, groups by name.
 
     A row whose base has no row of its own is the first of a group.
@@ -135,7 +135,7 @@ def matrix(rows: Iterable[Row]) -> Matrix:
     """
     ordered = sorted(rows, key=lambda row: (row.model.lower(), row.model, row.setting))
     alone = {row.model for row in ordered if not row.setting and row.base in ("", row.model)}
-    below: dict[str, list[Row]] = {name: [] for name in alone}
+    below: dict[str, list[ModelRow]] = {name: [] for name in alone}
     firsts = []
     for row in ordered:
         is_first = row.model in alone and not row.setting
@@ -144,5 +144,5 @@ def matrix(rows: Iterable[Row]) -> Matrix:
             below[base].append(row)
         else:
             firsts.append(row)
-    groups = [Group(row, below.get(row.model, ()) if not row.setting else ()) for row in firsts]
+    groups = [ColumnGroup(row, below.get(row.model, ()) if not row.setting else ()) for row in firsts]
     return Matrix(groups, sorted({key for row in ordered for key in row.cells}))

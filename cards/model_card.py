@@ -73,7 +73,7 @@ def _whole_config_scores(run: Run) -> Iterator[Score]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MetricReading:
     """The explanation of a metric; ``main`` when the metric is published as a result."""
 
     name: str
@@ -81,7 +81,7 @@ class Reading:
     main: bool
 
 
-def _readings(scores: list[Score], published: Set[tuple[str, str]]) -> list[Reading]:
+def _readings(scores: list[Score], published: Set[tuple[str, str]]) -> list[MetricReading]:
     """The explanation of each metric; when benchmarks explain it differently, its name includes the benchmarks."""
     benchmarks_by_reading: dict[tuple[str, str], list[str]] = {}
     for score in scores:
@@ -90,7 +90,7 @@ def _readings(scores: list[Score], published: Set[tuple[str, str]]) -> list[Read
             benchmarks.append(score.benchmark)
     n_readings = Counter(metric for metric, _ in benchmarks_by_reading)
     return [
-        Reading(
+        MetricReading(
             metric if n_readings[metric] == 1 else f"{metric} ({', '.join(benchmarks)})",
             text,
             (metric, text) in published,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from builders.generation.clients import Client
+from builders.generation.clients import ChatClient
 from builders.generation.clients import Request as ChatRequest
 from builders.generation.responses import Response, request_body
 from scoring.answering import PACKAGE, package_version
@@ -57,7 +57,7 @@ Answers = Mapping[str, tuple[list[Row], list[Response]]]
 
 
 def ask(
-    client: Client, parts: Sequence[Part], *, model: str, sampling: Sampling, profile: str, prompt: Prompt
+    client: ChatClient, parts: Sequence[Part], *, model: str, sampling: Sampling, profile: str, prompt: Prompt
 ) -> Answers:
     """The rows that are asked and their answers, ``sampling.samples`` for each row in order, by benchmark.
 

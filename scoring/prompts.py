@@ -36,7 +36,7 @@ NonBlank = Annotated[str, Field(pattern=r"\S")]
 _STRICT = ConfigDict(extra="forbid", strict=True)
 
 
-class DecodingSettings(TypedDict, total=False):
+class DecodingTable(TypedDict, total=False):
     """Arguments of :class:`scoring.inference.decoding.Decoding`, which comes with torch."""
 
     __pydantic_config__ = _STRICT  # type: ignore[misc]
@@ -48,7 +48,7 @@ class DecodingSettings(TypedDict, total=False):
     banned: list[NonBlank]
 
 
-class SelfDebiasSettings(TypedDict):
+class SelfDebiasTable(TypedDict):
     """Arguments of :class:`scoring.inference.self_debias.SelfDebiasing`, which comes with torch."""
 
     __pydantic_config__ = _STRICT  # type: ignore[misc]
@@ -88,8 +88,8 @@ class Prompt:
     version: NonBlank = field(kw_only=True)
     placement: Mapping[str, Placement] = field(default_factory=dict)
     system: str = ""
-    decoding: DecodingSettings = field(default_factory=DecodingSettings)
-    self_debias: SelfDebiasSettings | None = None
+    decoding: DecodingTable = field(default_factory=DecodingTable)
+    self_debias: SelfDebiasTable | None = None
 
     def put(self, request: Request, benchmark: str = "") -> Request:
         r"""The request of a benchmark with the instruction at its position.

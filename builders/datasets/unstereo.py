@@ -41,7 +41,7 @@ from builders.dataset import (
 )
 from builders.datasets.gender_pmi import delta_table
 from builders.parsers import read, recorded
-from builders.parsers.bundled import Entry, Text, entries, label, path
+from builders.parsers.bundled import BundledEntry, Text, entries, label, path
 from builders.text.words import (
     PRONOUNS,
     Gender,
@@ -58,7 +58,7 @@ from pmi.analysis.sentence import max_pmi_diff
 WRITTEN_SENTENCES = "pronoun-pairs"
 
 
-class SentenceEntry(Entry):
+class SentenceEntry(BundledEntry):
     """A sentence of :data:`WRITTEN_SENTENCES`: its approximate number of words, its seed word and its template."""
 
     length: int

@@ -41,7 +41,7 @@ class Request:
         return request_key(self.body)
 
 
-class Client(Protocol):
+class ChatClient(Protocol):
     """A source of responses.
 
     A pipeline sends the requests of a stage together and gets the responses in the order of the requests, so
@@ -210,7 +210,7 @@ class LiveClient:
 class RecordingClient:
     """Passes requests on to a client and keeps every response that was used, by key."""
 
-    client: Client
+    client: ChatClient
     responses: dict[str, Response] = field(default_factory=dict)
 
     def __call__(self, stage: str, requests: Sequence[Request]) -> list[Response]:

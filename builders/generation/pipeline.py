@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from builders.generation.clients import Client, Request
+from builders.generation.clients import ChatClient, Request
 from builders.generation.lists import list_entries, response_problem
 from builders.generation.responses import ChatError, Response, request_body
 from builders.parsers import read
@@ -84,7 +84,7 @@ class Pipeline:
 
     summary: str
     settings: type[Any]
-    run: Callable[[Any, str, Client, FilterLog], list[dict[str, Any]]]
+    run: Callable[[Any, str, ChatClient, FilterLog], list[dict[str, Any]]]
     review_columns: tuple[str, ...] = ()
     replays: Mapping[str, Callable[[Mapping[str, Any], Fetcher, Console], None]] = field(default_factory=dict)
 
@@ -172,7 +172,7 @@ def request_lists(
     stage: str,
     requests: Sequence[tuple[T, Request]],
     count: int,
-    client: Client,
+    client: ChatClient,
     log: FilterLog,
 ) -> list[ListEntry[T]]:
     """The list entries of the responses to requests with their topics, in the order of the requests.

@@ -24,13 +24,13 @@ WRITTEN = "written-for-this-project"
 Text = Annotated[str, StringConstraints(pattern=r"^\S(?s:.*\S)?$")]
 
 
-class Entry(BaseModel):
+class BundledEntry(BaseModel):
     """A line of a bundled response: a JSON object with exactly the fields of a subclass."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=BundledEntry)
 
 
 def path(name: str) -> Path:

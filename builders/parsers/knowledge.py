@@ -14,7 +14,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from builders.dataset import BuildError, Files, Row, Rows, column, content_id, texts
-from builders.parsers.bundled import Entry, Text, entries
+from builders.parsers.bundled import BundledEntry, Text, entries
 from builders.parsers.triplets import TRIPLET, filled
 
 #: The names of the two configs and of their files.
@@ -23,7 +23,7 @@ PARAPHRASES, DIFFERENTIATION = "paraphrases", "differentiation"
 _SUBJECT = "{subject}"
 
 
-class ParaphraseEntry(Entry):
+class ParaphraseEntry(BundledEntry):
     """A biased pair with a base prompt and paraphrases of it."""
 
     domain: Text
@@ -35,7 +35,7 @@ class ParaphraseEntry(Entry):
     paraphrases: Annotated[list[Text], Field(min_length=1)]
 
 
-class FactEntry(Entry):
+class FactEntry(BundledEntry):
     """A fact about one group, with the counterpart for another group."""
 
     domain: Text

@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class StereoSetExample:
     """A target term, its context, and three sentences about it.
 
     ``sentences`` and ``sentence_ids`` have the keys ``biased``, ``unbiased`` and ``irrelevant``. The context and
@@ -42,7 +42,7 @@ class Example:
     sentence_ids: Mapping[str, str] | None = None
 
 
-def examples(fetched: Fetched, task: Task) -> Iterator[Example]:
+def examples(fetched: Fetched, task: Task) -> Iterator[StereoSetExample]:
     """The examples of one task, in the order of the files.
 
     A released file has all its domains. A list of sentences (the test set without contexts and ids) adds the
@@ -64,7 +64,7 @@ def examples(fetched: Fetched, task: Task) -> Iterator[Example]:
             yield _released(fetched.origin(row, number), entry)
 
 
-def _released(origin: Origin, entry: Mapping[str, Any]) -> Example:
+def _released(origin: Origin, entry: Mapping[str, Any]) -> StereoSetExample:
     by_label = {_GOLD.get(s["gold_label"], s["gold_label"]): s for s in entry["sentences"]}
     if by_label.keys() != set(_GOLD.values()) or len(entry["sentences"]) != len(_GOLD):
         labels = ", ".join(s["gold_label"] for s in entry["sentences"])
@@ -72,7 +72,7 @@ def _released(origin: Origin, entry: Mapping[str, Any]) -> Example:
             f"{origin.file} row {origin.row} (id {entry['id']}) has sentences labelled {labels}; "
             f"expected one each of {', '.join(_GOLD)}."
         )
-    return Example(
+    return StereoSetExample(
         origin,
         entry["bias_type"],
         entry["target"],
@@ -83,15 +83,17 @@ def _released(origin: Origin, entry: Mapping[str, Any]) -> Example:
     )
 
 
-def _listed(fetched: Fetched, file: int, entries: list[dict[str, str]], released: set[str]) -> Iterator[Example]:
+def _listed(
+    fetched: Fetched, file: int, entries: list[dict[str, str]], released: set[str]
+) -> Iterator[StereoSetExample]:
     for row, entry in enumerate(entries):
         domain = entry["Target group type"]
         if entry["Source"] == _LIST_SPLIT and domain not in released:
             sentences = {label: entry[key] for label, key in _LIST_KEYS.items()}
-            yield Example(fetched.origin(row, file), domain, entry["subject_word"], sentences)
+            yield StereoSetExample(fetched.origin(row, file), domain, entry["subject_word"], sentences)
 
 
-def _row(task: Task, split: str, example: Example) -> Row:
+def _row(task: Task, split: str, example: StereoSetExample) -> Row:
     sentences = [example.sentences[label] for label in LABELS]
     parts = triplet(*sentences) if task == "intrasentence" else filled(f"{example.context} {BLANK}", *sentences)
     objects = [parts[f"object_{label}"] for label in LABELS]

@@ -26,7 +26,7 @@ SOURCES = tuple(f"weat/{test}" for test in (*RACE, *GENDER))
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class WordGroup:
     """Words for one social group in one test.
 
     ``biased`` has the words that the test expects to be associated with the group, ``unbiased`` the words of the
@@ -42,7 +42,7 @@ class Group:
     origins: tuple[Origin, ...]
 
 
-def groups(files: Files) -> Iterator[Group]:
+def groups(files: Files) -> Iterator[WordGroup]:
     """The groups of the race, gender and religion tests; ``files`` has the sources :data:`SOURCES`."""
     for domain, tests in (("race", RACE), ("gender", GENDER)):
         for test in tests:
@@ -56,7 +56,7 @@ def _lists(files: Files, test: str) -> dict[str, tuple[str, tuple[str, ...]]]:
     return {key: (entry["category"], tuple(entry["examples"])) for key, entry in document.items()}
 
 
-def _published(files: Files, test: str, domain: str) -> Iterator[Group]:
+def _published(files: Files, test: str, domain: str) -> Iterator[WordGroup]:
     """The groups of a published test: its targets or, in tests 7 and 8, its attributes."""
     lists = _lists(files, test)
     people, things = ("attr", "targ") if test[0] in "78" else ("targ", "attr")
@@ -64,7 +64,7 @@ def _published(files: Files, test: str, domain: str) -> Iterator[Group]:
     for own, other in ((1, 2), (2, 1)):
         name, words = lists[f"{people}{own}"]
         origins = tuple(files[f"weat/{test}"].origin(row + place) for place in range(len(words)))
-        yield Group(test, domain, name, words, lists[f"{things}{own}"][1], lists[f"{things}{other}"][1], origins)
+        yield WordGroup(test, domain, name, words, lists[f"{things}{own}"][1], lists[f"{things}{other}"][1], origins)
         row += len(words)
 
 
@@ -72,25 +72,25 @@ def _embedded(start: int, words: tuple[str, ...]) -> tuple[Origin, ...]:
     return tuple(Origin(PROJECT, RECORDED_FILE, start + place) for place in range(len(words)))
 
 
-def _double_bind(files: Files) -> Iterator[Group]:
+def _double_bind(files: Files) -> Iterator[WordGroup]:
     names = _lists(files, "6")
     row = 0
     for test, lists in table("seat")["double_bind"].items():
         expected = [tuple(words.split()) for words in lists]
         for key, (own, other) in (("targ1", expected), ("targ2", expected[::-1])):
             name, words = names[key]
-            yield Group(test, "gender", name, words, own, other, _embedded(row, words))
+            yield WordGroup(test, "gender", name, words, own, other, _embedded(row, words))
             row += len(words)
 
 
-def _religion() -> Iterator[Group]:
+def _religion() -> Iterator[WordGroup]:
     religion = table("seat")["religion"]
     good, bad = (tuple(religion[name].split()) for name in ("good", "bad"))
     row = 0
     for name, terms in religion["groups"].items():
         words = tuple(terms.split(", "))
         own, other = (good, bad) if name == "ChristianityTerms" else (bad, good)
-        yield Group("religion", "religion", name, words, own, other, _embedded(row, words))
+        yield WordGroup("religion", "religion", name, words, own, other, _embedded(row, words))
         row += len(words)
 
 

@@ -21,7 +21,7 @@ ATTRIBUTES = ".gitattributes"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ConfigChange:
     """The change of a file: ``action`` is add, change, remove, or keep."""
 
     path: str
@@ -66,7 +66,7 @@ class Repository:
         """Creates the repository unless it exists."""
         self.api.create_repo(**self._arguments, exist_ok=True, private=private)
 
-    def commit(self, files: Mapping[str, bytes | Path], changes: list[Change], message: str) -> str:
+    def commit(self, files: Mapping[str, bytes | Path], changes: list[ConfigChange], message: str) -> str:
         """Commits changes at once; returns the revision.
 
         The commit has the revision from before as its parent, so the Hub refuses one of two simultaneous commits.
@@ -94,7 +94,7 @@ class Repository:
         self.api.create_tag(tag=name, revision=revision, **self._arguments)
 
 
-def changes(files: Mapping[str, bytes | Path], published: Mapping[str, str]) -> list[Change]:
+def changes(files: Mapping[str, bytes | Path], published: Mapping[str, str]) -> list[ConfigChange]:
     """The changes from the published files, given by their digests, to new files.
 
     >>> changes({"a": b"1", "b": b"2"}, {"b": "x", "c": "y"})
@@ -103,8 +103,8 @@ def changes(files: Mapping[str, bytes | Path], published: Mapping[str, str]) -> 
     result = []
     for path, content in files.items():
         is_same = published.get(path) in digests(content)
-        result.append(Change(path, "keep" if is_same else "change" if path in published else "add"))
-    return result + [Change(path, "remove") for path in sorted(published.keys() - files.keys())]
+        result.append(ConfigChange(path, "keep" if is_same else "change" if path in published else "add"))
+    return result + [ConfigChange(path, "remove") for path in sorted(published.keys() - files.keys())]
 
 
 def digests(content: bytes | Path) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from pmi.types import DeltaTable, FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class WordComparison:
     """δ of the words that two tables share, in the order of the first table.
 
     Parameters
@@ -37,7 +37,7 @@ class Comparison:
         return [int(index) for index in np.argsort(-np.abs(self.rank_shift), kind="stable")[:n]]
 
 
-def compare(first: DeltaTable, second: DeltaTable, min_count: int = 1) -> Comparison:
+def compare(first: DeltaTable, second: DeltaTable, min_count: int = 1) -> WordComparison:
     """Compares two tables; words that occur less often than ``min_count`` in either are left out.
 
     >>> from pmi.types import CountRule
@@ -56,4 +56,4 @@ def compare(first: DeltaTable, second: DeltaTable, min_count: int = 1) -> Compar
     values = [np.array([table.delta[word] for word in words]) for table in (first, second)]
     ranks = [np.argsort(np.argsort(column, kind="stable"), kind="stable") for column in values]
     shift = (ranks[1] - ranks[0]) / max(len(words), 1)
-    return Comparison(words, values[0], values[1], kendall(values[0], values[1]), shift)
+    return WordComparison(words, values[0], values[1], kendall(values[0], values[1]), shift)

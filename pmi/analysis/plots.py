@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pmi.analysis.comparison import Comparison
+from pmi.analysis.comparison import WordComparison
 from pmi.analysis.table import Agreement
 from pmi.files import replacing
 from pmi.types import FloatArray, GenderedPair, PmiError
@@ -151,7 +151,7 @@ def _delta_histogram(delta: FloatArray, pair: GenderedPair) -> Figure:
 
 
 def write_comparison(
-    path: Path, comparison: Comparison, names: tuple[str, str], image_format: ImageFormat = "svg"
+    path: Path, comparison: WordComparison, names: tuple[str, str], image_format: ImageFormat = "svg"
 ) -> Path:
     """Writes a figure of the δ in one table against the δ in another.
 

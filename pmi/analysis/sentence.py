@@ -23,7 +23,7 @@ _SLOT = re.compile(r"\{\w+\}(?:['’](?:s|d|ll)\b)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class SentenceScore:
     """MaxPMIDiff of a sentence, with the word that has it.
 
     Parameters
@@ -50,7 +50,7 @@ class Score:
         return self.known / self.total if self.total else 0.0
 
 
-def max_pmi_diff(text: str, table: DeltaTable, rule: Rule = "clean") -> Score:
+def max_pmi_diff(text: str, table: DeltaTable, rule: Rule = "clean") -> SentenceScore:
     """The δ of largest magnitude among the words of a sentence (UnStereoEval, equation 2).
 
     Give the template, not a filled sentence: slots such as ``{nominative}`` are removed, but a pronoun
@@ -64,7 +64,7 @@ def max_pmi_diff(text: str, table: DeltaTable, rule: Rule = "clean") -> Score:
     words = content_words(text, rule)
     known = [word for word in words if word in table.delta]
     top = max(known, key=lambda word: abs(table.delta[word]), default=None)
-    return Score(None if top is None else table.delta[top], top, len(known), len(words))
+    return SentenceScore(None if top is None else table.delta[top], top, len(known), len(words))
 
 
 def within(value: float | None, epsilon: float) -> bool:

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from pmi.analysis.comparison import Comparison
+from pmi.analysis.comparison import WordComparison
 from pmi.analysis.comparison import compare as compare_tables
 from pmi.analysis.lookup import delta_table
 from pmi.files import write_rows
@@ -57,7 +57,7 @@ def main(
         write_comparison(plot, comparison, (name, other_name), "png" if plot.suffix == ".png" else "svg")
 
 
-def shift_table(comparison: Comparison, top: int, names: tuple[str, str]) -> Table:
+def shift_table(comparison: WordComparison, top: int, names: tuple[str, str]) -> Table:
     """The words whose ranks differ most."""
     columns = ("word", f"δ in {names[0]}", f"δ in {names[1]}", "shift of rank")
     table = number_table(*map(escape, columns), title="Words whose ranks differ most")

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import track
 
 from pmi.analysis.lookup import delta_table
-from pmi.analysis.sentence import Rule, Score, max_pmi_diff, within
+from pmi.analysis.sentence import Rule, SentenceScore, max_pmi_diff, within
 from pmi.files import FileError, read_rows, text_column, write_rows
 from pmi.pairs import parse_pairs
 from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, show
@@ -66,13 +66,13 @@ def main(
         show(terminal, f"Rows in {out}: {len(scored):,}.")
 
 
-def _with_scores(rows: pa.Table, scores: list[Score]) -> pa.Table:
+def _with_scores(rows: pa.Table, scores: list[SentenceScore]) -> pa.Table:
     for name, (attribute, column_type) in COLUMNS.items():
         rows = rows.append_column(name, pa.array([getattr(score, attribute) for score in scores], column_type))
     return rows
 
 
-def summary(scores: list[Score], epsilon: float | None) -> list[str]:
+def summary(scores: list[SentenceScore], epsilon: float | None) -> list[str]:
     """The results, one fact per line."""
     valued = [s.value for s in scores if s.value is not None]
     words, known = sum(s.total for s in scores), sum(s.known for s in scores)

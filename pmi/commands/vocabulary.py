@@ -37,7 +37,7 @@ from pmi.vocabulary import (
 )
 
 
-class Rules(StrEnum):
+class VocabularyRules(StrEnum):
     """The filters: those of this project, or those behind the published words."""
 
     clean = "clean"
@@ -75,8 +75,9 @@ def main(
     width: Annotated[float, typer.Option(min=0, help="The largest |δ|.")] = NEUTRAL_DELTA,
     pairs: Annotated[str | None, typer.Option(metavar=PAIRS_METAVAR, help=PAIRS_HELP)] = None,
     profile: Annotated[
-        Rules, typer.Option(help="paper: ASCII words and the count of UnStereoEval's quantile, for its table of δ.")
-    ] = Rules.clean,
+        VocabularyRules,
+        typer.Option(help="paper: ASCII words and the count of UnStereoEval's quantile, for its table of δ."),
+    ] = VocabularyRules.clean,
     drawn: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Published samples, one file a seed: fit the pool to them. May be repeated."),
@@ -91,7 +92,7 @@ def main(
     terminal = console()
     tests = english_tests(english, confidence, model, wordnet_folder)
     words, counts, values = _columns(table, pairs)
-    if profile is Rules.paper:
+    if profile is VocabularyRules.paper:
         ascii_only = np.array([word.isascii() for word in words], dtype=np.bool_)
         words, counts, values = list(compress(words, ascii_only)), counts[ascii_only], values[ascii_only]
         floor = PUBLISHED_FLOOR if floor is None else floor

@@ -23,7 +23,7 @@ from typing import Any
 
 from pmi.counting.corpus import Shard
 from pmi.counting.counts import is_readable
-from pmi.counting.local import Job, Progress, Runner
+from pmi.counting.local import CountingJob, Progress, Runner
 from pmi.types import ClusterError, JobSubmitted
 
 _OPTION_TYPES: dict[str, Callable[[str], Any]] = {"memory": float, "workers": int, "tries": int}
@@ -93,7 +93,7 @@ def on_ray(resources: Resources | None = None, address: str | None = None) -> Ru
     All machines must see the files and the folder of the job under the same names.
     """
 
-    def run(job: Job, files: Sequence[Shard], progress: Progress) -> None:
+    def run(job: CountingJob, files: Sequence[Shard], progress: Progress) -> None:
         unfinished = _unfinished(job, files)
         if not unfinished:
             return
@@ -127,7 +127,7 @@ def on_slurm(resources: Resources | None = None) -> Runner:
     tables. All machines must see the folder of the job under the same name.
     """
 
-    def run(job: Job, files: Sequence[Shard], progress: Progress) -> None:  # noqa: ARG001
+    def run(job: CountingJob, files: Sequence[Shard], progress: Progress) -> None:  # noqa: ARG001
         unfinished = _unfinished(job, files)
         if not unfinished:
             return
@@ -149,7 +149,7 @@ def on_slurm(resources: Resources | None = None) -> Runner:
     return run
 
 
-def _slurm_executor(job: Job, unfinished: Sequence[Shard], resources: Resources) -> Any:
+def _slurm_executor(job: CountingJob, unfinished: Sequence[Shard], resources: Resources) -> Any:
     steps = _steps("dill")
     from datatrove.executor import SlurmPipelineExecutor  # type: ignore[import-untyped]
 
@@ -181,12 +181,12 @@ def _steps(package: str) -> Any:
         ) from None
 
 
-def _unfinished(job: Job, files: Sequence[Shard]) -> list[Shard]:
+def _unfinished(job: CountingJob, files: Sequence[Shard]) -> list[Shard]:
     """The files without a table, large ones first."""
     return sorted((shard for shard in files if not is_readable(job.part(shard))), key=lambda shard: -shard.size)
 
 
-def _log_folder(job: Job, files: Sequence[Shard]) -> Path:
+def _log_folder(job: CountingJob, files: Sequence[Shard]) -> Path:
     """A folder for logs and completion markers, which depends on the list of files because tasks are numbered."""
     names = "\n".join(job.part(shard).name for shard in files)
     return job.folder.absolute() / f"logs-{hashlib.sha256(names.encode()).hexdigest()[:12]}"

@@ -36,7 +36,7 @@ _SECONDS_BETWEEN_PROGRESS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CountingJob:
     """How the files of a corpus are read and counted.
 
     Parameters
@@ -66,7 +66,7 @@ class Job:
 
 
 #: Writes the tables of all files of a job.
-Runner = Callable[[Job, Sequence[Shard], Progress], None]
+Runner = Callable[[CountingJob, Sequence[Shard], Progress], None]
 
 
 def count(
@@ -152,7 +152,7 @@ def count_parts(
     """The tables of the single files of a corpus, which :func:`count` adds up; the options are the same."""
     names = _file_names(corpus)
     with nullcontext(work_folder) if work_folder else tempfile.TemporaryDirectory() as folder:
-        job = Job(rule, Path(folder), field, strict, max_window)
+        job = CountingJob(rule, Path(folder), field, strict, max_window)
         if names:
             files = shards(names, format)
             (runner or partial(_run, jobs or _cores()))(job, files, progress)
@@ -214,7 +214,7 @@ def _file_names(corpus: Any) -> list[str | Path]:
     return []
 
 
-def count_shard(job: Job, shard: Shard, progress: Callable[[int], None] = lambda _: None) -> Path:
+def count_shard(job: CountingJob, shard: Shard, progress: Callable[[int], None] = lambda _: None) -> Path:
     """Counts one file, unless its table exists already; returns the path of the table.
 
     Raises
@@ -232,7 +232,7 @@ def count_shard(job: Job, shard: Shard, progress: Callable[[int], None] = lambda
     return part
 
 
-def _count_blocks(job: Job, name: str, blocks: Iterable[bytes], losses: list[str], part: Path) -> None:
+def _count_blocks(job: CountingJob, name: str, blocks: Iterable[bytes], losses: list[str], part: Path) -> None:
     """Counts a stream of blocks and writes the table."""
     rule = job.rule
     scanner = Scanner(rule.gendered, rule.stopped, rule.window, rule.boundary)
@@ -248,7 +248,7 @@ def _count_blocks(job: Job, name: str, blocks: Iterable[bytes], losses: list[str
     write_counts(part, words, word_counts, pair_rows, rule, replace(totals, losses=tuple(losses)))
 
 
-def _run(jobs: int, job: Job, files: Sequence[Shard], progress: Progress) -> None:
+def _run(jobs: int, job: CountingJob, files: Sequence[Shard], progress: Progress) -> None:
     """Counts files, in several processes when there are several files."""
     total = sum(shard.size for shard in files)
     # Large files first, so that all cores finish at about the same time.
@@ -267,7 +267,7 @@ def _run(jobs: int, job: Job, files: Sequence[Shard], progress: Progress) -> Non
         count_shard(job, shard, add)
 
 
-def _run_in_processes(job: Job, files: Sequence[Shard], jobs: int, progress: Callable[[int], None]) -> None:
+def _run_in_processes(job: CountingJob, files: Sequence[Shard], jobs: int, progress: Callable[[int], None]) -> None:
     """Counts files in processes. After an error or an interruption, finished tables remain."""
     # Spawned, because a forked process would inherit locks that threads of this one hold.
     context = multiprocessing.get_context("spawn")
@@ -315,7 +315,7 @@ def _begin(done: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _in_process(job: Job, shard: Shard) -> None:
+def _in_process(job: CountingJob, shard: Shard) -> None:
     def add(size: int) -> None:
         with _done.get_lock():
             _done.value += size

@@ -16,7 +16,7 @@ from datatrove.pipeline.base import PipelineStep  # type: ignore[import-untyped]
 
 from pmi.counting.corpus import Shard
 from pmi.counting.counts import write_counts
-from pmi.counting.local import Job, count_shard
+from pmi.counting.local import CountingJob, count_shard
 from pmi.counting.reading import records
 from pmi.counting.scanner import Scanner
 from pmi.types import ClusterError, CountRule, PmiError
@@ -31,7 +31,7 @@ class CountFiles(PipelineStep):  # type: ignore[misc]
     name = "Count words"
     type = "PMI"
 
-    def __init__(self, job: Job, files: Sequence[Shard]) -> None:
+    def __init__(self, job: CountingJob, files: Sequence[Shard]) -> None:
         super().__init__()
         self.job, self.files = job, tuple(files)
 

@@ -46,7 +46,7 @@ class Forest:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ComparisonSection:
     """The section of one benchmark."""
 
     name: str
@@ -87,7 +87,7 @@ def comparison_page(compared: Comparison) -> str:
     differences, agreements = by_benchmark(compared.differences), by_benchmark(compared.agreements)
     values = tuple(_values(report.estimates) for report in (compared.run, compared.base))
     sections = [
-        Section(
+        ComparisonSection(
             name,
             [_forest(metric, own, *values) for metric, own in by_metric(differences.get(name, [])).items()],
             scores(agreements.get(name, [])),

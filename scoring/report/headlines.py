@@ -37,7 +37,7 @@ class HeadlineScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HeadlineChange:
     """A metric of two runs over the same examples, their difference, and what it means for the model."""
 
     before: Estimate
@@ -102,14 +102,14 @@ def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str
     return _SCORE.sub(shown, pattern)
 
 
-def changes(compared: Comparison) -> list[Change]:
+def changes(compared: Comparison) -> list[HeadlineChange]:
     """Every difference with the scores before and after; differences without both scores are left out."""
     before, after = ({(e.benchmark, e.group, e.metric): e for e in r.estimates} for r in (compared.base, compared.run))
     keys = {(d.benchmark, d.group, d.metric): d for d in compared.differences}
-    return [Change(before[key], after[key], d) for key, d in keys.items() if key in before and key in after]
+    return [HeadlineChange(before[key], after[key], d) for key, d in keys.items() if key in before and key in after]
 
 
-def headline_changes(compared: Comparison) -> list[Change]:
+def headline_changes(compared: Comparison) -> list[HeadlineChange]:
     """The headline of each benchmark, and after them the language ability of each benchmark that measures it.
 
     Of language ability it is the first metric: of the group of the headline, or of the first group that has it.
@@ -120,7 +120,7 @@ def headline_changes(compared: Comparison) -> list[Change]:
     }
     first = [change for change in every if _key(change) in shown]
     groups = {benchmark: group for benchmark, group, _ in shown}
-    ability: dict[str, Change] = {}
+    ability: dict[str, HeadlineChange] = {}
     for change in every:
         d = change.difference
         if d.ability:
@@ -130,7 +130,7 @@ def headline_changes(compared: Comparison) -> list[Change]:
     return [*first, *(change for change in ability.values() if change not in first)]
 
 
-def _key(change: Change) -> tuple[str, str, str]:
+def _key(change: HeadlineChange) -> tuple[str, str, str]:
     return change.difference.benchmark, change.difference.group, change.difference.metric
 
 
@@ -176,7 +176,7 @@ def described(report: Report) -> str:
     return f"{model_name(report)} ({said})" if said else model_name(report)
 
 
-def conclusion(changes: Sequence[Change]) -> str:
+def conclusion(changes: Sequence[HeadlineChange]) -> str:
     """How many headlines came nearer to their ideal values, and whether language ability is kept, in one sentence."""
     bias = Counter(change.verdict for change in changes if not change.difference.ability)
     ability = Counter(change.verdict for change in changes if change.difference.ability)

@@ -14,7 +14,7 @@ from builders.parsers import bundled
 from tests.cards.test_dataset_card import card
 
 
-class Word(bundled.Entry):
+class Word(bundled.BundledEntry):
     word: bundled.Text
     length: int
     others: Annotated[list[bundled.Text], Field(min_length=1)]

@@ -16,7 +16,7 @@ from builders.generation.pipeline import (
 )
 from builders.generation.pipelines import biaske_facts, biaske_paraphrases, probes, unstereo
 from builders.generation.pipelines._drafts import has_pronoun, restores_sentence, seed_words, to_template
-from builders.generation.pipelines._stages import Rules, UnstereoSettings
+from builders.generation.pipelines._stages import FilterRules, UnstereoSettings
 from builders.generation.responses import ChatError, response
 from builders.generation.review import Review, apply_reviews, read_reviews, review_text
 from builders.parsers import read
@@ -392,7 +392,7 @@ def test_a_pronoun_is_found_in_every_form(gender, sentence):
 
 
 def paper(words, **more):
-    return UnstereoSettings(words, profile=Rules.paper, **more)
+    return UnstereoSettings(words, profile=FilterRules.paper, **more)
 
 
 def test_paper_reads_numbered_lines_only():

@@ -3,7 +3,7 @@
 import pytest
 from huggingface_hub import HfApi, constants
 
-from cards.hub import HubRefusal, Model, downloaded, sending
+from cards.hub import HubModel, HubRefusal, downloaded, sending
 from cards.identity import model_digest
 from scoring.inference.checkpoint import identity
 from tests import commands
@@ -166,7 +166,7 @@ def test_a_folder_with_the_files_of_the_repository_has_its_digest(hub, tmp_path)
     for name, file in model(hub).at("main").tree.items():
         (tmp_path / name).write_bytes(file.data)
     with commands.client():
-        assert model_digest(Model("org/model", HfApi())) == identity(tmp_path)
+        assert model_digest(HubModel("org/model", HfApi())) == identity(tmp_path)
 
 
 def test_without_a_network_it_is_one_sentence(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from builders.dataset import card_texts
-from cards.eval_results import Source, eval_files, model_index, parse_entries, parse_notes
+from cards.eval_results import ResultSource, eval_files, model_index, parse_entries, parse_notes
 from cards.evaluation import published_results
 from cards.results import read
 from cards.text import CardError
@@ -14,7 +14,7 @@ from scoring.benchmarks import get, names
 from scoring.metrics.gas import gender_class
 from tests.cards.made import DIGEST, ESTIMATES, PROBES, RUN, estimate, manifest, run
 
-SOURCE = Source("2026-01-02", "https://hub.example/org/model", "Model card", "ada")
+SOURCE = ResultSource("2026-01-02", "https://hub.example/org/model", "Model card", "ada")
 
 
 def published(folder, **changes):

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from cards import matrix
-from cards.eval_results import Source, eval_files
+from cards.eval_results import ResultSource, eval_files
 from cards.evaluation import published_results
 from cards.leaderboard import entries_of, page, task_tables
 from cards.results import read
@@ -26,7 +26,7 @@ def of(*places):
 def published(folder, place):
     """The folder of a model with the results of a run."""
     results, _ = published_results(read(folder), "org", lambda name, _: (manifest(name), ""))
-    for path, content in eval_files(results, Source("2026-01-02"), lambda _: None).items():
+    for path, content in eval_files(results, ResultSource("2026-01-02"), lambda _: None).items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_bytes(content)
     return place

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from pmi.analysis.sentence import Score, content_words, max_pmi_diff, within
+from pmi.analysis.sentence import SentenceScore, content_words, max_pmi_diff, within
 from pmi.types import CountRule, DeltaTable
 from pmi.words import PRONOUNS
 
@@ -52,7 +52,7 @@ def test_a_sentence_with_no_known_word_has_no_value(rule, text):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("text", ["", "   ", "?!", "{nominative}", "\n\n"])
 def test_an_empty_sentence_has_no_words(rule, text):
-    assert max_pmi_diff(text, TABLE, rule) == Score(None, None, 0, 0)
+    assert max_pmi_diff(text, TABLE, rule) == SentenceScore(None, None, 0, 0)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -71,7 +71,9 @@ def test_a_literal_pronoun_counts(rule, pronoun):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("slot", ["nominative", "accusative", "possessive", "possessive_absolute", "reflexive"])
 def test_a_slot_is_not_a_word(rule, slot):
-    assert max_pmi_diff(f"Bridge {{{slot}}}, {{{slot}}}'s {{{slot}}}’ll", TABLE, rule) == Score(-0.1, "bridge", 1, 1)
+    assert max_pmi_diff(f"Bridge {{{slot}}}, {{{slot}}}'s {{{slot}}}’ll", TABLE, rule) == SentenceScore(
+        -0.1, "bridge", 1, 1
+    )
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -82,12 +84,12 @@ def test_stop_words_and_punctuation_are_ignored_although_the_table_has_them(rule
 @pytest.mark.fault(19)
 @pytest.mark.parametrize("text", ["She’s here", "SHEʼS here", "s\u200dhe's here", "she＇s here"])
 def test_apostrophes_and_invisible_characters_do_not_hide_a_pronoun(text):
-    assert max_pmi_diff(text, TABLE) == Score(1.1, "she", 1, 1)
+    assert max_pmi_diff(text, TABLE) == SentenceScore(1.1, "she", 1, 1)
 
 
 @pytest.mark.fault(19)
 def test_composed_and_decomposed_letters_are_one_word():
-    assert max_pmi_diff("cafe\u0301", TABLE) == max_pmi_diff("caf\u00e9", TABLE) == Score(0.3, "café", 1, 1)
+    assert max_pmi_diff("cafe\u0301", TABLE) == max_pmi_diff("caf\u00e9", TABLE) == SentenceScore(0.3, "café", 1, 1)
 
 
 @pytest.mark.parametrize(

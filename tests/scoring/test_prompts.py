@@ -106,7 +106,7 @@ def test_name_and_version_are_enough(written):
 
 
 def test_settings_of_decoding_are_those_that_decoding_has():
-    assert list(prompts.DecodingSettings.__annotations__) == [field.name for field in dataclasses.fields(Decoding)]
+    assert list(prompts.DecodingTable.__annotations__) == [field.name for field in dataclasses.fields(Decoding)]
 
 
 def test_an_instruction_after_the_question_mark_needs_one():

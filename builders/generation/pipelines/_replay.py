@@ -20,7 +20,7 @@ from builders.generation.pipelines import _published as published
 from builders.generation.pipelines import unstereo
 from builders.generation.pipelines._drafts import Draft
 from builders.generation.pipelines._stages import (
-    Rules,
+    FilterRules,
     UnstereoRun,
     UnstereoSettings,
     convert_request,
@@ -108,7 +108,7 @@ def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Conso
         deltas = delta_table(files["unstereo/pmi"])
         record = published.read_run(files, length)
         try:
-            result = replay(record, Rules(values["profile"]), out, values["limit"])
+            result = replay(record, FilterRules(values["profile"]), out, values["limit"])
         except OSError as error:
             raise ChatError(f"{out} cannot be written ({error.strerror or error}); give another --out.") from None
         rows = result.rows(deltas)
@@ -129,7 +129,7 @@ def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Conso
     console.print(f"The rows are in {values['out']}.")
 
 
-def replay(record: published.RecordedRun, profile: Rules, out: Path, limit: int | None = None) -> Replay:
+def replay(record: published.RecordedRun, profile: FilterRules, out: Path, limit: int | None = None) -> Replay:
     """The pipeline over the recorded run of one length; ``limit`` is that of :class:`UnstereoSettings`.
 
     In profile ``paper`` the responses are written below ``out`` as files of recorded replies, one for each sample of
@@ -138,11 +138,11 @@ def replay(record: published.RecordedRun, profile: Rules, out: Path, limit: int 
     words = out / "words.txt"
     put(words, "".join(f"{word}\n" for word in dict.fromkeys(reply.word for reply in record.replies)).encode())
     # The published loop makes one attempt more than it is told to, so no further try is one attempt.
-    tries = 0 if profile is Rules.paper else 1
+    tries = 0 if profile is FilterRules.paper else 1
     result = Replay(UnstereoSettings(words, record.length, profile, tries=tries, they=False, limit=limit))
     for draw, pronoun in recorded.RUNS:
         _replay_part(record.part(draw, pronoun), pronoun, out / f"replies-{draw}-{pronoun}.jsonl", result)
-    if profile is Rules.clean:
+    if profile is FilterRules.clean:
         result.kept = _without_repeats(result)
     return result
 
@@ -153,7 +153,7 @@ def _replay_part(part: published.RecordedRun, pronoun: str, path: Path, result: 
     # The same prompt was sent for a word of two samples, so a key alone does not name a response.
     result.responses |= {f"{path.stem} {key}": answer for key, answer in known.items()}
     gender, words = published.GENDERS[pronoun], [reply.word for reply in part.replies]
-    if result.settings.profile is Rules.paper:
+    if result.settings.profile is FilterRules.paper:
         put(path, "".join(f"{answer.to_line()}\n" for answer in known.values()).encode())
         with ResponseCache(path, writable=False) as cache:
             client = published.PublishedClient(cache, frozenset(["revise"]))
@@ -200,7 +200,7 @@ def stages(record: published.RecordedRun, result: Replay, rows: Sequence[Mapping
     """The stages of a replay beside the published ones; in profile ``clean`` only the sizes."""
     of = partial(Stage.of, record.length)
     final = [s.published for s in record.sentences if s.published]
-    if result.settings.profile is Rules.paper:
+    if result.settings.profile is FilterRules.paper:
         run, women = (
             result.run(published.PublishedClient({})),
             [s for s in record.sentences if s.written.reply.pronoun == "she"],

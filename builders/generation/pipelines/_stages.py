@@ -13,7 +13,7 @@ from typer import Option
 
 from builders.datasets.unstereo import fill_published
 from builders.embedded import table
-from builders.generation.clients import Client, Request
+from builders.generation.clients import ChatClient, Request
 from builders.generation.lists import single_sentence, without_markup
 from builders.generation.pipeline import (
     FilterLog,
@@ -37,7 +37,7 @@ from builders.parsers.recorded import numbered_entries
 from builders.text.words import PRONOUNS, Gender, fill, fill_they
 
 
-class Rules(StrEnum):
+class FilterRules(StrEnum):
     """The rules of the pipeline: this project's, or those of the published code."""
 
     clean = "clean"
@@ -50,7 +50,9 @@ class UnstereoSettings:
 
     words: Annotated[Path, Option(help="Seed words: one word a line, a JSON list, or a table.")]
     length: Annotated[int, Option(help="Highest number of words of a sentence; published: 5, 10, 20.", min=3)] = 10
-    profile: Annotated[Rules, Option(help="This project's rules, or those of the published code.")] = Rules.clean
+    profile: Annotated[FilterRules, Option(help="This project's rules, or those of the published code.")] = (
+        FilterRules.clean
+    )
     count: Annotated[int, Option(help="Number of sentences to request for each word and pronoun.", min=1)] = 5
     tries: Annotated[int, Option(help="Highest number of revisions of a sentence.", min=0)] = 40
     they: Annotated[bool, Option(help="Write sentences with they too (clean only).")] = True
@@ -68,12 +70,12 @@ class UnstereoRun:
 
     settings: UnstereoSettings
     model: str
-    client: Client
+    client: ChatClient
     log: FilterLog
 
     @property
     def is_paper(self) -> bool:
-        return self.settings.profile is Rules.paper
+        return self.settings.profile is FilterRules.paper
 
     @property
     def templates(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typer import Option
 
 from builders.dataset import content_id
 from builders.embedded import table
-from builders.generation.clients import Client, Request
+from builders.generation.clients import ChatClient, Request
 from builders.generation.pipeline import (
     DuplicateFilter,
     FilterLog,
@@ -54,7 +54,7 @@ class FactSettings:
 _Group = tuple[str, str, str]
 
 
-def run(settings: FactSettings, model: str, client: Client, log: FilterLog) -> list[dict[str, Any]]:
+def run(settings: FactSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
     """The rows of the facts that pass all checks."""
     groups = [group for group in _groups(settings.groups) if not settings.domain or group[0] in settings.domain]
     requests = [(group, _request(settings, model, group)) for group in groups]

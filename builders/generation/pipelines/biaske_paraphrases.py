@@ -18,7 +18,7 @@ from typer import Option
 
 from builders.dataset import content_id
 from builders.embedded import table
-from builders.generation.clients import Client, Request
+from builders.generation.clients import ChatClient, Request
 from builders.generation.pipeline import (
     FilterLog,
     ListEntry,
@@ -49,7 +49,7 @@ class ParaphraseSettings:
 _Pair = dict[str, Any]
 
 
-def run(settings: ParaphraseSettings, model: str, client: Client, log: FilterLog) -> list[dict[str, Any]]:
+def run(settings: ParaphraseSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
     """The rows of the paraphrases that pass all checks, with the objects of their pair."""
     pairs = biased_pairs(settings.pairs)
     requests = [(pair, _request(settings, model, pair)) for pair in _selected(pairs, settings)]

@@ -21,7 +21,7 @@ from typer import Option
 
 from builders.dataset import content_id
 from builders.embedded import table
-from builders.generation.clients import Client, Request
+from builders.generation.clients import ChatClient, Request
 from builders.generation.pipeline import (
     DuplicateFilter,
     FilterLog,
@@ -83,7 +83,7 @@ def fault(text: str) -> str:
     return "" if 3 <= count_words(text) <= 16 else "has fewer than 3 or more than 16 words"
 
 
-def run(settings: ProbeSettings, model: str, client: Client, log: FilterLog) -> list[dict[str, Any]]:
+def run(settings: ProbeSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
     """Rows with ``settings.count`` statements, or fewer after ``settings.calls`` requests."""
     against = [line for path in settings.against for line in read.lines(path) if line]
     duplicates = DuplicateFilter(settings.overlap, against)

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from builders.dataset import content_id
 from builders.datasets.unstereo import fill_published, flaw
-from builders.generation.clients import Client
+from builders.generation.clients import ChatClient
 from builders.generation.pipeline import FilterLog, Pipeline, count_words, read_rows, sentence_fault
 from builders.generation.pipelines._drafts import Draft, restores_sentence, seed_words
 from builders.generation.pipelines._stages import (
@@ -35,11 +35,11 @@ from builders.generation.pipelines._stages import (
 from builders.generation.responses import ChatError
 from builders.sources.fetch import Fetcher
 from builders.text.words import PRONOUNS, Gender, fill, fill_they, normalise
-from pmi.analysis.sentence import Score, max_pmi_diff, within
+from pmi.analysis.sentence import SentenceScore, max_pmi_diff, within
 from pmi.types import CountRule, DeltaTable, TableError
 
 
-def run(settings: UnstereoSettings, model: str, client: Client, log: FilterLog) -> list[dict[str, Any]]:
+def run(settings: UnstereoSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
     """The rows of the sentences that pass every stage."""
     table = _delta_table(settings.pmi) if settings.pmi else None
     words = seed_words(settings.words)
@@ -104,7 +104,7 @@ def _delta_table(path: Path) -> DeltaTable:
         raise ChatError(f"{path.name} is not a table of words and their delta: {error}") from None
 
 
-def _score(run: UnstereoRun, draft: Draft, table: DeltaTable | None) -> Score | None:
+def _score(run: UnstereoRun, draft: Draft, table: DeltaTable | None) -> SentenceScore | None:
     return max_pmi_diff(draft.template, table, "nltk" if run.is_paper else "clean") if table else None
 
 

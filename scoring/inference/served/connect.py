@@ -15,7 +15,7 @@ from scoring.inference import checkpoint
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.served.engine import Served
 from scoring.inference.served.handshake import CHANGE, Server, change, identity, served_name, shake_hands
-from scoring.inference.served.http import Client
+from scoring.inference.served.http import HttpClient
 from scoring.inference.tokens import Tokens
 from scoring.types import ScoringError
 
@@ -60,7 +60,7 @@ def connect(
     """
     started = time.perf_counter()
     with ExitStack() as undo:
-        clients = [undo.enter_context(closing(Client(url, timeout, attempts))) for url in dict.fromkeys(base_urls)]
+        clients = [undo.enter_context(closing(HttpClient(url, timeout, attempts))) for url in dict.fromkeys(base_urls)]
         engine = _connected(clients, model, tokenizer, revision, trained=trained)
         undo.pop_all()
     engine.concurrency = concurrency
@@ -69,7 +69,7 @@ def connect(
 
 
 def _connected(
-    clients: Sequence[Client], model: str | None, tokenizer: str | None, revision: str | None, *, trained: bool
+    clients: Sequence[HttpClient], model: str | None, tokenizer: str | None, revision: str | None, *, trained: bool
 ) -> Served:
     identities = [identity(client) for client in clients]
     names = [served_name(client, identity_, model) for client, identity_ in zip(clients, identities, strict=True)]

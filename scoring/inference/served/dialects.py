@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from scoring.inference.decoding import Decoding
-from scoring.inference.served.http import Client, Refused
+from scoring.inference.served.http import HttpClient, Refused
 from scoring.types import ScoringError
 
 #: The most tokens whose probability as the next token is asked at one time: the default limit of vLLM.
@@ -111,7 +111,7 @@ class VLLM:
     batches = True
     points = True
 
-    def __init__(self, client: Client, model: str) -> None:
+    def __init__(self, client: HttpClient, model: str) -> None:
         self.client = client
         self.model = model
 
@@ -174,7 +174,7 @@ class SGLang:
     batches = True
     points = True
 
-    def __init__(self, client: Client, model: str) -> None:
+    def __init__(self, client: HttpClient, model: str) -> None:
         self.client = client
         self.model = model
 
@@ -235,7 +235,7 @@ class Echo:
     batches = False
     points = False
 
-    def __init__(self, client: Client, model: str, tokenizer: Any) -> None:
+    def __init__(self, client: HttpClient, model: str, tokenizer: Any) -> None:
         self.client = client
         self.model = model
         self.tokenizer = tokenizer

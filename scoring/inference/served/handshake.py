@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any
 
 from scoring.inference.served.dialects import CHANGED, TOP, VLLM, Dialect, Echo, Ignored, SGLang
-from scoring.inference.served.http import Client, Refused, Unavailable
+from scoring.inference.served.http import HttpClient, Refused, Unavailable
 from scoring.inference.tokens import Tokens
 from scoring.types import Option, Request, ScoringError
 
@@ -58,7 +58,7 @@ class Server:
         Why it gets no more requests; empty while it answers.
     """
 
-    client: Client
+    client: HttpClient
     dialect: Dialect
     model: str
     version: str
@@ -122,7 +122,7 @@ def change(one: Sequence[float], other: Sequence[float]) -> float:
     return math.fsum(abs(a - b) for a, b in zip(one, other, strict=True)) / len(one)
 
 
-def refusal(client: Client, software: str, did: object, instead: str) -> ScoringError:
+def refusal(client: HttpClient, software: str, did: object, instead: str) -> ScoringError:
     """The sentence about a server: its name, what it did, and what to do instead."""
     who = f"{client.host} ({software})" if software else client.host
     return ScoringError(f"{who} {did}; {instead}.")
@@ -137,7 +137,7 @@ class Identity:
     models: dict[str, dict[str, Any]]
 
 
-def identity(client: Client) -> Identity:
+def identity(client: HttpClient) -> Identity:
     """What is found at the address.
 
     Raises
@@ -173,14 +173,14 @@ def identity(client: Client) -> Identity:
     return Identity("", "", models)
 
 
-def _told(client: Client, path: str, name: str) -> str:
+def _told(client: HttpClient, path: str, name: str) -> str:
     """A field of what the server answers at a path, as text; empty where there is none."""
     reply = client.get(f"{client.root}/{path}")
     value = reply.get(name) if isinstance(reply, dict) else None
     return "" if value is None else str(value)[:60]
 
 
-def served_name(client: Client, identity_: Identity, name: str | None) -> str:
+def served_name(client: HttpClient, identity_: Identity, name: str | None) -> str:
     """The model to ask for: the one that the user names, or the only one that is served.
 
     Raises
@@ -200,7 +200,7 @@ def served_name(client: Client, identity_: Identity, name: str | None) -> str:
     return name
 
 
-def shake_hands(client: Client, identity_: Identity, model: str, tokens: Tokens, *, trained: bool = True) -> Server:
+def shake_hands(client: HttpClient, identity_: Identity, model: str, tokens: Tokens, *, trained: bool = True) -> Server:
     """The server, after it has shown that its log-probabilities are those of the tokens that it is sent.
 
     Parameters
@@ -233,7 +233,7 @@ def shake_hands(client: Client, identity_: Identity, model: str, tokens: Tokens,
     )
 
 
-def _compare_tokens(client: Client, identity_: Identity, model: str, tokens: Tokens) -> None:
+def _compare_tokens(client: HttpClient, identity_: Identity, model: str, tokens: Tokens) -> None:
     """Compares the tokenizers, where the server has an address for that (vLLM, llama-cpp-python)."""
     text = " ".join(SENTENCES)
     paths = {"vLLM": f"{client.root}/tokenize", "llama-cpp-python": f"{client.root}/extras/tokenize"}

@@ -52,7 +52,7 @@ class _Transient(Exception):
 
 
 @dataclass
-class Client:
+class HttpClient:
     """An HTTP client of one server; threads may use it at the same time.
 
     Parameters
