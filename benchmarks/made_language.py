@@ -24,7 +24,7 @@ from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
 from builders.parsers.triplets import filled
 from builders.wording import BLANK
 from builders.write import content_digest
-from mitigation.recipes.fast import OPENINGS
+from mitigation.editing.settings import OPENINGS
 
 #: Prompts about somebody, each with two that mean the same.
 PROMPTS = (

@@ -1,4 +1,4 @@
-"""A network with a stamp, of which an edit computes only what the stamp changes.
+"""A network with an adapter that is trained on pairs, of which an edit computes only what a stamp changes.
 
 The blocks before the stamp's block compute the same in every step, and so does the network without the stamp. Both
 are computed once per sequence: the states that enter the stamp's block, and the state that enters the head at the
@@ -54,24 +54,26 @@ class StampedNetwork:
     network:
         The network with the stamp, a :class:`peft.PeftModel`.
     layer:
-        The number of the stamp's block.
+        The number of the stamp's block; None for an adapter that changes several blocks, of which each step runs the
+        whole network.
     kind, pad:
         Whether it predicts the next token or a masked one, and the token to fill rows with.
     profile:
         The profile of the benchmark whose scores are computed.
     """
 
-    def __init__(self, network: Any, layer: int, kind: Kind, pad: int, profile: str = "clean") -> None:
+    def __init__(self, network: Any, layer: int | None, kind: Kind, pad: int, profile: str = "clean") -> None:
         self.network, self.kind, self.pad, self.profile = network.eval(), kind, pad, profile
         self.bare = network.get_base_model()
         self.head = self.bare.get_output_embeddings()
-        members = [block for _, block in blocks(self.bare)]
-        self.below, self.block = members[:layer], members[layer]
+        self.in_parts: bool | None = None if layer is not None else False
+        if layer is not None:
+            members = [block for _, block in blocks(self.bare)]
+            self.below, self.block = members[:layer], members[layer]
         self.entering: dict[Ids, torch.Tensor] = {}
         self.leaving: dict[Read, torch.Tensor] = {}
         self.kept = 0
         self.tuples = False
-        self.in_parts: bool | None = None
 
     @property
     def device(self) -> torch.device:
@@ -81,7 +83,7 @@ class StampedNetwork:
 
     @property
     def trained(self) -> dict[str, torch.nn.Parameter]:
-        """The weights of the stamp by name."""
+        """The trained weights by name."""
         return {name: weight for name, weight in self.network.named_parameters() if weight.requires_grad}
 
     def scores(self, pairs: Sequence[EditPair]) -> torch.Tensor:

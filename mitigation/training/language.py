@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from rich.console import Console
 
-from mitigation.adapters.write import describe, save_peft
+from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
 from mitigation.plots import write_losses
 from mitigation.training import train
 from mitigation.training.checkpoints import checkpoint_path
+from mitigation.training.lora import lora, save_lora
 
 if TYPE_CHECKING:
     from mitigation.training.data import TrainingData
@@ -121,10 +122,7 @@ def train_on(
     MitigationError
         If there are too few texts.
     """
-    from peft import LoraConfig
-
     from mitigation.cost import CostMeter, trained_parameters
-    from scoring.adapters.attach import wrap
 
     if len(texts) < LEAST:
         raise MitigationError(
@@ -135,11 +133,8 @@ def train_on(
     held = token_rows(model, texts[-held_count:], settings.length, join=settings.join)
     if not rows or not held:
         raise MitigationError("The texts to train on or those held out have no two tokens; give a larger corpus.")
-    torch.manual_seed(settings.seed)
-    task = "CAUSAL_LM" if model.kind == "causal" else None
-    config = LoraConfig(r=settings.rank, lora_alpha=settings.alpha, target_modules="all-linear", task_type=task)
-    meter, tuned = CostMeter(model), wrap(model.network, config)
-    try:
+    meter = CostMeter(model)
+    with lora(model, settings.rank, settings.alpha, settings.seed) as tuned:
         trained = trained_parameters(tuned)
         checkpoint = checkpoint_path(recipe, model, settings, data, out)
         loss = LanguageLoss(model, settings.masked)
@@ -149,11 +144,7 @@ def train_on(
             for name, weight in tuned.named_parameters():
                 if "lora_B" in name:
                     weight.mul_(factor)
-        written = tuned.peft_config["default"]
-        written.target_modules = sorted(written.target_modules)
-        save_peft(tuned, out, model.name)
-    finally:
-        model.network = tuned.unload().eval()
+        save_lora(tuned, out, model.name)
     write_losses(curve, out, f"{recipe} of {model.name}")
     return describe(
         out, model, recipe, settings, data=data.versions, cost=meter.cost(trained), measures=dict(measures or {})

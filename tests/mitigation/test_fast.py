@@ -14,6 +14,7 @@ from builders.parsers.triplets import filled
 from builders.wording import BLANK
 from mitigation.adapters import publication
 from mitigation.adapters.write import write_facts
+from mitigation.editing import session
 from mitigation.errors import MitigationError
 from mitigation.recipes import fast, get
 from mitigation.run import mitigate
@@ -159,7 +160,7 @@ def test_the_same_seed_makes_the_same_stamp(data, tmp_path):
 
 
 def test_a_subject_is_edited_or_held_out():
-    edited, held = fast.split_subjects(rows(), settings(held_out=0.4))
+    edited, held = session.split_subjects(rows(), settings(held_out=0.4))
     sides = [{row["subject"] for row in side} for side in (edited, held)]
     assert len(sides[1]) == 2
     assert not sides[0] & sides[1]
@@ -167,7 +168,7 @@ def test_a_subject_is_edited_or_held_out():
 
 
 def test_the_paper_edits_all_that_it_measures():
-    assert fast.split_subjects(rows(), get("fast").profiles["paper"])[1] == []
+    assert session.split_subjects(rows(), get("fast").profiles["paper"])[1] == []
 
 
 @pytest.mark.parametrize(

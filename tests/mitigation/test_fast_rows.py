@@ -26,6 +26,7 @@ pytestmark = pytest.mark.mirror
 CONFIGS = ("stereoset", "crows_pairs", "weat", "winobias", "winogender", "bec_pro")
 #: Byte level, WordPiece and SentencePiece.
 MODELS = ("tiny-causal", "tiny-masked", "stories260K")
+WRITTEN = ("adapter_config.json", "adapter_model.safetensors")
 #: Rows of each domain of a config.
 FEW = 40
 
@@ -125,6 +126,20 @@ def test_both_profiles_edit_real_rows_from_end_to_end(name, profile, built, tmp_
     gaps = {change.group: change for change in adapter.changes if change.metric == "gap"}
     assert gaps[measure.EDITED].after[0] != gaps[measure.EDITED].before[0]
     assert set(adapter.files) >= {"pairs.json", "pairs.png", "located.json", "located.png", "losses.json"}
+
+
+@pytest.mark.parametrize("name", ["tiny-causal", "tiny-masked"])
+def test_fine_tuning_edits_the_same_real_rows(name, built, tmp_path, undrawn):
+    few = {"passes": 2, "prefixes": 1, "prefix_tokens": 4, "batch": 4, "rank": 4, "held_out": 0.2}
+    settings = replace(get("fine_tuning").profiles["clean"], **few)
+    out = tmp_path / "work" / "made"
+    out.mkdir(parents=True)
+    adapter = get("fine_tuning").run(model(name), settings, TrainingData(str(built), 12), out, Console(quiet=True))
+    measures = {key: value for key, (value, *_) in adapter.measures.items()}
+    assert measures["pairs_edited"] + measures["pairs_held_out"] + measures["pairs_left_out"] == 12
+    assert measures["gap_edited_after"] < measures["gap_edited_before"]
+    assert list(adapter.data) == ["biaske/stereoset/test"]
+    assert set(adapter.files) == {*WRITTEN, "losses.json", "losses.png", "pairs.json", "pairs.png"}
 
 
 def test_pairs_of_which_none_can_be_edited_are_refused(built, tmp_path, monkeypatch):

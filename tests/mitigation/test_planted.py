@@ -1,7 +1,9 @@
 """A bias that was put into one block of a trained model is found in that block, and edited away there."""
 
 import copy
+from dataclasses import replace
 
+import peft
 import pytest
 import torch
 from rich.console import Console
@@ -11,12 +13,15 @@ from builders.parsers.triplets import filled
 from builders.wording import BLANK
 from mitigation.editing import edit, locate, pairs
 from mitigation.editing.stamped import StampedNetwork
+from mitigation.recipes import get
+from mitigation.training.data import TrainingData
 from mitigation.training.train import network_inputs
-from scoring.adapters.attach import wrap
+from scoring.adapters.attach import quiet, wrap
 from scoring.adapters.feed_forward import feed_forwards
 from scoring.adapters.stamp import StampConfig
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load
+from tests.scoring.made import data_set
 
 BIASED = {"nurse": "she", "farmer": "he", "teacher": "she", "captain": "he", "maid": "she", "doctor": "he"}
 TEXTS = (f"The {{}} said that {BLANK} was tired.", f"The {{}} knew that {BLANK} had to go.")
@@ -149,3 +154,24 @@ def test_a_stamp_removes_the_planted_bias(model, tmp_path):
     assert (before > 0).float().mean() > 0.9
     assert after.abs().mean() < 0.3 * before.abs().mean()
     assert torch.equal(gaps(model, network.unload()), before)
+
+
+def test_fine_tuning_removes_the_planted_bias_and_plain_peft_loads_it(model, tmp_path, undrawn):
+    plant(model, 1)
+    before = gaps(model)
+    source = data_set(tmp_path / "data", "biaske", {("winogender", "test"): ROWS})
+    out = tmp_path / "work" / "made"
+    out.mkdir(parents=True)
+    few = {"passes": 10, "batch": 4, "rate": 3e-3, "alpha": 1.0, "prefixes": 0, "held_out": 0.34, "sets": "winogender"}
+    settings = replace(get("fine_tuning").profiles["clean"], **few)
+    adapter = get("fine_tuning").run(model, settings, TrainingData(str(source)), out, Console(quiet=True))
+    assert torch.equal(gaps(model), before), "the model is as it was"
+    with quiet():
+        network = peft.PeftModel.from_pretrained(model.network, out)
+    edited = gaps(model, network)
+    changes = {change.group: change for change in adapter.changes if change.metric == "gap"}
+    low, high = changes["edited subjects"].difference[1:]
+    assert high < 0, (low, high)
+    assert adapter.measures["gap_edited_after"][0] < 0.5 * adapter.measures["gap_edited_before"][0]
+    assert edited.abs().mean() < 0.8 * before.abs().mean()
+    assert adapter.measures["pairs_held_out"][0] == 4

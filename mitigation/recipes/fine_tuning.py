@@ -1,0 +1,70 @@
+"""Fine-tuning on biased pairs: the data and the losses of FAST, trained on a LoRA instead of a stamp in one block.
+
+Source: the baseline "Fine-tuning (FT)" of *Large Language Model Bias Mitigation from the Perspective of Knowledge
+Editing* (FAST; Chen et al., 2024), appendix C.1, which says no more than that its data and objectives are those of
+FAST. No block is located. As in ``fast``, ``clean`` holds out the pairs of a fifth of the subjects and reports them
+first, and ``paper`` edits all pairs that it measures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from mitigation.adapters.write import describe
+from mitigation.editing.settings import OPEN, PairSettings
+from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import Adapter
+
+if TYPE_CHECKING:
+    from scoring.inference.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class FineTuningSettings(PairSettings):
+    """Which pairs are trained, how long, and the size of the LoRA."""
+
+    rank: int = setting(16, "Rank of the LoRA matrices of each linear map; their product is not scaled.", OPEN)
+
+    def __post_init__(self) -> None:
+        super(FineTuningSettings, self).__post_init__()
+        check_ranges(self, positive=("rank",))
+
+
+def run(model: Model, settings: FineTuningSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+    """Trains the LoRA on the pairs, and writes it with its losses, scores and pictures into ``out``."""
+    from mitigation.cost import trained_parameters
+    from mitigation.editing.session import EditingSession
+    from mitigation.editing.stamped import StampedNetwork
+    from mitigation.training.lora import lora, save_lora
+
+    session = EditingSession(model, settings, data, console)
+    with lora(model, settings.rank, settings.rank, settings.seed) as tuned:
+        network = StampedNetwork(tuned, None, model.kind, model.tokens.pad, settings.score)
+        trained = trained_parameters(tuned)
+        changes, measures = session.train(network, RECIPE.name, "LoRA", model.name, out)
+        save_lora(tuned, out, model.name)
+    cost = session.meter.cost(trained)
+    adapter = describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
+    return replace(adapter, changes=changes)
+
+
+RECIPE = Recipe(
+    name="fine_tuning",
+    summary="The biased pairs and losses of FAST, trained on all linear maps (LoRA).",
+    source="The baseline FT of FAST (Chen et al., 2024; published in Findings of NAACL 2025)",
+    cite=("chen2024fast",),
+    profiles={
+        "clean": FineTuningSettings(passes=10),
+        "paper": FineTuningSettings(
+            held_out=0.0, passes=1, batch=4, iterations=20, rate=1e-4, rank=64, compare="probability", score="paper"
+        ),
+    },
+    run=run,
+    benchmarks=("stereoset", "crows_pairs", "biaske"),
+    kinds=("causal", "masked"),
+)
