@@ -21,15 +21,19 @@ from pmi.files import write_rows
 from pmi.terminal import TABLE_HELP
 from pmi.types import DeltaTable, PmiError
 from scoring.corpus import Correlation, Leans, correlations, job_leans, sentence_leans
+from scoring.report import write_page
+from scoring.report.corpus import AXES, corpus_sections
 from scoring.report.terminal import ended, tell
 from scoring.types import ScoringError
 
 _BENCHMARKS = {"unstereo": sentence_leans, "occugender": job_leans}
-_AXES = {"unstereo": "model: ln p(she) / p(he)", "occugender": "model: share of female words"}
 
 
 def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed: int = 0) -> list[Correlation]:
     """Compares a run with a table of δ, and writes ``corpus.json``, ``corpus-NAME.parquet`` and ``corpus.svg``.
+
+    In the folder of the run, ``report.html`` is written anew with the correlations and plots, unless the run has a
+    benchmark that is not known here, whose text would be lost.
 
     Raises
     ------
@@ -55,6 +59,9 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
     content["correlations"] = [_finite(asdict(correlation)) for correlation in found]
     put(out / "corpus.json", (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
     _draw(out / "corpus.svg", leans, found)
+    if out.resolve() == run.resolve() and result.tables.keys() <= result.validity.keys():
+        sections = list(corpus_sections(leans, found, table.rule))
+        write_page(run, result.report, result.tables, result.validity, sections)
     return found
 
 
@@ -80,12 +87,15 @@ def _draw(path: Path, leans: dict[str, Leans], found: Sequence[Correlation]) -> 
             shown = next(c for c in found if (c.benchmark, c.group, c.pair) == (benchmark, group, "corpus and model"))
             if inside.any():
                 title = f"{group}: {_spoken(shown)}"
-                panels.append((title, _AXES[benchmark], values.corpus[inside], values.model[inside]))
+                panels.append((title, AXES[benchmark], values.corpus[inside], values.model[inside]))
     write_leans(path, panels)
 
 
 def _spoken(found: Correlation) -> str:
-    return f"ρ {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]" if math.isfinite(found.value) else "undefined"
+    if not math.isfinite(found.value):
+        return "undefined"
+    interval = f"[{found.low:+.2f}, {found.high:+.2f}]" if math.isfinite(found.low) else "no interval"
+    return f"ρ {found.value:+.2f} {interval}"
 
 
 def grid(found: Sequence[Correlation]) -> Grid:
@@ -125,6 +135,8 @@ def main(
             raise ScoringError(str(error)) from None
         console.print(grid(found), soft_wrap=False)
         tell(console, [f"The examples are in {out or run}, and the figure is {(out or run) / 'corpus.svg'}."])
+        if out is None:
+            tell(console, [f"The report is {run / 'report.html'}."])
 
 
 def _frequent(table: DeltaTable, least: int) -> DeltaTable:

@@ -17,6 +17,8 @@
     One page that needs nothing outside itself: a headline a benchmark, and folded all scores with intervals,
     plots and decisive examples.
 
+A comparison with a corpus (``probes pmi compare-model``) adds sections to ``report.html``.
+
 A comparison with an earlier run adds ``compare.json`` (each difference with the scores before and after and a
 verdict) and ``compare.html``.
 
@@ -27,7 +29,7 @@ strings in the shape of an access token, are written as ``[redacted]`` wherever 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cards.files import put
@@ -39,7 +41,7 @@ from scoring.report.examples import decisive
 from scoring.report.files import file_name, parquet, read, results
 from scoring.report.markdown import markdown
 from scoring.report.numbers import Scale, interval, scale
-from scoring.report.page import page
+from scoring.report.page import Section, page
 from scoring.types import Comparison, Report, ScoringError, Table
 
 __all__ = [
@@ -58,6 +60,7 @@ __all__ = [
     "scale",
     "write",
     "write_comparison",
+    "write_page",
 ]
 
 
@@ -80,16 +83,33 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
     ScoringError
         When a column cannot be stored or the environment holds something JSON has no form for.
     """
-    hide = redactor(os.environ)
-    shown = cleaned(report, hide)
-    kept = {str(hide(name)): clean_table(table, hide) for name, table in tables.items() if table}
-    texts = {str(hide(name)): str(hide(text)) for name, text in validity.items()}
+    shown, kept, texts = _shown(report, tables, validity)
     files = {f"examples/{file_name(name)}": parquet(name, table) for name, table in kept.items()}
     files["results.md"] = markdown(shown).encode()
     files["report.html"] = page(shown, kept, texts).encode()
     files["results.json"] = results(shown, kept, files).encode()
     for name, content in files.items():
         put(folder / name, content)
+
+
+def _shown(
+    report: Report, tables: Mapping[str, Table], validity: Mapping[str, str]
+) -> tuple[Report, dict[str, Table], dict[str, str]]:
+    """What a run may show of itself: the same without secrets and without empty tables."""
+    hide = redactor(os.environ)
+    kept = {str(hide(name)): clean_table(table, hide) for name, table in tables.items() if table}
+    return cleaned(report, hide), kept, {str(hide(name)): str(hide(text)) for name, text in validity.items()}
+
+
+def write_page(
+    folder: Path,
+    report: Report,
+    tables: Mapping[str, Table],
+    validity: Mapping[str, str],
+    more: Sequence[Section],
+) -> None:
+    """Writes ``report.html`` of a run anew, with ``more`` sections after those of its benchmarks."""
+    put(folder / "report.html", page(*_shown(report, tables, validity), more).encode())
 
 
 def check_finished(folder: Path, planned: Report) -> None:

@@ -58,8 +58,8 @@ class Section:
     rows: int
 
 
-def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str]) -> str:
-    """The text of ``report.html``."""
+def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str], more: Iterable[Section] = ()) -> str:
+    """The text of ``report.html``; ``more`` sections come after those of the benchmarks."""
     from scoring.report import plots  # matplotlib is loaded where something is drawn, not to read results
 
     estimates = by_benchmark(report.estimates)
@@ -85,7 +85,7 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
         partial=partial(report),
         headlines=headline_scores(report),
         facts=facts(report),
-        sections=sections,
+        sections=[*sections, *more],
         environment=list(_flat(report.environment)),
         speed=list(_flat(report.speed)),
         unfolded=UNFOLDED,

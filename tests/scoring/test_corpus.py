@@ -1,6 +1,7 @@
 """The lean of a corpus beside the lean of a model: planted leans, and the command on a made run."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -171,6 +172,36 @@ def test_the_command_writes_values_examples_and_a_figure(tmp_path):
     assert pq.read_table(folder / "corpus-occugender.parquet").column_names[-1] == "labour"
     assert (folder / "corpus.svg").read_text().count("ρ ") == 3
     assert "figure is" in done.output
+    report = (folder / "report.html").read_text()
+    assert [name for name in re.findall("<h3>(.*?)</h3>", report) if "corpus" in name] == [
+        "unstereo beside a corpus",
+        "occugender beside a corpus",
+    ]
+    shown = re.sub("<[^>]+>", " ", report[report.index("unstereo beside a corpus") :]).split()
+    for found in content["correlations"]:
+        if found["value"] is not None:
+            assert f"{found['value']:.2f}".replace("-", "\N{MINUS SIGN}") in shown
+    assert report.count("The model's lean by the corpus's lean".replace("'", "&#39;")) == 2
+    assert "300 examples; the model" in report
+    assert re.findall(r"<h5>(\S+) +\(n = (\d+)\)</h5>", report)[-3:] == [
+        ("ours-5", "300"),
+        ("explicit", "25"),
+        ("implicit", "25"),
+    ]
+
+
+def test_the_report_of_a_run_is_only_written_anew_in_its_folder_and_with_all_its_benchmarks(tmp_path):
+    folder = saved(tmp_path / "run", unstereo=sentences(1))
+    before = (folder / "report.html").read_bytes()
+    compare_model(folder, TABLE, tmp_path / "elsewhere", 50)
+    assert (folder / "report.html").read_bytes() == before
+    assert not (tmp_path / "elsewhere" / "report.html").exists()
+    compare_model(folder, TABLE, folder, 50)
+    after = (folder / "report.html").read_text()
+    # What was on the page is still there, in the same words.
+    end = before.decode().rindex('<details class="fold">')
+    assert after.startswith(before.decode()[:end])
+    assert after.endswith(before.decode()[end:])
 
 
 def test_the_figure_and_the_values_are_the_same_each_time(tmp_path):

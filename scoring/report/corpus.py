@@ -1,0 +1,58 @@
+"""The sections of the page of a run that compare its model with a corpus."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from pmi.types import CountRule
+from scoring.corpus import Correlation, Leans
+from scoring.report.clean import redactor
+from scoring.report.numbers import methods
+from scoring.report.page import Section, scores
+from scoring.types import Estimate
+
+#: The model's lean, by benchmark: the axis of the plot, and what it is.
+AXES = {"unstereo": "model: ln p(she) / p(he)", "occugender": "model: share of female words"}
+_PAIRS = {
+    "corpus and model": "Spearman's ρ of δ and the model's lean. A model that follows this corpus has "
+    "a positive one, a model that does not follow it has 0.",
+    "labour and model": "Share of women who hold the job, and model.",
+    "corpus and labour": "Corpus, and share of women who hold the job.",
+}
+
+
+def corpus_sections(leans: Mapping[str, Leans], found: Sequence[Correlation], rule: CountRule) -> Iterator[Section]:
+    """A section for each benchmark: rank correlations by group and by band of |MaxPMIDiff|, and a plot by group."""
+    from scoring.report.plots.corpus import follows  # matplotlib is loaded where something is drawn
+
+    for benchmark, values in leans.items():
+        # Whole groups first, so that they are seen before anything is unfolded.
+        own = sorted((c for c in found if c.benchmark == benchmark), key=lambda c: c.group not in values.group)
+        estimates = [_estimate(correlation) for correlation in own]
+        said = f"Does the model's preference on {benchmark} follow a corpus? Counts of the corpus: {rule.corpus}."
+        if not len(values.labour):
+            said += " Groups with numbers are bands of |MaxPMIDiff| in this corpus."
+        figures = [follows(values, AXES[benchmark])]
+        said = redactor(os.environ)(said)
+        yield Section(f"{benchmark} beside a corpus", [said], "", scores(estimates), methods(estimates), figures, [], 0)
+
+
+def _estimate(found: Correlation) -> Estimate:
+    return Estimate(
+        found.benchmark,
+        found.group,
+        f"rho: {found.pair}",
+        found.value,
+        found.low,
+        found.high,
+        math.nan,
+        found.n,
+        found.clusters,
+        reading=_PAIRS[found.pair],
+        method=found.method,
+        why="" if math.isfinite(found.value) else "too few examples, or all with the same lean",
+        least=-1.0,
+        most=1.0,
+    )

@@ -1,0 +1,47 @@
+"""A corpus beside a model: the lean of the model by the lean of the corpus."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from scoring.corpus import Leans
+from scoring.report.plots import draw
+from scoring.types import Floats
+
+#: More examples than this are summarised in parts of equal size.
+_MOST, _PARTS = 100, 10
+
+
+def follows(leans: Leans, axis: str) -> draw.Figure:
+    """The model's lean by the corpus's lean: a dot an example, or medians and quartiles of ten parts, by group."""
+    finite = np.isfinite(leans.corpus) & np.isfinite(leans.model)
+    groups = {str(name): finite & (leans.group == name) for name in dict.fromkeys(leans.group.tolist())}
+    parts = any(rows.sum() > _MOST for rows in groups.values())
+    keys = (draw.Key("median of a part", draw.LINE_1, "dot"), draw.Key("half of its examples", draw.LINE_1, "line"))
+    summary = f"Examples are in {_PARTS} parts of equal size, by the corpus's lean."
+    return draw.Figure(
+        "The model's lean by the corpus's lean",
+        f"Both are larger towards female. {summary if parts else 'A dot is an example.'} If the model follows "
+        "the corpus, the dots rise to the right. The axis of the corpus is the mean δ of the words.",
+        keys if parts else (draw.Key("example", draw.LINE_1, "dot"),),
+        tuple(_panel(name, leans.corpus[rows], leans.model[rows], axis) for name, rows in groups.items() if rows.any()),
+    )
+
+
+def _panel(name: str, corpus: Floats, model: Floats, axis: str) -> draw.Panel:
+    summarised = len(corpus) > _MOST
+    parts = np.array_split(np.argsort(corpus, kind="stable"), _PARTS if summarised else len(corpus))
+    x = np.array([np.median(corpus[part]) for part in parts])
+    low, y, high = np.array([np.quantile(model[part], (0.25, 0.5, 0.75)) for part in parts]).T
+
+    def paint(axes: Axes) -> None:
+        axes.axvline(0, color=draw.SOFT, linewidth=0.8, linestyle=(0, (1, 2)))
+        if summarised:
+            axes.vlines(x, low, high, color=draw.LINE_1, linewidth=1.6)
+        axes.plot(x, y, "o", color=draw.LINE_1, markersize=4.2, markeredgecolor=draw.PAPER)
+        axes.set(xlabel="corpus: mean δ", ylabel=axis)
+
+    label = f"{draw.plain(name)}: {len(corpus):,} examples; the model's median lean is {y[0]:.2f} "
+    label += f"where the corpus's is {x[0]:+.2f}, and {y[-1]:.2f} where it is {x[-1]:+.2f}."
+    return draw.panel(f"{name}  (n = {len(corpus):,})", label, (3.2, 2.4), paint)
