@@ -43,8 +43,10 @@ def put(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def locked(folder: Path, refusal: type[Exception]) -> Iterator[None]:
+def locked(folder: Path, refusal: type[Exception], *, wait: bool = False) -> Iterator[None]:
     """Locks a folder, which is made when missing, so that one run at a time writes there.
+
+    With ``wait`` it waits for the end of another run, which is refused otherwise.
 
     Raises
     ------
@@ -56,7 +58,7 @@ def locked(folder: Path, refusal: type[Exception]) -> Iterator[None]:
             if folder.is_symlink():
                 raise refusal(f"{folder} is a symbolic link; give the folder itself as --out.")
             folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(FileLock(folder / LOCK, timeout=0))
+            stack.enter_context(FileLock(folder / LOCK, timeout=-1 if wait else 0))
         except Timeout:
             raise refusal(f"Another run is writing to {folder}; wait for it or choose another --out.") from None
         except OSError as error:

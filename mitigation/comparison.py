@@ -16,33 +16,17 @@ from typing import Any
 
 from cards.files import put
 from cards.text import templates
+from mitigation.columns import COLUMNS, DOMAINS, change_of, said
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Change, Cost, Numbers, read
-from scoring.statistics.verdict import ability_verdict, verdict
-from scoring.types import Difference
-
-DOMAINS = ("gender", "race", "religion")
-_PAIRS = "intrasentence test {domain}"
-#: Column to benchmark, group and metric, and to the ideal value or, for ability, the range of the metric.
-COLUMNS: Mapping[str, tuple[str, str, str, float | None, float]] = {
-    "SS": ("stereoset", _PAIRS, "ss", 50.0, math.nan),
-    "LMS": ("stereoset", _PAIRS, "lms", None, 100.0),
-    "ICAT": ("stereoset", _PAIRS, "icat", 100.0, math.nan),
-    "CrowS-Pairs": ("crows_pairs", "{domain}", "ss", 50.0, math.nan),
-    "PS": ("biaske", "paraphrases {domain}", "ps", 50.0, math.nan),
-    "DS": ("biaske", "differentiation {domain}", "ds", None, math.nan),
-    "GAS": ("neutral", "all", "gas", 0.0, math.nan),
-    "perplexity": ("text", "held-out texts", "", None, math.nan),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """A method: its name, its changes and cost, or the sentence that says why it could not be made."""
+    """A method: the name of its folder, its adapter, or the sentence that says why it could not be made."""
 
     name: str
-    changes: tuple[Change, ...] = ()
-    cost: Cost | None = None
+    adapter: Adapter | None = None
     reason: str = ""
 
 
@@ -60,35 +44,8 @@ def rows_of(folder: Path, reasons: Mapping[str, str] | None = None) -> list[Meth
         raise MitigationError(
             f"{folder} has adapters of {len(bases)} models; give a folder with the adapters of one model."
         )
-    made = [MethodRow(name, adapter.changes, adapter.cost) for name, adapter in found.items()]
+    made = [MethodRow(name, adapter) for name, adapter in found.items()]
     return [*made, *(MethodRow(name, reason=reason) for name, reason in (reasons or {}).items() if name not in found)]
-
-
-def change_of(row: MethodRow, column: str, domain: str) -> Change | None:
-    """The change of a row in a column, or None if it was not measured."""
-    benchmark, group, metric, _, _ = COLUMNS[column]
-    wanted = (benchmark, group.format(domain=domain))
-    same = (c for c in row.changes if (c.benchmark, c.group) == wanted and metric in ("", c.metric))
-    return next(same, None)
-
-
-def said(change: Change, column: str) -> str:
-    """What the difference says: nearer, further or unclear; for ability kept, lost or unclear.
-
-    Perplexity is judged by its ratio: kept if the whole interval is below 2 % more.
-    """
-    _, _, _, ideal, span = COLUMNS[column]
-    value, low, high = change.difference
-    if column == "perplexity":
-        before = change.before[0]
-        changes = Difference(*_key(change), -value / before, -high / before, -low / before, 1.0, change.n, change.n)
-        return ability_verdict(changes, 1.0)
-    difference = Difference(*_key(change), value, low, high, 1.0, change.n, change.n, ideal=ideal)
-    return verdict(change.before[0], difference) or ability_verdict(difference, span)
-
-
-def _key(change: Change) -> tuple[str, str, str]:
-    return change.benchmark, change.group, change.metric
 
 
 def measured_before(folder: Path) -> Mapping[str, Any] | None:
@@ -116,12 +73,15 @@ def check_same(folder: Path, measured: Mapping[str, Any]) -> None:
     Raises
     ------
     MitigationError
-        If the profile, the benchmarks, the limit, the texts or the resamples differ.
+        With the first that differs of the profile, the benchmarks, the limit, the texts, the resamples and the data.
     """
     before = measured_before(folder) or {}
-    other = [f"{name} {before[name]} instead of {measured[name]}" for name in before if before[name] != measured[name]]
+    pairs = {name: (value, measured.get(name)) for name, value in before.items() if name != "data"}
+    old, new = before.get("data") or {}, measured["data"]
+    pairs |= {name: (version, new.get(name)) for name, version in old.items()}
+    other = [f"{name} {value} instead of {now}" for name, (value, now) in pairs.items() if value != now]
     if other:
-        raise MitigationError(f"{folder} has methods measured with {', '.join(other)}; give another --out.")
+        raise MitigationError(f"{folder} has methods measured with {other[0]}; give another --out.")
 
 
 def write(folder: Path, model: str, rows: Sequence[MethodRow], measured: Mapping[str, Any] | None = None) -> Path:
@@ -133,8 +93,8 @@ def write(folder: Path, model: str, rows: Sequence[MethodRow], measured: Mapping
     measured = measured or measured_before(folder)
     domains = []
     for domain in DOMAINS:
-        columns = [column for column in COLUMNS if any(change_of(row, column, domain) for row in rows)]
-        if any(COLUMNS[column][1] != COLUMNS[column][1].format(domain=domain) for column in columns):
+        columns = [column for column in COLUMNS if any(change_in(row, column, domain) for row in rows)]
+        if any(not COLUMNS[column].ability for column in columns):
             domains.append(
                 {"name": domain, "columns": columns, "rows": list(_shown_rows(rows, columns, domain, model))}
             )
@@ -142,7 +102,8 @@ def write(folder: Path, model: str, rows: Sequence[MethodRow], measured: Mapping
     page = templates(Path(__file__).with_name("templates"), html=True).get_template("methods.html.j2")
     put(folder / "methods.html", page.render(model=model, domains=domains).encode())
     facts = [
-        {"method": row.name, "reason": row.reason, "changes": _plain(row.changes), "cost": _cost(row.cost)}
+        {"method": row.name, "reason": row.reason, "changes": [], "cost": None}
+        | (_facts(row.adapter) if row.adapter else {})
         for row in rows
     ]
     put(
@@ -152,30 +113,30 @@ def write(folder: Path, model: str, rows: Sequence[MethodRow], measured: Mapping
     return folder / "methods.html"
 
 
-def _plain(changes: Sequence[Change]) -> list[Any]:
-    empty = Adapter("", "", "", "", {}, {}, Cost(0, 0.0, 0, ""), {}, changes=tuple(changes))
-    return list(json.loads(SCHEMA.dump_json(empty))["changes"])  # NaN becomes null
+def change_in(row: MethodRow, column: str, domain: str) -> Change | None:
+    """The change of a row in a column, or None if it was not measured."""
+    return change_of(row.adapter, column, domain) if row.adapter else None
 
 
-def _cost(cost: Cost | None) -> dict[str, Any] | None:
-    if cost is None:
-        return None
-    return {"parameters": cost.parameters, "seconds": cost.seconds, "memory": cost.memory, "device": cost.device}
+def _facts(adapter: Adapter) -> dict[str, Any]:
+    """The recipe, its settings, changes and cost, as JSON; NaN is null."""
+    facts = json.loads(SCHEMA.dump_json(adapter))
+    return {name: facts[name] for name in ("recipe", "settings", "changes", "cost")}
 
 
 def _shown_rows(rows: Sequence[MethodRow], columns: Sequence[str], domain: str, model: str) -> Iterator[dict[str, Any]]:
-    measured = [row for row in rows if row.changes]
+    measured = [row for row in rows if row.adapter]
     base = []
     for column in columns:
-        change = next((change for row in measured if (change := change_of(row, column, domain))), None)
+        change = next((change for row in measured if (change := change_in(row, column, domain))), None)
         base.append({"value": _number(change.before[0]), "difference": "", "said": ""} if change else None)
     yield {"name": model, "reason": "", "cells": base, "cost": ""}
     for row in rows:
         cells = []
         for column in columns:
-            change = change_of(row, column, domain)
+            change = change_in(row, column, domain)
             cells.append(change and _cell(change, column))
-        cost = f"{row.cost.parameters:,} parameters, {row.cost.seconds:.0f} s" if row.cost else ""
+        cost = _cost(row.adapter.cost) if row.adapter else ""
         yield {"name": row.name, "reason": row.reason, "cells": cells, "cost": cost}
 
 
@@ -183,6 +144,10 @@ def _cell(change: Change, column: str) -> dict[str, str]:
     value, low, high = change.difference
     text = "" if math.isnan(low) else f"{value:+.2f} [{low:.2f}, {high:.2f}], n {change.n}"
     return {"value": _number(change.after[0]), "difference": text, "said": said(change, column)}
+
+
+def _cost(cost: Cost) -> str:
+    return f"{cost.seconds:,.0f} s, {cost.parameters:,} parameters, {cost.memory / 2**30:.2f} GiB"
 
 
 def _number(value: float) -> str:
@@ -194,7 +159,7 @@ def plot(rows: Sequence[MethodRow], domain: str) -> str:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    points = [(row.name, change_of(row, "SS", domain), change_of(row, "LMS", domain)) for row in rows]
+    points = [(row.name, change_in(row, "SS StereoSet", domain), change_in(row, "LMS", domain)) for row in rows]
     drawn = [(name, ss, lms) for name, ss, lms in points if ss and lms]
     if not drawn:
         return ""

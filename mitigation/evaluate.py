@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from cards.files import locked
 from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
 from scoring import answering, report, run
@@ -55,13 +57,15 @@ class Evaluation:
     resamples: int = stats.RESAMPLES
     chat: bool = False
 
-    def run(self, model: Model, prompt: Prompt, folder: Path, console: Console) -> Table:
+    def run(self, model: Model, prompt: Prompt, folder: Path, console: Console, responses: Path | None = None) -> Table:
         """Scores a model, writes a run of scoring into a folder, and returns the scores of the texts.
 
-        Responses of an earlier, interrupted run in the folder are reused.
+        Responses of an earlier run with the same model in the folder ``responses`` are reused, by default those of an
+        interrupted run in ``folder``. Several runs may share it: one process waits there for another.
         """
         chat = Chat(model.tokens.tokenizer, model.name, prompt.system) if self.chat else None
-        with Store(folder / "responses", answering.key(model, prompt, chat=chat)) as store:
+        shared = locked(responses, MitigationError, wait=True) if responses else nullcontext()
+        with shared, Store(responses or folder / "responses", answering.key(model, prompt, chat=chat)) as store:
             result = run.run(
                 model,
                 self.parts,

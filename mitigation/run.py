@@ -49,6 +49,7 @@ def mitigate(
     *,
     quantize: str = "auto",
     loaded: Model | None = None,
+    answers: Path | None = None,
 ) -> Adapter | None:
     """Runs a recipe, evaluates before and after, and writes the adapter to ``out``.
 
@@ -64,6 +65,9 @@ def mitigate(
         As in :func:`mitigation.quantization.choose_quantization`.
     loaded:
         A model that is loaded already; it is used as it is, and ``options`` only names it.
+    answers:
+        A folder for the responses of the unchanged model, which several runs may share, so that it is asked once. By
+        default they are in the folder of the run.
 
     Returns
     -------
@@ -103,7 +107,7 @@ def mitigate(
         adapter = make_adapter(recipe, settings, model, data, work / "made", errors, out)
         if chosen is not None:
             # A recipe may have measured changes of its own, which come first.
-            changes = evaluate_adapter(model, chosen, work, out.name, errors)
+            changes = evaluate_adapter(model, chosen, work, out.name, errors, answers)
             adapter = replace(adapter, changes=(*adapter.changes, *changes))
             if bits:
                 full_precision = evaluate_full_precision(options, chosen, work, errors)
@@ -168,6 +172,16 @@ def make_adapter(
     return adapter
 
 
+def finished(recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path) -> bool:
+    """Whether a folder has the adapter that this run would make, with its scores before and after.
+
+    The model and its revision, the settings, the built data and what else the recipe reads have to be the same.
+    """
+    if not _made_before(recipe, settings, model, data, folder):
+        return False
+    return any(change.benchmark != recipe.name for change in read(folder).changes)
+
+
 def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path) -> Adapter | None:
     """The adapter in a folder, if it is complete and was made from this model, these settings and this data."""
     if not (folder / FACTS).is_file():
@@ -189,9 +203,12 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
 
 
 def evaluate_adapter(
-    model: Model, evaluation: Evaluation, work: Path, name: str, errors: Console
+    model: Model, evaluation: Evaluation, work: Path, name: str, errors: Console, answers: Path | None = None
 ) -> tuple[Change, ...]:
-    """The changes from the model to the model with the adapter or prompt in ``work/made``, called ``name``."""
+    """The changes from the model to the model with the adapter or prompt in ``work/made``, called ``name``.
+
+    The responses of the unchanged model are kept in ``answers``, by default in the folder of the run.
+    """
     from mitigation.adapters.temporary import attached
     from mitigation.evaluate import compare_runs
     from scoring.inference.self_debias import with_prompt
@@ -199,7 +216,7 @@ def evaluate_adapter(
     from scoring.prompts import read as read_prompt
 
     plain, folder = PROMPTS["plain"], work / "made"
-    before = evaluation.run(model, plain, work / "before", errors)
+    before = evaluation.run(model, plain, work / "before", errors, answers)
     if (folder / PROMPT).is_file():
         prompt = read_prompt(folder / PROMPT)
         after = evaluation.run(with_prompt(model, prompt), prompt, work / "after", errors)

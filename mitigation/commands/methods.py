@@ -6,43 +6,33 @@ methods that another machine made can be put into the same folder; ``--methods "
 
 from __future__ import annotations
 
-import json
+import hashlib
 import tomllib
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
 from builders.dataset import BuildError
-from builders.manifest import file_sha256
 from cards.text import split_list
 from mitigation import comparison, recipes
 from mitigation.api import planned_evaluation
+from mitigation.columns import BENCHMARKS
 from mitigation.errors import MitigationError
+from mitigation.quantization import choose_quantization
 from mitigation.recipe import Recipe, resolve_settings
-from mitigation.run import mitigate
+from mitigation.run import finished, mitigate
 from mitigation.training.data import TrainingData
 from scoring import DATA
-from scoring.adapters.facts import FACTS, read
 from scoring.inference.load_options import LoadOptions
 from scoring.report.terminal import ended, tell
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
 
-
-def complete(folder: Path, recipe: Recipe, settings: Any, model: str) -> bool:
-    """Whether a folder has the adapter of a recipe with these settings and its scores, made from unchanged text."""
-    if not (folder / FACTS).is_file():
-        return False
-    try:
-        adapter = read(folder)
-        outside = recipe.outside(settings) if recipe.outside else {}
-    except ScoringError:
-        return False
-    same = adapter.settings == json.loads(json.dumps(asdict(settings))) and adapter.base == model
-    return same and bool(adapter.changes) and all(adapter.data.get(name) == value for name, value in outside.items())
+if TYPE_CHECKING:
+    from mitigation.evaluate import Evaluation
 
 
 def settings_of(recipe: Recipe, profile: str, given: dict[str, Any], corpus: str, seed: int) -> Any:
@@ -67,10 +57,20 @@ def main(
     profile: Annotated[Literal["clean", "paper"], typer.Option(help="Settings and definitions of scores.")] = "clean",
     data: Annotated[str, typer.Option(metavar="FOLDER|ORG", help="Built data sets.")] = DATA,
     benchmarks: Annotated[
-        str, typer.Option(metavar="A,B", help="Benchmarks of every method.")
-    ] = "stereoset,crows_pairs,biaske",
+        str,
+        typer.Option(
+            metavar="A,B",
+            help="Benchmarks of every method; by default all that the columns need and that suit the model. Of them "
+            "neutral, which continues texts, takes the longest.",
+        ),
+    ] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Use at most this number of rows per split.")] = None,
-    text: Annotated[Path | None, typer.Option(help="Texts for perplexity, one per line.")] = None,
+    text: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|wikitext", help="Texts for perplexity, one per line; by default neutral statements."
+        ),
+    ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
 ) -> None:
@@ -78,38 +78,59 @@ def main(
     console, errors = Console(), Console(stderr=True)
     with ended(errors):
         names = list(recipes.names()) if methods == "all" else split_list(methods)
+        chosen = [recipes.get(name) for name in names]
         given = read_config(config)
-        measured = {
-            "profile": profile,
-            "benchmarks": sorted(split_list(benchmarks)),
-            "limit": limit,
-            "text": file_sha256(text) if text else None,
-            "resamples": resamples,
-        }
-        if names:
-            comparison.check_same(out, measured)
         reasons: dict[str, str] = {}
-        rows = TrainingData(data, limit)
-        for name in names:
-            recipe = recipes.get(name)
+        measured = None
+        if chosen:
+            rows, options = TrainingData(data, limit), LoadOptions(model, device=device)
+            columns = replace(chosen[0], benchmarks=BENCHMARKS)
+            planned = planned_evaluation(columns, split_list(benchmarks), rows, profile, text, False, resamples)
+            with errors.status(f"Loading {model} …"):
+                loaded = options.load()
+            measured = how_measured(planned(loaded), limit, text)
+            comparison.check_same(out, measured)
+        for recipe in chosen:
             for seed in range(seeds if "seed" in asdict(recipe.profiles[profile]) else 1):
-                row = f"{name}-seed-{seed}" if seed else name
+                row = f"{recipe.name}-seed-{seed}" if seed else recipe.name
                 try:
-                    settings = settings_of(recipe, profile, given.get(name, {}), corpus, seed)
-                    if complete(out / row, recipe, settings, model):
+                    settings = settings_of(recipe, profile, given.get(recipe.name, {}), corpus, seed)
+                    if finished(recipe, settings, loaded, rows, out / row):
                         continue
-                    evaluation = planned_evaluation(
-                        recipe, split_list(benchmarks), rows, profile, text, False, resamples
+                    # Weights in 4 bits are of the recipes that want them; the others share the loaded model.
+                    shared = None if choose_quantization(recipe, "auto", device)[0] else loaded
+                    mitigate(
+                        recipe,
+                        settings,
+                        options,
+                        replace(rows, versions={}),
+                        out / row,
+                        planned,
+                        Console(quiet=True),
+                        errors,
+                        loaded=shared,
+                        answers=out / "before",
                     )
-                    fresh = replace(rows, versions={})
-                    options = LoadOptions(model, device=device)
-                    mitigate(recipe, settings, options, fresh, out / row, evaluation, Console(quiet=True), errors)
                     comparison.write(out, model, comparison.rows_of(out, reasons), measured)
                 except (ScoringError, BuildError) as error:
                     reasons[row] = str(error)
                     tell(errors, [f"{row}: {error}"])
-        page = comparison.write(out, model, comparison.rows_of(out, reasons), measured if names else None)
+        page = comparison.write(out, model, comparison.rows_of(out, reasons), measured)
         tell(console, [f"{page} has all methods side by side."])
+
+
+def how_measured(evaluation: Evaluation, limit: int | None, text: Path | None) -> dict[str, Any]:
+    """What has to be the same for all methods of a folder, for :func:`mitigation.comparison.check_same`."""
+    digest = hashlib.sha256("\n".join(evaluation.texts).encode()).hexdigest()
+    name = text.name if text else "neutral statements"
+    return {
+        "profile": evaluation.profile,
+        "benchmarks": sorted(part.benchmark.name for part in evaluation.parts),
+        "data": {loaded.name: loaded.version for part in evaluation.parts for loaded in part.splits},
+        "limit": limit,
+        "text": f"{name}, {len(evaluation.texts)} texts, sha256:{digest}",
+        "resamples": evaluation.resamples,
+    }
 
 
 def read_config(path: Path | None) -> dict[str, dict[str, Any]]:

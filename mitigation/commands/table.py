@@ -24,42 +24,16 @@ from cards.files import put
 from cards.text import split_list
 from mitigation import recipes
 from mitigation.api import planned_evaluation
+from mitigation.columns import BENCHMARKS, COLUMNS, DOMAINS, change_of
 from mitigation.errors import MitigationError
 from mitigation.recipe import resolve_settings
 from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
 from scoring import DATA
-from scoring.adapters.facts import Adapter, Change
+from scoring.adapters.facts import Adapter
 from scoring.inference.load_options import LoadOptions
 from scoring.report.terminal import ended, tell
 from scoring.statistics.stats import RESAMPLES
-
-DOMAINS = ("gender", "race", "religion")
-#: Benchmarks that the columns need.
-BENCHMARKS = ("stereoset", "crows_pairs", "crows_pairs_modified", "biaske")
-#: Column to the places of its metric, the first that was measured counts: benchmark, group, metric.
-Place = tuple[str, str, str]
-COLUMNS: Mapping[str, tuple[Place, ...]] = {
-    "SS held out": (("fast", "held-out subjects", "ss"),),
-    "PS held out": (("fast", "held-out subjects", "ps"),),
-    "SS StereoSet": (("stereoset", "intrasentence test {domain}", "ss"),),
-    "SS CrowS-Pairs": (
-        ("crows_pairs_modified", "{domain}", "metric_score"),
-        ("crows_pairs", "{domain}", "metric_score"),
-        ("crows_pairs_modified", "{domain}", "ss"),
-        ("crows_pairs", "{domain}", "ss"),
-    ),
-    "PS": (("fast", "edited subjects", "ps"), ("biaske", "paraphrases {domain}", "ps")),
-    "DS": (("biaske", "differentiation {domain}", "ds"),),
-    "LMS": (("stereoset", "intrasentence test {domain}", "lms"),),
-    "ICAT": (("stereoset", "intrasentence test {domain}", "icat"),),
-    "SS BEC-Pro": (("biaske", "bec_pro", "ss"),),
-    "PS BEC-Pro": (),
-    "SS Winogender": (("biaske", "winogender", "ss"),),
-    "PS Winogender": (),
-}
-#: Columns that are of one domain only.
-OF_GENDER = frozenset(name for name in COLUMNS if "BEC-Pro" in name or "Winogender" in name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +61,14 @@ def printed_rows(model: str, domain: str) -> list[MethodRow]:
     ]
 
 
-def measured_rows(name: str, recipe: str, changes: Sequence[Change], domain: str) -> Iterator[MethodRow]:
+def measured_rows(name: str, adapter: Adapter, domain: str) -> Iterator[MethodRow]:
     """The row of a model and that of its mitigated form, from the changes between them."""
-    found = {(change.benchmark, change.group, change.metric): change for change in changes}
-    for when, method in (("before", name), ("after", f"{name} with {recipe}")):
-        values = {}
-        for column, places in COLUMNS.items():
-            if domain != "gender" and column in OF_GENDER:
-                continue
-            for benchmark, group, metric in places:
-                change = found.get((benchmark, group.format(domain=domain), metric))
-                if change:
-                    # The differentiation score is of two runs: the model agrees with itself.
-                    values[column] = 100.0 if metric == "ds" and when == "before" else getattr(change, when)[0]
-                    break
-        yield MethodRow(method, domain, "measured", values)
+    changes = {column: change for column in COLUMNS if (change := change_of(adapter, column, domain))}
+    # The differentiation score is of two runs: the model agrees with itself.
+    before = {column: 100.0 if column == "DS" else change.before[0] for column, change in changes.items()}
+    yield MethodRow(name, domain, "measured", before)
+    after = {column: change.after[0] for column, change in changes.items()}
+    yield MethodRow(f"{name} with {adapter.recipe}", domain, "measured", after)
 
 
 def grid(rows: Sequence[MethodRow], title: str) -> Grid:
@@ -143,7 +110,7 @@ def run(
         rows_read, options = TrainingData(data, limit), LoadOptions(model, device=device)
         chosen = split_list(domains)
         for domain, adapter in adapters(recipe, options, folder, chosen, config, profile, rows_read, resamples, errors):
-            of_domain = [*measured_rows(model, recipe, adapter.changes, domain), *printed_rows(model, domain)]
+            of_domain = [*measured_rows(model, adapter, domain), *printed_rows(model, domain)]
             console.print(grid(of_domain, domain))
             rows += of_domain
         content = [{name: getattr(row, name) for name in ("method", "domain", "source", "values")} for row in rows]

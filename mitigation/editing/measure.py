@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from cards.files import put
+from mitigation.editing import SIDES
 from mitigation.editing.edit import MEASURED
 from mitigation.editing.pairs import EditPair, each_possible, edit_pair
 from mitigation.editing.stamped import StampedNetwork
@@ -30,7 +31,7 @@ from scoring.types import Floats, Group, Metric, Row, Table
 
 #: The name of these scores where others have that of a benchmark.
 NAME = "fast"
-HELD_OUT, EDITED = "held-out subjects", "edited subjects"
+HELD_OUT, EDITED = SIDES
 #: Edited pairs by the number of tokens of the biased sentence.
 LENGTHS = ("biased sentence longer", "equal length", "biased sentence shorter")
 #: Other words for a sentence, written for this project.

@@ -11,10 +11,13 @@ from typer.testing import CliRunner
 from mitigation import comparison
 from mitigation.__main__ import app
 from mitigation.adapters.write import write_facts
+from mitigation.api import mitigate
 from mitigation.commands import methods
 from mitigation.errors import MitigationError
-from scoring.adapters.facts import Adapter, Change, Cost
-from tests.mitigation.made import data
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import Adapter, Change, Cost, read
+from scoring.inference.model import Model
+from tests.mitigation.made import bundled, data, probes, quick, tuned
 
 COST = Cost(1200, 3.0, 10, "cpu")
 SS, LMS, TEXT = (
@@ -52,23 +55,6 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_bias_and_ability_are_judged_side_by_side(folder):
-    rows = {row.name: row for row in comparison.rows_of(folder)}
-    result = {
-        name: [
-            comparison.said(changed, column)
-            for column in ("SS", "LMS", "perplexity")
-            if (changed := comparison.change_of(row, column, "gender"))
-        ]
-        for name, row in rows.items()
-    }
-    assert result == {
-        "helps": ["nearer", "kept", "kept"],
-        "destroys": ["nearer", "lost", "lost"],
-        "unclear": ["unclear", "unclear"],
-    }
-
-
 def test_the_page_has_every_method_and_the_unchanged_model(folder):
     reasons = {"broken": "There is <no> corpus.", "helps": "is made already"}
     page = comparison.write(folder, "tiny-causal", comparison.rows_of(folder, reasons)).read_text()
@@ -96,10 +82,32 @@ def run(*arguments):
     return CliRunner().invoke(app, ["methods", *map(str, arguments)])
 
 
+@pytest.fixture
+def asked(monkeypatch):
+    """The requests that models get, each with the name of the adapter."""
+    requests, answer = [], Model.answer
+
+    def counted(self, given, **settings):
+        requests.extend((self.adapter, request) for request in given)
+        return answer(self, given, **settings)
+
+    monkeypatch.setattr(Model, "answer", counted)
+    return requests
+
+
+COMMON = ("--benchmarks", "neutral", "--limit", 1, "--resamples", 20)
+
+
+def of_base(asked):
+    """The requests with the prompts as they are, which a prompt of the recipe would change."""
+    prompts = {row["prompt"] for row in probes("test")}
+    return [request.context for _, request in asked if request.context in prompts]
+
+
 @pytest.mark.mirror
-def test_the_command_goes_on_and_takes_folders_of_other_machines(tmp_path, monkeypatch):
+def test_the_unchanged_model_is_asked_once_and_a_method_is_not_run_again(tmp_path, asked, monkeypatch):
     source, out = data(tmp_path / "data"), tmp_path / "out"
-    common = ("--data", source, "--benchmarks", "neutral", "--limit", 1, "--resamples", 20)
+    common = ("--data", source, *COMMON)
     done = run("tiny-causal", "--out", out, "--methods", "prompts,leace", *common)
     assert done.exit_code == 0, done.output
     assert "leace: This recipe learns from text and no corpus is given" in done.output
@@ -107,12 +115,32 @@ def test_the_command_goes_on_and_takes_folders_of_other_machines(tmp_path, monke
     reasons = [row["reason"] for row in json.loads((out / "methods.json").read_text())["methods"]]
     assert reasons[0] == ""
     assert reasons[1].startswith("This recipe learns from text")
+
+    plain = of_base(asked)
+    assert len(plain) == len(set(plain)) == 1
+    asked.clear()
+    other = tmp_path / "other.toml"
+    other.write_text('[prompts]\nprompt = "debias-1"\n')
+    shutil.copytree(out / "prompts", out / "prompts-2")
+    assert run("tiny-causal", "--out", out, "--methods", "prompts", "--config", other, *common).exit_code == 0
+    assert len(asked) > 1
+    assert not of_base(asked)
+    one = mitigate(
+        "prompts", "tiny-causal", out=tmp_path / "one", data=source, benchmarks=["neutral"], limit=1, resamples=20
+    )
+    assert str(read(out / "prompts-2").changes) == str(one.facts.changes)  # NaN is unlike itself
+
     monkeypatch.setattr(methods, "mitigate", lambda *_, **__: pytest.fail("a method was run again"))
-    assert run("tiny-causal", "--out", out, "--methods", "prompts", *common).exit_code == 0
-    shutil.copytree(out / "prompts", tmp_path / "elsewhere" / "prompts-2")
-    shutil.move(tmp_path / "elsewhere" / "prompts-2", out / "prompts-2")
+    assert run("tiny-causal", "--out", out, "--methods", "prompts", "--config", other, *common).exit_code == 0
     assert run("tiny-causal", "--out", out, "--methods", "").exit_code == 0
-    assert len(json.loads((out / "methods.json").read_text())["methods"]) == 2
+    # A folder of another machine stands beside those of this one.
+    assert [row["method"] for row in json.loads((out / "methods.json").read_text())["methods"]] == [
+        "prompts",
+        "prompts-2",
+    ]
+    refused = run("tiny-causal", "--out", out, "--methods", "prompts", *common, "--limit", 2)
+    assert refused.exit_code == 1
+    assert "has methods measured with limit 1 instead of 2" in refused.output
 
 
 def test_settings_come_from_the_table_of_the_recipe(tmp_path):
@@ -130,16 +158,20 @@ def test_settings_come_from_the_table_of_the_recipe(tmp_path):
         methods.read_config(path)
 
 
-def test_an_adapter_with_other_settings_or_without_scores_is_not_complete(tmp_path):
-    recipe = methods.recipes.get("prompts")
-    settings = recipe.profiles["clean"]
-    facts = replace(adapter(change(SS, 60.0, 53.0, -9.0, -5.0)), settings={"prompt": settings.prompt})
-    for name, made, expected in (
-        ("same", facts, True),
-        ("other", replace(facts, settings={"prompt": "debias-1"}), False),
-        ("unscored", replace(facts, changes=()), False),
+def test_a_finished_method_is_of_the_same_settings_model_and_data_and_scored(tmp_path):
+    model, recipe = bundled(), methods.recipes.get("debias_tuning")
+    source, settings = data(tmp_path / "data"), quick(steps=1, validate_every=1)
+    rows = TrainingData(str(source))
+    made = tuned(model, settings, source, tmp_path / "made")
+    scored = replace(made, changes=(change(SS, 60.0, 53.0, -9.0, -5.0),))
+    for name, facts, expected in (
+        ("same", scored, True),
+        ("unscored", made, False),
+        ("of-another-revision", replace(scored, revision="other"), False),
+        ("of-other-data", replace(scored, data=dict.fromkeys(made.data, "other")), False),
     ):
-        (tmp_path / name).mkdir()
-        write_facts(tmp_path / name, made)
-        assert methods.complete(tmp_path / name, recipe, settings, "tiny-causal") is expected
-    assert not methods.complete(tmp_path / "nowhere", recipe, settings, "tiny-causal")
+        shutil.copytree(tmp_path / "made", tmp_path / name)
+        write_facts(tmp_path / name, facts)
+        assert methods.finished(recipe, settings, model, rows, tmp_path / name) is expected
+    assert not methods.finished(recipe, replace(settings, steps=2), model, rows, tmp_path / "same")
+    assert not methods.finished(recipe, settings, model, rows, tmp_path / "nowhere")
