@@ -56,7 +56,10 @@ def describe(
 
 def save_peft(network: Any, folder: Path, base: str) -> None:
     """Writes the configuration and the weights of PEFT into a folder; ``base`` is the name of the base model."""
-    network.peft_config["default"].base_model_name_or_path = base
+    config = network.peft_config["default"]
+    config.base_model_name_or_path = base
+    if isinstance(config.target_modules, set):  # its order is another in every process
+        config.target_modules = sorted(config.target_modules)
     with quiet():
         network.save_pretrained(folder, save_embedding_layers=False)  # for "auto", PEFT would ask the Hub
     (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty model card

@@ -34,8 +34,8 @@ _NAN = float("nan")
 
 
 @dataclass(frozen=True, slots=True)
-class TextSettings:
-    """Which text a projection is fitted on."""
+class CorpusSettings:
+    """Which text and which words a recipe reads."""
 
     corpus: str = setting("", "Text: files, folders, globs or addresses, with commas.", "not available any more")
     field: str = setting("text", "The field of JSON lines or Parquet that has the text.", OPEN)
@@ -43,14 +43,20 @@ class TextSettings:
     domain: str = setting("gender", "gender, race or religion, or another name in the list.", CODE)
     lines: int = setting(0, "Use at most this number of first lines of the text; 0 uses all.", CODE)
     sentences: int = setting(10_000, "Sentences of a class, or with a listed word; 0 for all of the latter.", CODE)
-    published: bool = setting(
-        True, "Read sentences as bias-bench does: clipped, lower-case, words between spaces.", CODE
-    )
     most_tokens: int = setting(512, "Tokens after which a sentence is cut.", CODE)
     seed: int = setting(0, "Of the order of lines, the clipping and the split into parts.", CODE)
 
     def __post_init__(self) -> None:
         check_ranges(self, positive=("most_tokens",), not_negative=("lines", "sentences"))
+
+
+@dataclass(frozen=True, slots=True)
+class TextSettings(CorpusSettings):
+    """Which text a projection is fitted on."""
+
+    published: bool = setting(
+        True, "Read sentences as bias-bench does: clipped, lower-case, words between spaces.", CODE
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ class ClassStates:
     held: tuple[Floats, np.ndarray[Any, Any]]
 
 
-def read_text(settings: TextSettings, data: TrainingData) -> tuple[list[str], AttributeWords]:
+def read_text(settings: CorpusSettings, data: TrainingData) -> tuple[list[str], AttributeWords]:
     """The lines of the corpus and the list of words, which are recorded among the data."""
     data.versions.update(text_versions(settings))
     lines = list(islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None))

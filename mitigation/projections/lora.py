@@ -7,8 +7,9 @@ changes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -36,39 +37,53 @@ def write_projection(model: Model, projection: Projection, out: Path) -> int:
     left, right, mean = (torch.from_numpy(part) for part in (projection.left, projection.right, projection.mean))
     down = -(module.weight.double().cpu() @ left)
     bias = -(down @ (right @ mean)) if projection.mean.any() else None
-    return write_lora(model, name, right, down, bias, out)
+    return write_lora(model, {name: Matrices(right, down, bias)}, out)
 
 
-def write_lora(model: Model, name: str, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, out: Path) -> int:
-    """Writes a LoRA with given matrices on one linear map, and returns its number of parameters.
+class Matrices(NamedTuple):
+    """The matrices A [rank, inputs] and B [outputs, rank] of a LoRA, and the bias [outputs] of B or None.
 
-    Parameters
-    ----------
-    name:
-        The module.
-    a, b, bias:
-        The matrices [rank, inputs] and [outputs, rank], and the bias [outputs] of B or None.
+    The inputs of an embedding are the tokens of its vocabulary.
+    """
+
+    a: torch.Tensor
+    b: torch.Tensor
+    bias: torch.Tensor | None = None
+
+
+def write_lora(model: Model, matrices: Mapping[str, Matrices], out: Path) -> int:
+    """Writes a LoRA with given matrices by the names of their modules, and returns its number of parameters.
+
+    All modules have the same rank, and either all of them a bias or none.
     """
     from peft import LoraConfig
 
     from scoring.adapters.attach import wrap
 
+    rank, with_bias = {(len(given.a), given.bias is not None) for given in matrices.values()}.pop()
     config = LoraConfig(
-        r=len(a),
-        lora_alpha=len(a),  # the scale of the product is 1
-        target_modules=[name],
-        lora_bias=bias is not None,
+        r=rank,
+        lora_alpha=rank,  # the scale of the product is 1
+        target_modules=list(matrices),
+        lora_bias=with_bias,
+        # GPT-2 stores the weights of its maps with inputs first.
+        fan_in_fan_out=any(hasattr(model.network.get_submodule(name), "nf") for name in matrices),
         task_type="CAUSAL_LM" if model.kind == "causal" else None,
     )
     network = wrap(model.network, config)
     try:
-        layer = network.get_base_model().get_submodule(name)
         with torch.no_grad():
-            layer.lora_A["default"].weight.copy_(a)
-            layer.lora_B["default"].weight.copy_(b)
-            if bias is not None:
-                layer.lora_B["default"].bias.copy_(bias)
+            for name, given in matrices.items():
+                layer = network.get_base_model().get_submodule(name)
+                if "default" in layer.lora_embedding_A:
+                    layer.lora_embedding_A["default"].copy_(given.a)
+                    layer.lora_embedding_B["default"].copy_(given.b)
+                    continue
+                layer.lora_A["default"].weight.copy_(given.a)
+                layer.lora_B["default"].weight.copy_(given.b)
+                if given.bias is not None:
+                    layer.lora_B["default"].bias.copy_(given.bias)
         save_peft(network, out, model.name)
     finally:
         model.network = network.unload().eval()
-    return sum(part.numel() for part in (a, b, bias) if part is not None)
+    return sum(part.numel() for given in matrices.values() for part in given if part is not None)

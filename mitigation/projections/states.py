@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from transformers.pytorch_utils import Conv1D
 
 from mitigation.errors import MitigationError
 from scoring.types import Floats
@@ -37,7 +39,7 @@ def reading_map(model: Model) -> tuple[str, torch.nn.Linear]:
         for name, module in network.named_modules()
         if isinstance(module, torch.nn.Linear)
     ]
-    ids = torch.arange(5, 11, device=model.device)[None] % network.config.get_text_config().vocab_size
+    ids = probe_ids(model)
     try:
         network(input_ids=ids)
         last = last_hidden_state(network, {"input_ids": ids})
@@ -79,11 +81,78 @@ def last_hidden_state(network: Any, inputs: dict[str, torch.Tensor]) -> torch.Te
     return states  # type: ignore[no-any-return]
 
 
+def outputs_of(network: Any, names: Sequence[str], inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs [rows, tokens, width] of modules of a network, such as blocks, for inputs."""
+    seen: dict[str, torch.Tensor] = {}
+
+    def see(name: str, _: Any, __: Any, output: Any) -> None:
+        seen[name] = output[0] if isinstance(output, tuple) else output
+
+    handles = [network.get_submodule(name).register_forward_hook(partial(see, name)) for name in names]
+    try:
+        last_hidden_state(network, inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [seen[name] for name in names]
+
+
 @torch.inference_mode()
-def mean_states(model: Model, texts: Sequence[str], most_tokens: int, batch: int = 32) -> Floats:
+def writing_maps(model: Model, blocks: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Name to weights [width, inputs] of the maps that write into the residual stream, and of the word embedding.
+
+    In each part of a block, such as its attention, that is the last linear map that runs. The inputs of the embedding
+    are the tokens.
+
+    Raises
+    ------
+    MitigationError
+        If their weights are not plain numbers (4 or 8 bits).
+    """
+    network = model.network
+    last: dict[tuple[str, str], str] = {}
+
+    def see(block: str, name: str, *_: Any) -> None:
+        last[block, name.split(".")[0] if "." in name else ""] = f"{block}.{name}"
+
+    handles = [
+        module.register_forward_hook(partial(see, block, name))
+        for block in blocks
+        for name, module in network.get_submodule(block).named_modules()
+        if name and isinstance(module, (torch.nn.Linear, Conv1D))
+    ]
+    try:
+        network(input_ids=probe_ids(model))
+    finally:
+        for handle in handles:
+            handle.remove()
+    words = network.get_input_embeddings()
+    width = words.weight.shape[1]
+    found = {next(name for name, module in network.named_modules() if module is words): words.weight.T}
+    for name in last.values():
+        weight = network.get_submodule(name).weight
+        weight = weight.T if isinstance(network.get_submodule(name), Conv1D) else weight
+        if not weight.is_floating_point():
+            raise MitigationError(
+                f"The weights of {name} in {model.name} are of type {weight.dtype}; load the model without "
+                "quantization (--quantize none)."
+            )
+        if len(weight) == width:  # others widen, as the first map of a feed-forward part without a second
+            found[name] = weight
+    return found
+
+
+def probe_ids(model: Model) -> torch.Tensor:
+    """A row of six token ids [1, 6], to see which parts of a network run."""
+    ids: torch.Tensor = torch.arange(5, 11, device=model.device)[None]
+    return ids % int(model.network.config.get_text_config().vocab_size)
+
+
+@torch.inference_mode()
+def mean_states(model: Model, texts: Sequence[str], most_tokens: int, batch: int = 32, block: str = "") -> Floats:
     """The mean of the last hidden state over all tokens, special ones too, of each text [texts, width], in float64.
 
-    Texts are cut after ``most_tokens`` tokens.
+    Texts are cut after ``most_tokens`` tokens. With the name of a ``block`` it is the mean of that block's output.
     """
     from mitigation.training.train import network_inputs
 
@@ -94,7 +163,8 @@ def mean_states(model: Model, texts: Sequence[str], most_tokens: int, batch: int
     for start in range(0, len(order), batch):
         numbers = order[start : start + batch]
         inputs = network_inputs([rows[number] for number in numbers], model.tokens.pad, model.device)
-        last = last_hidden_state(model.network, inputs).double()
+        network = model.network
+        last = (outputs_of(network, [block], inputs)[0] if block else last_hidden_state(network, inputs)).double()
         mask = inputs["attention_mask"].to(last.device)[..., None]
         means = ((last * mask).sum(1) / mask.sum(1)).cpu().numpy()
         for number, mean in zip(numbers, means, strict=True):

@@ -96,8 +96,6 @@ def run(model: Model, settings: DebiasTuningSettings, data: TrainingData, out: P
         checkpoint = checkpoint_path("training", model, settings, data, out)
         schedule = training_schedule(settings, model.device)
         curve = train.fit(tuned, loss, rows, held, schedule, checkpoint, console)
-        config = tuned.peft_config["default"]
-        config.target_modules = sorted(config.target_modules)
         save_peft(tuned, out, model.name)
     finally:
         model.network = remove_lora(tuned, settings)

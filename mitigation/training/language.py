@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from rich.console import Console
 
-from mitigation.adapters.write import describe
+from mitigation.adapters.write import describe, save_peft
 from mitigation.errors import MitigationError
 from mitigation.plots import write_losses
 from mitigation.training import train
 from mitigation.training.checkpoints import checkpoint_path
-from mitigation.training.lora import lora, save_lora
+from mitigation.training.lora import lora
 
 if TYPE_CHECKING:
     from mitigation.training.data import TrainingData
@@ -144,7 +144,7 @@ def train_on(
             for name, weight in tuned.named_parameters():
                 if "lora_B" in name:
                     weight.mul_(factor)
-        save_lora(tuned, out, model.name)
+        save_peft(tuned, out, model.name)
     write_losses(curve, out, f"{recipe} of {model.name}")
     return describe(
         out, model, recipe, settings, data=data.versions, cost=meter.cost(trained), measures=dict(measures or {})

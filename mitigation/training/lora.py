@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-
-from mitigation.adapters.write import save_peft
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
@@ -29,10 +26,3 @@ def lora(model: Model, rank: int, alpha: int, seed: int) -> Iterator[Any]:
         yield tuned
     finally:
         model.network = tuned.unload().eval()
-
-
-def save_lora(tuned: Any, out: Path, base: str) -> None:
-    """Writes the files of PEFT for the network of :func:`lora` into ``out``; ``base`` names the base model."""
-    written = tuned.peft_config["default"]
-    written.target_modules = sorted(written.target_modules)  # PEFT keeps a set, whose order differs between runs
-    save_peft(tuned, out, base)

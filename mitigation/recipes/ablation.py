@@ -1,0 +1,122 @@
+"""Directional ablation: no block and no word embedding writes along the direction of gender any more.
+
+Source: *Refusal in Language Models Is Mediated by a Single Direction* (Arditi et al., 2024), section 2.4 and its weight
+orthogonalization, with the direction of gender in the place of refusal. For a unit vector d, each map W that writes
+into the residual stream becomes (I - d dᵀ) W. That is a LoRA of rank one with A = dᵀ W and B = -d, so plain PEFT loads
+it. Biases of maps and embeddings of positions stay: what they write along d is the same for every text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from mitigation.adapters.write import describe
+from mitigation.attribute_words import text_versions
+from mitigation.errors import MitigationError
+from mitigation.projections import stream
+from mitigation.recipe import Recipe, check_ranges
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import Adapter
+from scoring.report.terminal import tell
+
+if TYPE_CHECKING:
+    import torch
+
+    from mitigation.projections.lora import Matrices
+    from scoring.inference.model import Model
+
+_NAN = float("nan")
+#: What may remain of the differences between texts along the direction, as a share; more is no rounding.
+REMAINS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class AblationSettings(stream.StreamSettings):
+    """Which text the direction is from, and the block."""
+
+    def __post_init__(self) -> None:
+        super(AblationSettings, self).__post_init__()
+        check_ranges(self, positive=("held", "sentences"))
+
+
+def run(model: Model, settings: AblationSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+    """Finds the direction, writes the LoRA and checks that no block writes along it."""
+    import numpy as np
+    import torch
+
+    from mitigation.adapters.temporary import attached
+    from mitigation.cost import CostMeter
+    from mitigation.projections.lora import write_lora
+    from mitigation.projections.states import writing_maps
+
+    meter = CostMeter(model)
+    names, number = stream.block_names(model, settings.block)
+    fitted, held = stream.text_pairs(model, settings, data)
+    vector = stream.difference(model, fitted, names[number], settings.most_tokens)
+    direction = torch.from_numpy(vector / np.linalg.norm(vector))
+    matrices = without(writing_maps(model, names), direction)
+    before, along = stream.preference(model, held), stream.spread_along(model, names, direction)
+    parameters = write_lora(model, matrices, out)
+    with attached(model, out) as ablated:
+        share = stream.spread_along(ablated, names, direction) / along
+        if share > REMAINS:
+            raise MitigationError(
+                f"In {model.name} the blocks still write {share:.0%} of what they wrote along the direction, because "
+                "a normalization or another map stands before the residual stream; use inlp, sentence_debias or leace."
+            )
+        after = stream.preference(ablated, held)
+    tell(console, [f"{len(matrices)} maps; held-out preference {before.size:.3f} to {after.size:.3f} nats in size."])
+    measures = before.measures("before") | after.measures("after") | {"changed maps": (len(matrices), _NAN, _NAN)}
+    cost = meter.cost(parameters)
+    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
+
+
+def without(maps: Mapping[str, torch.Tensor], direction: torch.Tensor) -> dict[str, Matrices]:
+    """The LoRA by which maps with weights [width, inputs] no longer write along a unit vector [width].
+
+    Raises
+    ------
+    MitigationError
+        If the blocks and a map have different widths.
+    """
+    from mitigation.projections.lora import Matrices
+
+    if other := [name for name, weight in maps.items() if len(weight) != len(direction)]:
+        raise MitigationError(
+            f"{other[0]} writes {len(maps[other[0]])} numbers and the blocks write {len(direction)}, so the direction "
+            "cannot be taken out of it; use inlp, sentence_debias or leace."
+        )
+    return {
+        name: Matrices(direction[None] @ weight.double().cpu(), -direction[:, None]) for name, weight in maps.items()
+    }
+
+
+RECIPE = Recipe(
+    name="ablation",
+    summary="Takes the direction of gender out of everything that blocks and word embeddings write.",
+    source="Refusal in Language Models Is Mediated by a Single Direction (Arditi et al., 2024)",
+    cite=("meade2022empirical",),
+    citations={
+        "arditi2024refusal": """
+@inproceedings{arditi2024refusal,
+  title = {Refusal in Language Models Is Mediated by a Single Direction},
+  author = {Arditi, Andy and Obeso, Oscar and Syed, Aaquib and Paleka, Daniel and Panickssery, Nina and Gurnee, Wes
+    and Nanda, Neel},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2024}
+}"""
+    },
+    profiles={
+        "clean": AblationSettings(sentences=2000, most_tokens=128),
+        "paper": AblationSettings(sentences=256, most_tokens=128),
+    },
+    run=run,
+    benchmarks=("stereoset", "crows_pairs", "biaske"),
+    kinds=("causal", "masked"),
+    outside=text_versions,
+)
