@@ -15,7 +15,7 @@ from cards.command import start
 from cards.text import split_list
 from mitigation import recipes
 from mitigation.api import planned_evaluation
-from mitigation.commands import methods, table
+from mitigation.commands import glue, methods, table
 from mitigation.recipe import Recipe, resolve_settings
 from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
@@ -133,7 +133,7 @@ def _option(recipe: Recipe, field: Field[Any]) -> inspect.Parameter:
 
 
 #: Commands that are no recipes.
-COMMANDS = {"methods": methods.command, "table": table.command}
+COMMANDS = {"glue": glue.command, "methods": methods.command, "table": table.command}
 
 
 class RecipeGroup(TyperGroup):

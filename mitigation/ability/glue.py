@@ -1,0 +1,289 @@
+"""GLUE before and after: a head for classes is fine-tuned on the unchanged and on the mitigated model.
+
+Settings are those of bias-bench (Meade et al., 2022): the whole model is trained with a learning rate of 2e-5 for 3
+epochs in batches of 32, texts are cut after 128 tokens, and there are 3 seeds. A seed decides on the new head, the
+order of the examples and dropout, alike before and after.
+
+Each fine-tuning is a file in ``runs`` below the folder, and none is repeated: an interrupted measurement goes on, and
+all adapters that are measured in one folder share the runs of the unchanged model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from cards.files import put
+from mitigation.ability.classifier import Classifiers, Effect
+from mitigation.ability.tasks import Example, TaskData, scores
+from mitigation.errors import MitigationError
+from mitigation.recipe import check_ranges
+from scoring.adapters.facts import Change, Numbers
+from scoring.report.terminal import tell
+from scoring.statistics.intervals import student
+
+#: The benchmark and the metric of the changes, and the group of the mean over the tasks.
+BENCHMARK, METRIC, AVERAGE = "glue", "score", "average"
+
+
+@dataclass(frozen=True, slots=True)
+class GlueSettings:
+    """How a head is fine-tuned; the defaults are those of bias-bench."""
+
+    seeds: int = 3
+    learning_rate: float = 2e-5
+    epochs: int = 3
+    batch_size: int = 32
+    length: int = 128
+
+    def __post_init__(self) -> None:
+        check_ranges(self, positive=("seeds", "learning_rate", "epochs", "batch_size", "length"))
+
+    def steps(self, data: TaskData) -> int:
+        """Steps of the optimizer in one fine-tuning."""
+        return self.epochs * math.ceil(len(data.train) / self.batch_size)
+
+
+#: The metrics of each fine-tuning, by task and seed.
+Runs = Mapping[tuple[str, int], Mapping[str, float]]
+
+
+def measure(
+    models: Classifiers, data: Sequence[TaskData], settings: GlueSettings, folder: Path, console: Console
+) -> Runs:
+    """Fine-tunes a model on each task with each seed, unless the folder has the run, and returns all scores.
+
+    Raises
+    ------
+    MitigationError
+        If a fine-tuning diverges, or a file in the folder is no run of GLUE.
+    """
+    place = folder / "runs" / _folder_name(models)
+    keys = {(d.task.name, seed): _key(models, d, settings, seed) for d in data for seed in range(settings.seeds)}
+    paths = {run: place / f"{run[0]}-seed-{run[1]}.json" for run in keys}
+    found = {run: _stored(paths[run], key) for run, key in keys.items()}
+    by_name = {d.task.name: d for d in data}
+    missing = [run for run, metrics in found.items() if metrics is None]
+    with _progress(sum(settings.steps(by_name[name]) for name, _ in missing), console) as progress:
+        for name, seed in missing:
+            start = time.perf_counter()
+            metrics = fine_tune(models, by_name[name], settings, seed, progress(f"{models.name or 'base'}, {name}"))
+            content = {
+                "key": keys[name, seed],
+                "model": models.options.model,
+                "adapter": models.name,
+                "task": name,
+                "seed": seed,
+                "scores": metrics,
+                "seconds": round(time.perf_counter() - start, 1),
+            }
+            put(paths[name, seed], (json.dumps(content, indent=1) + "\n").encode())
+            found[name, seed] = metrics
+    return {run: metrics for run, metrics in found.items() if metrics is not None}
+
+
+def _folder_name(models: Classifiers) -> str:
+    if not models.name:
+        return "base"
+    return f"{models.name}-{hashlib.sha256(models.digest.encode()).hexdigest()[:8]}"
+
+
+def _key(models: Classifiers, data: TaskData, settings: GlueSettings, seed: int) -> str:
+    """What a run depends on, as a digest; the number of seeds is not among it."""
+    how = replace(settings, seeds=1)
+    parts = [models.revision, models.digest, models.effect, data.task.name, data.digest, asdict(how), seed]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _stored(path: Path, key: str) -> dict[str, float] | None:
+    """The scores in the file of a run; None if there is no file, or it is of another model, data or settings."""
+    try:
+        content = json.loads(path.read_bytes())
+        return {str(name): float(value) for name, value in content["scores"].items()} if content["key"] == key else None
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise MitigationError(f"{path} is no run of GLUE; move it away, and the run is made again.") from None
+
+
+def fine_tune(
+    models: Classifiers, data: TaskData, settings: GlueSettings, seed: int, advance: Callable[[], None]
+) -> dict[str, float]:
+    """The scores of one fine-tuned model on the validation split; ``advance`` is called after each step.
+
+    Raises
+    ------
+    MitigationError
+        If the outputs of the fine-tuned model are not finite.
+    """
+    import transformers
+
+    class Advance(transformers.TrainerCallback):
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            advance()
+
+    network = models.make(data.task.classes, seed)
+    length = min(settings.length, models.window or settings.length)
+    with tempfile.TemporaryDirectory() as temporary:
+        arguments = transformers.TrainingArguments(
+            output_dir=temporary,
+            learning_rate=settings.learning_rate,
+            num_train_epochs=settings.epochs,
+            per_device_train_batch_size=settings.batch_size,
+            per_device_eval_batch_size=settings.batch_size,
+            optim="adamw_torch",
+            seed=seed,
+            save_strategy="no",
+            logging_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            use_cpu=models.device.type == "cpu",
+            dataloader_pin_memory=models.device.type != "cpu",
+        )
+        trainer = transformers.Trainer(
+            network,
+            arguments,
+            data_collator=transformers.DataCollatorWithPadding(models.tokenizer),
+            train_dataset=_encoded(models, data.train, length, data.task.classes),
+            callbacks=[Advance()],
+        )
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+        outputs = trainer.predict(_encoded(models, data.validation, length, data.task.classes)).predictions
+    values = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise MitigationError(
+            f"The fine-tuning on {data.task.name} with seed {seed} ended in NaN or infinity; lower the learning rate."
+        )
+    return scores(data.task, np.array([label for _, label in data.validation]), values)
+
+
+def _encoded(models: Classifiers, examples: Sequence[Example], length: int, classes: int) -> Any:
+    """Examples as token ids with their labels; token types only for masked models, whose pairs they tell apart."""
+    columns = [list(column) for column in zip(*(texts for texts, _ in examples), strict=True)]
+    types = None if models.kind == "masked" else False
+    encoded = models.tokenizer(*columns, truncation=True, max_length=length, return_token_type_ids=types)
+    labels = [label if classes == 1 else int(label) for _, label in examples]
+    return [{**{name: encoded[name][n] for name in encoded}, "labels": label} for n, label in enumerate(labels)]
+
+
+@contextmanager
+def _progress(steps: int, console: Console) -> Iterator[Callable[[str], Callable[[], None]]]:
+    """A progress bar over the steps of all fine-tunings, whose estimate of the remaining time is thus of all."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not steps) as progress:
+        bar = progress.add_task("fine-tuning", total=steps)
+
+        def of(name: str) -> Callable[[], None]:
+            progress.update(bar, description=f"fine-tuning, {name}")
+            return lambda: progress.advance(bar)
+
+        yield of
+
+
+def by_seed(runs: Runs) -> dict[str, list[float]]:
+    """The scores of the seeds by task, and their mean over the tasks as ``average``; a score is the first metric.
+
+    >>> by_seed({("rte", 0): {"accuracy": 50.0}, ("mrpc", 0): {"f1": 70.0, "accuracy": 60.0}})
+    {'rte': [50.0], 'mrpc': [70.0], 'average': [60.0]}
+    """
+    found: dict[str, list[float]] = {}
+    for (name, _), metrics in runs.items():
+        found.setdefault(name, []).append(next(iter(metrics.values())))
+    return {**found, AVERAGE: [float(np.mean(values)) for values in zip(*found.values(), strict=True)]}
+
+
+def with_interval(values: Sequence[float]) -> Numbers:
+    """The mean over seeds with its 95 % interval, of Student's t; without ends for one seed.
+
+    The interval has the chance of fine-tuning in it, and not that of the examples, which are the same ones.
+
+    >>> [round(number, 2) for number in with_interval([1.0, 2.0, 3.0])]
+    [2.0, -0.48, 4.48]
+    """
+    mean, count = float(np.mean(values)), len(values)
+    if count < 2:
+        return mean, math.nan, math.nan
+    half = student(count - 1) * float(np.std(values, ddof=1)) / math.sqrt(count)
+    return mean, mean - half, mean + half
+
+
+def changes(before: Runs, after: Runs) -> tuple[Change, ...]:
+    """The change of each task and of the average; differences are paired by seed, and ``n`` is the number of seeds."""
+    old, new = by_seed(before), by_seed(after)
+    return tuple(
+        Change(
+            BENCHMARK,
+            name,
+            METRIC,
+            with_interval(old[name]),
+            with_interval(new[name]),
+            with_interval(np.subtract(new[name], old[name]).tolist()),
+            len(old[name]),
+        )
+        for name in old
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The runs without and with an adapter, and where the adapter was; ``after`` is None without one."""
+
+    before: Runs
+    after: Runs | None
+    effect: Effect
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The changes, none without an adapter."""
+        return () if self.after is None else changes(self.before, self.after)
+
+
+def compare(
+    base: Classifiers,
+    adapted: Classifiers | None,
+    data: Sequence[TaskData],
+    settings: GlueSettings,
+    folder: Path,
+    console: Console,
+) -> Measured:
+    """Measures a model without and with an adapter in a folder.
+
+    For an adapter that GLUE does not see, the runs after are those before, and this is said.
+    """
+    before = measure(base, data, settings, folder, console)
+    if adapted is None:
+        return Measured(before, None, Effect.NONE)
+    if adapted.effect is Effect.HEAD:
+        tell(console, [adapted.effect])
+        return Measured(before, before, adapted.effect)
+    return Measured(before, measure(adapted, data, settings, folder, console), adapted.effect)
+
+
+def facts(runs: Runs) -> dict[str, Any]:
+    """The scores of runs for a results file: of each seed, with mean, standard deviation and interval by task."""
+    found = by_seed(runs)
+    names = [name for name in found if name != AVERAGE]
+    seeds = {name: [dict(metrics) for (task, _), metrics in runs.items() if task == name] for name in names}
+    return {
+        name: {
+            "scores": values,
+            "mean": float(np.mean(values)),
+            "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+            "interval": None if len(values) < 2 else list(with_interval(values)[1:]),
+            **({"metrics": seeds[name]} if name in seeds else {}),
+        }
+        for name, values in found.items()
+    }

@@ -1,0 +1,222 @@
+"""The nine tasks of GLUE: their rows and the metrics that GLUE and bias-bench report.
+
+Source: *GLUE* (Wang et al., 2019). Every task is on the Hub as ``nyu-mll/glue``; five come from pinned files instead,
+which are verified and need no Hub. The labels of the test splits are not public, so scores are of the validation split.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mitigation.errors import MitigationError
+from scoring.types import Floats
+
+#: The name of GLUE on the Hub.
+HUB = "nyu-mll/glue"
+#: The texts of an example, one or two, and its label: the number of a class, or a value.
+Example = tuple[tuple[str, ...], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The pinned files of a task: their sources by split, and the columns of a file without quoting.
+
+    ``texts`` and ``label`` name columns. ``classes`` are the labels in the file in the order of their numbers on the
+    Hub, if they are not numbers themselves.
+    """
+
+    sources: Mapping[str, str]
+    columns: tuple[str, ...]
+    texts: tuple[str, ...]
+    label: str
+    header: bool = True
+    optional: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+
+    def read(self, path: Path) -> list[Example]:
+        """The examples of a file."""
+        from builders.parsers.read import table
+
+        rows = table(path, self.columns, optional=self.optional, delimiter="\t", header=self.header, quoted=False)
+        return [(tuple(row[name] for name in self.texts), self._number(row[self.label])) for row in rows]
+
+    def _number(self, label: str) -> float:
+        return float(self.classes.index(label) if self.classes else label)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task: the columns of its texts on the Hub, its number of classes (1 for a value), and its metrics.
+
+    The first metric is the score of bias-bench: F1 for MRPC and QQP, Matthews' correlation for CoLA, Spearman's for
+    STS-B, else accuracy.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    classes: int = 2
+    metrics: tuple[str, ...] = ("accuracy",)
+    validation: str = "validation"
+    pinned: Pinned | None = None
+
+
+def _sources(name: str) -> dict[str, str]:
+    return {"train": f"glue/{name}-train", "validation": f"glue/{name}-validation"}
+
+
+_PAIR = ("sentence1", "sentence2")
+_INDEXED = ("index", *_PAIR, "label")
+TASKS = {
+    task.name: task
+    for task in (
+        Task(
+            "cola",
+            ("sentence",),
+            metrics=("matthews",),
+            pinned=Pinned(
+                _sources("cola"), ("code", "label", "mark", "sentence"), ("sentence",), "label", header=False
+            ),
+        ),
+        Task("mnli", ("premise", "hypothesis"), classes=3, validation="validation_matched"),
+        Task(
+            "mrpc",
+            _PAIR,
+            metrics=("f1", "accuracy"),
+            pinned=Pinned(
+                _sources("mrpc"),
+                ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"),
+                ("#1 String", "#2 String"),
+                "Quality",
+            ),
+        ),
+        Task("qnli", ("question", "sentence")),
+        Task("qqp", ("question1", "question2"), metrics=("f1", "accuracy")),
+        Task(
+            "rte",
+            _PAIR,
+            pinned=Pinned(_sources("rte"), _INDEXED, _PAIR, "label", classes=("entailment", "not_entailment")),
+        ),
+        Task("sst2", ("sentence",)),
+        Task(
+            "stsb",
+            _PAIR,
+            classes=1,
+            metrics=("spearman", "pearson"),
+            pinned=Pinned(
+                {"train": "stsb/train", "validation": "stsb/validation"},
+                ("genre", "file", "year", "number", "score", *_PAIR),
+                _PAIR,
+                "score",
+                header=False,
+                optional=("source1", "source2"),
+            ),
+        ),
+        Task("wnli", _PAIR, pinned=Pinned(_sources("wnli"), _INDEXED, _PAIR, "label")),
+    )
+}
+#: Tasks whose rows are in pinned files.
+PINNED = tuple(name for name, task in TASKS.items() if task.pinned)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskData:
+    """A task with the examples that are trained on and those that are scored; ``digest`` is their SHA-256."""
+
+    task: Task
+    train: Sequence[Example]
+    validation: Sequence[Example]
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows = json.dumps([self.train, self.validation], ensure_ascii=False).encode()
+        object.__setattr__(self, "digest", hashlib.sha256(rows).hexdigest())
+
+
+def load(names: Sequence[str], limit: int | None = None) -> list[TaskData]:
+    """The rows of tasks, at most ``limit`` of each split, from pinned files or else from the Hub.
+
+    Raises
+    ------
+    MitigationError
+        For an unknown task, and for one that cannot be had from the Hub.
+    SourceUnavailable
+        For a pinned file that cannot be had.
+    """
+    if unknown := [name for name in names if name not in TASKS]:
+        raise MitigationError(f"{unknown[0]!r} is no task of GLUE; give some of {', '.join(TASKS)}.")
+    found = []
+    for task in (TASKS[name] for name in dict.fromkeys(names)):
+        read = _pinned if task.pinned else _from_hub
+        found.append(TaskData(task, read(task, "train")[:limit], read(task, "validation")[:limit]))
+    return found
+
+
+def _pinned(task: Task, split: str) -> list[Example]:
+    from mitigation.attribute_words import source_file
+
+    assert task.pinned
+    return task.pinned.read(source_file(task.pinned.sources[split]))
+
+
+def _from_hub(task: Task, split: str) -> list[Example]:
+    from datasets import load_dataset  # slow to import, and not needed for pinned files
+
+    try:
+        rows: Any = load_dataset(HUB, task.name, split=task.validation if split == "validation" else split)
+    except (OSError, ValueError) as error:
+        raise MitigationError(
+            f"The task {task.name} could not be had from {HUB} on the Hub ({type(error).__name__}); the tasks that "
+            f"need no Hub are {', '.join(PINNED)}."
+        ) from None
+    return [(tuple(row[name] for name in task.texts), float(row["label"])) for row in rows]
+
+
+def _correlation(name: str) -> Callable[[Floats, Floats], float]:
+    """A correlation of scipy, 0 for a constant prediction, as Matthews' correlation of scikit-learn is."""
+
+    def value(labels: Floats, predicted: Floats) -> float:
+        from scipy import stats  # type: ignore[import-untyped]
+
+        return float(getattr(stats, name)(labels, predicted).statistic) if np.ptp(predicted) else 0.0
+
+    return value
+
+
+def _classified(name: str, **more: Any) -> Callable[[Floats, Floats], float]:
+    def value(labels: Floats, predicted: Floats) -> float:
+        from sklearn import metrics
+
+        return float(getattr(metrics, name)(labels.astype(int), predicted.astype(int), **more))
+
+    return value
+
+
+_METRICS = {
+    "accuracy": _classified("accuracy_score"),
+    "f1": _classified("f1_score", zero_division=0),
+    "matthews": _classified("matthews_corrcoef"),
+    "pearson": _correlation("pearsonr"),
+    "spearman": _correlation("spearmanr"),
+}
+
+
+def scores(task: Task, labels: Floats, outputs: Floats) -> dict[str, float]:
+    """The metrics of a task times 100, by name.
+
+    Parameters
+    ----------
+    labels, outputs:
+        The labels [examples], and the outputs of the head [examples, classes].
+
+    >>> scores(TASKS["mrpc"], np.array([1.0, 0, 1]), np.array([[0, 1.0], [1, 0], [1, 0]]))
+    {'f1': 66.66666666666666, 'accuracy': 66.66666666666666}
+    """
+    predicted = outputs[:, 0] if task.classes == 1 else outputs.argmax(1).astype(float)
+    return {name: 100 * _METRICS[name](labels, predicted) for name in task.metrics}

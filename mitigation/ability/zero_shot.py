@@ -1,0 +1,161 @@
+"""Zero-shot tasks of lm-evaluation-harness, such as ``hellaswag``, before and after, through its Python interface.
+
+The harness asks the network and computes the metrics. It needs the package lm-eval, which is no dependency of this
+project.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from cards.files import put
+from mitigation.errors import MitigationError
+from scoring.adapters.facts import Change, Numbers
+from scoring.types import Floats
+
+if TYPE_CHECKING:
+    from scoring.inference.model import Model
+
+#: The benchmark of the changes; the group is the task, and the metric that of the harness.
+BENCHMARK = "lm-eval"
+#: Sequences that the harness gives the network at once.
+BATCH = 16
+_QUANTILE = NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The metrics of a task over ``n`` examples, and the values of each example.
+
+    ``examples`` has a metric only if the metric is the mean of its values, so that it has an interval.
+    """
+
+    metrics: Mapping[str, float]
+    examples: Mapping[str, Sequence[float]]
+    n: int
+
+
+_RESULTS = TypeAdapter(dict[str, Result])
+
+
+def measure(
+    model: Model, tasks: Sequence[str], limit: int | None = None, include: Path | None = None
+) -> dict[str, Result]:
+    """The results of a causal model on tasks of the harness, by task.
+
+    Parameters
+    ----------
+    limit:
+        Use at most this number of examples of each task.
+    include:
+        A folder with YAML files of further tasks.
+
+    Raises
+    ------
+    MitigationError
+        For a masked model, a task that the harness does not have, and data that cannot be had.
+    """
+    if model.kind != "causal":
+        raise MitigationError(
+            f"{model.name} is a {model.kind} model, and lm-evaluation-harness asks causal ones; leave out --lm-eval."
+        )
+    try:
+        from lm_eval import simple_evaluate
+        from lm_eval.models.huggingface import HFLM
+        from lm_eval.tasks import TaskManager
+    except ModuleNotFoundError:
+        raise MitigationError(
+            "Tasks of lm-evaluation-harness need the package lm-eval; install it with pip install lm-eval."
+        ) from None
+    manager = TaskManager(include_path=str(include), include_defaults=False) if include else None
+    if manager is None or not set(tasks) <= set(manager.all_tasks):
+        # Only now, because reading the files of all tasks takes long.
+        manager = TaskManager(include_path=str(include) if include else None)
+    if unknown := [name for name in tasks if name not in manager.all_tasks]:
+        raise MitigationError(
+            f"lm-evaluation-harness has no task {unknown[0]!r}; `lm_eval ls tasks` lists those that it has."
+        )
+    harness: Any = HFLM(pretrained=model.network, tokenizer=model.tokens.tokenizer, backend="causal", batch_size=BATCH)
+    try:
+        found: Any = simple_evaluate(harness, tasks=list(tasks), limit=limit, task_manager=manager, bootstrap_iters=0)
+    except (OSError, ValueError) as error:
+        raise MitigationError(
+            f"lm-evaluation-harness could not run {', '.join(tasks)} ({type(error).__name__}: "
+            f"{' '.join(str(error).split())[:200]}); check the network and the names."
+        ) from None
+    return {name: _result(found["results"][name], found["samples"][name]) for name in found["samples"]}
+
+
+def _result(values: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> Result:
+    """The numbers of one task; the harness names them METRIC,FILTER."""
+    metrics: dict[str, float] = {}
+    examples: dict[str, list[float]] = {}
+    for key, value in values.items():
+        name, comma, kind = key.partition(",")
+        if not comma or not isinstance(value, (int, float)):
+            continue
+        shown = name if kind == "none" else f"{name} {kind}"
+        metrics[shown] = float(value)
+        by_example = [one[name] for one in samples if one["filter"] == kind and name in one]
+        numbers = [float(one) for one in by_example if isinstance(one, (int, float))]
+        whole = bool(numbers) and len(numbers) == len(by_example)
+        if whole and math.isclose(float(np.mean(numbers)), value, rel_tol=1e-9, abs_tol=1e-12):
+            examples[shown] = numbers
+    return Result(metrics, examples, len({one["doc_id"] for one in samples}))
+
+
+def changes(before: Mapping[str, Result], after: Mapping[str, Result]) -> tuple[Change, ...]:
+    """The change of each metric.
+
+    A metric that is a mean over examples has normal intervals, and that of the difference is of pairs of the same
+    example. Others, such as perplexity, have none.
+    """
+    found = []
+    for task, old in before.items():
+        new = after[task]
+        for name, value in old.metrics.items():
+            one, two = np.array(old.examples.get(name, ())), np.array(new.examples.get(name, ()))
+            paired = two - one if len(one) == len(two) else np.array([])
+            sides = _numbers(value, one), _numbers(new.metrics[name], two)
+            found.append(Change(BENCHMARK, task, name, *sides, _numbers(new.metrics[name] - value, paired), old.n))
+    return tuple(found)
+
+
+def _numbers(value: float, examples: Floats) -> Numbers:
+    """A mean with its normal interval; without ends for fewer than two examples."""
+    if len(examples) < 2:
+        return value, math.nan, math.nan
+    half = _QUANTILE * float(np.std(examples, ddof=1)) / math.sqrt(len(examples))
+    return value, value - half, value + half
+
+
+def stored(path: Path, key: str) -> dict[str, Result] | None:
+    """The results in a file; None if there is none, or if it is of another model or other tasks.
+
+    Raises
+    ------
+    MitigationError
+        If the file is another one.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+        return _RESULTS.validate_python(content["results"]) if content["key"] == key else None
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise MitigationError(f"{path} has no results of lm-evaluation-harness; move it away.") from None
+
+
+def store(path: Path, key: str, results: Mapping[str, Result]) -> None:
+    """Writes results to a file, which :func:`stored` reads."""
+    content = {"key": key, "results": _RESULTS.dump_python(dict(results), mode="json")}
+    put(path, (json.dumps(content) + "\n").encode())

@@ -1,0 +1,211 @@
+"""Measures language ability on GLUE, without and with an adapter: ``python -m mitigation glue MODEL --out DIR``.
+
+``glue.json`` in the folder (``glue-ADAPTER.json`` with an adapter) has the scores of every seed. An interrupted
+measurement goes on, and every adapter that is measured in the folder is compared with the same runs of the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from builders.dataset import BuildError
+from cards.files import locked, put
+from cards.text import split_list
+from mitigation.errors import MitigationError
+from scoring.adapters.facts import Adapter, Change, digests, read
+from scoring.inference.load_options import LoadOptions
+from scoring.report.terminal import ended, tell
+
+if TYPE_CHECKING:
+    from scoring.inference.model import Model
+
+#: The tasks by default: those of the smaller ones that are classifications, from pinned files.
+TASKS = "cola,mrpc,rte,wnli"
+
+
+def main(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder or a name on the Hub.")],
+    out: Annotated[Path, typer.Option(help="Folder of the results and of all runs; it may have those of adapters.")],
+    adapter: Annotated[Path | None, typer.Option(metavar="FOLDER", help="An adapter to compare with.")] = None,
+    tasks: Annotated[
+        str, typer.Option(metavar="A,B", help="cola, mnli, mrpc, qnli, qqp, rte, sst2, stsb, wnli; none with ''.")
+    ] = TASKS,
+    seeds: Annotated[int, typer.Option(min=1, help="Fine-tunings of each task.")] = 3,
+    learning_rate: Annotated[float, typer.Option(help="Learning rate, which falls to 0.")] = 2e-5,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the examples.")] = 3,
+    batch_size: Annotated[int, typer.Option(min=1, help="Examples of a step.")] = 32,
+    length: Annotated[int, typer.Option(min=1, help="Tokens after which texts are cut.")] = 128,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use at most this number of examples per split.")] = None,
+    lm_eval: Annotated[
+        str, typer.Option("--lm-eval", metavar="A,B", help="Zero-shot tasks of lm-evaluation-harness: hellaswag …")
+    ] = "",
+    lm_eval_path: Annotated[
+        Path | None, typer.Option("--lm-eval-path", metavar="FOLDER", help="YAML files of further such tasks.")
+    ] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Write the changes into the facts of the adapter, for its page.")
+    ] = False,
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a model on the Hub.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
+) -> None:
+    """Fine-tunes MODEL on tasks of GLUE, without and with an adapter, and prints scores of the validation splits."""
+    console, errors = Console(), Console(stderr=True)
+    if not console.is_terminal:
+        console = Console(width=160)
+    with ended(errors):
+        from mitigation.ability.glue import GlueSettings
+        from mitigation.evaluate import changes_table
+
+        settings = GlueSettings(seeds, learning_rate, epochs, batch_size, length)
+        options = LoadOptions(model, revision=revision, device=device)
+        if record:
+            _facts(adapter)  # an adapter without facts is refused before the fine-tuning
+        with locked(out, MitigationError):
+            content, changes = measure(
+                options, adapter, split_list(tasks), settings, out, errors, limit, split_list(lm_eval), lm_eval_path
+            )
+            name = f"glue-{adapter.resolve().name}.json" if adapter else "glue.json"
+            put(out / name, (json.dumps(content, indent=1) + "\n").encode())
+        for line in _lines(content):
+            tell(console, [line])
+        if changes:
+            console.print(changes_table(changes))
+        if adapter and record:
+            write_changes(adapter, changes)
+        tell(console, [f"The scores of every seed are in {out / name}."])
+
+
+def measure(
+    options: LoadOptions,
+    adapter: Path | None,
+    tasks: Sequence[str],
+    settings: Any,
+    out: Path,
+    errors: Console,
+    limit: int | None = None,
+    harness_tasks: Sequence[str] = (),
+    include: Path | None = None,
+) -> tuple[dict[str, Any], tuple[Change, ...]]:
+    """The content of the results file, and the changes from the model to the model with the adapter.
+
+    Raises
+    ------
+    MitigationError
+        If there is nothing to measure, or as :mod:`mitigation.ability`.
+    """
+    from mitigation.ability import glue
+    from mitigation.ability.classifier import Classifiers
+    from mitigation.ability.tasks import load
+
+    if not tasks and not harness_tasks:
+        raise MitigationError("There is no task; give some of GLUE with --tasks or others with --lm-eval.")
+    try:
+        data = load(tasks, limit)
+    except BuildError as error:
+        raise MitigationError(str(error)) from None
+    adapted = Classifiers(options, adapter) if adapter else None
+    base = Classifiers(options)
+    content: dict[str, Any] = {
+        "model": options.model,
+        "revision": base.revision,
+        "adapter": adapted.name if adapted else "",
+        "effect": str(adapted.effect) if adapted else "",
+        "limit": limit,
+    }
+    changes: tuple[Change, ...] = ()
+    if harness_tasks:  # first, because it takes less time to fail
+        content["lm-eval"], changes = _zero_shot(options, adapter, harness_tasks, out, limit, include)
+    if data:
+        measured = glue.compare(base, adapted, data, settings, out, errors)
+        content |= {
+            "settings": asdict(settings),
+            "data": {d.task.name: [len(d.train), len(d.validation), d.digest] for d in data},
+            "before": glue.facts(measured.before),
+            "after": glue.facts(measured.after) if measured.after else None,
+        }
+        changes = (*measured.changes, *changes)
+    return content, changes
+
+
+def _zero_shot(
+    options: LoadOptions,
+    adapter: Path | None,
+    tasks: Sequence[str],
+    out: Path,
+    limit: int | None,
+    include: Path | None,
+) -> tuple[dict[str, Any], tuple[Change, ...]]:
+    """The metrics of the harness without and with an adapter, and their changes; each result is stored."""
+    from mitigation.ability import zero_shot
+    from mitigation.adapters.temporary import attached
+
+    model = options.load()
+
+    def of(asked: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.Result]:
+        key = json.dumps([model.revision, dict(files), model.dtype, list(tasks), limit])
+        path = out / "runs" / name / f"lm-eval-{hashlib.sha256(key.encode()).hexdigest()[:8]}.json"
+        found = zero_shot.stored(path, key)
+        if found is None:
+            zero_shot.store(path, key, found := zero_shot.measure(asked, tasks, limit, include))
+        return found
+
+    before = of(model, "base", {})
+    sides = {"before": {task: dict(result.metrics) for task, result in before.items()}}
+    if adapter is None:
+        return sides, ()
+    with attached(model, adapter) as adapted:
+        after = of(adapted, adapter.resolve().name, digests(adapter))
+    sides["after"] = {task: dict(result.metrics) for task, result in after.items()}
+    return sides, zero_shot.changes(before, after)
+
+
+def _lines(content: dict[str, Any]) -> list[str]:
+    """A line a task of the model alone: mean, standard deviation and number of seeds; and where the adapter is."""
+    lines = [content["effect"]] if content["effect"] else []
+    if content["adapter"]:
+        return lines
+    for name, scores in content.get("before", {}).items():
+        spread = "" if scores["sd"] is None else f" ± {scores['sd']:.2f} (sd of {len(scores['scores'])} seeds)"
+        lines.append(f"{name:8} {scores['mean']:6.2f}{spread}")
+    for task, metrics in content.get("lm-eval", {}).get("before", {}).items():
+        lines += [f"{task}, {name}: {value:.4f}" for name, value in metrics.items()]
+    return lines
+
+
+def _facts(adapter: Path | None) -> Adapter:
+    """The facts of an adapter.
+
+    Raises
+    ------
+    MitigationError
+        If there is no adapter.
+    """
+    if adapter is None:
+        raise MitigationError(
+            "There is no adapter whose facts could be written; give --adapter, or leave out --record."
+        )
+    return read(adapter)
+
+
+def write_changes(adapter: Path, changes: Sequence[Change]) -> None:
+    """Writes changes into the facts of an adapter, in the place of earlier ones of the same benchmarks."""
+    from mitigation.adapters.write import write_facts
+
+    facts, new = read(adapter), {change.benchmark for change in changes}
+    kept = tuple(change for change in facts.changes if change.benchmark not in new)
+    write_facts(adapter, replace(facts, changes=(*kept, *changes)))
+
+
+def command() -> Any:
+    """The command for the group of recipes."""
+    single = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+    single.command("glue")(main)
+    return typer.main.get_command(single)
