@@ -84,9 +84,13 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "ICAT": Column("LMS times the nearness of SS to 50", (("stereoset", _PAIRS, "icat"),), 100.0),
     "SS BEC-Pro": Column("SS of BEC-Pro", (("biaske", "bec_pro", "ss"),), 50.0, of_gender=True),
-    "PS BEC-Pro": Column("PS of BEC-Pro", of_gender=True),
+    "PS BEC-Pro": Column(
+        "PS of BEC-Pro, in wordings that no edit sees", ((_OWN, "BEC-Pro", "ps"),), 50.0, of_gender=True
+    ),
     "SS Winogender": Column("SS of Winogender", (("biaske", "winogender", "ss"),), 50.0, of_gender=True),
-    "PS Winogender": Column("PS of Winogender", of_gender=True),
+    "PS Winogender": Column(
+        "PS of Winogender, in wordings that no edit sees", ((_OWN, "Winogender", "ps"),), 50.0, of_gender=True
+    ),
     "GAS": Column(
         "share of continuations of neutral templates that give a gender",
         (("neutral", "templates", "gas"),),
@@ -122,7 +126,7 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
     if COLUMNS[column].of_gender and domain != "gender":
         return None
     found = {(change.benchmark, change.group, change.metric): change for change in adapter.changes}
-    own = {(change.group, change.metric): change for change in adapter.changes if change.group in SIDES}
+    own = {(change.group, change.metric): change for change in adapter.changes if change.benchmark == adapter.recipe}
     edited = bool(own) or _STEREOSET in adapter.data
     edited = edited and adapter.settings.get("domain", "all") in ("all", domain)
     for benchmark, group, metric in COLUMNS[column].places:

@@ -163,7 +163,7 @@ def _silent() -> Iterator[None]:
     from transformers.utils import logging
 
     level = logging.get_verbosity()
-    logging.set_verbosity(logging.ERROR)
+    logging.set_verbosity_error()
     try:
         yield
     finally:

@@ -1,8 +1,9 @@
 """What an edit changes on its own pairs: SS, PS and the gap, of held-out and of edited subjects apart.
 
 The benchmarks score all pairs of a set together, most of which were edited. Here the held-out subjects come first.
-PS is of the same pairs in other words: each sentence inside three frames that no edit has seen. SS by the relative
-length of both sentences shows whether an edit only changes what tokens are counted.
+PS is of the same pairs in other words that no edit has seen: the subject's other published wordings where the source
+has several (BEC-Pro, Winogender), other sentences about the two words of a WEAT pair, else the sentence inside three
+frames. SS by the relative length of both sentences shows whether an edit only changes what tokens are counted.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
 
+from builders.parsers.triplets import filled
+from builders.wording import BLANK
 from cards.files import put
 from mitigation.editing import SIDES
 from mitigation.editing.edit import MEASURED
-from mitigation.editing.pairs import EditPair, each_possible, edit_pair
+from mitigation.editing.pairs import WORDINGS, EditPair, each_possible, edit_pair
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.evaluate import changed
 from scoring.adapters.facts import Change
@@ -29,13 +33,15 @@ from scoring.metrics.sums import mean
 from scoring.statistics import stats
 from scoring.types import Floats, Group, Metric, Row, Table
 
-#: The name of these scores where others have that of a benchmark.
-NAME = "fast"
 HELD_OUT, EDITED = SIDES
 #: Edited pairs by the number of tokens of the biased sentence.
 LENGTHS = ("biased sentence longer", "equal length", "biased sentence shorter")
+#: Sources of which PS is measured after every edit about gender.
+SOURCES = tuple(source for source, _ in WORDINGS.values())
 #: Other words for a sentence, written for this project.
 FRAMES = ('As somebody put it once: "{}"', "To say the same again: {}", "{} That is what people were told.")
+#: Other words for the sentence that relates two words of WEAT, written for this project.
+WEAT = ('Whoever hears "{}" may think of "{}".', 'Between "{}" and "{}" there is a link.')
 #: The fields of a row that hold its sentence.
 _TEXTS = ("prompt", "context", "sentence_biased", "sentence_unbiased", "sentence_irrelevant")
 
@@ -55,20 +61,49 @@ class MeasuredPairs:
 
 
 def measured_pairs(
-    tokens: Tokens, sides: Mapping[str, Sequence[tuple[Row, EditPair]]], profile: str, family: str
+    tokens: Tokens,
+    sides: Mapping[str, Sequence[tuple[Row, EditPair]]],
+    profile: str,
+    family: str,
+    sources: Mapping[str, Sequence[Row]] = MappingProxyType({}),
 ) -> MeasuredPairs:
-    """The pairs of each side with their rewordings; rewordings that are no whole tokens are left out."""
-    again: list[tuple[str, EditPair]] = []
-    for side, pairs in sides.items():
-        rows = [reworded(row, frame) for row, _ in pairs for frame in FRAMES]
-        made, _ = each_possible(rows, lambda row: edit_pair(tokens, row, profile=profile, family=family))
-        again += [(side, pair) for _, pair in made]
+    """The pairs of each side with their rewordings; rewordings that are no whole tokens are left out.
+
+    ``sources`` are the other wordings of each source (:func:`mitigation.editing.pairs.other_wordings`). They are also
+    a side of their own, of which PS is measured whatever was edited.
+    """
+    found: list[tuple[str, EditPair]] = []
+    wordings = [row for rows in sources.values() for row in rows]
+    for side, pairs in [*sides.items(), *((source, ()) for source in sources)]:
+        rows = [again for row, _ in pairs for again in rewordings(row)]
+        about = {(row.get("config"), row["subject"]) for row, _ in pairs if row.get("config") in WORDINGS}
+        rows += [row for row in wordings if (row["config"], row["subject"]) in about]
+        made, _ = each_possible(
+            [*rows, *sources.get(side, ())], lambda row: edit_pair(tokens, row, profile=profile, family=family)
+        )
+        found += [(side, pair) for _, pair in made]
     return MeasuredPairs(
         [pair for pairs in sides.values() for _, pair in pairs],
         [side for side, pairs in sides.items() for _ in pairs],
-        [pair for _, pair in again],
-        [side for side, _ in again],
+        [pair for _, pair in found],
+        [side for side, _ in found],
     )
+
+
+def rewordings(row: Row) -> list[Row]:
+    """A row in other words that are written for this project; none where its source has other wordings.
+
+    >>> row = {"config": "weat", "subject": "Amy", "prompt": "", "object_biased": "home", "object_unbiased": "work"}
+    >>> rewordings(row)[0]["sentence_biased"]
+    'Whoever hears "Amy" may think of "home".'
+    """
+    config = row.get("config")
+    if config in WORDINGS:
+        return []
+    if config == "weat":
+        objects = row["object_biased"], row["object_unbiased"]
+        return [{**row, **filled(text.format(row["subject"], BLANK), *objects)} for text in WEAT]
+    return [reworded(row, frame) for frame in FRAMES]
 
 
 def reworded(row: Row, frame: str) -> Row:
@@ -110,26 +145,36 @@ def gap() -> Metric:
 
 
 def pair_changes(
-    before: tuple[Table, Table], after: tuple[Table, Table], profile: str, resamples: int = stats.RESAMPLES
+    recipe: str,
+    before: tuple[Table, Table],
+    after: tuple[Table, Table],
+    profile: str,
+    resamples: int = stats.RESAMPLES,
 ) -> tuple[Change, ...]:
-    """SS, PS and gap of held-out and of edited subjects, and SS of edited pairs by relative length."""
+    """SS, PS and gap of held-out and of edited subjects, SS of edited pairs by length, and PS of each source.
+
+    The name of the recipe stands where other changes have that of a benchmark.
+    """
     half = profile == "clean"
     wanted = ([knowledge.ss(half), gap()], [knowledge.ps(half)])
     changes: list[Change] = []
     for table, other, metrics in zip(before, after, wanted, strict=True):
-        items = [(Group(side, table["side"] == side), metric) for side in (HELD_OUT, EDITED) for metric in metrics]
+        sides = (HELD_OUT, EDITED) if metrics[0].name == "ss" else (HELD_OUT, EDITED, *SOURCES)
+        items = [(Group(side, table["side"] == side), metric) for side in sides for metric in metrics]
         if metrics[0].name == "ss":
             edited = table["side"] == EDITED
             items += [(Group(f"edited, {name}", edited & (table["length"] == name)), metrics[0]) for name in LENGTHS]
-        changes += _compared([item for item in items if item[0].mask.any()], table, other, resamples)
-    order = [HELD_OUT, EDITED, *(f"edited, {name}" for name in LENGTHS)]
+        changes += _compared(recipe, [item for item in items if item[0].mask.any()], table, other, resamples)
+    order = [HELD_OUT, EDITED, *(f"edited, {name}" for name in LENGTHS), *SOURCES]
     return tuple(sorted(changes, key=lambda change: (order.index(change.group), change.metric == "gap")))
 
 
-def _compared(items: Sequence[tuple[Group, Metric]], before: Table, after: Table, resamples: int) -> list[Change]:
+def _compared(
+    recipe: str, items: Sequence[tuple[Group, Metric]], before: Table, after: Table, resamples: int
+) -> list[Change]:
     if not items:
         return []
-    clusters, options = before["subject"], {"benchmark": NAME, "resamples": resamples}
+    clusters, options = before["subject"], {"benchmark": recipe, "resamples": resamples}
     differences = stats.compare(items, after, before, clusters, **options)  # type: ignore[arg-type]
     old, new = (stats.measure(items, table, clusters, **options) for table in (before, after))  # type: ignore[arg-type]
     return [changed(*parts) for parts in zip(differences, old, new, strict=True)]

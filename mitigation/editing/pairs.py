@@ -16,6 +16,7 @@ from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
 from scoring.benchmarks import _triplets, stereoset
 from scoring.inference.tokens import Query, Tokens
+from scoring.tables import DataMissing
 from scoring.types import BenchmarkContext, Option, Request, Row, ScoringError
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ DATASET = "biaske"
 PAIR = LABELS[:2]
 #: The configs whose rows the benchmark StereoSet scores; the others are scored as pairs.
 STEREOSET = frozenset({"stereoset", "stereoset-intersentence"})
+#: Configs that say the same of a subject in several published wordings: the name of the source, and the column that
+#: tells its wordings apart.
+WORDINGS = {"bec_pro": ("BEC-Pro", "template"), "winogender": ("Winogender", "prompt")}
 T = TypeVar("T")
 
 
@@ -80,6 +84,36 @@ def pair_rows(data: TrainingData, configs: Sequence[str], split: str, domain: st
         domains = ", ".join(sorted({row["domain"] for row in rows}))
         raise MitigationError(f"{', '.join(configs)} have no pair of the domain {domain!r}; give all, or of {domains}.")
     return chosen
+
+
+def split_wordings(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+    """The rows to edit, and those that only measure: a subject in another published wording than its first.
+
+    A row of a config without several wordings (see :data:`WORDINGS`) is to edit.
+
+    >>> rows = [{"config": "winogender", "subject": "cook", "prompt": text} for text in ("The cook …", "One cook …")]
+    >>> [[row["prompt"] for row in side] for side in split_wordings(rows)]
+    [['The cook …'], ['One cook …']]
+    """
+    first: dict[tuple[str, str], str] = {}
+    sides: tuple[list[Row], list[Row]] = [], []
+    for row in rows:
+        config = str(row.get("config"))
+        wording = str(row[WORDINGS[config][1]]) if config in WORDINGS else ""
+        sides[first.setdefault((config, subject_of(row)), wording) != wording].append(row)
+    return sides
+
+
+def other_wordings(data: TrainingData, domain: str) -> dict[str, list[Row]]:
+    """By source, the rows of a domain that no edit sees; without the sources that are not available."""
+    found = {}
+    for config, (source, _) in WORDINGS.items():
+        try:
+            rows = pair_rows(TrainingData(data.source, data.limit), [config], "test", domain)
+        except (DataMissing, MitigationError):
+            continue
+        found[source] = split_wordings(rows)[1]
+    return found
 
 
 def subject_of(row: Row) -> str:

@@ -51,6 +51,7 @@ class EditingSession:
     def __init__(self, model: Model, settings: PairSettings, data: TrainingData, console: Console) -> None:
         self.model, self.settings, self.data, self.console = model, settings, data, console
         rows = pairs.pair_rows(data, split_list(settings.sets), settings.split, settings.domain)
+        rows, _ = pairs.split_wordings(rows)
         self.meter = CostMeter(model)
         possible, self.left_out = pairs.each_possible(rows, self._pair)
         if not possible:
@@ -104,6 +105,7 @@ class EditingSession:
             {side: [(row, self._made[row["id"]]) for row in some] for side, some in sides.items()},
             settings.score,
             model.family,
+            pairs.other_wordings(self.data, settings.domain),
         )
         start = {name: weight.detach().clone() for name, weight in network.trained.items()}
         trained_pairs = [self._made[row["id"]] for row in self.edited]
@@ -118,7 +120,7 @@ class EditingSession:
             sentence = f"No batch improved its loss, so the {what} changes nothing; lower --rate {settings.rate}."
             tell(self.console, [sentence])
         write_losses(curve, out, f"{recipe} on {title}", step="batch")
-        changes = measure.pair_changes(scored_before, scored_after, settings.score)
+        changes = measure.pair_changes(recipe, scored_before, scored_after, settings.score)
         measure.write_pairs(out / "pairs.json", measured, scored_before[0], scored_after[0], self.left_out)
         plot_changes(changes, out / "pairs.png", f"{recipe} on {title}")
         measures = gap_measures(before, after, curve) | numbers(

@@ -97,7 +97,7 @@ def _shown(
 ) -> tuple[Report, dict[str, Table], dict[str, str]]:
     """What a run may show of itself: the same without secrets and without empty tables."""
     hide = redactor(os.environ)
-    kept = {str(hide(name)): clean_table(table, hide) for name, table in tables.items() if table}
+    kept: dict[str, Table] = {str(hide(name)): clean_table(table, hide) for name, table in tables.items() if table}
     return cleaned(report, hide), kept, {str(hide(name)): str(hide(text)) for name, text in validity.items()}
 
 

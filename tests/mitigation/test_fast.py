@@ -136,6 +136,17 @@ def test_an_edit_that_changes_nothing_says_so(data, tmp_path):
     assert adapter.measures["gap_edited_after"] == adapter.measures["gap_edited_before"]
 
 
+def test_ps_of_other_published_wordings_is_measured_where_they_are_built(tmp_path):
+    both = [{**row, "id": f"other-{row['id']}"} for row in rows()]
+    data = TrainingData(
+        str(data_set(tmp_path / "data", "biaske", {("stereoset", "test"): rows(), ("winogender", "test"): both}))
+    )
+    adapter = run(made.bundled(), data, tmp_path / "work" / "made", passes=2)
+    (change,) = [change for change in adapter.changes if change.group == "Winogender"]
+    assert (change.benchmark, change.metric, change.n) == ("fast", "ps", len(WHO)), "the second wording of each subject"
+    assert list(adapter.data) == ["biaske/stereoset/test"], "nothing is learnt from it"
+
+
 def test_held_out_subjects_come_first_in_the_changes_and_the_scores_of_each_pair_are_kept(data, tmp_path):
     adapter = run(made.bundled(), data, tmp_path / "work" / "made", held_out=0.4)
     assert [(change.group, change.metric) for change in adapter.changes[:6]] == [

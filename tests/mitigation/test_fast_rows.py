@@ -32,13 +32,19 @@ FEW = 40
 
 
 @cache
-def rows_of(name):
-    """Some rows of each domain of a config, from the whole test split, as a data set gives them."""
+def all_rows(name):
+    """The test split of a config, as a data set gives it."""
     (config,) = (config for config in data_sets("biaske").configs if config.name == name)
     made = tables(config, config.rows(mirrored(*config.sources)), "en")["test"][0].to_pylist()
+    return [row | {"config": name, "split": "test"} for row in made]
+
+
+@cache
+def rows_of(name):
+    """Some rows of each domain of a config."""
     chosen = []
     for domain in ("gender", "race", "religion"):
-        of_domain = [row | {"config": name, "split": "test"} for row in made if row["domain"] == domain]
+        of_domain = [row for row in all_rows(name) if row["domain"] == domain]
         chosen += of_domain[:: max(1, len(of_domain) // FEW)][:FEW]
     return chosen
 
@@ -180,3 +186,32 @@ def test_wikitext_that_cannot_be_had_is_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     with pytest.raises(MitigationError, match=r"could not be had from the Hub \(ConnectionError\); give a file"):
         held_out_texts(TrainingData(), Path("wikitext"))
+
+
+@pytest.mark.parametrize("config", pairs.WORDINGS)
+def test_an_edit_sees_one_wording_of_a_subject_and_ps_is_of_the_others(config):
+    tokens, names = model("tiny-masked").tokens, sorted({row["subject"] for row in all_rows(config)})
+    rows = [row for row in all_rows(config) if row["subject"] in names[:4]]
+    source, column = pairs.WORDINGS[config]
+    edited, others = pairs.split_wordings(rows)
+    assert len(edited) + len(others) == len(rows)
+    seen = {row["subject"]: row[column] for row in edited}
+    assert all(row[column] == seen[row["subject"]] for row in edited)
+    assert {row["subject"] for row in others} == set(names[:4])
+    assert all(row[column] != seen[row["subject"]] for row in others)
+    half = [(row, pairs.edit_pair(tokens, row)) for row in edited[: len(edited) // 2]]
+    measured = measure.measured_pairs(tokens, {measure.EDITED: half}, "clean", "", {source: others})
+    again = list(zip(measured.reworded_sides, measured.reworded, strict=True))
+    subjects = {row["subject"] for row, _ in half}
+    expected = [(measure.EDITED, row["id"]) for row in others if row["subject"] in subjects]
+    assert [(side, pair.id) for side, pair in again] == expected + [(source, row["id"]) for row in others]
+
+
+def test_the_other_words_of_a_weat_pair_relate_the_same_words():
+    rows = rows_of("weat")[:3]
+    again = measure.rewordings(rows[0])
+    assert len(again) == 2
+    for row in again:
+        assert row["prompt"] != rows[0]["prompt"]
+        assert [row["subject"] in row["sentence_biased"], row["object_biased"] in row["sentence_biased"]] == [True] * 2
+        assert row["sentence_unbiased"] == row["prompt"].replace(BLANK, row["object_unbiased"])
