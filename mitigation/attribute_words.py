@@ -8,8 +8,8 @@ the same form, ``{"gender": [["he", "she"], …]}``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,14 +122,18 @@ class Swapper:
     """Puts the words of one group of people in the place of another's, all at the same time.
 
     Capitals are kept. A word of several groups becomes its partner in the first of them, except that *her* before
-    another word becomes its partner in the last: *his* in the published list, and *him* elsewhere.
+    another word becomes its partner in the last: *his* in the published list, and *him* elsewhere. ``names`` are pairs
+    of first names, which are replaced only where they are written like this, also before an apostrophe.
 
     >>> pairs = AttributeWords((("he", "she"), ("mr.", "mrs."), ("him", "her"), ("his", "her")), "", "")
     >>> Swapper(pairs).swap("He met Mrs. Hall and her son, and told HER.")
     'She met Mr. Hall and his son, and told HIM.'
+    >>> Swapper(pairs, (("Mark", "Rose"),)).swap("Rose's friend said that he saw a rose and Mark.")
+    "Mark's friend said that she saw a rose and Rose."
     """
 
-    def __init__(self, words: AttributeWords) -> None:
+    def __init__(self, words: AttributeWords, names: Sequence[tuple[str, ...]] = ()) -> None:
+        self._names = {name: other for pair in reversed(names) for name, other in (pair, pair[::-1])}
         self._partners: dict[str, list[tuple[str, ...]]] = {}
         for group in words.groups:
             for number, word in enumerate(group):
@@ -143,6 +147,9 @@ class Swapper:
 
         def other(match: re.Match[str]) -> str:
             word = match.group()
+            name, *end = re.split(r"(?=['.])", word, maxsplit=1)
+            if name in self._names:
+                return "".join([self._names[name], *end])
             stem = word if word.lower() in self._partners else word.removesuffix(".")
             partners = self._partners.get(stem.lower())
             if partners is None:
@@ -163,6 +170,20 @@ def _like(word: str, other: str) -> str:
     if len(word) > 1 and word.isupper():
         return other.upper()
     return other[:1].upper() + other[1:] if word[:1].isupper() else other
+
+
+def name_pairs(file: str) -> AttributeWords:
+    """Pairs of first names that take each other's place, from a JSON file ``{"names": [["John", "Mary"], …]}``.
+
+    Raises
+    ------
+    MitigationError
+        If the file is not such a list, or its groups are no pairs.
+    """
+    found = attribute_words(file, "names")
+    if len(found.groups[0]) != 2:
+        raise MitigationError(f"{file} has groups of {len(found.groups[0])} names; give pairs.")
+    return replace(found, name=f"names:{Path(file).name}")
 
 
 def text_versions(settings: Any) -> dict[str, str]:

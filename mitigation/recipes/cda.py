@@ -2,13 +2,14 @@
 
 Source: *Gender Bias in Neural Natural Language Processing* (Lu et al., 2020) and its use by bias-bench (Meade et al.,
 2022). The training is two-sided: it has each text with a listed word as it is written and with the words replaced.
-Texts without a listed word are left out, as in bias-bench.
+Texts without a listed word are left out, as in bias-bench. First names can be swapped too
+(``names``), as in *It's All in the Name* (Hall Maudslay et al., 2019).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from mitigation import corpora
-from mitigation.attribute_words import PUBLISHED, AttributeWords, Swapper, attribute_words, text_versions
+from mitigation.attribute_words import PUBLISHED, AttributeWords, Swapper, attribute_words, name_pairs, text_versions
+from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe, setting
 from mitigation.training.data import TrainingData
 from mitigation.training.language_settings import CLEAN, CODE, LanguageSettings
@@ -39,26 +41,49 @@ class CdaSettings(LanguageSettings):
     domain: str = setting("gender", "gender, race or religion, or another name in the list.", CODE)
     two_sided: bool = setting(True, "Also train on each changed text as it was written.", CODE)
     published: bool = setting(True, "Replace words as bias-bench does: lower-case ones between spaces.", CODE)
+    names: str = setting("", "A JSON file with pairs of first names that are replaced too; empty for none.", CODE)
+
+    def __post_init__(self) -> None:
+        super(CdaSettings, self).__post_init__()
+        if self.names and (self.published or self.domain != "gender"):
+            raise MitigationError(
+                "First names are replaced for gender and only where words are not replaced as published; give "
+                "--no-published and --domain gender, or leave out --names."
+            )
 
 
 def run(model: Model, settings: CdaSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
     """Trains on the changed texts and writes the adapter."""
     from mitigation.training.language import train_on
 
-    data.versions.update(text_versions(settings))
+    data.versions.update(versions(settings))
     words = attribute_words(settings.words, settings.domain)
+    names = name_pairs(settings.names).groups if settings.names else ()
     lines = islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None)
-    pairs = changed(lines, words, published=settings.published, seed=settings.seed)
+    pairs = changed(lines, words, published=settings.published, seed=settings.seed, names=names)
     random.Random(settings.seed).shuffle(pairs)  # both sides of a text stay together, so none is trained and held out
     texts = [text for pair in pairs for text in (pair if settings.two_sided else pair[1:])]
     measures = {"changed texts": (float(len(pairs)), _NAN, _NAN)}
     return train_on(model, RECIPE.name, settings, texts, data, out, console, measures=measures)
 
 
-def changed(lines: Iterable[str], words: AttributeWords, *, published: bool, seed: int) -> list[tuple[str, str]]:
-    """Each text with a listed word, as it is written and with the words replaced."""
+def versions(settings: CdaSettings) -> dict[str, str]:
+    """Name to fingerprint of the corpus, of the list of words and of the names."""
+    names = name_pairs(settings.names) if settings.names else None
+    return text_versions(settings) | ({names.name: names.version} if names else {})
+
+
+def changed(
+    lines: Iterable[str],
+    words: AttributeWords,
+    *,
+    published: bool,
+    seed: int,
+    names: Sequence[tuple[str, ...]] = (),
+) -> list[tuple[str, str]]:
+    """Each text with a listed word or name, as it is written and with the words and names replaced."""
     draw = random.Random(seed)
-    swapper, others = Swapper(words), len(words.groups[0]) - 1
+    swapper, others = Swapper(words, names), len(words.groups[0]) - 1
     swapped = (
         (line, published_swap(line, words, draw) if published else swapper.swap(line, draw.randrange(others)))
         for line in lines
@@ -100,7 +125,14 @@ RECIPE = Recipe(
   author = {Lu, Kaiji and Mardziel, Piotr and Wu, Fangjing and Amancharla, Preetam and Datta, Anupam},
   booktitle = {Logic, Language, and Security},
   year = {2020}
-}"""
+}""",
+        "hallmaudslay2019its": """
+@inproceedings{hallmaudslay2019its,
+  title = {It's All in the Name: Mitigating Gender Bias with Name-Based Counterfactual Data Substitution},
+  author = {Hall Maudslay, Rowan and Gonen, Hila and Cotterell, Ryan and Teufel, Simone},
+  booktitle = {Proceedings of EMNLP-IJCNLP},
+  year = {2019}
+}""",
     },
     profiles={
         "clean": CdaSettings(**CLEAN, published=False, patience=3),
@@ -109,5 +141,5 @@ RECIPE = Recipe(
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),
     kinds=("causal", "masked"),
-    outside=text_versions,
+    outside=versions,
 )

@@ -9,7 +9,7 @@ import peft
 import pytest
 import torch
 
-from mitigation.attribute_words import AttributeWords
+from mitigation.attribute_words import AttributeWords, attribute_words, name_pairs
 from mitigation.errors import MitigationError
 from mitigation.recipes import cda, get
 from mitigation.training import language
@@ -192,6 +192,31 @@ def test_a_word_of_a_triple_becomes_another_of_its_group():
     assert result == {"a christian man read the bible", "a muslim man read the quran"}
     swapper = cda.Swapper(TRIPLES)
     assert [swapper.swap("The Bible", turn) for turn in (0, 1)] == ["The Quran", "The Torah"]
+
+
+@pytest.mark.mirror
+def test_names_are_swapped_where_they_are_written_like_names(tmp_path):
+    lines = [*snli_lines()[:400], "Jordan met Will's uncle.", "will the pilot rest?", "Her friend Jordan will rest."]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    (tmp_path / "names.json").write_text('{"names": [["Will", "Jordan"]]}')
+    given = {"corpus": str(tmp_path / "a.txt"), "names": str(tmp_path / "names.json")}
+    settings = replace(get("cda").profiles["clean"], **given)
+    names = name_pairs(settings.names).groups
+    found = dict(cda.changed(lines, attribute_words("bias-bench", "gender"), published=False, seed=0, names=names))
+    assert found["Jordan met Will's uncle."] == "Will met Jordan's aunt."
+    assert found["Her friend Jordan will rest."] == "His friend Will will rest."
+    assert "will the pilot rest?" not in found
+    plain = cda.changed(lines[:400], attribute_words("bias-bench", "gender"), published=False, seed=0)
+    assert len(plain) > 100
+    assert [found[line] for line, _ in plain] == [other for _, other in plain]
+    before = cda.versions(settings)
+    (tmp_path / "names.json").write_text('{"names": [["Will", "Kim"]]}')
+    assert cda.versions(settings) != before
+    with pytest.raises(MitigationError, match=r"^First names are replaced for gender and "):
+        replace(settings, published=True)
+    (tmp_path / "names.json").write_text('{"names": [["A", "B", "C"]]}')
+    with pytest.raises(MitigationError, match=r"names\.json has groups of 3 names; give pairs"):
+        cda.versions(settings)
 
 
 @pytest.mark.mirror
