@@ -9,6 +9,7 @@ import numpy as np
 import peft
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from cards.text import CardError
 from mitigation.adapters.publication import training_data
@@ -21,6 +22,7 @@ from mitigation.recipes import get
 from mitigation.run import make_adapter
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import attach, quiet
+from scoring.adapters.facts import WEIGHTS
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load
 from scoring.types import Option, Request
@@ -164,6 +166,9 @@ def test_a_planted_direction_is_removed_and_a_new_probe_is_at_chance(method, tmp
     out = tmp_path / "made"
     out.mkdir()
     facts = get(method).run(model, settings, TrainingData(str(tmp_path)), out, silent())
+    stored = load_file(out / WEIGHTS)
+    assert all(".lm_head.lora_" in name for name in stored), "no copy of the head that the LoRA is on"
+    assert sum(weight.numel() for weight in stored.values()) == facts.cost.parameters
     adapted = attach(model.network, out, base=model.name, revision=model.revision)
     layer = adapted.get_base_model().lm_head
     # What the head makes of a step in the planted direction, without and with the LoRA.
