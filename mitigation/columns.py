@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mitigation.editing import SIDES
+from mitigation.editing import PAIRS, SIDES
 from scoring.adapters.facts import Adapter, Change
 from scoring.statistics.verdict import ability_verdict, verdict
 from scoring.types import Difference
@@ -14,11 +14,10 @@ from scoring.types import Difference
 DOMAINS = ("gender", "race", "religion")
 #: Benchmarks that the columns need; those for another kind of model are left out.
 BENCHMARKS = ("stereoset", "crows_pairs", "crows_pairs_modified", "biaske", "occugender", "neutral", "unstereo")
-#: Benchmark, group and metric. A recipe that edits pairs reports them under its own name, which is empty here.
+#: Benchmark, group and metric.
 Place = tuple[str, str, str]
 HELD_OUT, EDITED = SIDES
-_OWN = ""
-_PAIRS = "intrasentence test {domain}"
+_SENTENCES = "intrasentence test {domain}"
 #: The data whose SS is not held out for a method that was trained on it.
 _STEREOSET = "biaske/stereoset/test"
 
@@ -62,34 +61,36 @@ COLUMNS: Mapping[str, Column] = {
     "SS held out": Column(
         "SS on pairs that the method was not trained on: of a method that edits pairs of StereoSet those of held-out "
         "subjects, of another method all",
-        ((_OWN, HELD_OUT, "ss"), ("stereoset", _PAIRS, "ss")),
+        ((PAIRS, HELD_OUT, "ss"), ("stereoset", _SENTENCES, "ss")),
         50.0,
     ),
-    "PS held out": Column("PS of those held-out subjects", ((_OWN, HELD_OUT, "ps"),), 50.0),
+    "PS held out": Column("PS of those held-out subjects", ((PAIRS, HELD_OUT, "ps"),), 50.0),
     "SS StereoSet": Column(
         "share of StereoSet's pairs with the stereotype preferred, also of edited pairs",
-        (("stereoset", _PAIRS, "ss"),),
+        (("stereoset", _SENTENCES, "ss"),),
         50.0,
     ),
     "SS CrowS-Pairs": Column(
         "the same of CrowS-Pairs; of a masked model by the tokens that differ (bias-bench)", _CROWS, 50.0
     ),
-    "PS": Column("the same of paraphrases", (("biaske", "paraphrases {domain}", "ps"), (_OWN, EDITED, "ps")), 50.0),
+    "PS": Column("the same of paraphrases", (("biaske", "paraphrases {domain}", "ps"), (PAIRS, EDITED, "ps")), 50.0),
     "DS": Column(
         "share of facts about groups that are predicted as by the unchanged model",
         (("biaske", "differentiation {domain}", "ds"),),
     ),
     "LMS": Column(
-        "share of StereoSet's pairs with a meaningful sentence preferred", (("stereoset", _PAIRS, "lms"),), span=100.0
+        "share of StereoSet's pairs with a meaningful sentence preferred",
+        (("stereoset", _SENTENCES, "lms"),),
+        span=100.0,
     ),
-    "ICAT": Column("LMS times the nearness of SS to 50", (("stereoset", _PAIRS, "icat"),), 100.0),
+    "ICAT": Column("LMS times the nearness of SS to 50", (("stereoset", _SENTENCES, "icat"),), 100.0),
     "SS BEC-Pro": Column("SS of BEC-Pro", (("biaske", "bec_pro", "ss"),), 50.0, of_gender=True),
     "PS BEC-Pro": Column(
-        "PS of BEC-Pro, in wordings that no edit sees", ((_OWN, "BEC-Pro", "ps"),), 50.0, of_gender=True
+        "PS of BEC-Pro, in wordings that no edit sees", ((PAIRS, "BEC-Pro", "ps"),), 50.0, of_gender=True
     ),
     "SS Winogender": Column("SS of Winogender", (("biaske", "winogender", "ss"),), 50.0, of_gender=True),
     "PS Winogender": Column(
-        "PS of Winogender, in wordings that no edit sees", ((_OWN, "Winogender", "ps"),), 50.0, of_gender=True
+        "PS of Winogender, in wordings that no edit sees", ((PAIRS, "Winogender", "ps"),), 50.0, of_gender=True
     ),
     "GAS": Column(
         "share of continuations of neutral templates that give a gender",
@@ -126,17 +127,12 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
     if COLUMNS[column].of_gender and domain != "gender":
         return None
     found = {(change.benchmark, change.group, change.metric): change for change in adapter.changes}
-    own = {(change.group, change.metric): change for change in adapter.changes if change.benchmark == adapter.recipe}
-    edited = bool(own) or _STEREOSET in adapter.data
+    edited = _STEREOSET in adapter.data or any(change.benchmark == PAIRS for change in adapter.changes)
     edited = edited and adapter.settings.get("domain", "all") in ("all", domain)
     for benchmark, group, metric in COLUMNS[column].places:
-        if benchmark == _OWN:
-            change = own.get((group, metric)) if edited else None
-        elif column == "SS held out" and edited:
-            change = None
-        else:
-            change = found.get((benchmark, group.format(domain=domain), metric))
-        if change:
+        change = found.get((benchmark, group.format(domain=domain), metric))
+        trained_on = column == "SS held out" and benchmark != PAIRS
+        if change and not (trained_on if edited else benchmark == PAIRS):
             return change
     return None
 

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from cards.files import LOCK, locked, refuse_strays, strays
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
+from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
 from mitigation.quantization import choose_quantization, load_for_training
 from mitigation.recipe import Recipe
@@ -179,7 +180,7 @@ def finished(recipe: Recipe, settings: Any, model: Model, data: TrainingData, fo
     """
     if not _made_before(recipe, settings, model, data, folder):
         return False
-    return any(change.benchmark != recipe.name for change in read(folder).changes)
+    return any(change.benchmark not in (recipe.name, PAIRS) for change in read(folder).changes)
 
 
 def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path) -> Adapter | None:
@@ -194,7 +195,7 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
         versions = {name: available.load(*name.split("/")).version for name in built} | dict(outside)
     except ScoringError:
         return None
-    own = tuple(change for change in adapter.changes if change.benchmark == recipe.name)
+    own = tuple(change for change in adapter.changes if change.benchmark in (recipe.name, PAIRS))
     measures = {name: value for name, value in adapter.measures.items() if not name.endswith(FULL_PRECISION)}
     adapter = replace(adapter, changes=own, measures=measures)
     same = describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=measures)

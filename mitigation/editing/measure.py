@@ -21,7 +21,7 @@ import torch
 from builders.parsers.triplets import filled
 from builders.wording import BLANK
 from cards.files import put
-from mitigation.editing import SIDES
+from mitigation.editing import PAIRS, SIDES
 from mitigation.editing.edit import MEASURED
 from mitigation.editing.pairs import WORDINGS, EditPair, each_possible, edit_pair
 from mitigation.editing.stamped import StampedNetwork
@@ -145,16 +145,12 @@ def gap() -> Metric:
 
 
 def pair_changes(
-    recipe: str,
     before: tuple[Table, Table],
     after: tuple[Table, Table],
     profile: str,
     resamples: int = stats.RESAMPLES,
 ) -> tuple[Change, ...]:
-    """SS, PS and gap of held-out and of edited subjects, SS of edited pairs by length, and PS of each source.
-
-    The name of the recipe stands where other changes have that of a benchmark.
-    """
+    """SS, PS and gap of held-out and of edited subjects, SS of edited pairs by length, and PS of each source."""
     half = profile == "clean"
     wanted = ([knowledge.ss(half), gap()], [knowledge.ps(half)])
     changes: list[Change] = []
@@ -164,17 +160,15 @@ def pair_changes(
         if metrics[0].name == "ss":
             edited = table["side"] == EDITED
             items += [(Group(f"edited, {name}", edited & (table["length"] == name)), metrics[0]) for name in LENGTHS]
-        changes += _compared(recipe, [item for item in items if item[0].mask.any()], table, other, resamples)
+        changes += _compared([item for item in items if item[0].mask.any()], table, other, resamples)
     order = [HELD_OUT, EDITED, *(f"edited, {name}" for name in LENGTHS), *SOURCES]
     return tuple(sorted(changes, key=lambda change: (order.index(change.group), change.metric == "gap")))
 
 
-def _compared(
-    recipe: str, items: Sequence[tuple[Group, Metric]], before: Table, after: Table, resamples: int
-) -> list[Change]:
+def _compared(items: Sequence[tuple[Group, Metric]], before: Table, after: Table, resamples: int) -> list[Change]:
     if not items:
         return []
-    clusters, options = before["subject"], {"benchmark": recipe, "resamples": resamples}
+    clusters, options = before["subject"], {"benchmark": PAIRS, "resamples": resamples}
     differences = stats.compare(items, after, before, clusters, **options)  # type: ignore[arg-type]
     old, new = (stats.measure(items, table, clusters, **options) for table in (before, after))  # type: ignore[arg-type]
     return [changed(*parts) for parts in zip(differences, old, new, strict=True)]

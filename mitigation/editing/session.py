@@ -120,7 +120,7 @@ class EditingSession:
             sentence = f"No batch improved its loss, so the {what} changes nothing; lower --rate {settings.rate}."
             tell(self.console, [sentence])
         write_losses(curve, out, f"{recipe} on {title}", step="batch")
-        changes = measure.pair_changes(recipe, scored_before, scored_after, settings.score)
+        changes = measure.pair_changes(scored_before, scored_after, settings.score)
         measure.write_pairs(out / "pairs.json", measured, scored_before[0], scored_after[0], self.left_out)
         plot_changes(changes, out / "pairs.png", f"{recipe} on {title}")
         measures = gap_measures(before, after, curve) | numbers(

@@ -20,6 +20,7 @@ from scoring.inference.model import Model
 from tests.mitigation.made import bundled, data, probes, quick, tuned
 
 COST = Cost(1200, 3.0, 10, "cpu")
+PAIRS = ("fast", "held-out subjects", "ss")
 SS, LMS, TEXT = (
     ("stereoset", "intrasentence test gender", "ss"),
     ("stereoset", "intrasentence test gender", "lms"),
@@ -167,6 +168,7 @@ def test_a_finished_method_is_of_the_same_settings_model_and_data_and_scored(tmp
     for name, facts, expected in (
         ("same", scored, True),
         ("unscored", made, False),
+        ("own-pairs-only", replace(made, changes=(change(PAIRS, 60.0, 53.0, -9.0, -5.0),)), False),
         ("of-another-revision", replace(scored, revision="other"), False),
         ("of-other-data", replace(scored, data=dict.fromkeys(made.data, "other")), False),
     ):
