@@ -93,9 +93,9 @@ def network_inputs(rows: Sequence[Sequence[int]], pad: int, device: torch.device
 
 def fit(
     network: Any,
-    loss: Callable[[Any, TokenRows], LossTerms],
-    rows: TokenRows,
-    held: TokenRows,
+    loss: Callable[[Any, Any], LossTerms],
+    rows: Sequence[Any],
+    held: Sequence[Any],
     schedule: TrainingSchedule,
     checkpoint: Path,
     console: Console,
@@ -158,8 +158,8 @@ def fit(
 def _step(
     accelerator: Accelerator,
     network: Any,
-    loss: Callable[[Any, TokenRows], LossTerms],
-    rows: TokenRows,
+    loss: Callable[[Any, Any], LossTerms],
+    rows: Sequence[Any],
     optimizer: torch.optim.Optimizer,
     trained: Mapping[str, torch.nn.Parameter],
     schedule: TrainingSchedule,

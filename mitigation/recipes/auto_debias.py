@@ -1,0 +1,247 @@
+"""Auto-Debias: aligns what a model predicts after paired words and a prompt that brings out their difference.
+
+Source: *Auto-Debias: Debiasing Masked Language Models with Automated Biased Prompts* (Guo et al., 2022). Training
+makes the predictions after "{male word} {prompt}" and "{female word} {prompt}" equal. The published words and prompts
+are fetched from their pinned addresses; prompts of one's own come from a file or from the published search, which
+takes very long at its published size. The method was published for masked models; for causal ones this project
+aligns the next token.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from builders.manifest import file_sha256
+from builders.sources.catalogue import catalogue
+from mitigation.adapters.write import describe, save_peft
+from mitigation.attribute_words import SOURCE, attribute_words, source_file
+from mitigation.errors import MitigationError
+from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import Adapter
+
+if TYPE_CHECKING:
+    from mitigation.training.train import TrainingSchedule
+    from scoring.inference.model import Model
+
+PUBLISHED, SEARCH = "auto-debias", "search"
+CODE, OPEN = "code of Guo et al. 2022", "this project"
+#: Domain to the pinned files with the words of both sides, line by line.
+SIDES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"gender": (f"{PUBLISHED}/male", f"{PUBLISHED}/female"), "race": (f"{PUBLISHED}/race-1", f"{PUBLISHED}/race-2")}
+)
+_NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class AutoDebiasSettings:
+    """Words, prompts, and how long is trained."""
+
+    words: str = setting(PUBLISHED, "The pairs of words: auto-debias, bias-bench, or a JSON file.", CODE)
+    domain: str = setting("gender", "gender or race, or another name in the JSON file.", CODE)
+    stereotypes: str = setting(PUBLISHED, "The stereotype words: auto-debias, or a file with a word per line.", CODE)
+    prompts: str = setting(PUBLISHED, "auto-debias, search, or a file with a prompt per line.", CODE)
+    all_tokens: bool = setting(True, "Align all tokens; else the stereotype words alone.", CODE)
+    published: bool = setting(True, "Compute the divergence as the published code does, from the mean.", CODE)
+    search_length: int = setting(5, "The most words of a prompt that is searched.", "Guo et al. 2022")
+    search_beam: int = setting(100, "Prompts of each length that the search keeps.", "Guo et al. 2022")
+    search_words: int = setting(5000, "Words that the search tries, from the model's vocabulary.", CODE)
+    search_pairs: int = setting(30, "Pairs of words that the search compares.", CODE)
+    held_out: float = setting(0.0, "Share of the pairs that are measured but not trained.", OPEN)
+    epochs: int = setting(1, "Times that each prompt is trained after each pair.", "Guo et al. 2022")
+    batch_size: int = setting(32, "Prompts of a step, each after both words.", CODE)
+    learning_rate: float = setting(5e-6, "Learning rate of AdamW; it falls linearly to zero.", CODE)
+    rank: int = setting(64, "Rank of the LoRA matrices of each linear map.", OPEN)
+    alpha: int = setting(64, "Scale of their product, divided by the rank.", OPEN)
+    seed: int = setting(0, "Of the held-out pairs, the pairs of the search, order, dropout and first matrices.", OPEN)
+    measured: int = setting(256, "Prompts that are measured while training.", OPEN)
+    validate_every: int = setting(50, "Steps between measurements.", OPEN)
+    patience: int = setting(0, "Measurements without improvement that end training; 0 never does.", OPEN)
+    checkpoint_every: int = setting(50, "Steps between checkpoints.", OPEN)
+
+    def __post_init__(self) -> None:
+        searched = ("search_length", "search_beam", "search_words", "search_pairs")
+        trained = ("epochs", "batch_size", "learning_rate", "rank", "alpha")
+        check_ranges(
+            self,
+            positive=(*searched, *trained, "measured", "validate_every", "checkpoint_every"),
+            not_negative=("patience",),
+            share=("held_out",),
+        )
+
+    def schedule(self, rows: int) -> TrainingSchedule:
+        """The schedule for a number of rows."""
+        from mitigation.training.train import TrainingSchedule
+
+        names = ("batch_size", "learning_rate", "seed", "validate_every", "checkpoint_every", "patience")
+        steps = max(1, self.epochs * rows // self.batch_size)
+        return TrainingSchedule(steps=steps, warmup=0.0, **{name: getattr(self, name) for name in names})
+
+
+def run(model: Model, settings: AutoDebiasSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+    """Searches prompts if asked to, trains on them, and writes the adapter."""
+    from cards.files import put
+    from mitigation.cost import CostMeter, trained_parameters
+    from mitigation.plots import write_losses
+    from mitigation.training import alignment, train
+    from mitigation.training.checkpoints import checkpoint_path
+    from mitigation.training.lora import lora
+
+    data.versions.update(input_versions(settings))
+    pairs = alignment.whole_pairs(model, read_pairs(settings))
+    stereotypes = alignment.token_numbers(model, read_lines(settings.stereotypes, f"{PUBLISHED}/stereotypes"))
+    meter, draw = CostMeter(model), random.Random(settings.seed)
+    path = checkpoint_path(RECIPE.name, model, settings, data, out)
+    if settings.prompts == SEARCH:
+        loss = alignment.AlignmentLoss(model, stereotypes, reverse=settings.published)
+        some = draw.sample(pairs, min(settings.search_pairs, len(pairs)))
+        words = alignment.candidates(model, settings.search_words)
+        size, beam = settings.search_length, settings.search_beam
+        prompts = alignment.search(model, loss, some, words, size, beam, path.with_suffix(".json"), console)
+        put(out / "prompts.txt", "".join(f"{prompt}\n" for prompt in prompts).encode())
+    else:
+        prompts = read_lines(settings.prompts, f"{PUBLISHED}/prompts-{settings.domain}")
+    trained_pairs, held_pairs = split_pairs(pairs, settings.held_out, draw)
+    rows = alignment.prompted_pairs(model, prompts, trained_pairs)
+    held = alignment.prompted_pairs(model, prompts, held_pairs) if held_pairs else rows
+    held = draw.sample(held, min(settings.measured, len(held)))
+    searched = meter.seconds
+    loss = alignment.AlignmentLoss(model, None if settings.all_tokens else stereotypes, reverse=settings.published)
+    with lora(model, settings.rank, settings.alpha, settings.seed) as tuned:
+        trained = trained_parameters(tuned)
+        curve = train.fit(tuned, loss, rows, held, settings.schedule(len(rows)), path, console)
+        after = train.mean_terms(tuned, loss, held, settings.batch_size)["loss"]
+        save_peft(tuned, out, model.name)
+    write_losses(curve, out, f"{RECIPE.name} of {model.name}")
+    side = "held_out" if held_pairs else "trained"
+    values = {
+        f"divergence_{side}_before": curve.held[0]["loss"],
+        f"divergence_{side}_after": after,
+        "pairs_trained": len(trained_pairs),
+        "pairs_held_out": len(held_pairs),
+        "prompts": len(prompts),
+        "stereotype_words": len(stereotypes),
+        "seconds_searching": searched if settings.prompts == SEARCH else 0.0,
+    }
+    measures = {name: (float(value), _NAN, _NAN) for name, value in values.items()}
+    cost = meter.cost(trained)
+    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
+
+
+def read_pairs(settings: AutoDebiasSettings) -> list[tuple[str, str]]:
+    """The pairs of words of a domain, each once.
+
+    Raises
+    ------
+    MitigationError
+        If the file has no pairs for the domain.
+    SourceUnavailable
+        If the published words cannot be fetched.
+    """
+    if settings.words != PUBLISHED:
+        groups = attribute_words(settings.words, settings.domain).groups
+    elif settings.domain in SIDES:
+        groups = tuple(zip(*(read_lines(PUBLISHED, name) for name in SIDES[settings.domain]), strict=True))
+    else:
+        raise MitigationError(
+            f"{PUBLISHED} has no words for {settings.domain!r}; give gender or race, or a JSON file with --words."
+        )
+    if any(len(group) != 2 for group in groups):
+        raise MitigationError(f"The words for {settings.domain!r} are no pairs; give a domain with pairs of words.")
+    return list(dict.fromkeys((one, other) for one, other in groups))
+
+
+def read_lines(file: str, published: str) -> list[str]:
+    """The lines with text of a file, or of a pinned source if the name of the published one is given.
+
+    Raises
+    ------
+    MitigationError
+        If the file cannot be read or is empty, or nothing of that name was published.
+    SourceUnavailable
+        If the published file cannot be fetched.
+    """
+    path = chosen_file(file, published)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise MitigationError(f"{path} cannot be read ({error.strerror}); give {PUBLISHED} or a text file.") from None
+    except UnicodeDecodeError:
+        raise MitigationError(f"{path} is not UTF-8; give {PUBLISHED} or a text file.") from None
+    if kept := [line.strip() for line in lines if line.strip()]:
+        return kept
+    raise MitigationError(f"{path} is empty; give a text file with one word or prompt per line.")
+
+
+def chosen_file(file: str, published: str) -> Path:
+    """A file of the user's, or that of a pinned source if ``file`` is the name of the published ones."""
+    if file != PUBLISHED:
+        return Path(file)
+    if published not in catalogue().sources:
+        raise MitigationError(f"Guo et al. published no {published.removeprefix(f'{PUBLISHED}/')}; give a file.")
+    return source_file(published)
+
+
+def split_pairs(
+    pairs: list[tuple[str, str]], share: float, draw: random.Random
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Pairs to train and a share to hold out; a pair that shares a word with a held-out one is held out with it."""
+    first = draw.sample(pairs, round(share * len(pairs)))
+    words = {word for pair in first for word in pair}
+    while more := {word for pair in pairs if words & set(pair) for word in pair} - words:
+        words |= more
+    held = [pair for pair in pairs if words & set(pair)]
+    trained = [pair for pair in pairs if not words & set(pair)]
+    if not trained or (share and not held):
+        raise MitigationError(
+            f"A share of {share} of {len(pairs)} pairs of words cannot be held out; give more pairs, or 0."
+        )
+    return trained, held
+
+
+def input_versions(settings: AutoDebiasSettings) -> dict[str, str]:
+    """Name to fingerprint of the words and prompts that settings name."""
+    found: dict[str, str] = {}
+    if settings.words != PUBLISHED:
+        words = attribute_words(settings.words, settings.domain)
+        found[words.name] = words.version
+    files = [(PUBLISHED, name) for name in SIDES.get(settings.domain, ()) if settings.words == PUBLISHED]
+    files.append((settings.stereotypes, f"{PUBLISHED}/stereotypes"))
+    if settings.prompts != SEARCH:
+        files.append((settings.prompts, f"{PUBLISHED}/prompts-{settings.domain}"))
+    for file, published in files:
+        read_lines(file, published)  # refuses a file that cannot be read
+        name = f"{SOURCE}{published}" if file == PUBLISHED else f"words:{Path(file).name}"
+        found[name] = file_sha256(chosen_file(file, published))
+    return found
+
+
+RECIPE = Recipe(
+    name="auto_debias",
+    summary="Makes predictions after paired words and a biased prompt equal (LoRA).",
+    source="Auto-Debias (Guo et al., 2022); for causal models by this project",
+    cite=("guo2022autodebias",),
+    profiles={
+        "clean": AutoDebiasSettings(
+            all_tokens=False,
+            published=False,
+            held_out=0.2,
+            learning_rate=2e-4,
+            rank=16,
+            alpha=16,
+            patience=3,
+        ),
+        "paper": AutoDebiasSettings(),
+    },
+    run=run,
+    benchmarks=("stereoset", "crows_pairs", "biaske"),
+    kinds=("causal", "masked"),
+    outside=input_versions,
+)

@@ -1,0 +1,205 @@
+"""Aligns what a model says after paired words: the loss of Auto-Debias, and its search for prompts.
+
+Source: *Auto-Debias: Debiasing Masked Language Models with Automated Biased Prompts* (Guo et al., 2022). After
+"{word} {prompt}" a model predicts a distribution, at a mask or, in a causal model, of the next token. The loss is the
+Jensen-Shannon divergence of the distributions after both words of a pair.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from rich.console import Console
+from rich.progress import track
+
+from cards.files import put
+from mitigation.errors import MitigationError
+from mitigation.training.train import network_inputs
+from scoring.types import Request
+
+if TYPE_CHECKING:
+    from mitigation.training.train import LossTerms
+    from scoring.inference.model import Model
+
+#: Prompts that the search measures together, after one pair.
+SEARCHED = 64
+#: The least letters of a word that the search tries.
+_LEAST_LETTERS = 2
+
+
+class Prompted(NamedTuple):
+    """Token ids of a prompt after a word, and the position at which a prediction is read."""
+
+    ids: list[int]
+    at: int
+
+
+#: The same prompt after both words of a pair.
+PromptedPair = tuple[Prompted, Prompted]
+
+
+def whole_pairs(model: Model, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pairs whose words are one token each, as in the published code.
+
+    Raises
+    ------
+    MitigationError
+        If there is none.
+    """
+    words = {word for pair in pairs for word in pair}
+    whole = {word for word in words if model.tokens.words([word])[0] is not None}
+    kept = [pair for pair in pairs if whole.issuperset(pair)]
+    if not kept:
+        raise MitigationError(
+            f"In none of the {len(pairs)} pairs are both words one token of {model.name}; give other words."
+        )
+    return kept
+
+
+def token_numbers(model: Model, words: Sequence[str]) -> torch.Tensor:
+    """The tokens [words] of the words that are one token each.
+
+    Raises
+    ------
+    MitigationError
+        If fewer than two words are one token, so that there is no distribution to compare.
+    """
+    numbers = [number for number in model.tokens.words(list(dict.fromkeys(words))) if number is not None]
+    if len(numbers) < 2:
+        raise MitigationError(
+            f"{len(numbers)} of {len(words)} stereotype words are one token of {model.name}, and 2 are needed; give "
+            "other words."
+        )
+    return torch.tensor(numbers)
+
+
+def prompted(model: Model, word: str, prompt: str) -> Prompted:
+    """A prompt after a word: "{word} {prompt} [MASK]." for a masked model, "{word} {prompt}" for a causal one.
+
+    Raises
+    ------
+    MitigationError
+        If a masked model's tokenizer does not keep the mask as one token.
+    """
+    tokens = model.tokens
+    if tokens.kind == "causal":
+        text = f"{word} {prompt}"
+        ids = tokens.prompt(Request(text, text, max_new=1), tokens.encode([text])[0])
+        return Prompted(list(ids), len(ids) - 1)
+    mask = tokens.tokenizer
+    ids = mask(f"{word} {prompt} {mask.mask_token}.")["input_ids"]
+    if ids.count(mask.mask_token_id) != 1:
+        raise MitigationError(f"The prompt {prompt!r} has no single mask in {model.name}; give other prompts.")
+    return Prompted(ids, ids.index(mask.mask_token_id))
+
+
+def prompted_pairs(model: Model, prompts: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[PromptedPair]:
+    """Each prompt after each pair of words."""
+    return [
+        (prompted(model, one, prompt), prompted(model, other, prompt)) for prompt in prompts for one, other in pairs
+    ]
+
+
+def divergence(one: torch.Tensor, other: torch.Tensor, *, reverse: bool = False) -> torch.Tensor:
+    """The Jensen-Shannon divergence [rows] in nats of log-probabilities [rows, tokens].
+
+    With ``reverse`` it is the mean of KL(m ‖ p) and KL(m ‖ q) instead of KL(p ‖ m) and KL(q ‖ m), where m is the mean
+    of p and q. That is what the published code computes.
+
+    >>> p, q = torch.tensor([[[0.5, 0.5]], [[0.9, 0.1]]]).log()
+    >>> [round(divergence(p, q, reverse=reverse).item(), 4) for reverse in (False, True)]
+    [0.1017, 0.118]
+    """
+    middle = torch.stack([one, other]).logsumexp(0) - torch.log(torch.tensor(2.0, device=one.device))
+    sides = ((middle.exp() * (middle - side)) if reverse else side.exp() * (side - middle) for side in (one, other))
+    first, second = (side.sum(1) for side in sides)
+    return 0.5 * (first + second)
+
+
+class AlignmentLoss:
+    """The mean divergence of the predictions after both words of a pair, as ``loss``, over some tokens or all."""
+
+    def __init__(self, model: Model, tokens: torch.Tensor | None, *, reverse: bool) -> None:
+        self.pad, self.tokens, self.reverse = model.tokens.pad, tokens, reverse
+
+    def __call__(self, network: Any, rows: Sequence[PromptedPair]) -> LossTerms:
+        """The loss of a batch of rows."""
+        return {"loss": self.divergences(network, rows).mean()}
+
+    def divergences(self, network: Any, rows: Sequence[PromptedPair]) -> torch.Tensor:
+        """The divergence of each row [rows]."""
+        device = next(network.parameters()).device
+        both = [pair[side] for side in (0, 1) for pair in rows]
+        logits = network(**network_inputs([each.ids for each in both], self.pad, device)).logits
+        read = logits[torch.arange(len(both)), [each.at for each in both]].float()
+        if self.tokens is not None:
+            read = read[:, self.tokens.to(device)]
+        one, other = read.log_softmax(-1).view(2, len(rows), -1)
+        return divergence(one, other, reverse=self.reverse)
+
+
+def candidates(model: Model, count: int) -> list[str]:
+    """The first ``count`` tokens of a vocabulary that are lower-case words of letters; frequent words come first.
+
+    Raises
+    ------
+    MitigationError
+        If there is none.
+    """
+    tokenizer = model.tokens.tokenizer
+    written = (tokenizer.decode([number]).strip() for number in range(len(tokenizer)))
+    words = dict.fromkeys(
+        word for word in written if len(word) >= _LEAST_LETTERS and word.isascii() and word.isalpha() and word.islower()
+    )
+    found = [word for word in words if model.tokens.words([word])[0] is not None][:count]
+    if not found:
+        raise MitigationError(f"No token of {model.name} is a lower-case word; give prompts of your own.")
+    return found
+
+
+@torch.no_grad()
+def search(
+    model: Model,
+    loss: AlignmentLoss,
+    pairs: Sequence[tuple[str, str]],
+    words: Sequence[str],
+    length: int,
+    beam: int,
+    path: Path,
+    console: Console,
+) -> list[str]:
+    """Prompts after which the predictions of a model differ most between the words of pairs, by beam search.
+
+    Prompts of one word are measured first; the ``beam`` prompts with the largest mean divergence are kept and
+    continued with each of ``words``. All kept prompts of 1 to ``length`` words are returned. The prompts of a finished
+    length are written to ``path``, from which an interrupted search goes on.
+    """
+    kept: list[list[str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    measure = _measured(model, loss, pairs)
+    while len(kept) < length:
+        tried = [f"{prompt} {word}" for prompt in kept[-1] for word in words] if kept else list(words)
+        parts = [tried[start : start + SEARCHED] for start in range(0, len(tried), SEARCHED)]
+        what = f"prompts of {len(kept) + 1} words"
+        means = [value for part in track(parts, what, console=console, transient=True) for value in measure(part)]
+        best = sorted(range(len(tried)), key=lambda number: -means[number])[:beam]
+        kept.append([tried[number] for number in best])
+        put(path, json.dumps(kept).encode())
+    return [prompt for prompts in kept for prompt in prompts]
+
+
+def _measured(
+    model: Model, loss: AlignmentLoss, pairs: Sequence[tuple[str, str]]
+) -> Callable[[Sequence[str]], list[float]]:
+    """A function from prompts to their mean divergence over pairs."""
+
+    def measure(prompts: Sequence[str]) -> list[float]:
+        sums = torch.zeros(len(prompts), dtype=torch.float64)
+        for pair in pairs:
+            sums += loss.divergences(model.network, prompted_pairs(model, prompts, [pair])).double().cpu()
+        return [float(value) for value in sums / len(pairs)]
+
+    return measure
