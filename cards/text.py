@@ -66,13 +66,13 @@ def slug(text: str) -> str:
     return safe if safe == text else f"{safe}-{digest}".lstrip("-")
 
 
-def templates(folder: Path, *, html: bool = False) -> jinja2.Environment:
-    """The Jinja environment for the templates of a folder; values are escaped in HTML.
+def templates(*folders: Path, html: bool = False) -> jinja2.Environment:
+    """The Jinja environment for the templates of folders, of which the first counts; values are escaped in HTML.
 
     An undefined name is an error. Filters: ``cell`` and ``pretty`` for Markdown, ``yaml`` for its metadata.
     """
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader(folders),
         undefined=jinja2.StrictUndefined,
         autoescape=html,
         trim_blocks=True,

@@ -144,6 +144,12 @@ class RecipeGroup(TyperGroup):
         del ctx
         return [*recipes.names(), *COMMANDS]
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of the arguments; ``table MODEL --methods A,B`` is the command ``methods``."""
+        if args[0] == "table" and any(arg.partition("=")[0] == "--methods" for arg in args):
+            args = ["methods", *args[1:]]
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a recipe or another command; None if there is none of that name."""
         del ctx

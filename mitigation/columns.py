@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from mitigation.api import planned_evaluation
 from mitigation.editing import PAIRS, SIDES
+from mitigation.recipe import Recipe
+from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter, Change
 from scoring.statistics.verdict import ability_verdict, verdict
 from scoring.types import Difference
 
+if TYPE_CHECKING:
+    from mitigation.evaluate import Evaluation
+    from scoring.inference.model import Model
+    from scoring.run import Part
+
 DOMAINS = ("gender", "race", "religion")
-#: Benchmarks that the columns need; those for another kind of model are left out.
-BENCHMARKS = ("stereoset", "crows_pairs", "crows_pairs_modified", "biaske", "occugender", "neutral", "unstereo")
+#: Benchmarks that the columns need, with the splits of which the columns are; those for another kind of model are left
+#: out.
+BENCHMARKS = {
+    "stereoset": {"biaske/stereoset/test"},
+    "crows_pairs": {"biaske/crows_pairs/test"},
+    "crows_pairs_modified": {"biaske/crows_pairs/test"},
+    "biaske": {f"biaske/{config}/test" for config in ("winogender", "bec_pro", "paraphrases", "differentiation")},
+    "occugender": {"occugender/explicit/test"},
+    "neutral": {"gender-neutral-probes/templates/test"},
+    "unstereo": {"unstereo/ours-5/test"},
+}
 #: Benchmark, group and metric.
 Place = tuple[str, str, str]
 HELD_OUT, EDITED = SIDES
@@ -64,7 +83,6 @@ COLUMNS: Mapping[str, Column] = {
         ((PAIRS, HELD_OUT, "ss"), ("stereoset", _SENTENCES, "ss")),
         50.0,
     ),
-    "PS held out": Column("PS of those held-out subjects", ((PAIRS, HELD_OUT, "ps"),), 50.0),
     "SS StereoSet": Column(
         "share of StereoSet's pairs with the stereotype preferred, also of edited pairs",
         (("stereoset", _SENTENCES, "ss"),),
@@ -74,6 +92,7 @@ COLUMNS: Mapping[str, Column] = {
         "the same of CrowS-Pairs; of a masked model by the tokens that differ (bias-bench)", _CROWS, 50.0
     ),
     "PS": Column("the same of paraphrases", (("biaske", "paraphrases {domain}", "ps"), (PAIRS, EDITED, "ps")), 50.0),
+    "PS held out": Column("PS of held-out subjects", ((PAIRS, HELD_OUT, "ps"),), 50.0),
     "DS": Column(
         "share of facts about groups that are predicted as by the unchanged model",
         (("biaske", "differentiation {domain}", "ds"),),
@@ -119,6 +138,31 @@ COLUMNS: Mapping[str, Column] = {
 }
 
 
+def planned_columns(
+    recipe: Recipe, names: Sequence[str], data: TrainingData, profile: str, text: Path | None, resamples: int
+) -> Callable[[Model], Evaluation]:
+    """A function from a model to the evaluation of benchmarks, by default of what the columns need and suits the model.
+
+    Named benchmarks are scored whole; of the others only the splits of the columns, because a table has many methods.
+    """
+    planned = planned_evaluation(
+        replace(recipe, benchmarks=tuple(BENCHMARKS)), names, data, profile, text, False, resamples
+    )
+
+    def evaluation(model: Model) -> Evaluation:
+        whole = planned(model)
+        return whole if names else replace(whole, parts=tuple(filter(None, map(_of_columns, whole.parts))))
+
+    return evaluation
+
+
+def _of_columns(part: Part) -> Part | None:
+    """The part of a benchmark that the columns need, published forms of its data too; None without any."""
+    needed = BENCHMARKS[part.benchmark.name]
+    splits = tuple(split for split in part.splits if split.name.replace("-paper/", "/") in needed)
+    return replace(part, splits=splits) if splits else None
+
+
 def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
     """The change of an adapter in a column of the table of a domain, or None if it was not measured.
 
@@ -127,12 +171,14 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
     if COLUMNS[column].of_gender and domain != "gender":
         return None
     found = {(change.benchmark, change.group, change.metric): change for change in adapter.changes}
+    of = adapter.settings.get("domain", domain)
     edited = _STEREOSET in adapter.data or any(change.benchmark == PAIRS for change in adapter.changes)
-    edited = edited and adapter.settings.get("domain", "all") in ("all", domain)
+    edited = edited and of in ("all", domain)
     for benchmark, group, metric in COLUMNS[column].places:
         change = found.get((benchmark, group.format(domain=domain), metric))
-        trained_on = column == "SS held out" and benchmark != PAIRS
-        if change and not (trained_on if edited else benchmark == PAIRS):
+        # Own pairs of all domains are not those of one.
+        shown = of == domain if benchmark == PAIRS else not (edited and column == "SS held out")
+        if change and shown:
             return change
     return None
 

@@ -8,10 +8,8 @@ of other sentences where the paper did not release its own (PS and DS).
 from __future__ import annotations
 
 import json
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from importlib.resources import files
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,9 +21,9 @@ from rich.text import Text
 from cards.files import put
 from cards.text import split_list
 from mitigation import recipes
-from mitigation.api import planned_evaluation
-from mitigation.columns import BENCHMARKS, COLUMNS, DOMAINS, change_of
+from mitigation.columns import COLUMNS, DOMAINS, change_of, planned_columns
 from mitigation.errors import MitigationError
+from mitigation.printed import TableRow, printed_rows
 from mitigation.recipe import resolve_settings
 from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
@@ -36,42 +34,17 @@ from scoring.report.terminal import ended, tell
 from scoring.statistics.stats import RESAMPLES
 
 
-@dataclass(frozen=True, slots=True)
-class MethodRow:
-    """The values of a method in a domain by column; ``source`` is the printed table, or "measured"."""
-
-    method: str
-    domain: str
-    source: str
-    values: Mapping[str, float]
-
-
-def printed_rows(model: str, domain: str) -> list[MethodRow]:
-    """The rows that papers print for a model in a domain; for a model of no table, those of all models.
-
-    >>> [row.method for row in printed_rows("gpt2", "gender")][-1]
-    'FAST'
-    """
-    content = tomllib.loads((files("mitigation") / "data" / "printed.toml").read_text(encoding="utf-8"))["row"]
-    known = any(row["model"] == model for row in content)
-    return [
-        MethodRow(row["method"], row["domain"], f"Table {row['table']}, {row['model']}", row["values"])
-        for row in content
-        if row["domain"] == domain and (not known or row["model"] == model)
-    ]
-
-
-def measured_rows(name: str, adapter: Adapter, domain: str) -> Iterator[MethodRow]:
+def measured_rows(name: str, adapter: Adapter, domain: str) -> Iterator[TableRow]:
     """The row of a model and that of its mitigated form, from the changes between them."""
     changes = {column: change for column in COLUMNS if (change := change_of(adapter, column, domain))}
     # The differentiation score is of two runs: the model agrees with itself.
     before = {column: 100.0 if column == "DS" else change.before[0] for column, change in changes.items()}
-    yield MethodRow(name, domain, "measured", before)
+    yield TableRow(name, domain, "measured", before)
     after = {column: change.after[0] for column, change in changes.items()}
-    yield MethodRow(f"{name} with {adapter.recipe}", domain, "measured", after)
+    yield TableRow(f"{name} with {adapter.recipe}", domain, "measured", after)
 
 
-def grid(rows: Sequence[MethodRow], title: str) -> Grid:
+def grid(rows: Sequence[TableRow], title: str) -> Grid:
     """A printable table of rows; columns without any value are left out."""
     columns = [column for column in COLUMNS if any(column in row.values for row in rows)]
     made = Grid("method", "source", *columns, box=None, title=title)
@@ -100,13 +73,16 @@ def run(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
 ) -> None:
-    """Mitigates MODEL with RECIPE in each domain, and prints its scores beside those that papers print."""
+    """Mitigates MODEL with RECIPE in each domain, and prints its scores beside those that papers print.
+
+    With --methods instead of RECIPE (table MODEL --methods all) it is the command methods: many recipes on one page.
+    """
     console, errors = Console(), Console(stderr=True)
     if not console.is_terminal:
         console = Console(width=200)
     with ended(errors):
         folder = out or Path("tables") / f"{recipe}-{Path(model).name}"
-        rows: list[MethodRow] = []
+        rows: list[TableRow] = []
         rows_read, options = TrainingData(data, limit), LoadOptions(model, device=device)
         chosen = split_list(domains)
         for domain, adapter in adapters(recipe, options, folder, chosen, config, profile, rows_read, resamples, errors):
@@ -141,9 +117,7 @@ def adapters(
             raise MitigationError(f"The domain is {domain!r}; give some of {', '.join(DOMAINS)}.")
     recipe = recipes.get(recipe_name)
     by_domain = "domain" in {field.name for field in fields(recipe.profiles[profile])}
-    # Benchmarks by default, unlike those that a user names, may be left out where they do not suit the model.
-    planned = replace(recipe, benchmarks=BENCHMARKS)
-    evaluation = planned_evaluation(planned, (), data, profile, None, False, resamples)
+    evaluation = planned_columns(recipe, (), data, profile, None, resamples)
     made: dict[str, Adapter] = {}
     quiet = Console(quiet=True)
     for domain in domains:

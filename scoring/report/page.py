@@ -104,9 +104,9 @@ def _scores(metric: str, estimates: list[Estimate]) -> Scores:
     return Scores(metric, readings, ideals.pop() if len(ideals) == 1 else None, scale(estimates), estimates)
 
 
-def template(name: str) -> jinja2.Template:
-    """A template of this folder; values are escaped in HTML."""
-    environment = templates(Path(__file__).parent / "templates", html=True)
+def template(name: str, *folders: Path) -> jinja2.Template:
+    """A template of further folders or of this package; values are escaped in HTML."""
+    environment = templates(*folders, Path(__file__).parent / "templates", html=True)
     environment.filters["minus"] = lambda text: str(text).replace("-", "\N{MINUS SIGN}")
     environment.filters["number"] = lambda value: f"{value:,.4g}".replace("-", "\N{MINUS SIGN}")
     environment.filters["digits"] = lambda value: f"{value:#.4g}".replace("-", "\N{MINUS SIGN}")

@@ -2,11 +2,15 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from mitigation.columns import change_of, said
+from mitigation.columns import change_of, planned_columns, said
+from mitigation.recipes import get
+from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter, Change, Cost
+from tests.mitigation.made import data, probes
 
 PAIRS = "intrasentence test {}"
 
@@ -40,6 +44,7 @@ ALL = [change("stereoset", PAIRS.format(domain), "ss", 60.0, 50.0) for domain in
         (adapter(OWN, *ALL), "gender", 60.0),
         (adapter(OWN, *ALL, settings={"domain": "gender"}), "gender", 60.0),
         (adapter(OWN, *ALL, settings={"domain": "gender"}), "race", 50.0),
+        (adapter(OWN, *ALL, settings={"domain": "all"}), "race", None),
         (adapter(*ALL, data={"biaske/stereoset/test": "v"}), "gender", None),
         (adapter(*ALL, data={"biaske/stereoset/test": "v"}, settings={"domain": "race"}), "gender", 50.0),
     ],
@@ -81,3 +86,14 @@ def test_ability_is_judged_by_its_loss_and_bias_by_its_ideal_value(column, befor
     middle = (low + high) / 2
     made = replace(change("b", "g", "m", before, before + middle), difference=(middle, low, high))
     assert said(made, column) == expected
+
+
+def test_by_default_only_the_splits_of_the_columns_are_scored(tmp_path):
+    rows = TrainingData(str(data(tmp_path, templates_test=probes("test", "templates"))))
+    splits = {}
+    for names in ((), ("neutral",)):
+        planned = planned_columns(get("prompts"), names, rows, "clean", None, 20)
+        parts = planned(SimpleNamespace(kind="causal", name="made")).parts
+        splits[names] = [split.name for part in parts for split in part.splits]
+    assert splits[()] == ["gender-neutral-probes/templates/test"]
+    assert splits["neutral",] == ["gender-neutral-probes/stsb/test", "gender-neutral-probes/templates/test"]
