@@ -152,12 +152,14 @@ def probe_ids(model: Model) -> torch.Tensor:
 def mean_states(model: Model, texts: Sequence[str], most_tokens: int, batch: int = 32, block: str = "") -> Floats:
     """The mean of the last hidden state over all tokens, special ones too, of each text [texts, width], in float64.
 
-    Texts are cut after ``most_tokens`` tokens. With the name of a ``block`` it is the mean of that block's output.
+    Texts are cut after ``most_tokens`` tokens, or at the model's window if that is shorter. With the name of a
+    ``block`` it is the mean of that block's output.
     """
     from mitigation.training.train import network_inputs
 
     tokenizer = model.tokens.tokenizer
-    rows = [ids[:most_tokens] or [model.tokens.pad] for ids in tokenizer(list(texts))["input_ids"]]
+    longest = min(most_tokens, model.tokens.window or most_tokens)
+    rows = [ids[:longest] or [model.tokens.pad] for ids in tokenizer(list(texts))["input_ids"]]
     order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
     states: list[Any] = [None] * len(rows)
     for start in range(0, len(order), batch):

@@ -241,6 +241,14 @@ def test_text_that_does_not_do_is_refused(changed, message, tmp_path):
         get("leace").run(models.model("gpt2"), settings, TrainingData(str(tmp_path)), tmp_path, silent())
 
 
+def test_a_sentence_longer_than_the_window_is_cut_to_it():
+    model = load(BUNDLED["tiny-masked"], device="cpu")
+    words = ["she"] * (2 * model.tokens.window)
+    whole = states.mean_states(model, [" ".join(words)], 10 * model.tokens.window)
+    cut = states.mean_states(model, [" ".join(words)], model.tokens.window)
+    assert np.array_equal(whole, cut)
+
+
 def test_a_network_with_no_such_map_is_refused():
     model = models.model("gpt2")
     model.network.lm_head = torch.nn.Sequential(torch.nn.Identity(), torch.nn.Identity())
