@@ -1,5 +1,6 @@
 # Two commands for a fresh machine: `make demo` and `make test`. Both can be run again at any time.
-# The tests run in random order; `make test SEED=N` repeats the order of seed N, PROCESSES is the number of processes.
+# The tests run in random order; `make test SEED=N` repeats the order of seed N. PROCESSES is the number of processes,
+# by default one per core: each imports all that is tested, so that more of them take longer.
 PYTHON ?= python3
 PROCESSES ?= auto
 VENV := .venv

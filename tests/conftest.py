@@ -37,6 +37,17 @@ from tests.helpers import ROOT, mirror  # noqa: E402 - after the environment is 
 if (ROOT.parent / "shared" / "sources").is_dir():
     os.environ.setdefault("PROBES_MIRROR", str(ROOT.parent / "shared" / "sources"))
 
+#: The files that take longest, each more than 20 s of a quiet processor.
+LONGEST = {
+    "test_docs.py",
+    "test_families.py",
+    "test_notebook.py",
+    "test_parallel.py",
+    "test_pipelines.py",
+    "test_planted_shapes.py",
+    "test_replay.py",
+}
+
 settings.register_profile("untimed", deadline=None)  # a slow machine must not fail a test
 settings.load_profile("untimed")
 
@@ -51,6 +62,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         mirror()
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.hookimpl(trylast=True)  # after pytest-randomly, whose order is kept within both parts
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with the files that take longest, so that no process is left with one of them at the end."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 def pytest_unconfigure() -> None:

@@ -1,4 +1,7 @@
-"""What tests of trainings share: no picture, where no test looks at one."""
+"""What tests of mitigation share: no picture and no page, which each take longer to draw than a few steps of training.
+
+The pages of evaluations are tested in tests/scoring, and drawn where the commands of README run.
+"""
 
 from pathlib import Path
 from unittest import mock
@@ -6,14 +9,19 @@ from unittest import mock
 import pytest
 
 from mitigation import plots
+from scoring import report
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def undrawn():
-    """Has an empty file for the picture of the losses, which takes longer to draw than a few steps of training."""
+    """Has an empty file for the picture of the losses, and empty pages for runs and comparisons."""
 
     def empty(curve, path, *_, **__):
         Path(path).touch()
 
-    with mock.patch.object(plots, "plot_losses", mock.create_autospec(plots.plot_losses, side_effect=empty)):
+    with (
+        mock.patch.object(plots, "plot_losses", mock.create_autospec(plots.plot_losses, side_effect=empty)),
+        mock.patch.object(report, "page", mock.create_autospec(report.page, return_value="")),
+        mock.patch.object(report, "comparison_page", mock.create_autospec(report.comparison_page, return_value="")),
+    ):
         yield
