@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import unicodedata
 from functools import cache
+from typing import Any
 
+import numba as nb
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
 
-from pmi.counting.state import Scalar, Uint8Array, compiled
+from pmi.counting.state import Scalar, Uint8Array, compiled, instructions
 from pmi.words import normalise
 
 #: Bits of the class of a character: it belongs to a run; it may contain a digit; it joins letters (an apostrophe);
@@ -25,6 +28,8 @@ _INVALID = -1
 LOWER = np.array([ord(chr(c).lower()) if c < 128 and chr(c).isalnum() else 0 for c in range(256)], np.uint8)
 #: By byte: lower case for an ASCII letter, any other byte unchanged.
 FOLDED = np.where(LOWER > 0, LOWER, np.arange(256)).astype(np.uint8)
+#: Zeros after the bytes of a buffer, so that 8 bytes can be read at any place of it.
+PADDING = 16
 #: The result of :func:`decode` for a character that continues after the end of the buffer.
 CUT = -2
 
@@ -44,6 +49,53 @@ def _class(character: str) -> int:
         return WORD | DIGIT
     in_word = any(c.isalnum() or unicodedata.category(c)[0] == "M" for c in plain)
     return in_word * WORD | any(c.isdecimal() for c in plain) * DIGIT
+
+
+#: Eight bytes with the same value, to treat eight characters in one step.
+_EACH = np.uint64(0x0101010101010101)
+_HIGH, _CASE = np.uint64(0x80) * _EACH, np.uint64(0x20) * _EACH
+_FROM_A, _AFTER_Z, _FROM_0, _AFTER_9 = (np.uint64(0x80 - ord(c)) * _EACH for c in "a{0:")
+
+
+@instructions
+def _eight_bytes(_context: Any, data: Any, i: Any) -> Any:
+    """Bytes i to i + 7 of an array as one little-endian integer, at any address."""
+
+    def generated(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.gep(array.data, [arguments[1]])
+        return builder.load(builder.bitcast(place, ir.IntType(64).as_pointer()), align=1)
+
+    return nb.uint64(data, i), generated
+
+
+@instructions
+def _trailing_zeros(_context: Any, value: Any) -> Any:
+    """The number of zero bits below the lowest bit of a 64-bit integer; 64 for zero."""
+
+    def generated(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.IntType(1)(0))
+
+    return nb.uint64(value), generated
+
+
+@compiled
+def eight(data: Uint8Array, i: int) -> tuple[Scalar, Scalar]:
+    """The ASCII letters and digits from byte i on, at most 8: in lower case as an integer, and their number.
+
+    All eight bytes are compared at once: with ``0x80 - ord("a")`` added, a byte of at least *a* has its highest bit
+    set, and no sum reaches the next byte, because the highest bit was removed before. Lower case is the bit 0x20, which
+    digits have too.
+    """
+    data8: Scalar = _eight_bytes(data, i)
+    lower = data8 | _CASE
+    low_bits, digits = lower & ~_HIGH, data8 & ~_HIGH
+    letter = (low_bits + _FROM_A) & ~(low_bits + _AFTER_Z)
+    digit = (digits + _FROM_0) & ~(digits + _AFTER_9)
+    bits = _trailing_zeros(~((letter | digit) & ~data8) & _HIGH) & ~np.uint64(7)
+    # A shift by 64 bits is undefined.
+    letters = lower & (np.uint64(1) << bits) - np.uint64(1) if bits < np.uint64(64) else lower
+    return letters, np.int64(bits >> np.uint64(3))
 
 
 @compiled

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from pmi.counting.characters import CUT, DIGIT, LOWER, WORD, class_of, decode, run_end
+from pmi.counting.characters import CUT, DIGIT, LOWER, PADDING, WORD, class_of, decode, eight, run_end
 from pmi.counting.state import (
     BOUNDARY,
     MAX_RUN,
@@ -52,6 +52,8 @@ def tokenise(
 
     Parameters
     ----------
+    data:
+        The bytes, and PADDING zeros after them.
     final:
         Whether no text follows; otherwise a run that the end of the buffer may cut is left for the next call.
     break_lines:
@@ -62,7 +64,7 @@ def tokenise(
     tuple
         The byte to continue at, how many numbers were written, and whether an array was full.
     """
-    n = data.shape[0]
+    n = data.shape[0] - PADDING
     written = 0
     slots, low, high, pool, _ = table
     mask = slots.shape[0] - 1
@@ -99,26 +101,16 @@ def tokenise(
             if not class_of(classes, decoded) & WORD:
                 i += decoded & 7
                 continue
-        # Fast path: up to 15 ASCII letters and digits become the key (a, b) while they are read.
+        # Fast path: up to 15 ASCII letters and digits become the key (a, b), 8 at a time.
         start = i
-        a, b = np.uint64(0), np.uint64(0)
-        shift = np.uint64(0)
-        while i < n and shift < np.uint64(64):
-            letter = LOWER[data[i]]
-            if letter == 0:
-                break
-            a |= np.uint64(letter) << shift
-            shift += np.uint64(8)
-            i += 1
-        if shift == np.uint64(64):
-            shift = np.uint64(0)
-            while i < n and shift < np.uint64(56):
-                letter = LOWER[data[i]]
-                if letter == 0:
-                    break
-                b |= np.uint64(letter) << shift
-                shift += np.uint64(8)
-                i += 1
+        a, length = eight(data, i)
+        b = np.uint64(0)
+        i += length
+        if length == 8:
+            b, length = eight(data, i)
+            if length == 8:
+                b, length = b & np.uint64(0xFFFFFFFFFFFFFF), 7
+            i += length
         end = i
         # Nearly always the run ends here: white space follows, or a point or comma before white space. Otherwise the
         # run may continue, and the general rule finds its end.

@@ -98,7 +98,7 @@ class Scanner:
         self.runs = np.empty(_RUNS, np.int32)
         self.words = np.empty(_RUNS + 2 * MAX_RUN + self.window, np.int32)
         self.n_carried = 0
-        self.buffer = np.empty(_BYTES + 2 * MAX_RUN, np.uint8)
+        self.buffer = np.empty(_BYTES + 2 * MAX_RUN + characters.PADDING, np.uint8)
         self.n_pending = 0
 
     @property
@@ -113,7 +113,8 @@ class Scanner:
             piece = np.frombuffer(block, np.uint8, offset=start)[:_BYTES] if block else self.buffer[:0]
             filled = self.n_pending + len(piece)
             self.buffer[self.n_pending : filled] = piece
-            done = self._scan(self.buffer[:filled], final)
+            self.buffer[filled : filled + characters.PADDING] = 0
+            done = self._scan(self.buffer[: filled + characters.PADDING], final)
             self.n_pending = filled - done
             self.buffer[: self.n_pending] = self.buffer[done:filled].copy()
 

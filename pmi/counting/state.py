@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numba as nb
+import numba.extending
 import numpy as np
 import numpy.typing as npt
 
@@ -56,3 +57,8 @@ def compiled(function: Any) -> Any:
     function in another file, remove ``__pycache__``.
     """
     return nb.njit(cache=True, nogil=True, boundscheck=False)(function)
+
+
+def instructions(function: Any) -> Any:
+    """A function that generates machine instructions for compiled code, where numba has no function for them."""
+    return nb.extending.intrinsic(function)

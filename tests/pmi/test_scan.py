@@ -1,12 +1,13 @@
 """The compiled scanner gives the counts of the plain reference implementation."""
 
+import re
 import subprocess
 import sys
 import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pmi.counting import characters
@@ -59,6 +60,18 @@ def test_counts_equal_the_reference_implementation_at_any_block_size(documents, 
     result = scanned(cut(in_bytes(documents), size), window=window)
     assert result[:2] == (dict(count), dict(near))
     assert (result[2].words, result[2].pairs, result[2].documents) == (count.total(), pairs, len(documents))
+
+
+@settings(max_examples=20)
+@given(st.binary(min_size=8, max_size=8))
+@example(b"\x80aA0zZ9\xff")
+def test_eight_bytes_at_once_are_what_single_bytes_are(data):
+    # Each byte value is in each place once.
+    for shift in range(256):
+        moved = bytes((byte + shift) % 256 for byte in data)
+        letters = re.match(rb"[a-zA-Z0-9]*", moved)[0].lower()
+        number, length = characters.eight(np.frombuffer(moved, np.uint8), 0)
+        assert (int(number), int(length)) == (int.from_bytes(letters, "little"), len(letters))
 
 
 @settings(max_examples=300)
