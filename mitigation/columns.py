@@ -134,7 +134,13 @@ COLUMNS: Mapping[str, Column] = {
         (("text", "held-out texts", "perplexity"), ("text", "held-out texts", "pseudo_perplexity")),
         span=math.inf,
     ),
-    "GLUE": Column("average of GLUE after fine-tuning", (("glue", "average", "score"),), span=100.0),
+    "GLUE": Column("average of tasks of GLUE after fine-tuning, n seeds", (("glue", "average", "score"),), span=100.0),
+    "HellaSwag": Column(
+        "accuracy of lm-evaluation-harness, without examples", (("lm-eval", "hellaswag", "acc_norm"),), span=1.0
+    ),
+    "LAMBADA": Column(
+        "accuracy of lm-evaluation-harness, without examples", (("lm-eval", "lambada_openai", "acc"),), span=1.0
+    ),
 }
 
 

@@ -170,9 +170,10 @@ def ability_of(verdicts: Sequence[str]) -> str:
     >>> ability_of(["kept", "lost"]), ability_of(["kept", "kept"]), ability_of(["kept", "unclear"]), ability_of([])
     ('lost', 'kept', 'unclear', 'not measured')
     """
-    if not any(verdicts):
+    found = set(verdicts) - {""}
+    if not found:
         return "not measured"
-    return "lost" if "lost" in verdicts else "kept" if set(verdicts) == {"kept"} else "unclear"
+    return "lost" if "lost" in found else "kept" if found == {"kept"} else "unclear"
 
 
 def _cell(changes: Sequence[Change], verdict: str, ability: str) -> ScoreCell:

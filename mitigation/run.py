@@ -25,6 +25,7 @@ from mitigation.errors import MitigationError
 from mitigation.quantization import choose_quantization, load_for_training
 from mitigation.recipe import Recipe
 from mitigation.training.data import TrainingData
+from scoring import benchmarks
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, read
 from scoring.inference.load_options import LoadOptions
 from scoring.report.terminal import tell
@@ -180,7 +181,8 @@ def finished(recipe: Recipe, settings: Any, model: Model, data: TrainingData, fo
     """
     if not _made_before(recipe, settings, model, data, folder):
         return False
-    return any(change.benchmark not in (recipe.name, PAIRS) for change in read(folder).changes)
+    scored = set(benchmarks.names())
+    return any(change.benchmark in scored for change in read(folder).changes)
 
 
 def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path) -> Adapter | None:

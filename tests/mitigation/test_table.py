@@ -38,6 +38,7 @@ def test_the_rows_before_and_after_have_the_columns_of_their_domain():
 
 def test_every_place_of_a_column_is_of_a_benchmark_and_one_of_its_metrics():
     own = {"fast": {"ss", "ps"}, "text": {"perplexity", "pseudo_perplexity"}, "glue": {"score"}}
+    own |= {"lm-eval": {"acc", "acc_norm"}}
     for column in COLUMNS.values():
         for name, _, metric in column.places:
             made = None if name in own else benchmark(name)
