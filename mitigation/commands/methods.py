@@ -40,7 +40,8 @@ def settings_of(recipe: Recipe, profile: str, given: dict[str, Any], corpus: str
     """The settings of a recipe with its own table of a configuration, the corpus, and a seed added to its own."""
     settings = resolve_settings(recipe, profile, None, given)
     names = {field.name for field in fields(settings)}
-    changes: dict[str, Any] = {"corpus": corpus} if corpus and "corpus" in names else {}
+    own = "corpus" in given  # a configuration may name another text for a recipe
+    changes: dict[str, Any] = {"corpus": corpus} if corpus and "corpus" in names and not own else {}
     if "seed" in names:
         changes["seed"] = settings.seed + seed
     return replace(settings, **changes)
@@ -119,6 +120,7 @@ def main(
                 except (ScoringError, BuildError) as error:
                     reasons[row] = str(error)
                     tell(errors, [f"{row}: {error}"])
+                    loaded = options.load()  # what a recipe left in the middle is not for the next one
         page = comparison.write(out, model, comparison.rows_of(out, reasons), measured)
         tell(console, [f"{page} has all methods side by side."])
 
