@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -20,6 +20,9 @@ from builders.sources.catalogue import catalogue
 from builders.validation import first_fault
 from mitigation import corpora
 from mitigation.errors import MitigationError
+
+if TYPE_CHECKING:
+    from builders.dataset import Fetched
 
 #: What the names of pinned sources begin with among the data of an adapter.
 SOURCE = "source:"
@@ -51,10 +54,21 @@ class AttributeWords:
 
 def source_file(name: str) -> Path:
     """The verified file of a pinned source with a single file."""
+    return fetched_source(name).path
+
+
+def fetched_source(name: str) -> Fetched:
+    """The verified files of a pinned source.
+
+    Raises
+    ------
+    SourceUnavailable
+        If they cannot be fetched.
+    """
     # A recipe is listed without the packages that fetch files.
     from builders.sources.fetch import Fetcher, default_cache, default_mirror
 
-    return Fetcher(default_cache(), default_mirror()).get(catalogue().sources[name]).paths[0]
+    return Fetcher(default_cache(), default_mirror()).get(catalogue().sources[name])
 
 
 def attribute_words(source: str, domain: str) -> AttributeWords:

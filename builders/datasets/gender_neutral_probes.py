@@ -26,7 +26,7 @@ from builders.dataset import (
     texts,
 )
 from builders.embedded import DATA, PROJECT, table
-from builders.parsers import read
+from builders.parsers import read, snli
 from builders.text.split import phrase_key
 from builders.text.words import article, is_neutral
 
@@ -56,21 +56,8 @@ def _stsb_pairs(fetched: Fetched) -> Iterator[tuple[str, str, str]]:
 
 def _snli_pairs(fetched: Fetched) -> Iterator[tuple[str, str, str]]:
     """Sentence pairs in the order of the file, with pairs without a gold label ("-"), as in the released lists."""
-    file = fetched.used.files[0].file
-    if file.endswith(".jsonl"):
-        valid = {"entailment", "neutral", "contradiction", "-"}
-        rows = ((r["sentence1"], r["sentence2"], r["gold_label"]) for r in read.json_lines(fetched.path))
-    elif file.endswith(".tsv"):
-        valid = {"0", "1", "2"}
-        table = read.table(fetched.path, ("premise", "hypothesis", "label"), delimiter="\t")
-        rows = ((r["premise"], r["hypothesis"], r["label"]) for r in table)
-    else:
-        valid = {"1", "2", "3"}
-        columns = ("label", "label_again", "premise", "hypothesis")
-        table = read.table(fetched.path, columns, delimiter="\t", header=False, quoted=False)
-        rows = ((r["premise"], r["hypothesis"], r["label"]) for r in table)
-    for premise, hypothesis, label in rows:
-        yield premise, hypothesis, "" if label in valid else f"label is {label!r}"
+    for premise, hypothesis, label in snli.pairs(fetched):
+        yield premise, hypothesis, "" if label in snli.GOLD else f"label is {label}"
 
 
 _PAIRS: dict[str, Callable[[Fetched], Iterator[tuple[str, str, str]]]] = {"stsb": _stsb_pairs, "snli": _snli_pairs}

@@ -1,0 +1,112 @@
+"""The losses of MABEL over entailment pairs and their copies with the words of the other gender.
+
+Source: *MABEL: Attenuating Gender Bias using Textual Entailment Data* (He et al., 2022), section 3. A sentence is
+represented by the last hidden state of its first token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from mitigation.training.language import LanguageLoss
+from mitigation.training.train import network_inputs
+
+if TYPE_CHECKING:
+    from mitigation.attribute_words import Swapper
+    from mitigation.training.train import LossTerms
+    from scoring.inference.model import Model
+
+
+class EntailmentRow(NamedTuple):
+    """Token ids of a premise and a hypothesis, and of both with the words of the other gender."""
+
+    premise: list[int]
+    hypothesis: list[int]
+    swapped_premise: list[int]
+    swapped_hypothesis: list[int]
+
+
+def entailment_rows(
+    model: Model, pairs: Iterable[tuple[str, str]], swapper: Swapper, length: int
+) -> list[EntailmentRow]:
+    """The pairs with a listed word in either sentence, as rows of at most ``length`` token ids a sentence.
+
+    A pair whose swapped copy has the same tokens, because the listed word is cut off, is left out.
+    """
+    both = [(pair, (swapper.swap(pair[0]), swapper.swap(pair[1]))) for pair in pairs]
+    gendered = [(*pair, *swapped) for pair, swapped in both if pair != swapped]
+    if not gendered:
+        return []
+    window = min(length, model.tokens.window or length)
+    texts = [text for row in gendered for text in row]
+    ids = model.tokens.tokenizer(texts, truncation=True, max_length=window)["input_ids"]
+    rows = (EntailmentRow(*ids[start : start + 4]) for start in range(0, len(ids), 4))
+    return [row for row in rows if row[:2] != row[2:]]
+
+
+def similarities(premises: torch.Tensor, hypotheses: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Cosines of all premises with all hypotheses [premises, hypotheses], divided by the temperature."""
+    one, other = (torch.nn.functional.normalize(states, dim=-1) for states in (premises, hypotheses))
+    return one @ other.T / temperature
+
+
+def contrastive(states: torch.Tensor, temperature: float) -> torch.Tensor:
+    """The cross-entropy of finding the hypothesis of each premise among all of the batch, equations 1 and 2.
+
+    ``states`` [4, rows, width] has the sentences in the order of :class:`EntailmentRow`. Swapped pairs are rows like
+    the others, so the batch has twice as many.
+
+    >>> states = torch.eye(4)[torch.tensor([[0, 1], [0, 1], [2, 3], [2, 3]])]
+    >>> round(contrastive(states, 1.0).item(), 4)
+    0.7437
+    """
+    premise, hypothesis, swapped_premise, swapped_hypothesis = states
+    table = similarities(
+        torch.cat([premise, swapped_premise]), torch.cat([hypothesis, swapped_hypothesis]), temperature
+    )
+    return torch.nn.functional.cross_entropy(table, torch.arange(len(table), device=table.device))
+
+
+def alignment(states: torch.Tensor, temperature: float) -> torch.Tensor:
+    """How much the similarities of premises and hypotheses change when the words are swapped, as in the code.
+
+    The squared differences of all similarities of a premise are added up, and their mean over premises is taken.
+
+    >>> states = torch.eye(4)[torch.tensor([[0, 1], [0, 1], [2, 3], [3, 2]])]
+    >>> alignment(states, 1.0).item()
+    2.0
+    """
+    premise, hypothesis, swapped_premise, swapped_hypothesis = states
+    difference = similarities(premise, hypothesis, temperature)
+    difference = difference - similarities(swapped_premise, swapped_hypothesis, temperature)
+    return difference.square().sum(1).mean()
+
+
+class EntailmentLoss:
+    """The contrastive loss, and the weighted losses of alignment and of masked tokens; ``loss`` is their sum."""
+
+    def __init__(self, model: Model, temperature: float, aligned: float, masked: float, share: float) -> None:
+        self.pad = model.tokens.pad
+        self.temperature, self.aligned, self.masked = temperature, aligned, masked
+        self.language = LanguageLoss(model, share)
+
+    def __call__(self, network: Any, rows: Sequence[EntailmentRow]) -> LossTerms:
+        """The terms of a batch of rows."""
+        states = self.states(network, rows)
+        terms = {
+            "contrastive": contrastive(states, self.temperature),
+            "alignment": alignment(states, self.temperature),
+            "masked": self.language(network, [ids for row in rows for ids in row])["loss"],
+        }
+        total = terms["contrastive"] + self.aligned * terms["alignment"] + self.masked * terms["masked"]
+        return {"loss": total, **terms}
+
+    def states(self, network: Any, rows: Sequence[EntailmentRow]) -> torch.Tensor:
+        """The states [4, rows, width] of the sentences, in the order of :class:`EntailmentRow`."""
+        device = next(network.parameters()).device
+        sentences = [row[which] for which in range(4) for row in rows]
+        hidden = network(**network_inputs(sentences, self.pad, device), output_hidden_states=True).hidden_states[-1]
+        return torch.as_tensor(hidden[:, 0]).float().view(4, len(rows), -1)
