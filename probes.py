@@ -62,7 +62,7 @@ EXTRAS = {
     "generate": ("openai",),
     "score": ("torch", "transformers", "accelerate", "safetensors", "scipy", "matplotlib"),
     "serve": ("httpx", "openai"),
-    "train": ("peft", "bitsandbytes", "concept_erasure", "sklearn"),
+    "train": ("peft", "bitsandbytes", "concept_erasure", "sklearn", "trl"),
     "hub": ("mlcroissant",),
     "demo": ("gradio",),
 }

@@ -1,0 +1,170 @@
+"""DPO: preference tuning after which *she* and *he* are equally probable where nothing says who is meant.
+
+Source: *Direct Preference Optimization* (Rafailov et al., 2023), through TRL. A row is a prompt of the gender-neutral
+probes (training split) with one pronoun chosen and the other rejected. With as many rows for each gender, the optimum
+of DPO would be the base model itself, because DPO adds the preference to the base model's. So *she* is chosen in a
+share p of the rows with logit(p) = β log(P(he) / P(she)) of the base model: the optimum of DPO on these rows then
+has both pronouns equally probable after each prompt, and the divergence from the base model is what DPO limits anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+
+from cards.text import split_list
+from mitigation.adapters.write import describe, save_peft
+from mitigation.errors import MitigationError
+from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.recipes.debias_tuning import encode_prompts
+from mitigation.training.data import TrainingData, load_prompts, training_prompts
+from mitigation.training.language_settings import OPEN
+from scoring.adapters.facts import Adapter, Numbers
+from scoring.report.terminal import tell
+from scoring.types import Floats, Request
+
+if TYPE_CHECKING:
+    from scoring.inference.model import Model
+
+_NAN = float("nan")
+_PAPER = "Rafailov et al. 2023"
+#: The pronouns that are preferred and rejected; the ratio of their probabilities is what is balanced.
+PRONOUNS = ("she", "he")
+
+
+@dataclass(frozen=True, slots=True)
+class DpoSettings:
+    """How strongly the base model is kept, and how long is trained."""
+
+    beta: float = setting(0.1, "How strongly divergence from the base model costs.", _PAPER)
+    learning_rate: float = setting(1e-6, "Learning rate; it falls linearly after the warm-up.", _PAPER)
+    optimizer: str = setting("rmsprop", "An optimizer of transformers' Trainer.", _PAPER)
+    batch_size: int = setting(64, "Prompts of a step.", _PAPER)
+    warmup: int = setting(150, "Steps in which the rate rises.", _PAPER)
+    steps: int = setting(1000, "Training steps.", OPEN)
+    rank: int = setting(16, "Rank of the two LoRA matrices of each linear map.", OPEN)
+    alpha: int = setting(16, "Scale of their product, divided by the rank.", OPEN)
+    max_length: int = setting(512, "Maximum tokens of a prompt.", OPEN)
+    corpora: str = setting("stsb,snli", "Configs of gender-neutral-probes to train on, with commas.", OPEN)
+    held: int = setting(256, "Validation prompts that are measured, at most.", OPEN)
+    checkpoint_every: int = setting(100, "Steps between checkpoints.", OPEN)
+    seed: int = setting(0, "Of the order of rows and the start of the matrices.", OPEN)
+
+    def __post_init__(self) -> None:
+        counts = ("batch_size", "steps", "rank", "alpha", "max_length", "held", "checkpoint_every")
+        check_ranges(self, positive=("beta", "learning_rate", *counts), not_negative=("warmup",))
+
+
+def run(model: Model, settings: DpoSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+    """Trains, and writes the adapter, its losses and their picture into ``out``."""
+    from mitigation.cost import CostMeter
+    from mitigation.plots import write_losses
+    from mitigation.training.checkpoints import LossCurve
+    from mitigation.training.preferences import train
+
+    names = split_list(settings.corpora)
+    prompts = training_prompts(data, names)
+    held = load_prompts(data, names, "validation")[: settings.held]
+    meter = CostMeter(model)
+    logs, before = log_probabilities(model, prompts), log_ratios(model, held)
+    order = np.random.default_rng(settings.seed).permutation(len(prompts))
+    female = np.zeros(len(prompts), dtype=bool)
+    female[order] = prefers_first((logs[:, 0] - logs[:, 1])[order], settings.beta)
+    pronouns, chosen = model.tokens.words(PRONOUNS), np.where(female, 0, 1)
+    encoded = encode_prompts(model, prompts, settings.max_length)
+    rows = [
+        {
+            "prompt_ids": ids,
+            "chosen_ids": [pronouns[side]],
+            "rejected_ids": [pronouns[1 - side]],
+            "ref_chosen_logps": both[side],
+            "ref_rejected_logps": both[1 - side],
+        }
+        for ids, side, both in zip(encoded, chosen.tolist(), logs.tolist(), strict=True)
+    ]
+    tuned, losses, trained = train(model, settings, rows, data, out, RECIPE.name)
+    try:
+        model.network = tuned.eval()
+        after = log_ratios(model, held)
+        save_peft(tuned, out, model.name)
+    finally:
+        model.network = tuned.unload().eval()
+    write_losses(LossCurve(losses, []), out, f"dpo of {model.name}")
+    found = {"share of rows that prefer she": female}
+    for when, values in (("before", before), ("after", after)):
+        found |= {f"held-out log ratio {when}": values, f"held-out absolute log ratio {when}": np.abs(values)}
+    measures: dict[str, Numbers] = {name: (float(values.mean()), _NAN, _NAN) for name, values in found.items()}
+    tell(console, [f"{name}: {mean:.3f}" for name, (mean, _, _) in measures.items()])
+    cost = meter.cost(trained)
+    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
+
+
+def log_ratios(model: Model, prompts: list[str]) -> Floats:
+    """By how much *she* is more probable than *he* as the next token after each prompt [prompts], in nats."""
+    logs = log_probabilities(model, prompts)
+    ratios: Floats = logs[:, 0] - logs[:, 1]
+    return ratios
+
+
+def log_probabilities(model: Model, prompts: list[str]) -> Floats:
+    """The log-probability of both pronouns as the next token after each prompt [prompts, 2], in nats.
+
+    Raises
+    ------
+    MitigationError
+        If a pronoun is more than one token of the model.
+    """
+    answers = model.answer([Request(str(number), prompt, candidates=PRONOUNS) for number, prompt in enumerate(prompts)])
+    logs: Floats = np.array([answer.candidate_logprobs for answer in answers])
+    if np.isnan(logs).any():
+        raise MitigationError(
+            f"In the vocabulary of {model.name} she or he is more than one token, so they cannot be compared; give a "
+            "model with larger tokens."
+        )
+    return logs
+
+
+def prefers_first(ratios: Floats, beta: float) -> np.ndarray[Any, Any]:
+    """In which rows the first pronoun is preferred, for the base model's log-ratios of both [rows].
+
+    The share at any place in the order is that of the mean probability, with an error of one row (systematic
+    sampling), so that the number of rows adds no noise of its own.
+
+    >>> prefers_first(np.array([2.0, 2.0, 2.0, 2.0, -9.0, -9.0]), 9.0).tolist()
+    [False, False, False, False, True, True]
+    >>> int(prefers_first(np.zeros(10), 0.1).sum())
+    5
+    """
+    shares = 1 / (1 + np.exp(beta * ratios))
+    whole = np.floor(np.cumsum(shares) + 0.5)
+    chosen: np.ndarray[Any, Any] = np.diff(whole, prepend=0) > 0
+    return chosen
+
+
+RECIPE = Recipe(
+    name="dpo",
+    summary="Preference tuning (DPO, LoRA) after which she and he are equally probable after neutral prompts.",
+    source="Direct Preference Optimization (Rafailov et al., 2023), with rows of the gender-neutral probes",
+    cite=("dong2024disclosure",),
+    citations={
+        "rafailov2023direct": """
+@inproceedings{rafailov2023direct,
+  title = {Direct Preference Optimization: Your Language Model is Secretly a Reward Model},
+  author = {Rafailov, Rafael and Sharma, Archit and Mitchell, Eric and Ermon, Stefano and Manning, Christopher D.
+    and Finn, Chelsea},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2023}
+}"""
+    },
+    profiles={
+        "clean": DpoSettings(
+            beta=1.0, learning_rate=2e-4, optimizer="adamw_torch", batch_size=32, warmup=10, steps=300
+        ),
+        "paper": DpoSettings(),
+    },
+    run=run,
+)

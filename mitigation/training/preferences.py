@@ -1,0 +1,115 @@
+"""Preference tuning of a LoRA through TRL, on rows of token ids."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import datasets
+import torch
+from peft import LoraConfig
+from transformers.trainer_callback import PrinterCallback
+from transformers.trainer_utils import get_last_checkpoint
+from transformers.utils import logging
+from trl.trainer.dpo_config import DPOConfig
+from trl.trainer.dpo_trainer import DPOTrainer
+
+from mitigation.cost import trained_parameters
+from mitigation.training.checkpoints import checkpoint_path
+from scoring.adapters.attach import quiet, wrap
+
+if TYPE_CHECKING:
+    from mitigation.recipes.dpo import DpoSettings
+    from mitigation.training.data import TrainingData
+    from scoring.inference.model import Model
+
+
+class TokenTrainer(DPOTrainer):
+    """TRL's trainer on rows that are tokenized already; TRL would end each completion with the end-of-text token."""
+
+    def _prepare_dataset(self, dataset: Any, *_: Any, **__: Any) -> Any:
+        return dataset
+
+    def _precompute_ref_logps(self, dataset: Any, *_: Any, **__: Any) -> Any:
+        return dataset  # the base model has been asked before
+
+
+def train(
+    model: Model,
+    settings: DpoSettings,
+    rows: Sequence[Mapping[str, Any]],
+    data: TrainingData,
+    out: Path,
+    recipe: str,
+) -> tuple[Any, list[dict[str, float]], int]:
+    """The network with a trained LoRA, the terms of the loss of each step, and the number of trained parameters.
+
+    Parameters
+    ----------
+    rows:
+        Token ids by ``prompt_ids``, ``chosen_ids`` and ``rejected_ids``, and the base model's log-probabilities by
+        ``ref_chosen_logps`` and ``ref_rejected_logps``.
+    data, out, recipe:
+        What a checkpoint beside ``out`` depends on; an interrupted training goes on from the last one.
+    """
+    torch.manual_seed(settings.seed)
+    bare = model.network
+    lora = LoraConfig(r=settings.rank, lora_alpha=settings.alpha, target_modules="all-linear", task_type="CAUSAL_LM")
+    folder = checkpoint_path(recipe, model, settings, data, out).with_suffix("")
+    # The trainer changes these, and puts another method in the place of ``forward``.
+    configs = [vars(bare.config), vars(bare.config.get_text_config()), vars(bare.generation_config)]
+    before = [dict(config) for config in configs]
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    tuned = wrap(bare, lora)
+    try:
+        with quiet():
+            trainer = TokenTrainer(
+                model=tuned,
+                args=_arguments(settings, folder, cpu=model.device.type == "cpu"),
+                train_dataset=datasets.Dataset.from_list([dict(row) for row in rows]),
+                processing_class=copy.deepcopy(model.tokens.tokenizer),  # TRL sets its padding token
+            )
+            trainer.remove_callback(PrinterCallback)
+            trained = trained_parameters(tuned)
+            last = get_last_checkpoint(str(folder)) if folder.is_dir() else None  # type: ignore[no-untyped-call]
+            trainer.train(resume_from_checkpoint=last)
+            tuned.delete_adapter("ref")  # TRL's copy of the start, which changes nothing
+    except BaseException:
+        model.network = tuned.unload().eval()
+        raise
+    finally:
+        vars(bare).pop("forward", None)
+        for changed, content in zip(configs, before, strict=True):
+            changed.clear()
+            changed.update(content)
+        logging.set_verbosity(verbosity)
+    terms = [{"loss": entry["loss"]} for entry in trainer.state.log_history if "loss" in entry]
+    return tuned, terms, trained
+
+
+def _arguments(settings: DpoSettings, folder: Path, *, cpu: bool) -> DPOConfig:
+    return DPOConfig(
+        output_dir=str(folder),
+        beta=settings.beta,
+        learning_rate=settings.learning_rate,
+        optim=settings.optimizer,
+        per_device_train_batch_size=settings.batch_size,
+        warmup_steps=settings.warmup,
+        max_steps=settings.steps,
+        max_length=None,
+        seed=settings.seed,
+        save_steps=settings.checkpoint_every,
+        save_total_limit=1,
+        logging_steps=1,
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=cpu,
+        bf16=False,
+        gradient_checkpointing=False,
+        disable_dropout=False,  # it would not be set back
+        precompute_ref_log_probs=True,
+        dataloader_pin_memory=False,
+    )
