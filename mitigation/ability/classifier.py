@@ -186,8 +186,8 @@ def _projection(layer: Any) -> StateChange | None:
     The map computes W h + b, and the LoRA adds B A h + c. With B = W L and c = W s that is the map of h + L A h + s.
     """
     (name,) = layer.active_adapters
-    if not hasattr(layer, "lora_A") or name not in layer.lora_A:
-        return None
+    if name not in getattr(layer, "lora_A", ()) or name in getattr(layer, "lora_variant", ()):
+        return None  # another method, or a variant with more than B A
     b = layer.lora_B[name]
     weight = layer.get_base_layer().weight.detach().double().cpu()
     down = b.weight.detach().double().cpu() * layer.scaling[name]

@@ -152,6 +152,8 @@ def fine_tune(
             use_cpu=models.device.type == "cpu",
             dataloader_pin_memory=models.device.type != "cpu",
         )
+        # With several GPUs the Trainer would take a batch for each, and the steps would be others.
+        arguments._n_gpu = min(arguments.n_gpu, 1)
         trainer = transformers.Trainer(
             network,
             arguments,

@@ -52,7 +52,7 @@ class Pinned:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class GlueTask:
     """A task: the columns of its texts on the Hub, its number of classes (1 for a value), and its metrics.
 
     The first metric is the score of bias-bench: F1 for MRPC and QQP, Matthews' correlation for CoLA, Spearman's for
@@ -76,7 +76,7 @@ _INDEXED = ("index", *_PAIR, "label")
 TASKS = {
     task.name: task
     for task in (
-        Task(
+        GlueTask(
             "cola",
             ("sentence",),
             metrics=("matthews",),
@@ -84,8 +84,8 @@ TASKS = {
                 _sources("cola"), ("code", "label", "mark", "sentence"), ("sentence",), "label", header=False
             ),
         ),
-        Task("mnli", ("premise", "hypothesis"), classes=3, validation="validation_matched"),
-        Task(
+        GlueTask("mnli", ("premise", "hypothesis"), classes=3, validation="validation_matched"),
+        GlueTask(
             "mrpc",
             _PAIR,
             metrics=("f1", "accuracy"),
@@ -96,15 +96,15 @@ TASKS = {
                 "Quality",
             ),
         ),
-        Task("qnli", ("question", "sentence")),
-        Task("qqp", ("question1", "question2"), metrics=("f1", "accuracy")),
-        Task(
+        GlueTask("qnli", ("question", "sentence")),
+        GlueTask("qqp", ("question1", "question2"), metrics=("f1", "accuracy")),
+        GlueTask(
             "rte",
             _PAIR,
             pinned=Pinned(_sources("rte"), _INDEXED, _PAIR, "label", classes=("entailment", "not_entailment")),
         ),
-        Task("sst2", ("sentence",)),
-        Task(
+        GlueTask("sst2", ("sentence",)),
+        GlueTask(
             "stsb",
             _PAIR,
             classes=1,
@@ -118,7 +118,7 @@ TASKS = {
                 optional=("source1", "source2"),
             ),
         ),
-        Task("wnli", _PAIR, pinned=Pinned(_sources("wnli"), _INDEXED, _PAIR, "label")),
+        GlueTask("wnli", _PAIR, pinned=Pinned(_sources("wnli"), _INDEXED, _PAIR, "label")),
     )
 }
 #: Tasks whose rows are in pinned files.
@@ -129,7 +129,7 @@ PINNED = tuple(name for name, task in TASKS.items() if task.pinned)
 class TaskData:
     """A task with the examples that are trained on and those that are scored; ``digest`` is their SHA-256."""
 
-    task: Task
+    task: GlueTask
     train: Sequence[Example]
     validation: Sequence[Example]
     digest: str = field(init=False)
@@ -137,6 +137,19 @@ class TaskData:
     def __post_init__(self) -> None:
         rows = json.dumps([self.train, self.validation], ensure_ascii=False).encode()
         object.__setattr__(self, "digest", hashlib.sha256(rows).hexdigest())
+
+
+def named(names: Sequence[str]) -> list[GlueTask]:
+    """The tasks of these names, each once.
+
+    Raises
+    ------
+    MitigationError
+        For an unknown task.
+    """
+    if unknown := [name for name in names if name not in TASKS]:
+        raise MitigationError(f"{unknown[0]!r} is no task of GLUE; give some of {', '.join(TASKS)}.")
+    return [TASKS[name] for name in dict.fromkeys(names)]
 
 
 def load(names: Sequence[str], limit: int | None = None) -> list[TaskData]:
@@ -149,23 +162,21 @@ def load(names: Sequence[str], limit: int | None = None) -> list[TaskData]:
     SourceUnavailable
         For a pinned file that cannot be had.
     """
-    if unknown := [name for name in names if name not in TASKS]:
-        raise MitigationError(f"{unknown[0]!r} is no task of GLUE; give some of {', '.join(TASKS)}.")
     found = []
-    for task in (TASKS[name] for name in dict.fromkeys(names)):
+    for task in named(names):
         read = _pinned if task.pinned else _from_hub
         found.append(TaskData(task, read(task, "train")[:limit], read(task, "validation")[:limit]))
     return found
 
 
-def _pinned(task: Task, split: str) -> list[Example]:
+def _pinned(task: GlueTask, split: str) -> list[Example]:
     from mitigation.attribute_words import source_file
 
     assert task.pinned
     return task.pinned.read(source_file(task.pinned.sources[split]))
 
 
-def _from_hub(task: Task, split: str) -> list[Example]:
+def _from_hub(task: GlueTask, split: str) -> list[Example]:
     from datasets import load_dataset  # slow to import, and not needed for pinned files
 
     try:
@@ -207,7 +218,7 @@ _METRICS = {
 }
 
 
-def scores(task: Task, labels: Floats, outputs: Floats) -> dict[str, float]:
+def scores(task: GlueTask, labels: Floats, outputs: Floats) -> dict[str, float]:
     """The metrics of a task times 100, by name.
 
     Parameters

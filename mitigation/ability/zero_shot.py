@@ -33,7 +33,7 @@ _QUANTILE = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class HarnessResult:
     """The metrics of a task over ``n`` examples, and the values of each example.
 
     ``examples`` has a metric only if the metric is the mean of its values, so that it has an interval.
@@ -44,12 +44,12 @@ class Result:
     n: int
 
 
-_RESULTS = TypeAdapter(dict[str, Result])
+_RESULTS = TypeAdapter(dict[str, HarnessResult])
 
 
 def measure(
     model: Model, tasks: Sequence[str], limit: int | None = None, include: Path | None = None
-) -> dict[str, Result]:
+) -> dict[str, HarnessResult]:
     """The results of a causal model on tasks of the harness, by task.
 
     Parameters
@@ -95,7 +95,7 @@ def measure(
     return {name: _result(found["results"][name], found["samples"][name]) for name in found["samples"]}
 
 
-def _result(values: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> Result:
+def _result(values: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> HarnessResult:
     """The numbers of one task; the harness names them METRIC,FILTER."""
     metrics: dict[str, float] = {}
     examples: dict[str, list[float]] = {}
@@ -110,10 +110,10 @@ def _result(values: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> 
         whole = bool(numbers) and len(numbers) == len(by_example)
         if whole and math.isclose(float(np.mean(numbers)), value, rel_tol=1e-9, abs_tol=1e-12):
             examples[shown] = numbers
-    return Result(metrics, examples, len({one["doc_id"] for one in samples}))
+    return HarnessResult(metrics, examples, len({one["doc_id"] for one in samples}))
 
 
-def changes(before: Mapping[str, Result], after: Mapping[str, Result]) -> tuple[Change, ...]:
+def changes(before: Mapping[str, HarnessResult], after: Mapping[str, HarnessResult]) -> tuple[Change, ...]:
     """The change of each metric.
 
     A metric that is a mean over examples has normal intervals, and that of the difference is of pairs of the same
@@ -138,7 +138,7 @@ def _numbers(value: float, examples: Floats) -> Numbers:
     return value, value - half, value + half
 
 
-def stored(path: Path, key: str) -> dict[str, Result] | None:
+def stored(path: Path, key: str) -> dict[str, HarnessResult] | None:
     """The results in a file; None if there is none, or if it is of another model or other tasks.
 
     Raises
@@ -155,7 +155,7 @@ def stored(path: Path, key: str) -> dict[str, Result] | None:
         raise MitigationError(f"{path} has no results of lm-evaluation-harness; move it away.") from None
 
 
-def store(path: Path, key: str, results: Mapping[str, Result]) -> None:
+def store(path: Path, key: str, results: Mapping[str, HarnessResult]) -> None:
     """Writes results to a file, which :func:`stored` reads."""
     content = {"key": key, "results": _RESULTS.dump_python(dict(results), mode="json")}
     put(path, (json.dumps(content) + "\n").encode())

@@ -20,9 +20,10 @@ from builders.dataset import BuildError
 from cards.files import locked, put
 from cards.text import split_list
 from mitigation.errors import MitigationError
-from scoring.adapters.facts import Adapter, Change, digests, read
+from scoring.adapters.facts import FACTS, Adapter, Change, digests, read
 from scoring.inference.load_options import LoadOptions
 from scoring.report.terminal import ended, tell
+from scoring.types import ScoringError
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
@@ -54,7 +55,7 @@ def main(
         bool, typer.Option("--record", help="Write the changes into the facts of the adapter, for its page.")
     ] = False,
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a model on the Hub.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda, of which the first is used.")] = None,
 ) -> None:
     """Fine-tunes MODEL on tasks of GLUE, without and with an adapter, and prints scores of the validation splits."""
     console, errors = Console(), Console(stderr=True)
@@ -149,7 +150,7 @@ def _zero_shot(
 
     model = options.load()
 
-    def of(asked: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.Result]:
+    def of(asked: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.HarnessResult]:
         key = json.dumps([model.revision, dict(files), model.dtype, list(tasks), limit])
         path = out / "runs" / name / f"lm-eval-{hashlib.sha256(key.encode()).hexdigest()[:8]}.json"
         found = zero_shot.stored(path, key)
@@ -202,6 +203,24 @@ def write_changes(adapter: Path, changes: Sequence[Change]) -> None:
     facts, new = read(adapter), {change.benchmark for change in changes}
     kept = tuple(change for change in facts.changes if change.benchmark not in new)
     write_facts(adapter, replace(facts, changes=(*kept, *changes)))
+
+
+def add_to_methods(
+    folder: Path, options: LoadOptions, tasks: Sequence[str], limit: int | None, errors: Console
+) -> None:
+    """Measures every adapter of a folder of methods on GLUE, and writes the changes into its facts.
+
+    The runs are in ``glue`` in the folder. What GLUE cannot measure, such as a prompt, is named and left as it is.
+    """
+    from mitigation.ability.glue import GlueSettings
+
+    with locked(folder / "glue", MitigationError):
+        for adapter in sorted(path.parent for path in folder.glob(f"*/{FACTS}")):
+            try:
+                _, changes = measure(options, adapter, tasks, GlueSettings(), folder / "glue", errors, limit)
+                write_changes(adapter, changes)
+            except ScoringError as error:
+                tell(errors, [f"{adapter.name}: {error}"])
 
 
 def command() -> Any:

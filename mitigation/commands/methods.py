@@ -20,7 +20,9 @@ from rich.console import Console
 from builders.dataset import BuildError
 from cards.text import split_list
 from mitigation import comparison, recipes
+from mitigation.ability.tasks import named
 from mitigation.columns import planned_columns
+from mitigation.commands.glue import add_to_methods
 from mitigation.errors import MitigationError
 from mitigation.quantization import choose_quantization
 from mitigation.recipe import Recipe, resolve_settings
@@ -78,11 +80,15 @@ def main(
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
+    glue: Annotated[
+        str, typer.Option(metavar="A,B", help="Tasks of GLUE, each fine-tuned three times for every method.")
+    ] = "",
 ) -> None:
     """Makes an adapter or prompt of MODEL with each recipe, and writes all before and after scores on one page."""
     console, errors = Console(), Console(stderr=True)
     with ended(errors):
         out = out or Path("tables") / f"methods-{Path(model).name}"
+        named(split_list(glue))  # a wrong name is refused before anything is made
         names = list(recipes.names()) if methods == "all" else split_list(methods)
         chosen = [recipes.get(name) for name in names]
         given = read_config(config)
@@ -122,6 +128,9 @@ def main(
                     tell(errors, [f"{row}: {error}"])
                     loaded = options.load()  # what a recipe left in the middle is not for the next one
         page = comparison.write(out, model, comparison.rows_of(out, reasons), measured)
+        if glue:
+            add_to_methods(out, LoadOptions(model, device=device), split_list(glue), limit, errors)
+        page = comparison.write(out, model, comparison.rows_of(out, reasons), measured if names else None)
         tell(console, [f"{page} has all methods side by side."])
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from dataclasses import replace
+from importlib import import_module
 
 import datasets
 import numpy as np
@@ -37,7 +38,7 @@ from tests.mitigation.made import silent
 from tests.scoring import models
 
 KINDS = {"bert": "masked", "gpt2": "causal"}
-QUICK = GlueSettings(seeds=2, learning_rate=5e-3, epochs=6, batch_size=8, length=32)
+QUICK = GlueSettings(seeds=2, learning_rate=5e-3, epochs=8, batch_size=20, length=32)
 #: Settings for models without dropout, so that what an adapter does can be compared bit for bit.
 STILL = {
     "bert": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
@@ -47,7 +48,9 @@ STILL = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _frozen():
-    """Has the garbage collection that ends every training pass over the objects of other tests."""
+    """Has the garbage collection that ends every training pass over the objects of other tests and of imports."""
+    import_module("transformers.trainer")
+    gc.collect()
     gc.freeze()
     yield
     gc.unfreeze()
@@ -330,6 +333,27 @@ def test_wrong_input_is_one_sentence(folders, tmp_path):
     assert "is a prompt, and GLUE fine-tunes weights" in said(
         "--tasks", "", "--lm-eval", "x", "--adapter", str(tmp_path / "prompt")
     )
+
+
+@pytest.mark.mirror
+def test_methods_side_by_side_have_glue_where_it_can_be_measured(folders, tmp_path):
+    adapter = inside(folders["gpt2"], tmp_path / "made", lora("gpt2"))
+    facts = read(adapter)
+    put(tmp_path / "prompts" / "prompt.json", b"{}")
+    write_facts(tmp_path / "prompts", replace(facts, files={}))
+    command = ["methods", str(folders["gpt2"]), "--out", str(tmp_path), "--methods", ""]
+    done = CliRunner().invoke(app, [*command, "--glue", "wnli", "--limit", "4"])
+    assert done.exit_code == 0, done.output
+    assert "is a prompt, and GLUE fine-tunes weights" in " ".join(done.output.split())
+    made, prompts = json.loads((tmp_path / "methods.json").read_text())["methods"]
+    assert [(c["benchmark"], c["group"], c["n"]) for c in made["changes"]] == [
+        ("glue", "wnli", 3),
+        ("glue", "average", 3),
+    ]
+    assert prompts["changes"] == []
+    wrong = CliRunner().invoke(app, [*command, "--glue", "wnlii"])
+    assert wrong.exit_code == 1
+    assert "'wnlii' is no task of GLUE" in wrong.output
 
 
 #: A task in the form of the harness, on a local file.
