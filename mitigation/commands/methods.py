@@ -127,10 +127,9 @@ def main(
                     reasons[row] = str(error)
                     tell(errors, [f"{row}: {error}"])
                     loaded = options.load()  # what a recipe left in the middle is not for the next one
-        page = comparison.write(out, model, comparison.rows_of(out, reasons), measured)
         if glue:
             add_to_methods(out, LoadOptions(model, device=device), split_list(glue), limit, errors)
-        page = comparison.write(out, model, comparison.rows_of(out, reasons), measured if names else None)
+        page = comparison.write(out, model, comparison.rows_of(out, reasons), measured)
         tell(console, [f"{page} has all methods side by side."])
 
 

@@ -83,8 +83,8 @@ def lora(name, **more):
 def inside(folder, out, config, strength=0.0):
     """An adapter in the body of a model; its output matrices have random weights of this strength."""
     model = LoadOptions(str(folder)).load()
-    network = wrap(model.network, config)
     torch.manual_seed(1)
+    network = wrap(model.network, config)
     for name, weight in network.named_parameters():
         if "lora_B" in name or "fast_values" in name:
             torch.nn.init.normal_(weight, std=strength)
@@ -245,7 +245,7 @@ def test_the_interval_is_of_differences_by_seed():
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("method", ["lora", "stamp"])
 def test_an_adapter_stays_as_it_is_while_the_body_is_trained(name, method, folders, tmp_path):
-    config = lora(name, lora_dropout=0.5) if method == "lora" else StampConfig(layer=1, units=4)
+    config = lora(name, lora_dropout=0.5) if method == "lora" else StampConfig(layer=1, units=32)
     adapter = inside(folders[name], tmp_path / "made", config, strength=0.5)
     classifiers = Classifiers(options(folders[name]), adapter)
     network = classifiers.make(2, 0).train()  # the dropout of the LoRA's own training is off
