@@ -40,9 +40,7 @@ def test_every_recipe_has_a_summary_and_every_setting_a_help_text(name):
 
 
 def test_an_unknown_recipe_is_refused_with_the_known_ones():
-    with pytest.raises(
-        MitigationError, match=r"^No recipe is called 'x'; the names are ablation, auto_debias, cda, "
-    ):
+    with pytest.raises(MitigationError, match=r"^No recipe is called 'x'; the names are ablation, auto_debias, cda, "):
         get("x")
 
 
