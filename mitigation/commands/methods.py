@@ -68,7 +68,7 @@ def main(
         typer.Option(
             metavar="A,B",
             help="Benchmarks of every method; by default what the columns of the page need and suits the model, "
-            "some 17,000 rows, of which unstereo takes half of the time.",
+            "some 16,000 rows of a causal model; unstereo takes half of the time.",
         ),
     ] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Use at most this number of rows per split.")] = None,
