@@ -159,10 +159,10 @@ def test_a_stamp_removes_the_planted_bias(model, tmp_path):
 def test_fine_tuning_removes_the_planted_bias_and_plain_peft_loads_it(model, tmp_path, undrawn):
     plant(model, 1)
     before = gaps(model)
-    source = data_set(tmp_path / "data", "biaske", {("winogender", "test"): ROWS})
+    source = data_set(tmp_path / "data", "biaske", {("winobias", "test"): ROWS})
     out = tmp_path / "work" / "made"
     out.mkdir(parents=True)
-    few = {"passes": 10, "batch": 4, "rate": 3e-3, "alpha": 1.0, "prefixes": 0, "held_out": 0.34, "sets": "winogender"}
+    few = {"passes": 10, "batch": 4, "rate": 3e-3, "alpha": 1.0, "prefixes": 0, "held_out": 0.34, "sets": "winobias"}
     settings = replace(get("fine_tuning").profiles["clean"], **few)
     adapter = get("fine_tuning").run(model, settings, TrainingData(str(source)), out, Console(quiet=True))
     assert torch.equal(gaps(model), before), "the model is as it was"
