@@ -131,7 +131,7 @@ def test_an_adapter_from_real_text_keeps_the_loss_and_steering_lowers_the_prefer
     model = bundled() if kind == "causal" else models.model("bert")
     few = {"corpus": corpus(tmp_path), "sentences": 150, "lines": 800, "held": 16}
     settings = replace(
-        get(name).profiles["clean"], **few | ({} if name == "ablation" else {"strengths": "2", "loss_limit": 0.2})
+        get(name).profiles["clean"], **few | ({} if name == "ablation" else {"strengths": "0.3,1", "loss_limit": 0.2})
     )
     facts = make_adapter(get(name), settings, model, TrainingData(str(tmp_path)), tmp_path / "made", silent())
     assert facts.data == get(name).outside(settings)
