@@ -129,7 +129,8 @@ def matrix(rows: Iterable[ModelRow]) -> Matrix:
 
     A row whose base has no row of its own is the first of a group.
 
-    >>> made = matrix([Row("b", "adapter x", "b"), Row("a", "", ""), Row("b", "", ""), Row("org/x", "", "a")])
+    >>> rows = [("b", "adapter x", "b"), ("a", "", ""), ("b", "", ""), ("org/x", "", "a")]
+    >>> made = matrix([ModelRow(*row) for row in rows])
     >>> [(group.first.model, [row.model for row in group.others]) for group in made.groups]
     [('a', ['org/x']), ('b', ['b'])]
     """

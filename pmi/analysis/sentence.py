@@ -59,7 +59,7 @@ def max_pmi_diff(text: str, table: DeltaTable, rule: Rule = "clean") -> Sentence
     >>> from pmi.types import CountRule
     >>> table = DeltaTable.of(["nurse", "bridge"], [0.9, -0.1], [7, 12], CountRule("toy", 10, "any", "none"))
     >>> max_pmi_diff("The nurse said that {nominative} crossed the old bridge.", table)
-    Score(value=0.9, word='nurse', known=2, total=5)
+    SentenceScore(value=0.9, word='nurse', known=2, total=5)
     """
     words = content_words(text, rule)
     known = [word for word in words if word in table.delta]
