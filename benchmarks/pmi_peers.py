@@ -100,10 +100,10 @@ def duckdb_join(texts: Sequence[str], gendered: Sequence[str], stop: Collection[
         "create table around as select d, n + k as n, words.w as g from words join watched on words.w = watched.w, "
         f"unnest(range(-{WINDOW}, {WINDOW + 1})) as distance(k) where k != 0"
     )
-    found = base.execute(
+    results = base.execute(
         "select sum(c) from (select w, g, count(*) as c from words join around using (d, n) group by w, g)"
     ).fetchone()
-    return int(found[0]) if found else 0
+    return int(results[0]) if results else 0
 
 
 def compiled(folder: Path) -> Callable[[bytes, Sequence[str], Collection[str]], int]:
