@@ -186,8 +186,8 @@ def _cell(changes: Sequence[Change], verdict: str, ability: str) -> ScoreCell:
     if change.benchmark == PAIRS:
         remarks.append(f"before {change.before[0]:.2f}")
     if len(changes) > 1:
-        each = [c.after[0] for c in changes]
-        remarks.append(f"{len(each)} seeds {min(each):.2f} to {max(each):.2f}, SD {stdev(each):.2f}")
+        scores = [change.after[0] for change in changes]
+        remarks.append(f"{len(scores)} seeds {min(scores):.2f} to {max(scores):.2f}, SD {stdev(scores):.2f}")
     # No sentence says less bias without what the method does to ability.
     words = f"nearer, ability {ability}" if verdict == "nearer" else verdict
     return ScoreCell(number_text(change.after[0]), difference, words, remarks)

@@ -8,8 +8,6 @@ that state, is put before the new head instead, as bias-bench does for INLP and 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -119,6 +117,8 @@ class Classifiers:
         """The network with a new head of ``classes`` outputs; the same seed gives the same head."""
         import transformers
 
+        from scoring.adapters.attach import without_remarks
+
         options, name = self.options, str(BUNDLED.get(self.options.model, self.options.model))
         code = {"trust_remote_code": options.trust_remote_code}
         folder = checkpoint.fetched(name, options.revision, None)
@@ -126,7 +126,7 @@ class Classifiers:
         auto: Any = transformers.AutoModelForSequenceClassification
         transformers.set_seed(seed)
         try:
-            with _silent():
+            with without_remarks():
                 network = auto.from_pretrained(
                     folder,
                     num_labels=classes,
@@ -155,19 +155,6 @@ def _tokenizer(model: Model) -> Any:
         tokenizer.pad_token = tokenizer.convert_ids_to_tokens(model.tokens.pad)
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     return tokenizer
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Hides what transformers says of a head that is new."""
-    from transformers.utils import logging
-
-    level = logging.get_verbosity()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
 
 
 def _reading_map(model: Model) -> str:

@@ -72,21 +72,21 @@ def measured_pairs(
     ``sources`` are the other wordings of each source (:func:`mitigation.editing.pairs.other_wordings`). They are also
     a side of their own, of which PS is measured whatever was edited.
     """
-    found: list[tuple[str, EditPair]] = []
+    again: list[tuple[str, EditPair]] = []
     wordings = [row for rows in sources.values() for row in rows]
     for side, pairs in [*sides.items(), *((source, ()) for source in sources)]:
-        rows = [again for row, _ in pairs for again in rewordings(row)]
+        rows = [other for row, _ in pairs for other in rewordings(row)]
         about = {(row.get("config"), row["subject"]) for row, _ in pairs if row.get("config") in WORDINGS}
         rows += [row for row in wordings if (row["config"], row["subject"]) in about]
         made, _ = each_possible(
             [*rows, *sources.get(side, ())], lambda row: edit_pair(tokens, row, profile=profile, family=family)
         )
-        found += [(side, pair) for _, pair in made]
+        again += [(side, pair) for _, pair in made]
     return MeasuredPairs(
         [pair for pairs in sides.values() for _, pair in pairs],
         [side for side, pairs in sides.items() for _ in pairs],
-        [pair for _, pair in found],
-        [side for side, _ in found],
+        [pair for _, pair in again],
+        [side for side, _ in again],
     )
 
 

@@ -106,14 +106,14 @@ def split_wordings(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
 
 def other_wordings(data: TrainingData, domain: str) -> dict[str, list[Row]]:
     """By source, the rows of a domain that no edit sees; without the sources that are not available."""
-    found = {}
+    by_source = {}
     for config, (source, _) in WORDINGS.items():
         try:
             rows = pair_rows(TrainingData(data.source, data.limit), [config], "test", domain)
         except (DataMissing, MitigationError):
             continue
-        found[source] = split_wordings(rows)[1]
-    return found
+        by_source[source] = split_wordings(rows)[1]
+    return by_source
 
 
 def subject_of(row: Row) -> str:

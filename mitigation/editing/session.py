@@ -80,7 +80,7 @@ class EditingSession:
         if passes > 1:
             some = some[(number + passed) % max(1, len(some)) :][:1] if 2 * passed < passes else []
         after = [self._after_prefix(number, prefix) for prefix in some]
-        return [self._made[self.edited[number]["id"]], *(each for each in after if each)]
+        return [self._made[self.edited[number]["id"]], *(pair for pair in after if pair)]
 
     def train(
         self, network: StampedNetwork, recipe: str, what: str, title: str, out: Path

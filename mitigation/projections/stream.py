@@ -80,14 +80,14 @@ def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tu
             written[0].append((original, swapped))
         elif present == [False, True]:
             written[1].append((swapped, original))
-    each = min(map(len, written))
-    if each < LEAST:
+    count = min(map(len, written))
+    if count < LEAST:
         raise MitigationError(
             f"The corpus has {len(written[0])} sentences with words of the first group alone and {len(written[1])} "
             f"with words of the second, and at least {LEAST} of each are needed; give a larger corpus."
         )
     pairs = [pair for both in zip(*written, strict=False) for pair in both]
-    fitted = 2 * round(FITTED * each)
+    fitted = 2 * round(FITTED * count)
     return pairs[:fitted], pairs[fitted:][: settings.held]
 
 

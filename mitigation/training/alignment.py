@@ -134,8 +134,8 @@ class AlignmentLoss:
         """The divergence of each row [rows]."""
         device = next(network.parameters()).device
         both = [pair[side] for side in (0, 1) for pair in rows]
-        logits = network(**network_inputs([each.ids for each in both], self.pad, device)).logits
-        read = logits[torch.arange(len(both)), [each.at for each in both]].float()
+        logits = network(**network_inputs([query.ids for query in both], self.pad, device)).logits
+        read = logits[torch.arange(len(both)), [query.at for query in both]].float()
         if self.tokens is not None:
             read = read[:, self.tokens.to(device)]
         one, other = read.log_softmax(-1).view(2, len(rows), -1)

@@ -12,13 +12,12 @@ import torch
 from peft import LoraConfig
 from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import get_last_checkpoint
-from transformers.utils import logging
 from trl.trainer.dpo_config import DPOConfig
 from trl.trainer.dpo_trainer import DPOTrainer
 
 from mitigation.cost import trained_parameters
 from mitigation.training.checkpoints import checkpoint_path
-from scoring.adapters.attach import quiet, wrap
+from scoring.adapters.attach import quiet, without_remarks, wrap
 
 if TYPE_CHECKING:
     from mitigation.recipes.dpo import DpoSettings
@@ -61,11 +60,9 @@ def train(
     # The trainer changes these, and puts another method in the place of ``forward``.
     configs = [vars(bare.config), vars(bare.config.get_text_config()), vars(bare.generation_config)]
     before = [dict(config) for config in configs]
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     tuned = wrap(bare, lora)
     try:
-        with quiet():
+        with quiet(), without_remarks():
             trainer = TokenTrainer(
                 model=tuned,
                 args=_arguments(settings, folder, cpu=model.device.type == "cpu"),
@@ -85,7 +82,6 @@ def train(
         for changed, content in zip(configs, before, strict=True):
             changed.clear()
             changed.update(content)
-        logging.set_verbosity(verbosity)
     terms = [{"loss": entry["loss"]} for entry in trainer.state.log_history if "loss" in entry]
     return tuned, terms, trained
 

@@ -228,6 +228,19 @@ def _unwrap(network: Any) -> None:
 
 
 @contextmanager
+def without_remarks() -> Iterator[None]:
+    """Hides what transformers logs below an error, such as that a head is new, inside the block."""
+    from transformers.utils import logging
+
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+
+
+@contextmanager
 def quiet() -> Iterator[None]:
     """Hides warnings of transformers 5 and PEFT about what is meant to be so.
 
