@@ -50,6 +50,7 @@ def adapter_card(
     *,
     config: Mapping[str, Any] | None,
     prompt: Mapping[str, Any] | None,
+    model: Mapping[str, Any] | None = None,
 ) -> str:
     """The README.md of an adapter's repository.
 
@@ -59,8 +60,8 @@ def adapter_card(
         The content of ``mitigation.json``.
     licence:
         The Hub's identifier of the licence.
-    config, prompt:
-        The content of ``adapter_config.json`` and of ``prompt.json``, or None.
+    config, prompt, model:
+        The content of ``adapter_config.json``, of ``prompt.json`` and of the ``config.json`` of a whole model, or None.
 
     Raises
     ------
@@ -77,9 +78,10 @@ def adapter_card(
         if not dataset.citations or not all(dataset.citations.values()):
             raise CardError(f"{repository} was trained on {dataset.name}, for which there is no citation.")
     # PEFT has no name for the task of masked models; a stamp says of what kind its model is.
-    kind = "MASKED_LM" if (config or {}).get("kind") == "masked" else "CAUSAL_LM"
+    masked = (config or {}).get("kind") == "masked" or "ForMaskedLM" in str((model or {}).get("architectures"))
+    kind = "MASKED_LM" if masked else "CAUSAL_LM"
     loader, task = TASKS.get((config or {}).get("task_type") or kind, ("AutoModel", "text-generation"))
-    method = str((config or {"peft_type": "prompt"}).get("peft_type")).partition(",")[0].lower()
+    method = str((config or {}).get("peft_type") or ("fine-tuned" if model else "prompt")).partition(",")[0].lower()
     changes = list(facts["changes"])
     citations = dict(recipe.citations)
     for dataset in training_data:
@@ -91,6 +93,7 @@ def adapter_card(
         recipe=recipe,
         training_data=training_data,
         config=config,
+        model=model,
         prompt=prompt and json.dumps(prompt, ensure_ascii=False, indent=1).replace("`", "\\u0060"),
         loader=loader,
         task=task,

@@ -85,8 +85,8 @@ def refuse_strays(folder: Path, ours: Collection[str], refusal: type[Exception])
     refusal
         With the first such file.
     """
-    if found := strays(folder, ours):
+    if others := strays(folder, ours):
         raise refusal(
-            f"{folder / found[0]} was not written by this program, and {folder} would be replaced as a whole; move it "
+            f"{folder / others[0]} was not written by this program, and {folder} would be replaced as a whole; move it "
             "away or choose another --out."
         )

@@ -194,7 +194,7 @@ def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:
     for entry in entries:
         row = cells.setdefault((entry.model, entry.notes.setting, entry.base), {})
         row.setdefault((entry.dataset, entry.task, entry.notes.metric), entry.cell)
-    return [ModelRow(*key, found) for key, found in cells.items()]
+    return [ModelRow(*key, values) for key, values in cells.items()]
 
 
 def page(tables: list[TaskTable]) -> str:

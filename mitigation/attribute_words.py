@@ -194,10 +194,10 @@ def name_pairs(file: str) -> AttributeWords:
     MitigationError
         If the file is not such a list, or its groups are no pairs.
     """
-    found = attribute_words(file, "names")
-    if len(found.groups[0]) != 2:
-        raise MitigationError(f"{file} has groups of {len(found.groups[0])} names; give pairs.")
-    return replace(found, name=f"names:{Path(file).name}")
+    words = attribute_words(file, "names")
+    if len(words.groups[0]) != 2:
+        raise MitigationError(f"{file} has groups of {len(words.groups[0])} names; give pairs.")
+    return replace(words, name=f"names:{Path(file).name}")
 
 
 def text_versions(settings: Any) -> dict[str, str]:

@@ -176,12 +176,12 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
     """
     if COLUMNS[column].of_gender and domain != "gender":
         return None
-    found = {(change.benchmark, change.group, change.metric): change for change in adapter.changes}
+    changes = {(change.benchmark, change.group, change.metric): change for change in adapter.changes}
     of = adapter.settings.get("domain", domain)
     edited = _STEREOSET in adapter.data or any(change.benchmark == PAIRS for change in adapter.changes)
     edited = edited and of in ("all", domain)
     for benchmark, group, metric in COLUMNS[column].places:
-        change = found.get((benchmark, group.format(domain=domain), metric))
+        change = changes.get((benchmark, group.format(domain=domain), metric))
         # Own pairs of all domains are not those of one.
         shown = of == domain if benchmark == PAIRS else not (edited and column == "SS held out")
         if change and shown:

@@ -24,14 +24,14 @@ def rows_of(folder: Path, reasons: Mapping[str, str] | None = None) -> list[Meth
     MitigationError
         If there is no adapter, or the adapters belong to several models.
     """
-    found: dict[str, Adapter] = {path.parent.name: read(path.parent) for path in sorted(folder.glob(f"*/{FACTS}"))}
-    bases = sorted({adapter.revision for adapter in found.values()})
+    adapters: dict[str, Adapter] = {path.parent.name: read(path.parent) for path in sorted(folder.glob(f"*/{FACTS}"))}
+    bases = sorted({adapter.revision for adapter in adapters.values()})
     if len(bases) != 1:
         raise MitigationError(
             f"{folder} has adapters of {len(bases)} models; give a folder with the adapters of one model."
         )
-    made = [Method(name, adapter) for name, adapter in found.items()]
-    return [*made, *(Method(name, reason=reason) for name, reason in (reasons or {}).items() if name not in found)]
+    made = [Method(name, adapter) for name, adapter in adapters.items()]
+    return [*made, *(Method(name, reason=reason) for name, reason in (reasons or {}).items() if name not in adapters)]
 
 
 def measured_before(folder: Path) -> Mapping[str, Any] | None:

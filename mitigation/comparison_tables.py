@@ -170,10 +170,10 @@ def ability_of(verdicts: Sequence[str]) -> str:
     >>> ability_of(["kept", "lost"]), ability_of(["kept", "kept"]), ability_of(["kept", "unclear"]), ability_of([])
     ('lost', 'kept', 'unclear', 'not measured')
     """
-    found = set(verdicts) - {""}
-    if not found:
+    kinds = set(verdicts) - {""}
+    if not kinds:
         return "not measured"
-    return "lost" if "lost" in found else "kept" if found == {"kept"} else "unclear"
+    return "lost" if "lost" in kinds else "kept" if kinds == {"kept"} else "unclear"
 
 
 def _cell(changes: Sequence[Change], verdict: str, ability: str) -> ScoreCell:
@@ -202,8 +202,8 @@ def _base(model: str, adapters: Sequence[Adapter], columns: Sequence[str], domai
     """The row of the unchanged model; scores of the own pairs of a method stand in the row of the method."""
     cells = []
     for column in columns:
-        found = (change_of(adapter, column, domain) for adapter in adapters)
-        change = next((change for change in found if change and change.benchmark != PAIRS), None)
+        changes = (change_of(adapter, column, domain) for adapter in adapters)
+        change = next((change for change in changes if change and change.benchmark != PAIRS), None)
         # The differentiation score is of two runs: the model agrees with itself.
         before = 100.0 if column == "DS" else change.before[0] if change else math.nan
         cells.append(ScoreCell(number_text(before)) if change else None)

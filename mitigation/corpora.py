@@ -46,14 +46,14 @@ def fingerprints(corpus: str) -> dict[str, str]:
 
     That of a local file is its SHA-256; that of a remote one depends on what its server says of its version.
     """
-    found: dict[str, str] = {}
+    fingerprints: dict[str, str] = {}
     for shard in files(corpus):
         name = f"{CORPUS}{PurePosixPath(shard.address).name}"
-        before = found.get(name, "")  # two folders may have files of the same name
+        before = fingerprints.get(name, "")  # two folders may have files of the same name
         remote = "://" in shard.address
         digest = shard.digest() if remote else _digest_of(shard.address, shard.size, shard.version)
-        found[name] = hashlib.sha256((before + digest).encode()).hexdigest() if before else digest
-    return found
+        fingerprints[name] = hashlib.sha256((before + digest).encode()).hexdigest() if before else digest
+    return fingerprints
 
 
 @cache

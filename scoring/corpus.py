@@ -196,7 +196,7 @@ def spearman(
         without = _weighted(ranked, 1.0 - np.eye(n)[:, codes])
         if np.isnan(without).any() or effective <= 1:
             return value, intervals.NONE, n
-        found = intervals.cluster_t(value, without, effective - 1)
+        interval = intervals.cluster_t(value, without, effective - 1)
     else:
         values = np.empty(resamples)
         stream = np.random.PCG64(seed)
@@ -205,8 +205,8 @@ def spearman(
             counts = np.empty((min(size, resamples - start), n))
             draw(stream, counts)
             values[start : start + len(counts)] = _weighted(ranked, counts[:, codes])
-        found = intervals.bootstrap(values, n)
-    return float(value), intervals.cut(found, float(value), -1, 1), n
+        interval = intervals.bootstrap(values, n)
+    return float(value), intervals.cut(interval, float(value), -1, 1), n
 
 
 def _weighted(ranked: Sequence[NDArray[np.intp]], weights: Floats) -> Floats:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mitigation.errors import MitigationError
-from scoring.adapters.facts import PROMPT, digests
+from scoring.adapters.facts import PROMPT, digests, is_whole_model
 from scoring.inference import checkpoint
 from scoring.inference.load_options import BUNDLED, LoadOptions
 
@@ -31,6 +31,7 @@ class Effect(StrEnum):
     """Where an adapter is in a model with a new head; the values are sentences for results."""
 
     NONE = "There is no adapter."
+    WHOLE = "The trained model is fine-tuned in the place of the unchanged one."
     INSIDE = "The adapter is active while the model is fine-tuned; its own weights are not trained."
     PROJECTION = "The adapter is a projection of the last hidden state, and is applied before the new head."
     HEAD = "The adapter changes only the vocabulary head, which GLUE replaces, so GLUE is unchanged by construction."
@@ -102,8 +103,12 @@ class Classifiers:
     def _attach(self, model: Model, adapter: Path) -> None:
         from peft.tuners.tuners_utils import BaseTunerLayer
 
+        from mitigation.adapters.temporary import whole_network
         from scoring.adapters.attach import attach
 
+        if is_whole_model(adapter):
+            self.effect, self._inside = Effect.WHOLE, whole_network(model, adapter).base_model
+            return
         reader = _reading_map(model)  # before a layer is inserted
         network = attach(model.network, adapter, base=model.name, revision=model.revision).get_base_model()
         changed = [name for name, module in network.named_modules() if isinstance(module, BaseTunerLayer)]
@@ -180,10 +185,10 @@ def _projection(layer: Any) -> StateChange | None:
     down = b.weight.detach().double().cpu() * layer.scaling[name]
     bias = torch.zeros(len(down)) if b.bias is None else b.bias.detach().cpu() * layer.scaling[name]
     wanted = torch.cat([down, bias.double()[:, None]], dim=1)
-    found = torch.linalg.lstsq(weight, wanted, driver="gelsd").solution
-    if torch.linalg.norm(weight @ found - wanted) > _SAME * torch.linalg.norm(wanted):
+    solution = torch.linalg.lstsq(weight, wanted, driver="gelsd").solution
+    if torch.linalg.norm(weight @ solution - wanted) > _SAME * torch.linalg.norm(wanted):
         return None
-    return StateChange(found[:, :-1], layer.lora_A[name].weight.detach(), found[:, -1])
+    return StateChange(solution[:, :-1], layer.lora_A[name].weight.detach(), solution[:, -1])
 
 
 def _put_inside(network: Any, inside: Any) -> None:

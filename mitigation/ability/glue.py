@@ -73,9 +73,9 @@ def measure(
     place = folder / "runs" / _folder_name(models)
     keys = {(d.task.name, seed): _key(models, d, settings, seed) for d in data for seed in range(settings.seeds)}
     paths = {run: place / f"{run[0]}-seed-{run[1]}.json" for run in keys}
-    found = {run: _stored(paths[run], key) for run, key in keys.items()}
+    results = {run: _stored(paths[run], key) for run, key in keys.items()}
     by_name = {d.task.name: d for d in data}
-    missing = [run for run, metrics in found.items() if metrics is None]
+    missing = [run for run, metrics in results.items() if metrics is None]
     with _progress(sum(settings.steps(by_name[name]) for name, _ in missing), console) as progress:
         for name, seed in missing:
             start = time.perf_counter()
@@ -90,8 +90,8 @@ def measure(
                 "seconds": round(time.perf_counter() - start, 1),
             }
             put(paths[name, seed], (json.dumps(content, indent=1) + "\n").encode())
-            found[name, seed] = metrics
-    return {run: metrics for run, metrics in found.items() if metrics is not None}
+            results[name, seed] = metrics
+    return {run: metrics for run, metrics in results.items() if metrics is not None}
 
 
 def _folder_name(models: Classifiers) -> str:
@@ -201,10 +201,10 @@ def by_seed(runs: Runs) -> dict[str, list[float]]:
     >>> by_seed({("rte", 0): {"accuracy": 50.0}, ("mrpc", 0): {"f1": 70.0, "accuracy": 60.0}})
     {'rte': [50.0], 'mrpc': [70.0], 'average': [60.0]}
     """
-    found: dict[str, list[float]] = {}
+    scores: dict[str, list[float]] = {}
     for (name, _), metrics in runs.items():
-        found.setdefault(name, []).append(next(iter(metrics.values())))
-    return {**found, AVERAGE: [float(np.mean(values)) for values in zip(*found.values(), strict=True)]}
+        scores.setdefault(name, []).append(next(iter(metrics.values())))
+    return {**scores, AVERAGE: [float(np.mean(values)) for values in zip(*scores.values(), strict=True)]}
 
 
 def with_interval(values: Sequence[float]) -> Numbers:
@@ -276,8 +276,8 @@ def compare(
 
 def facts(runs: Runs) -> dict[str, Any]:
     """The scores of runs for a results file: of each seed, with mean, standard deviation and interval by task."""
-    found = by_seed(runs)
-    names = [name for name in found if name != AVERAGE]
+    scores = by_seed(runs)
+    names = [name for name in scores if name != AVERAGE]
     seeds = {name: [dict(metrics) for (task, _), metrics in runs.items() if task == name] for name in names}
     return {
         name: {
@@ -287,5 +287,5 @@ def facts(runs: Runs) -> dict[str, Any]:
             "interval": None if len(values) < 2 else list(with_interval(values)[1:]),
             **({"metrics": seeds[name]} if name in seeds else {}),
         }
-        for name, values in found.items()
+        for name, values in scores.items()
     }

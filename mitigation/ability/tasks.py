@@ -162,11 +162,11 @@ def load(names: Sequence[str], limit: int | None = None) -> list[TaskData]:
     SourceUnavailable
         For a pinned file that cannot be had.
     """
-    found = []
+    tasks_data = []
     for task in named(names):
         read = _pinned if task.pinned else _from_hub
-        found.append(TaskData(task, read(task, "train")[:limit], read(task, "validation")[:limit]))
-    return found
+        tasks_data.append(TaskData(task, read(task, "train")[:limit], read(task, "validation")[:limit]))
+    return tasks_data
 
 
 def _pinned(task: GlueTask, split: str) -> list[Example]:

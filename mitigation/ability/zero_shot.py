@@ -86,13 +86,13 @@ def measure(
         )
     harness: Any = HFLM(pretrained=model.network, tokenizer=model.tokens.tokenizer, backend="causal", batch_size=BATCH)
     try:
-        found: Any = simple_evaluate(harness, tasks=list(tasks), limit=limit, task_manager=manager, bootstrap_iters=0)
+        results: Any = simple_evaluate(harness, tasks=list(tasks), limit=limit, task_manager=manager, bootstrap_iters=0)
     except (OSError, ValueError) as error:
         raise MitigationError(
             f"lm-evaluation-harness could not run {', '.join(tasks)} ({type(error).__name__}: "
             f"{' '.join(str(error).split())[:200]}); check the network and the names."
         ) from None
-    return {name: _result(found["results"][name], found["samples"][name]) for name in found["samples"]}
+    return {name: _result(results["results"][name], results["samples"][name]) for name in results["samples"]}
 
 
 def _result(values: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> HarnessResult:
@@ -119,15 +119,15 @@ def changes(before: Mapping[str, HarnessResult], after: Mapping[str, HarnessResu
     A metric that is a mean over examples has normal intervals, and that of the difference is of pairs of the same
     example. Others, such as perplexity, have none.
     """
-    found = []
+    changed = []
     for task, old in before.items():
         new = after[task]
         for name, value in old.metrics.items():
             one, two = np.array(old.examples.get(name, ())), np.array(new.examples.get(name, ()))
             paired = two - one if len(one) == len(two) else np.array([])
             sides = _numbers(value, one), _numbers(new.metrics[name], two)
-            found.append(Change(BENCHMARK, task, name, *sides, _numbers(new.metrics[name] - value, paired), old.n))
-    return tuple(found)
+            changed.append(Change(BENCHMARK, task, name, *sides, _numbers(new.metrics[name] - value, paired), old.n))
+    return tuple(changed)
 
 
 def _numbers(value: float, examples: Floats) -> Numbers:

@@ -18,7 +18,18 @@ from mitigation import recipes
 from mitigation.adapters.write import write_facts
 from mitigation.errors import MitigationError
 from scoring.adapters.attach import peft_config, tensor_shapes
-from scoring.adapters.facts import CONFIG, FACTS, PROMPT, WEIGHTS, Adapter, digests, json_of, read
+from scoring.adapters.facts import (
+    CONFIG,
+    FACTS,
+    MODEL,
+    PROMPT,
+    WEIGHTS,
+    Adapter,
+    digests,
+    is_whole_model,
+    json_of,
+    read,
+)
 from scoring.inference.load_options import BUNDLED
 
 CARD = "README.md"
@@ -53,8 +64,11 @@ def publication(folder: Path, repository: str, licence: str, base: str = "") -> 
     if CONFIG in adapter.files:
         peft_config(folder)
         tensor_shapes(folder / WEIGHTS)
+    elif is_whole_model(folder):
+        for weights in folder.glob("*.safetensors"):
+            tensor_shapes(weights)
     elif PROMPT not in adapter.files:
-        raise MitigationError(f"{folder} describes neither {CONFIG} nor {PROMPT}; run its recipe again.")
+        raise MitigationError(f"{folder} describes neither {CONFIG} nor {PROMPT} nor a model; run its recipe again.")
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch)
         for file in adapter.files:
@@ -95,6 +109,7 @@ def card(folder: Path, adapter: Adapter, repository: str, licence: str) -> str:
         training_data(adapter.data),
         config=json_of(folder / CONFIG) if CONFIG in adapter.files else None,
         prompt=json_of(folder / PROMPT) if PROMPT in adapter.files else None,
+        model=json_of(folder / MODEL) if is_whole_model(folder) else None,
     )
 
 

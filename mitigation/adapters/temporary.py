@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from scoring.adapters.attach import attach
+from scoring.adapters.attach import attach, check_base, without_remarks
+from scoring.adapters.facts import is_whole_model, read
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 @contextmanager
 def attached(model: Model, folder: Path, name: str = "") -> Iterator[Model]:
     """The model with an adapter inside the block; after it, also after an exception, the model is as before.
+
+    If the folder has a whole model instead of an adapter, it is that model.
 
     Parameters
     ----------
@@ -30,10 +33,9 @@ def attached(model: Model, folder: Path, name: str = "") -> Iterator[Model]:
     from scoring.inference import checkpoint
     from scoring.inference.model import Model
 
-    wrapped = attach(model.network, folder, base=model.name, revision=model.revision)
-    try:
-        yield Model(
-            wrapped,
+    def with_network(network: Any) -> Model:
+        return Model(
+            network,
             model.tokens.tokenizer,
             kind=model.kind,
             name=model.name,
@@ -41,5 +43,26 @@ def attached(model: Model, folder: Path, name: str = "") -> Iterator[Model]:
             adapter=f"{name or folder.name}@{checkpoint.identity(folder)}",
             exact=model.exact,
         )
+
+    if is_whole_model(folder):
+        yield with_network(whole_network(model, folder))
+        return
+    wrapped = attach(model.network, folder, base=model.name, revision=model.revision)
+    try:
+        yield with_network(wrapped)
     finally:
         model.network = wrapped.unload()
+
+
+def whole_network(model: Model, folder: Path) -> Any:
+    """The network in a folder with a whole model that was trained from ``model``, on its device and in its dtype.
+
+    Raises
+    ------
+    AdapterError
+        If it was trained from another model.
+    """
+    check_base(read(folder), str(folder), model.name, model.revision)
+    with without_remarks():
+        network = type(model.network).from_pretrained(folder, dtype=model.network.dtype, use_safetensors=True)
+    return network.to(model.device).eval()

@@ -65,6 +65,12 @@ def save_peft(network: Any, folder: Path, base: str) -> None:
     (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty model card
 
 
+def save_whole(network: Any, tokenizer: Any, folder: Path) -> None:
+    """Writes a whole model and its tokenizer into a folder, which then loads by its name."""
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
 def text(adapter: Adapter) -> str:
     """The text of ``mitigation.json``: NaN is null, and each change has a line of its own."""
     facts = json.loads(SCHEMA.dump_json(replace(adapter, sha256=checksum(adapter))))

@@ -153,10 +153,10 @@ def _zero_shot(
     def of(asked: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.HarnessResult]:
         key = json.dumps([model.revision, dict(files), model.dtype, list(tasks), limit])
         path = out / "runs" / name / f"lm-eval-{hashlib.sha256(key.encode()).hexdigest()[:8]}.json"
-        found = zero_shot.stored(path, key)
-        if found is None:
-            zero_shot.store(path, key, found := zero_shot.measure(asked, tasks, limit, include))
-        return found
+        results = zero_shot.stored(path, key)
+        if results is None:
+            zero_shot.store(path, key, results := zero_shot.measure(asked, tasks, limit, include))
+        return results
 
     before = of(model, "base", {})
     sides = {"before": {task: dict(result.metrics) for task, result in before.items()}}

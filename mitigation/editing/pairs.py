@@ -127,8 +127,8 @@ def whole_word(text: str, word: str) -> tuple[int, int] | None:
     >>> whole_word("The chef said he came", "he"), whole_word("These girls", "girl")
     ((14, 16), None)
     """
-    found = list(re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
-    return found[-1].span() if found else None
+    matches = list(re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
+    return matches[-1].span() if matches else None
 
 
 def each_possible(rows: Iterable[Row], make: Callable[[Row], T]) -> tuple[list[tuple[Row, T]], dict[str, str]]:

@@ -193,8 +193,8 @@ class StampedNetwork:
         missing |= {read[0] for read in compared if read not in self.leaving}
         entering, leaving = self._recorded([ids for ids in rows if ids in missing], compared) if missing else ({}, {})
         width = len(max(rows, key=len))
-        found = [entering[ids] if ids in entering else self.entering[ids] for ids in rows]
-        states = torch.stack([torch.nn.functional.pad(state, (0, 0, 0, width - len(state))) for state in found])
+        known = [entering[ids] if ids in entering else self.entering[ids] for ids in rows]
+        states = torch.stack([torch.nn.functional.pad(state, (0, 0, 0, width - len(state))) for state in known])
         base = [leaving[read] if read in leaving else self.leaving[read] for read in compared]
         at = _index(rows, reads)
 

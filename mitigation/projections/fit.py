@@ -88,10 +88,10 @@ def class_states(model: Model, settings: TextSettings, data: TrainingData) -> Cl
 
     lines, words = read_text(settings, data)
     read = sentences.published_classes if settings.published else sentences.classes
-    found = read(lines, words, settings.sentences, settings.seed).check(LEAST)
-    states = np.concatenate([mean_states(model, one, settings.most_tokens) for one in found.sentences])
-    labels = np.repeat(np.arange(len(found.names)), [len(one) for one in found.sentences])
-    return ClassStates(found.names, *split(states, labels, settings.seed))
+    classes = read(lines, words, settings.sentences, settings.seed).check(LEAST)
+    states = np.concatenate([mean_states(model, one, settings.most_tokens) for one in classes.sentences])
+    labels = np.repeat(np.arange(len(classes.names)), [len(one) for one in classes.sentences])
+    return ClassStates(classes.names, *split(states, labels, settings.seed))
 
 
 def split(states: Floats, labels: np.ndarray[Any, Any], seed: int) -> list[tuple[Floats, np.ndarray[Any, Any]]]:
@@ -115,11 +115,11 @@ def tuple_states(model: Model, settings: TextSettings, data: TrainingData) -> li
 
     lines, words = read_text(settings, data)
     if settings.published:
-        found = sentences.published_tuples(lines, words, settings.sentences)
+        chosen = sentences.published_tuples(lines, words, settings.sentences)
     else:
-        found = sentences.tuples(lines, words, settings.sentences, settings.seed)
-    sentences.check_tuples(found, LEAST)
-    return [mean_states(model, column, settings.most_tokens) for column in zip(*found, strict=True)]
+        chosen = sentences.tuples(lines, words, settings.sentences, settings.seed)
+    sentences.check_tuples(chosen, LEAST)
+    return [mean_states(model, column, settings.most_tokens) for column in zip(*chosen, strict=True)]
 
 
 def probe_measures(states: ClassStates, projection: Projection) -> dict[str, Numbers]:

@@ -36,7 +36,7 @@ class Classes:
             With the number of sentences of each class.
         """
         if any(len(one) < least for one in self.sentences):
-            counts = ", ".join(f"{len(found)} {name}" for name, found in zip(self.names, self.sentences, strict=True))
+            counts = ", ".join(f"{len(kept)} {name}" for name, kept in zip(self.names, self.sentences, strict=True))
             raise MitigationError(
                 f"The corpus has {counts} sentences, and a class needs at least {least}; give a larger corpus."
             )
@@ -53,7 +53,7 @@ def published_classes(lines: Iterable[str], words: AttributeWords, most: int, se
     draw = random.Random(seed)
     draw.shuffle(ordered := list(lines))
     sides = [words.side(0), words.side(1)] if len(words.groups[0]) == 2 else [words.all]
-    found: list[dict[str, str]] = [{} for _ in sides]  # sentence as written to clipped sentence
+    of_side: list[dict[str, str]] = [{} for _ in sides]  # sentence as written to clipped sentence
     neutral: list[str] = []
     for sentence in (sentence for line in ordered for sentence in sentences(line)):
         parts = [part.lower() for part in sentence.split(" ")]
@@ -70,12 +70,12 @@ def published_classes(lines: Iterable[str], words: AttributeWords, most: int, se
                 break
         if not present and len(neutral) < most:
             neutral.append(" ".join(parts[: draw.randint(4, len(parts))]))
-        elif len(present) == 1 and len(kind := found[min(present)]) < most and sentence not in kind:
+        elif len(present) == 1 and len(kind := of_side[min(present)]) < most and sentence not in kind:
             kind[sentence] = " ".join(parts[: draw.randint(last, len(parts)) + 1])
-        if len(neutral) == most and all(len(one) == most for one in found):
+        if len(neutral) == most and all(len(one) == most for one in of_side):
             break
     names = ("male", "female") if len(sides) == 2 else ("biased",)
-    return Classes((*names, "neutral"), (*(tuple(kind.values()) for kind in found), tuple(neutral)))
+    return Classes((*names, "neutral"), (*(tuple(kind.values()) for kind in of_side), tuple(neutral)))
 
 
 def classes(lines: Iterable[str], words: AttributeWords, most: int, seed: int) -> Classes:
@@ -86,15 +86,15 @@ def classes(lines: Iterable[str], words: AttributeWords, most: int, seed: int) -
     random.Random(seed).shuffle(ordered := list(lines))
     places = range(len(words.groups[0]))
     sides = [words.side(place) for place in places]
-    found: list[dict[str, None]] = [{} for _ in places]
+    of_side: list[dict[str, None]] = [{} for _ in places]
     for sentence in (sentence for line in ordered for sentence in sentences(line)):
         parts = word_set(sentence)
         present = [place for place in places if sides[place] & parts]
-        if len(present) == 1 and len(found[present[0]]) < most and len(sentence.split()) >= SHORTEST:
-            found[present[0]][sentence] = None
-            if all(len(kind) == most for kind in found):
+        if len(present) == 1 and len(of_side[present[0]]) < most and len(sentence.split()) >= SHORTEST:
+            of_side[present[0]][sentence] = None
+            if all(len(kind) == most for kind in of_side):
                 break
-    return Classes(("male", "female") if len(places) == 2 else words.groups[0], tuple(map(tuple, found)))
+    return Classes(("male", "female") if len(places) == 2 else words.groups[0], tuple(map(tuple, of_side)))
 
 
 def word_set(sentence: str) -> set[str]:
@@ -103,8 +103,8 @@ def word_set(sentence: str) -> set[str]:
     >>> sorted(word_set("Mr. Hall met her."))
     ['hall', 'her', 'her.', 'met', 'mr', 'mr.']
     """
-    found = set(map(str.lower, _WORD.findall(sentence)))
-    return found | {word.removesuffix(".") for word in found}
+    words = set(map(str.lower, _WORD.findall(sentence)))
+    return words | {word.removesuffix(".") for word in words}
 
 
 def published_tuples(lines: Iterable[str], words: AttributeWords, most: int) -> list[tuple[str, ...]]:
@@ -135,7 +135,7 @@ def tuples(lines: Iterable[str], words: AttributeWords, most: int, seed: int) ->
     return list(made.values())
 
 
-def check_tuples(found: Sequence[tuple[str, ...]], least: int) -> Sequence[tuple[str, ...]]:
+def check_tuples(chosen: Sequence[tuple[str, ...]], least: int) -> Sequence[tuple[str, ...]]:
     """The tuples, if there are at least so many.
 
     Raises
@@ -143,9 +143,9 @@ def check_tuples(found: Sequence[tuple[str, ...]], least: int) -> Sequence[tuple
     MitigationError
         With their number.
     """
-    if len(found) < least:
+    if len(chosen) < least:
         raise MitigationError(
-            f"The corpus has {len(found)} sentences with a listed word, and at least {least} are needed; give a "
+            f"The corpus has {len(chosen)} sentences with a listed word, and at least {least} are needed; give a "
             "larger corpus."
         )
-    return found
+    return chosen

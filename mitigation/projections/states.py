@@ -50,9 +50,9 @@ def reading_map(model: Model) -> tuple[str, torch.nn.Linear]:
         if states.shape == last.shape and torch.equal(states, last):
             readers[name] = network.get_submodule(name)
     if len(readers) != 1:
-        found = ", ".join(readers) or "none"
+        names = ", ".join(readers) or "none"
         raise MitigationError(
-            f"In {model.name} the last hidden state is read by {found} of its linear maps, and a projection needs "
+            f"In {model.name} the last hidden state is read by {names} of its linear maps, and a projection needs "
             "exactly one; use a recipe that changes no hidden state."
         )
     ((name, module),) = readers.items()
@@ -128,7 +128,7 @@ def writing_maps(model: Model, blocks: Sequence[str]) -> dict[str, torch.Tensor]
             handle.remove()
     words = network.get_input_embeddings()
     width = words.weight.shape[1]
-    found = {next(name for name, module in network.named_modules() if module is words): words.weight.T}
+    weights = {next(name for name, module in network.named_modules() if module is words): words.weight.T}
     for name in last.values():
         weight = network.get_submodule(name).weight
         weight = weight.T if isinstance(network.get_submodule(name), Conv1D) else weight
@@ -138,8 +138,8 @@ def writing_maps(model: Model, blocks: Sequence[str]) -> dict[str, torch.Tensor]
                 "quantization (--quantize none)."
             )
         if len(weight) == width:  # others widen, as the first map of a feed-forward part without a second
-            found[name] = weight
-    return found
+            weights[name] = weight
+    return weights
 
 
 def probe_ids(model: Model) -> torch.Tensor:

@@ -67,12 +67,12 @@ def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tu
             f"The groups of words for {settings.domain!r} have {len(words.groups[0])} words, and a direction has two "
             "ends; give pairs of words."
         )
-    found = sentences.tuples(lines, words, settings.sentences, settings.seed)
+    chosen = sentences.tuples(lines, words, settings.sentences, settings.seed)
     sides = words.side(0) - words.side(1), words.side(1) - words.side(0)
     written: tuple[list[Pair], list[Pair]] = ([], [])
     longest = min(settings.most_tokens, (model.tokens.window or settings.most_tokens) - 2)
-    encoded = model.tokens.tokenizer([text for pair in found for text in pair])["input_ids"] if found else []
-    for number, (original, swapped) in enumerate(found):
+    encoded = model.tokens.tokenizer([text for pair in chosen for text in pair])["input_ids"] if chosen else []
+    for number, (original, swapped) in enumerate(chosen):
         if max(map(len, encoded[2 * number : 2 * number + 2])) > longest:
             continue
         present = [bool(side & sentences.word_set(original)) for side in sides]
@@ -121,13 +121,13 @@ def difference(model: Model, pairs: Sequence[Pair], block: str, most_tokens: int
     from mitigation.projections.states import mean_states
 
     first, second = (mean_states(model, column, most_tokens, block=block) for column in zip(*pairs, strict=True))
-    found: Floats = (second - first).mean(0)
-    if not np.linalg.norm(found) > 0:
+    direction: Floats = (second - first).mean(0)
+    if not np.linalg.norm(direction) > 0:
         raise MitigationError(
             f"The states of both groups have the same mean at {block} of {model.name}, so there is no direction; "
             "choose another block."
         )
-    return found
+    return direction
 
 
 def preference(model: Model, pairs: Sequence[Pair]) -> Preference:

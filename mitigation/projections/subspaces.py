@@ -87,22 +87,22 @@ def inlp(
     """
     from sklearn.svm import LinearSVC
 
-    width, found, accuracies = train.shape[1], np.zeros((train.shape[1], 0)), []
+    width, basis, accuracies = train.shape[1], np.zeros((train.shape[1], 0)), []
     projections = np.zeros((width, width))
     share = np.bincount(held_labels - held_labels.min()).max() / len(held_labels)
     chance = share + margin * np.sqrt(share * (1 - share) / len(held_labels))
     for _ in range(classifiers):
-        removed = Projection.orthogonal(found)
+        removed = Projection.orthogonal(basis)
         classifier = LinearSVC(fit_intercept=False, dual=False, random_state=0)
         with _quiet():
             classifier.fit(removed(train), labels)
         accuracies.append(float(classifier.score(removed(held), held_labels)))
-        if margin and found.shape[1] and accuracies[-1] <= chance:
+        if margin and basis.shape[1] and accuracies[-1] <= chance:
             break
         rows = row_space(np.atleast_2d(classifier.coef_))
         projections += rows @ rows.T
-        found = row_space(projections)
-    return Nullspace(found, tuple(accuracies))
+        basis = row_space(projections)
+    return Nullspace(basis, tuple(accuracies))
 
 
 def principal_directions(groups: Sequence[Floats], components: int) -> Floats:

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
-from mitigation.adapters.write import describe, save_peft
+from mitigation.adapters.write import describe
 from mitigation.attribute_words import SOURCE, attribute_words, source_file
 from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe, check_ranges, setting
@@ -58,7 +58,7 @@ class AutoDebiasSettings:
     epochs: int = setting(1, "Times that each prompt is trained after each pair.", "Guo et al. 2022")
     batch_size: int = setting(32, "Prompts of a step, each after both words.", CODE)
     learning_rate: float = setting(5e-6, "Learning rate of AdamW; it falls linearly to zero.", CODE)
-    rank: int = setting(64, "Rank of the LoRA matrices of each linear map.", OPEN)
+    rank: int = setting(0, "Rank of the LoRA matrices of each linear map; 0 trains all weights.", CODE)
     alpha: int = setting(64, "Scale of their product, divided by the rank.", OPEN)
     seed: int = setting(0, "Of the held-out pairs, the pairs of the search, order, dropout and first matrices.", OPEN)
     measured: int = setting(256, "Prompts that are measured while training.", OPEN)
@@ -68,11 +68,11 @@ class AutoDebiasSettings:
 
     def __post_init__(self) -> None:
         searched = ("search_length", "search_beam", "search_words", "search_pairs")
-        trained = ("epochs", "batch_size", "learning_rate", "rank", "alpha")
+        trained = ("epochs", "batch_size", "learning_rate", "alpha")
         check_ranges(
             self,
             positive=(*searched, *trained, "measured", "validate_every", "checkpoint_every"),
-            not_negative=("patience",),
+            not_negative=("patience", "rank"),
             share=("held_out",),
         )
 
@@ -92,7 +92,7 @@ def run(model: Model, settings: AutoDebiasSettings, data: TrainingData, out: Pat
     from mitigation.plots import write_losses
     from mitigation.training import alignment, train
     from mitigation.training.checkpoints import checkpoint_path
-    from mitigation.training.lora import lora
+    from mitigation.training.trainable import trainable
 
     data.versions.update(input_versions(settings))
     pairs = alignment.whole_pairs(model, read_pairs(settings))
@@ -114,11 +114,11 @@ def run(model: Model, settings: AutoDebiasSettings, data: TrainingData, out: Pat
     held = draw.sample(held, min(settings.measured, len(held)))
     searched = meter.seconds
     loss = alignment.AlignmentLoss(model, None if settings.all_tokens else stereotypes, reverse=settings.published)
-    with lora(model, settings.rank, settings.alpha, settings.seed) as tuned:
-        trained = trained_parameters(tuned)
-        curve = train.fit(tuned, loss, rows, held, settings.schedule(len(rows)), path, console)
-        after = train.mean_terms(tuned, loss, held, settings.batch_size)["loss"]
-        save_peft(tuned, out, model.name)
+    with trainable(model, settings.rank, settings.alpha, settings.seed) as tuned:
+        trained = trained_parameters(tuned.network)
+        curve = train.fit(tuned.network, loss, rows, held, settings.schedule(len(rows)), path, console)
+        after = train.mean_terms(tuned.network, loss, held, settings.batch_size)["loss"]
+        tuned.save(out)
     write_losses(curve, out, f"{RECIPE.name} of {model.name}")
     side = "held_out" if held_pairs else "trained"
     values = {
@@ -208,10 +208,10 @@ def split_pairs(
 
 def input_versions(settings: AutoDebiasSettings) -> dict[str, str]:
     """Name to fingerprint of the words and prompts that settings name."""
-    found: dict[str, str] = {}
+    fingerprints: dict[str, str] = {}
     if settings.words != PUBLISHED:
         words = attribute_words(settings.words, settings.domain)
-        found[words.name] = words.version
+        fingerprints[words.name] = words.version
     files = [(PUBLISHED, name) for name in SIDES.get(settings.domain, ()) if settings.words == PUBLISHED]
     files.append((settings.stereotypes, f"{PUBLISHED}/stereotypes"))
     if settings.prompts != SEARCH:
@@ -219,13 +219,13 @@ def input_versions(settings: AutoDebiasSettings) -> dict[str, str]:
     for file, published in files:
         read_lines(file, published)  # refuses a file that cannot be read
         name = f"{SOURCE}{published}" if file == PUBLISHED else f"words:{Path(file).name}"
-        found[name] = file_sha256(chosen_file(file, published))
-    return found
+        fingerprints[name] = file_sha256(chosen_file(file, published))
+    return fingerprints
 
 
 RECIPE = Recipe(
     name="auto_debias",
-    summary="Makes predictions after paired words and a biased prompt equal (LoRA).",
+    summary="Makes predictions after paired words and a biased prompt equal (LoRA; all weights in paper).",
     source="Auto-Debias (Guo et al., 2022); for causal models by this project",
     cite=("guo2022autodebias",),
     profiles={

@@ -115,7 +115,7 @@ def published_swap(text: str, words: AttributeWords, draw: random.Random) -> str
 
 RECIPE = Recipe(
     name="cda",
-    summary="Further training on text with the words of one gender in the place of the other's (LoRA).",
+    summary="Further training on text with the words of both genders swapped (LoRA; all weights in paper).",
     source="Gender Bias in Neural Natural Language Processing (Lu et al., 2020), with the settings of bias-bench",
     cite=("meade2022empirical",),
     citations={

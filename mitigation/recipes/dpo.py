@@ -94,10 +94,10 @@ def run(model: Model, settings: DpoSettings, data: TrainingData, out: Path, cons
     finally:
         model.network = tuned.unload().eval()
     write_losses(LossCurve(losses, []), out, f"dpo of {model.name}")
-    found = {"share of rows that prefer she": female}
+    measured = {"share of rows that prefer she": female}
     for when, values in (("before", before), ("after", after)):
-        found |= {f"held-out log ratio {when}": values, f"held-out absolute log ratio {when}": np.abs(values)}
-    measures: dict[str, Numbers] = {name: (float(values.mean()), _NAN, _NAN) for name, values in found.items()}
+        measured |= {f"held-out log ratio {when}": values, f"held-out absolute log ratio {when}": np.abs(values)}
+    measures: dict[str, Numbers] = {name: (float(values.mean()), _NAN, _NAN) for name, values in measured.items()}
     tell(console, [f"{name}: {mean:.3f}" for name, (mean, _, _) in measures.items()])
     cost = meter.cost(trained)
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)

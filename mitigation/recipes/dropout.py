@@ -45,7 +45,7 @@ def run(model: Model, settings: DropoutSettings, data: TrainingData, out: Path, 
 
 RECIPE = Recipe(
     name="dropout",
-    summary="Further training with raised dropout rates (LoRA).",
+    summary="Further training with raised dropout rates (LoRA; all weights in paper).",
     source="Measuring and Reducing Gendered Correlations (Webster et al., 2020), with the settings of bias-bench",
     cite=("meade2022empirical",),
     citations={

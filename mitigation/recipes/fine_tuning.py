@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from mitigation.adapters.write import describe, save_peft
+from mitigation.adapters.write import describe
 from mitigation.editing.settings import OPEN, PairSettings
 from mitigation.recipe import Recipe, check_ranges, setting
 from mitigation.training.data import TrainingData
@@ -40,14 +40,14 @@ def run(model: Model, settings: FineTuningSettings, data: TrainingData, out: Pat
     from mitigation.cost import trained_parameters
     from mitigation.editing.session import EditingSession
     from mitigation.editing.stamped import StampedNetwork
-    from mitigation.training.lora import lora
+    from mitigation.training.trainable import trainable
 
     session = EditingSession(model, settings, data, console)
-    with lora(model, settings.rank, settings.rank, settings.seed) as tuned:
-        network = StampedNetwork(tuned, None, model.kind, model.tokens.pad, settings.score)
-        trained = trained_parameters(tuned)
+    with trainable(model, settings.rank, settings.rank, settings.seed) as tuned:
+        network = StampedNetwork(tuned.network, None, model.kind, model.tokens.pad, settings.score)
+        trained = trained_parameters(tuned.network)
         changes, measures = session.train(network, RECIPE.name, "LoRA", model.name, out)
-        save_peft(tuned, out, model.name)
+        tuned.save(out)
     cost = session.meter.cost(trained)
     adapter = describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
     return replace(adapter, changes=changes)

@@ -48,15 +48,13 @@ def run(model: Model, settings: InlpSettings, data: TrainingData, out: Path, con
 
     meter = CostMeter(model)
     states = class_states(model, settings, data)
-    found = inlp(*states.fit, *states.choose, settings.classifiers, settings.margin)
-    projection = Projection.orthogonal(found.basis)
-    tell(
-        console,
-        [f"{len(found.accuracies)} classifiers; accuracy {found.accuracies[0]:.3f} to {found.accuracies[-1]:.3f}."],
-    )
+    nullspace = inlp(*states.fit, *states.choose, settings.classifiers, settings.margin)
+    projection = Projection.orthogonal(nullspace.basis)
+    first, last = nullspace.accuracies[0], nullspace.accuracies[-1]
+    tell(console, [f"{len(nullspace.accuracies)} classifiers; accuracy {first:.3f} to {last:.3f}."])
     measures = probe_measures(states, projection)
-    measures |= {"first classifier": (found.accuracies[0], _NAN, _NAN)}
-    measures |= {"last classifier": (found.accuracies[-1], _NAN, _NAN)}
+    measures |= {"first classifier": (first, _NAN, _NAN)}
+    measures |= {"last classifier": (last, _NAN, _NAN)}
     return finish(model, RECIPE.name, settings, data, out, meter, projection, measures)
 
 

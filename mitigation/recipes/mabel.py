@@ -19,7 +19,7 @@ from rich.console import Console
 
 from builders.manifest import file_sha256
 from builders.parsers import snli
-from mitigation.adapters.write import describe, save_peft
+from mitigation.adapters.write import describe
 from mitigation.attribute_words import PUBLISHED, SOURCE, Swapper, attribute_words, fetched_source
 from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe, check_ranges, setting
@@ -53,7 +53,7 @@ class MabelSettings:
     length: int = setting(128, "The most tokens of a sentence.", CODE)
     learning_rate: float = setting(5e-5, "Learning rate of AdamW; it falls linearly to zero.", CODE)
     held_out: float = setting(0.05, "Share of the pairs that are measured but not trained.", OPEN)
-    rank: int = setting(64, "Rank of the LoRA matrices of each linear map.", OPEN)
+    rank: int = setting(0, "Rank of the LoRA matrices of each linear map; 0 trains all weights.", CODE)
     alpha: int = setting(64, "Scale of their product, divided by the rank.", OPEN)
     seed: int = setting(21, "Of the held-out pairs, order, masks, dropout and the first matrices.", CODE)
     validate_every: int = setting(50, "Steps between measurements of held-out pairs.", OPEN)
@@ -61,11 +61,11 @@ class MabelSettings:
     checkpoint_every: int = setting(50, "Steps between checkpoints.", OPEN)
 
     def __post_init__(self) -> None:
-        trained = ("epochs", "batch_size", "length", "learning_rate", "rank", "alpha", "temperature", "masked")
+        trained = ("epochs", "batch_size", "length", "learning_rate", "alpha", "temperature", "masked")
         check_ranges(
             self,
             positive=(*trained, "held_out", "validate_every", "checkpoint_every"),
-            not_negative=("pairs", "aligned", "weight", "patience"),
+            not_negative=("pairs", "aligned", "weight", "patience", "rank"),
             share=("held_out", "masked"),
         )
 
@@ -85,7 +85,7 @@ def run(model: Model, settings: MabelSettings, data: TrainingData, out: Path, co
     from mitigation.training import train
     from mitigation.training.checkpoints import checkpoint_path
     from mitigation.training.entailment import EntailmentLoss, entailment_rows
-    from mitigation.training.lora import lora
+    from mitigation.training.trainable import trainable
 
     data.versions.update(input_versions(settings))
     words = attribute_words(settings.words, settings.domain)
@@ -100,13 +100,13 @@ def run(model: Model, settings: MabelSettings, data: TrainingData, out: Path, co
     meter = CostMeter(model)
     loss = EntailmentLoss(model, settings.temperature, settings.aligned, settings.weight, settings.masked)
     held, trained_rows = rows[:held_count], rows[held_count:]
-    with lora(model, settings.rank, settings.alpha, settings.seed) as tuned:
-        trained = trained_parameters(tuned)
+    with trainable(model, settings.rank, settings.alpha, settings.seed) as tuned:
+        trained = trained_parameters(tuned.network)
         path = checkpoint_path(RECIPE.name, model, settings, data, out)
         schedule = settings.schedule(len(trained_rows))
-        curve = train.fit(tuned, loss, trained_rows, held, schedule, path, console)
-        after = train.mean_terms(tuned, loss, held, settings.batch_size)
-        save_peft(tuned, out, model.name)
+        curve = train.fit(tuned.network, loss, trained_rows, held, schedule, path, console)
+        after = train.mean_terms(tuned.network, loss, held, settings.batch_size)
+        tuned.save(out)
     write_losses(curve, out, f"{RECIPE.name} of {model.name}")
     values = {f"{name}_held_out_before": curve.held[0][name] for name in ("contrastive", "alignment", "masked")}
     values |= {f"{name}_held_out_after": after[name] for name in ("contrastive", "alignment", "masked")}
@@ -124,12 +124,12 @@ def entailment_pairs(most: int = 0) -> list[tuple[str, str]]:
     SourceUnavailable
         If the file cannot be fetched.
     """
-    found = (
+    entailed = (
         (premise, hypothesis)
         for premise, hypothesis, label in snli.pairs(fetched_source(PAIRS))
         if label == snli.ENTAILMENT
     )
-    return list(islice(found, most or None))
+    return list(islice(entailed, most or None))
 
 
 def input_versions(settings: MabelSettings) -> dict[str, str]:

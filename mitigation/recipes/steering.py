@@ -79,10 +79,10 @@ def run(model: Model, settings: SteeringSettings, data: TrainingData, out: Path,
     best, strength = before, 0.0
     for multiple in settings.multiples():
         with stream.shifted(module, (multiple * vector).to(model.device)):
-            found = stream.preference(model, held)
-        kept = not settings.loss_limit or found.loss <= before.loss + settings.loss_limit
-        if kept and abs(found.gap) < abs(best.gap):
-            best, strength = found, multiple
+            measured = stream.preference(model, held)
+        kept = not settings.loss_limit or measured.loss <= before.loss + settings.loss_limit
+        if kept and abs(measured.gap) < abs(best.gap):
+            best, strength = measured, multiple
     if not strength:
         raise MitigationError(
             f"No strength among {settings.strengths} lowers the preference of {model.name} on held-out sentences, "

@@ -1,7 +1,7 @@
 """Task-vector negation: learns to write biased text, and then does the opposite.
 
-Source: *Editing Models with Task Arithmetic* (Ilharco et al., 2023). A LoRA is trained as a language model on biased
-text of the user's, and its product is subtracted instead of added. What the text has in common with other text is
+Source: *Editing Models with Task Arithmetic* (Ilharco et al., 2023). A model is trained further on biased text of
+the user's, and what this adds to the weights is subtracted instead. What the text has in common with other text is
 lost too, so language ability falls with the strength: read the perplexity beside the bias.
 """
 
@@ -61,7 +61,7 @@ RECIPE = Recipe(
     },
     profiles={
         "clean": _CLEAN,
-        "paper": replace(_CLEAN, learning_rate=1e-5),
+        "paper": replace(_CLEAN, learning_rate=1e-5, rank=0),
     },
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),

@@ -155,10 +155,10 @@ def candidates(model: Model, count: int) -> list[str]:
     words = dict.fromkeys(
         word for word in written if len(word) >= _LEAST_LETTERS and word.isascii() and word.isalpha() and word.islower()
     )
-    found = [word for word in words if model.tokens.words([word])[0] is not None][:count]
-    if not found:
+    tried = [word for word in words if model.tokens.words([word])[0] is not None][:count]
+    if not tried:
         raise MitigationError(f"No token of {model.name} is a lower-case word; give prompts of your own.")
-    return found
+    return tried
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Further training as a language model: token rows of a text, the loss of both kinds of models, and the LoRA.
+"""Further training as a language model: token rows of a text, and the loss of both kinds of models.
 
 Recipes differ in the text (swapped or not) and in the dropout rates; all of them call :func:`train_on`.
 """
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from rich.console import Console
 
-from mitigation.adapters.write import describe, save_peft
+from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
 from mitigation.plots import write_losses
 from mitigation.training import train
 from mitigation.training.checkpoints import checkpoint_path
-from mitigation.training.lora import lora
+from mitigation.training.trainable import trainable
 
 if TYPE_CHECKING:
     from mitigation.training.data import TrainingData
@@ -106,7 +106,7 @@ def train_on(
     factor: float = 1.0,
     measures: Mapping[str, Numbers] | None = None,
 ) -> Adapter:
-    """Trains a LoRA on texts, and writes it with its losses and their picture into ``out``.
+    """Trains a LoRA, or all weights for a rank of 0, on texts; writes the result, losses and a picture into ``out``.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def train_on(
     rates:
         Dropout rates while training, as :func:`dropout` takes them; None for those of the model.
     factor:
-        What the product of the trained matrices is multiplied by; -1 does the opposite of what was learnt.
+        What training adds to the weights is multiplied by this; -1 does the opposite of what was learnt.
 
     Raises
     ------
@@ -134,17 +134,14 @@ def train_on(
     if not rows or not held:
         raise MitigationError("The texts to train on or those held out have no two tokens; give a larger corpus.")
     meter = CostMeter(model)
-    with lora(model, settings.rank, settings.alpha, settings.seed) as tuned:
-        trained = trained_parameters(tuned)
+    with trainable(model, settings.rank, settings.alpha, settings.seed) as tuned:
+        trained = trained_parameters(tuned.network)
         checkpoint = checkpoint_path(recipe, model, settings, data, out)
         loss = LanguageLoss(model, settings.masked)
-        with dropout(tuned, rates) if rates else nullcontext():
-            curve = train.fit(tuned, loss, rows, held, settings.schedule(model.kind), checkpoint, console)
-        with torch.no_grad():
-            for name, weight in tuned.named_parameters():
-                if "lora_B" in name:
-                    weight.mul_(factor)
-        save_peft(tuned, out, model.name)
+        with dropout(tuned.network, rates) if rates else nullcontext():
+            curve = train.fit(tuned.network, loss, rows, held, settings.schedule(model.kind), checkpoint, console)
+        tuned.multiply(factor)
+        tuned.save(out)
     write_losses(curve, out, f"{recipe} of {model.name}")
     return describe(
         out, model, recipe, settings, data=data.versions, cost=meter.cost(trained), measures=dict(measures or {})

@@ -47,7 +47,7 @@ class LanguageSettings:
     learning_rate: float = setting(5e-5, "Learning rate of AdamW.", CODE)
     warmup: float = setting(0.0, "Share of the steps in which the rate rises; it falls linearly after.", CODE)
     masked: float = setting(0.15, "Share of the tokens that a masked model predicts.", CODE)
-    rank: int = setting(64, "Rank of the LoRA matrices of each linear map.", OPEN)
+    rank: int = setting(0, "Rank of the LoRA matrices of each linear map; 0 trains all weights.", CODE)
     alpha: int = setting(64, "Scale of their product, divided by the rank.", OPEN)
     seed: int = setting(0, "Of the order of rows, masks, dropout and the start of the matrices.", CODE)
     validate_every: int = setting(100, "Steps between measurements of held-out rows.", OPEN)
@@ -55,11 +55,11 @@ class LanguageSettings:
     checkpoint_every: int = setting(100, "Steps between checkpoints.", OPEN)
 
     def __post_init__(self) -> None:
-        counts = ("steps", "at_once", "length", "rank", "alpha", "validate_every", "checkpoint_every", "masked")
+        counts = ("steps", "at_once", "length", "alpha", "validate_every", "checkpoint_every", "masked")
         check_ranges(
             self,
             positive=(*counts, "learning_rate"),
-            not_negative=("lines", "batch_size", "patience"),
+            not_negative=("lines", "batch_size", "patience", "rank"),
             share=("warmup", "masked"),
         )
 

@@ -6,7 +6,8 @@ A folder holds:
     Base model and revision, recipe and its settings, versions of the data, cost, metrics before and
     after with intervals, and the SHA-256 of every other file.
 ``adapter_config.json``, ``adapter_model.safetensors``
-    The adapter as PEFT saves it. A recipe without training has ``prompt.json`` instead.
+    The adapter as PEFT saves it. A recipe without training has ``prompt.json`` instead, and one that trained all
+    weights ``config.json``, the weights and the tokenizer of a whole model.
 
 A folder may come from anybody, so every field is checked: an unknown field, a path, or a file with another
 SHA-256 raises one sentence. The weights are checked by :mod:`scoring.adapters.attach`.
@@ -28,6 +29,8 @@ from builders.manifest import file_sha256
 from scoring.types import ScoringError
 
 FACTS, CONFIG, WEIGHTS, PROMPT = "mitigation.json", "adapter_config.json", "adapter_model.safetensors", "prompt.json"
+#: The configuration of a whole model.
+MODEL = "config.json"
 #: The version of the format of ``mitigation.json``.
 FORMAT = 1
 
@@ -174,6 +177,11 @@ def _field_error(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{where} lacks the field {name!r}; fetch the adapter again."
     return f"{where} has the unknown field {name!r}; take it out, or use the version that wrote it."
+
+
+def is_whole_model(folder: Path) -> bool:
+    """Whether a folder has a whole model instead of an adapter."""
+    return (folder / MODEL).is_file() and not (folder / CONFIG).is_file()
 
 
 def digests(folder: Path) -> dict[str, str]:

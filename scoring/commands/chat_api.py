@@ -59,12 +59,12 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     except BuildError as error:
         raise ChatFailed(error) from None
     out = settings.out or Path()
-    found = result(answers, parts, model=options.model, resamples=settings.resamples, **about)
+    scored = result(answers, parts, model=options.model, resamples=settings.resamples, **about)
     notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
     with locked(out, ScoringError):
         if not settings.overwrite:
-            report.check_finished(out, found.report)
-        report.write(out, found.report, found.tables, notes)
-    console.print(summary(found.report, console.width))
+            report.check_finished(out, scored.report)
+        report.write(out, scored.report, scored.tables, notes)
+    console.print(summary(scored.report, console.width))
     where = f"The report is {out / 'report.html'}; all numbers are in the same folder."
     tell(console, [*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}", where])

@@ -46,23 +46,23 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
     names = [name for name in _BENCHMARKS if name in result.tables]
     if not names:
         raise ScoringError(f"{run} has no scores of unstereo or occugender; run probes score with one of them.")
-    found: list[Correlation] = []
+    measured: list[Correlation] = []
     leans = {}
     for name in names:
         leans[name] = _BENCHMARKS[name](result.tables[name], table)
-        found += correlations(name, leans[name], resamples=resamples, seed=seed)
+        measured += correlations(name, leans[name], resamples=resamples, seed=seed)
     # The files are only written when everything is computed.
     for name, values in leans.items():
         write_rows(_rows(values), out / f"corpus-{name}.parquet")
     rule = {**asdict(table.rule), "pairs": [asdict(pair) for pair in table.pairs]}
     content = {"model": result.report.model, "table": rule, "resamples": resamples, "correlations": []}
-    content["correlations"] = [_finite(asdict(correlation)) for correlation in found]
+    content["correlations"] = [_finite(asdict(correlation)) for correlation in measured]
     put(out / "corpus.json", (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
-    _draw(out / "corpus.svg", leans, found)
+    _draw(out / "corpus.svg", leans, measured)
     if out.resolve() == run.resolve() and result.tables.keys() <= result.validity.keys():
-        sections = list(corpus_sections(leans, found, table.rule))
+        sections = list(corpus_sections(leans, measured, table.rule))
         write_page(run, result.report, result.tables, result.validity, sections)
-    return found
+    return measured
 
 
 def _finite(values: dict[str, object]) -> dict[str, object]:
@@ -77,40 +77,42 @@ def _rows(leans: Leans) -> pa.Table:
     return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
 
 
-def _draw(path: Path, leans: dict[str, Leans], found: Sequence[Correlation]) -> None:
+def _draw(path: Path, leans: dict[str, Leans], measured: Sequence[Correlation]) -> None:
     from pmi.analysis.plots import write_leans
 
     panels = []
     for benchmark, values in leans.items():
         for group in dict.fromkeys(values.group.tolist()):
             inside = (values.group == group) & np.isfinite(values.corpus) & np.isfinite(values.model)
-            shown = next(c for c in found if (c.benchmark, c.group, c.pair) == (benchmark, group, "corpus and model"))
+            shown = next(
+                c for c in measured if (c.benchmark, c.group, c.pair) == (benchmark, group, "corpus and model")
+            )
             if inside.any():
                 title = f"{group}: {_spoken(shown)}"
                 panels.append((title, AXES[benchmark], values.corpus[inside], values.model[inside]))
     write_leans(path, panels)
 
 
-def _spoken(found: Correlation) -> str:
-    if not math.isfinite(found.value):
+def _spoken(correlation: Correlation) -> str:
+    if not math.isfinite(correlation.value):
         return "undefined"
-    interval = f"[{found.low:+.2f}, {found.high:+.2f}]" if math.isfinite(found.low) else "no interval"
-    return f"ρ {found.value:+.2f} {interval}"
+    interval = f"[{correlation.low:+.2f}, {correlation.high:+.2f}]" if math.isfinite(correlation.low) else "no interval"
+    return f"ρ {correlation.value:+.2f} {interval}"
 
 
-def grid(found: Sequence[Correlation]) -> Grid:
+def grid(measured: Sequence[Correlation]) -> Grid:
     """The correlations as a table for the terminal."""
     title = "Spearman's ρ, sentences also by |MaxPMIDiff|"
     table = Grid(title=title, box=None, pad_edge=False)
     for name in ("group", "of", "ρ", "n", "clusters"):
         table.add_column(name, no_wrap=True, justify="right" if name in ("n", "clusters") else "left")
-    for each in found:
+    for correlation in measured:
         table.add_row(
-            each.group,
-            each.pair.replace(" and ", ", "),
-            _spoken(each).removeprefix("ρ "),
-            f"{each.n:,}",
-            f"{each.clusters:,}",
+            correlation.group,
+            correlation.pair.replace(" and ", ", "),
+            _spoken(correlation).removeprefix("ρ "),
+            f"{correlation.n:,}",
+            f"{correlation.clusters:,}",
         )
     return table
 
@@ -130,10 +132,10 @@ def main(
     with ended(errors):
         try:
             values = delta_table(table)
-            found = compare_model(run, _frequent(values, min_count), out or run, resamples)
+            measured = compare_model(run, _frequent(values, min_count), out or run, resamples)
         except PmiError as error:
             raise ScoringError(str(error)) from None
-        console.print(grid(found), soft_wrap=False)
+        console.print(grid(measured), soft_wrap=False)
         tell(console, [f"The examples are in {out or run}, and the figure is {(out or run) / 'corpus.svg'}."])
         if out is None:
             tell(console, [f"The report is {run / 'report.html'}."])

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from transformers.models.auto import modeling_auto
 
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet
-from scoring.adapters.facts import WEIGHTS, is_own
+from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
 from scoring.inference.tokens import Kind
 from scoring.types import ScoringError
 
@@ -316,6 +316,8 @@ def adapted(
     from peft import PeftModel
 
     folder = fetched(adapter, revision, None)
+    if is_whole_model(folder):
+        raise ScoringError(f"{adapter!r} is a whole model and no adapter; give it in the place of the model.")
     if not (folder / "adapter_config.json").is_file():
         raise ScoringError(f"{adapter!r} has no adapter_config.json; give a folder or a name of a PEFT adapter.")
     names = (WEIGHTS, "adapter_model.bin")

@@ -23,13 +23,13 @@ _PAIRS = {
 }
 
 
-def corpus_sections(leans: Mapping[str, Leans], found: Sequence[Correlation], rule: CountRule) -> Iterator[Section]:
+def corpus_sections(leans: Mapping[str, Leans], measured: Sequence[Correlation], rule: CountRule) -> Iterator[Section]:
     """A section for each benchmark: rank correlations by group and by band of |MaxPMIDiff|, and a plot by group."""
     from scoring.report.plots.corpus import follows  # matplotlib is loaded where something is drawn
 
     for benchmark, values in leans.items():
         # Whole groups first, so that they are seen before anything is unfolded.
-        own = sorted((c for c in found if c.benchmark == benchmark), key=lambda c: c.group not in values.group)
+        own = sorted((c for c in measured if c.benchmark == benchmark), key=lambda c: c.group not in values.group)
         estimates = [_estimate(correlation) for correlation in own]
         said = f"Does the model's preference on {benchmark} follow a corpus? Counts of the corpus: {rule.corpus}."
         if not len(values.labour):
@@ -39,20 +39,20 @@ def corpus_sections(leans: Mapping[str, Leans], found: Sequence[Correlation], ru
         yield Section(f"{benchmark} beside a corpus", [said], "", scores(estimates), methods(estimates), figures, [], 0)
 
 
-def _estimate(found: Correlation) -> Estimate:
+def _estimate(correlation: Correlation) -> Estimate:
     return Estimate(
-        found.benchmark,
-        found.group,
-        f"rho: {found.pair}",
-        found.value,
-        found.low,
-        found.high,
+        correlation.benchmark,
+        correlation.group,
+        f"rho: {correlation.pair}",
+        correlation.value,
+        correlation.low,
+        correlation.high,
         math.nan,
-        found.n,
-        found.clusters,
-        reading=_PAIRS[found.pair],
-        method=found.method,
-        why="" if math.isfinite(found.value) else "too few examples, or all with the same lean",
+        correlation.n,
+        correlation.clusters,
+        reading=_PAIRS[correlation.pair],
+        method=correlation.method,
+        why="" if math.isfinite(correlation.value) else "too few examples, or all with the same lean",
         least=-1.0,
         most=1.0,
     )
