@@ -11,6 +11,7 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from mitigation.errors import MitigationError
+from scoring.adapters.attach import without_remarks
 from scoring.types import Floats
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ def mean_states(model: Model, texts: Sequence[str], most_tokens: int, batch: int
 
     tokenizer = model.tokens.tokenizer
     longest = min(most_tokens, model.tokens.window or most_tokens)
-    rows = [ids[:longest] or [model.tokens.pad] for ids in tokenizer(list(texts))["input_ids"]]
+    with without_remarks():  # transformers would warn of texts longer than the window, which are cut here
+        rows = [ids[:longest] or [model.tokens.pad] for ids in tokenizer(list(texts))["input_ids"]]
     order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
     states: list[Any] = [None] * len(rows)
     for start in range(0, len(order), batch):

@@ -18,6 +18,7 @@ from mitigation.projections import sentences
 from mitigation.projections.fit import FITTED, LEAST, CorpusSettings, read_text
 from mitigation.recipe import setting
 from mitigation.training.language_settings import OPEN
+from scoring.adapters.attach import without_remarks
 from scoring.types import Floats, Option, Request
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tu
     sides = words.side(0) - words.side(1), words.side(1) - words.side(0)
     written: tuple[list[Pair], list[Pair]] = ([], [])
     longest = min(settings.most_tokens, (model.tokens.window or settings.most_tokens) - 2)
-    encoded = model.tokens.tokenizer([text for pair in chosen for text in pair])["input_ids"] if chosen else []
+    with without_remarks():  # transformers would warn of texts longer than the window, which are left out below
+        encoded = model.tokens.tokenizer([text for pair in chosen for text in pair])["input_ids"] if chosen else []
     for number, (original, swapped) in enumerate(chosen):
         if max(map(len, encoded[2 * number : 2 * number + 2])) > longest:
             continue

@@ -19,6 +19,7 @@ from mitigation.plots import write_losses
 from mitigation.training import train
 from mitigation.training.checkpoints import checkpoint_path
 from mitigation.training.trainable import trainable
+from scoring.adapters.attach import without_remarks
 
 if TYPE_CHECKING:
     from mitigation.training.data import TrainingData
@@ -42,7 +43,8 @@ def token_rows(model: Model, texts: Sequence[str], length: int, *, join: bool) -
     is the only one.
     """
     window = min(length, model.tokens.window or length)
-    encoded: list[list[int]] = model.tokens.tokenizer(list(texts))["input_ids"]
+    with without_remarks():  # transformers would warn of texts longer than the window, which are cut below
+        encoded: list[list[int]] = model.tokens.tokenizer(list(texts))["input_ids"]
     if join:
         encoded = [[token for ids in encoded for token in ids]]
     rows = [ids[start : start + window] for ids in encoded for start in range(0, len(ids), window)]
