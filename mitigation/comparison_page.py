@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -50,7 +51,8 @@ def plot(table: DomainTable) -> draw.Panel | None:
             axes.plot(x, y, "o", color=draw.LINE_1, markersize=4.5, markeredgecolor=draw.PAPER, zorder=4)
         axes.set_xlabel("distance of SS from 50")
         axes.set_ylabel("change of LMS")
-        axes.margins(0.04)
+        axes.set_xlim(limits([point.distance for point in table.points]))
+        axes.set_ylim(limits([point.ability for point in table.points]))
         (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
         scale = 72 * (_SIZE[0] - 0.6) / (right - left), 72 * (_SIZE[1] - 0.5) / (high - low)
         dots = [(scale[0] * point.distance[0], scale[1] * point.ability[0]) for point in table.points]
@@ -72,6 +74,19 @@ def plot(table: DomainTable) -> draw.Panel | None:
 
     said = f"Distance of SS from 50 against the change of LMS of {len(table.points)} methods, {table.domain}"
     return draw.panel(table.domain, said, _SIZE, paint)
+
+
+def limits(estimates: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+    """The ends of an axis for values with their intervals; intervals much longer than the median one are cut off.
+
+    >>> limits([(0.0, -1.0, 1.0), (1.0, 0.0, 2.0), (0.0, -30.0, 30.0)])
+    (-2.1, 2.1)
+    """
+    most = median(high - low for _, low, high in estimates)
+    least = min(max(low, value - most) for value, low, _ in estimates)
+    largest = max(min(high, value + most) for value, _, high in estimates)
+    margin = 0.025 * (largest - least)
+    return least - margin, largest + margin
 
 
 def label_places(dots: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
