@@ -20,7 +20,7 @@ from mitigation.recipe import Recipe, resolve_settings
 from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
 from scoring import DATA
-from scoring.adapters.facts import Adapter
+from scoring.adapters.facts import Adapter, is_whole_model
 from scoring.inference.load_options import LoadOptions
 from scoring.report.terminal import ended, tell
 from scoring.statistics.stats import RESAMPLES
@@ -99,7 +99,7 @@ def print_cost(adapter: Adapter, out: Path, console: Console) -> None:
         [
             f"{cost.parameters:,} parameters trained in {cost.seconds:.1f} s, at most {cost.memory / 2**30:.2f} GiB "
             f"({cost.device}).",
-            f"The adapter is {out}" + f"; the runs before and after are in {out}-work" * bool(adapter.changes) + ".",
+            f"The {'model' if is_whole_model(out) else 'adapter'} is {out}" + f"; the runs before and after are in {out}-work" * bool(adapter.changes) + ".",
         ],
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,8 +24,8 @@ def trained_parameters(network: Any) -> int:
 class CostMeter:
     """Measures from its construction on.
 
-    On a GPU the memory is the peak of the tensors on it since then. On a CPU it is the peak of the process
-    since its start, because operating systems report no other.
+    On a GPU the memory is the peak of the tensors on it since then. On a CPU it is the peak of the process, on Linux
+    since then and on other systems since the start of the process.
     """
 
     def __init__(self, model: Model) -> None:
@@ -31,6 +33,7 @@ class CostMeter:
         self._device = str(model.environment["device"])
         if self._gpu:
             torch.cuda.reset_peak_memory_stats(self._gpu)
+        self._status = _reset_peak()
         self._start = time.perf_counter()
 
     @property
@@ -40,12 +43,24 @@ class CostMeter:
 
     def cost(self, parameters: int) -> Cost:
         """The cost so far, for training this number of parameters."""
-        memory = torch.cuda.max_memory_allocated(self._gpu) if self._gpu else _peak_of_process()
+        memory = torch.cuda.max_memory_allocated(self._gpu) if self._gpu else _peak_of_process(self._status)
         return Cost(parameters, self.seconds, memory, self._device)
 
 
-def _peak_of_process() -> int:
+def _reset_peak() -> Path | None:
+    """Sets the peak of this process to its present memory; the file to read the peak from, or None off Linux."""
+    own = Path("/proc/self")
+    try:
+        (own / "clear_refs").write_text("5")
+    except OSError:
+        return None
+    return own / "status"
+
+
+def _peak_of_process(status: Path | None) -> int:
     """The peak resident memory of this process in bytes; 0 where the system does not report it."""
+    if status and (line := re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE)):
+        return int(line[1]) * 1024
     try:
         import resource
     except ImportError:

@@ -79,12 +79,12 @@ def trainable(model: Model, rank: int, alpha: int, seed: int) -> Iterator[Traina
                 "float32 --quantize none, or train a LoRA with --rank 64."
             )
         original = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
-        trained = [weight for weight in network.parameters() if not weight.requires_grad]
+        frozen = [weight for weight in network.parameters() if not weight.requires_grad]
         try:
             yield Trainable(network.requires_grad_(True), model, original)
         finally:
             network.load_state_dict(original)
-            for weight in trained:
+            for weight in frozen:
                 weight.requires_grad_(False)
             network.zero_grad()
             network.eval()

@@ -1,6 +1,7 @@
 """Debias tuning on small models: what each loss does, what clean keeps, 4 bits, and where it goes on."""
 
 import json
+import sys
 from dataclasses import replace
 
 import matplotlib.image
@@ -142,6 +143,16 @@ def test_the_cost_counts_seconds_and_memory():
     assert (measured.parameters, measured.device) == (5, "cpu")
     assert measured.seconds >= 0
     assert measured.memory > 2**20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems report the peak since the start of the process only")
+def test_the_memory_of_a_recipe_is_not_that_of_one_before_it():
+    size = 400 * 2**20
+    meter = cost.CostMeter(bundled())
+    torch.ones(size // 4).sum()
+    with_tensor = meter.cost(0).memory
+    assert with_tensor > size
+    assert cost.CostMeter(bundled()).cost(0).memory < with_tensor - size // 2
 
 
 def test_the_schedule_of_a_processor_is_not_mixed():
