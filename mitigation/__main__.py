@@ -93,13 +93,13 @@ def run(
 
 def print_cost(adapter: Adapter, out: Path, console: Console) -> None:
     """Prints the cost of an adapter and where it is."""
-    cost = adapter.cost
+    cost, what = adapter.cost, "model" if is_whole_model(out) else "adapter"
     tell(
         console,
         [
             f"{cost.parameters:,} parameters trained in {cost.seconds:.1f} s, at most {cost.memory / 2**30:.2f} GiB "
             f"({cost.device}).",
-            f"The {'model' if is_whole_model(out) else 'adapter'} is {out}" + f"; the runs before and after are in {out}-work" * bool(adapter.changes) + ".",
+            f"The {what} is {out}" + f"; the runs before and after are in {out}-work" * bool(adapter.changes) + ".",
         ],
     )
 
