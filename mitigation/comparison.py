@@ -42,15 +42,33 @@ def measured_before(folder: Path) -> Mapping[str, Any] | None:
     MitigationError
         If the file cannot be read.
     """
+    measured = _content(folder).get("measured")
+    return measured if isinstance(measured, dict) else None
+
+
+def reasons_before(folder: Path) -> dict[str, str]:
+    """Method to reason, for those that could not be made as the ``methods.json`` of a folder says.
+
+    Raises
+    ------
+    MitigationError
+        If the file cannot be read.
+    """
+    methods = _content(folder).get("methods")
+    rows = [row for row in methods if isinstance(row, dict)] if isinstance(methods, list) else []
+    return {str(row.get("method")): str(row["reason"]) for row in rows if row.get("reason")}
+
+
+def _content(folder: Path) -> dict[str, Any]:
+    """The object in ``methods.json``; empty without the file."""
     path = folder / "methods.json"
     if not path.is_file():
-        return None
+        return {}
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise MitigationError(f"{path} is no whole JSON ({error}); remove it, and it is written again.") from None
-    measured = content.get("measured") if isinstance(content, dict) else None
-    return measured if isinstance(measured, dict) else None
+    return content if isinstance(content, dict) else {}
 
 
 def check_same(folder: Path, measured: Mapping[str, Any]) -> None:

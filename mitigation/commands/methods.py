@@ -92,7 +92,7 @@ def main(
         names = list(recipes.names()) if methods == "all" else split_list(methods)
         chosen = [recipes.get(name) for name in names]
         given = read_config(config)
-        reasons: dict[str, str] = {}
+        reasons = comparison.reasons_before(out)
         measured = None
         if chosen:
             rows, options = TrainingData(data, limit), LoadOptions(model, device=device)
@@ -108,6 +108,7 @@ def main(
                     settings = settings_of(recipe, profile, given.get(recipe.name, {}), corpus, seed)
                     if finished(recipe, settings, loaded, rows, out / row):
                         continue
+                    reasons.pop(row, None)
                     # Weights in 4 bits are of the recipes that want them; the others share the loaded model.
                     shared = None if choose_quantization(recipe, "auto", device)[0] else loaded
                     mitigate(

@@ -138,10 +138,12 @@ def test_the_unchanged_model_is_asked_once_and_a_method_is_not_run_again(tmp_pat
     assert run("tiny-causal", "--out", out, "--methods", "prompts", "--config", other, *common).exit_code == 0
     again = CliRunner().invoke(app, ["table", "tiny-causal", "--methods=", "--out", str(out)])
     assert again.exit_code == 0, again.output
-    # A folder of another machine stands beside those of this one.
-    assert [row["method"] for row in json.loads((out / "methods.json").read_text())["methods"]] == [
-        "prompts",
-        "prompts-2",
+    # A folder of another machine stands beside those of this one; what could not be made keeps its reason.
+    rows = json.loads((out / "methods.json").read_text())["methods"]
+    assert [(row["method"], row["reason"]) for row in rows] == [
+        ("prompts", ""),
+        ("prompts-2", ""),
+        ("leace", reasons[1]),
     ]
     refused = run("tiny-causal", "--out", out, "--methods", "prompts", *common, "--limit", 2)
     assert refused.exit_code == 1
