@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NoReturn
+from unittest import mock
 
 import pytest
 
 from builders.dataset import Alternative, Fetched, Remote, Source
+from builders.sources import fetch
 from builders.sources.catalogue import catalogue, mirror_path
+from builders.sources.retries import retrying
 
 ROOT = Path(__file__).parent.parent
 
@@ -20,6 +24,14 @@ def mirror() -> Path:
     if not folder.is_dir():
         missing("needs the mirror of upstream sources: set PROBES_MIRROR to a folder laid out as HOST/PATH")
     return folder
+
+
+def one_attempt() -> AbstractContextManager[object]:
+    """A block in which what the mirror lacks is asked for once.
+
+    On a machine without a network, tests would spend most of their time in the pauses between attempts.
+    """
+    return mock.patch.object(fetch, "retrying", lambda _, sleep: retrying(1, sleep))
 
 
 def missing(what: str, needed: str = "PROBES_NEEDS_MIRROR") -> NoReturn:

@@ -16,13 +16,11 @@ import yaml
 
 import probes
 from builders import datasets
-from builders.sources import fetch
-from builders.sources.retries import retrying
 from mitigation import recipes
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
 from tests import commands
-from tests.helpers import ROOT, mirror
+from tests.helpers import ROOT, mirror, one_attempt
 from tests.hub import File, Hub, read
 from tools import pages
 
@@ -80,13 +78,12 @@ def reader(output, tmp_path, monkeypatch):
     shutil.copytree(output, tmp_path / "output")  # a build refuses a folder that is a link
     monkeypatch.setenv("PROBES_MIRROR", str(mirror()))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    # What the mirror lacks is asked for once: without a network, the pauses between attempts would be most of the time.
-    monkeypatch.setattr(fetch, "retrying", lambda _, sleep: retrying(1, sleep))
     monkeypatch.chdir(tmp_path)
     for registry in (datasets, benchmarks, recipes):
         monkeypatch.setattr(registry, "_included", {})
     monkeypatch.setattr(benchmarks, "_metrics", {})
-    yield tmp_path
+    with one_attempt():
+        yield tmp_path
     shutil.copytree(tmp_path / "output", output, dirs_exist_ok=True)
 
 

@@ -1,4 +1,5 @@
-"""What tests of mitigation share: no picture and no page, which each take longer to draw than a few steps of training.
+"""What tests of mitigation share: no picture and no page, which each take longer to draw than a few steps of training,
+and no waiting for a network.
 
 The pages of evaluations are tested in tests/scoring, and drawn where the commands of README run.
 """
@@ -10,6 +11,7 @@ import pytest
 
 from mitigation import plots
 from scoring import report
+from tests.helpers import one_attempt
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,4 +26,11 @@ def undrawn():
         mock.patch.object(report, "page", mock.create_autospec(report.page, return_value="")),
         mock.patch.object(report, "comparison_page", mock.create_autospec(report.comparison_page, return_value="")),
     ):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def not_waiting():
+    """Asks for what the mirror lacks once."""
+    with one_attempt():
         yield

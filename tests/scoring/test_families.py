@@ -21,7 +21,7 @@ ALL = os.environ.get("PROBES_ALL_FAMILIES") == "1"
 #: Families of every `make test`; `.ci/run` sets PROBES_ALL_FAMILIES and takes all.
 FAST = {
     "causal": "bart bert bigbird_pegasus bloom deepseek_v3 falcon_mamba gemma2 gemma3_text gpt2 gpt_neo gpt_neox "
-    "granite lfm2 llama llama4_text mamba2 mistral mixtral mpt nemotron_h opt phi3 qwen3_next rwkv xglm".split(),
+    "granite lfm2 llama llama4_text mamba2 mistral mixtral mpt opt phi3 qwen3_next rwkv xglm".split(),
     "masked": "bert convbert deberta-v2 fnet longformer mobilebert modernbert yoso".split(),
 }
 #: What is refused, by kind and family or variant, with the sentence.
