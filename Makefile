@@ -1,6 +1,7 @@
 # Two commands for a fresh machine: `make demo` and `make test`. Both can be run again at any time.
 # The tests run in random order; `make test SEED=N` repeats the order of seed N. PROCESSES is the number of processes,
-# by default one per core: each imports all that is tested, so that more of them take longer.
+# by default one per core: each imports all that is tested, so that more of them take longer. `make test TESTS=mirror`
+# runs only the tests that need upstream sources, and downloads these first; TESTS='not mirror' runs all others.
 PYTHON ?= python3
 PROCESSES ?= auto
 VENV := .venv
@@ -17,15 +18,22 @@ MAKEFLAGS += --jobs=2
 
 SERVED := .venv-served
 
-.PHONY: demo test test-architectures test-served docs bench clean
+# What a mirror would have, unless there is one.
+SOURCES := .sources
+DOWNLOADED := $(if $(or $(PROBES_MIRROR),$(wildcard ../shared/sources)),,$(SOURCES)/.ready)
+
+.PHONY: demo test environments test-architectures test-served trust docs bench clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m builders.rebuild --offline --out output
 	$(VENV)/bin/python -m scoring tiny-causal --data output --out output/runs/tiny-causal --overwrite
 
-test: $(VENV)/.dev $(OLDEST)/.ready
-	$(VENV)/bin/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
+test: environments $(if $(filter mirror,$(TESTS)),$(if $(filter not,$(TESTS)),,$(DOWNLOADED)))
+	$(VENV)/bin/python -m pytest $(if $(TESTS),-m '$(TESTS)') --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
 		$(if $(SEED),--randomly-seed=$(SEED))
+
+# All that `make test` installs.
+environments: $(VENV)/.dev $(OLDEST)/.ready
 
 # All architectures of transformers that can be built small; `make test` takes some of them.
 test-architectures: $(VENV)/.dev
@@ -40,6 +48,12 @@ test-served: $(VENV)/.dev $(SERVED)/.ready
 # The documentation site, in the folder site. It needs no other environment.
 docs: $(DOCS)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --quiet
+	@echo "The site is site/index.html; to search it, run: python3 -m http.server --directory site, and open http://localhost:8000"
+
+# Changes every kind of file NUMBER times, and prints what the readers do; `make test` has a fixed share of it.
+NUMBER ?= 500
+trust: $(VENV)/.dev
+	$(VENV)/bin/python -m tests.faults.trust $(NUMBER)
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m benchmarks.rebuild
@@ -60,6 +74,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt
 ifneq ($(filter demo,$(MAKECMDGOALS)),)
 $(VENV)/.dev: $(VENV)/.demo
 endif
+
+# The stamp file is written last, so an interrupted download goes on. Tests of what is not available skip.
+$(SOURCES)/.ready: builders/sources/sources.toml tests/sources.toml | $(VENV)/.dev
+	$(VENV)/bin/python -m tools.fetch_sources $(SOURCES) && touch $@ || [ $$? = 2 ]
 
 # The oldest release of the datasets library that must be able to read the built data sets.
 $(OLDEST)/.ready: tests/oldest.txt
@@ -84,4 +102,4 @@ $(DOCS)/.ready: docs/requirements.txt constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(SERVED) $(DOCS) output site
+	rm -rf $(VENV) $(OLDEST) $(SERVED) $(DOCS) $(SOURCES) output site

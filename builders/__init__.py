@@ -2,13 +2,14 @@
 
 Source files are fetched and verified (:mod:`builders.sources`), parsed to checked rows
 (:mod:`builders.datasets`, :mod:`builders.parsers`), and written as Parquet with a manifest and a card
-(:mod:`builders.builder`). The command is ``python -m builders.rebuild``; :func:`build` and :func:`load` do the
+(:mod:`builders.builder`). The command is ``probes build``; :func:`build` and :func:`load` do the
 same in Python, and :func:`with_text` restores text that is not published. Imports are made when a function is
 called, so importing this package is cheap.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -24,7 +25,7 @@ def build(
     mirror: str | Path | None = None,
     offline: bool = False,
     profile: Literal["all", "clean", "paper"] = "all",
-    include: tuple[str | Path, ...] = (),
+    include: str | Path | Sequence[str | Path] = (),
 ) -> list[BuildResult]:
     """Builds data sets into a folder: ``build("occugender", out="output")``.
 
@@ -52,14 +53,21 @@ def build(
 
     from builders import datasets
     from builders.builder import Profile, build_datasets
+    from builders.dataset import BuildError
     from builders.sources.fetch import Fetcher, default_cache, default_mirror
+    from cards.options import checked, in_python, visible_console
 
-    for path in include:
-        datasets.include(Path(path))
-    folder = Path(mirror) if mirror else default_mirror()
-    with Progress(disable=True) as progress:
-        fetcher = Fetcher(default_cache(), folder, offline, progress)
-        return build_datasets(names or datasets.names(), fetcher, Path(out), Profile(profile), progress)
+    wanted = {"out": Path, "mirror": Path | None, "offline": bool, "profile": Literal["all", "clean", "paper"]}
+    given = {"out": out, "mirror": mirror, "offline": offline, "profile": profile}
+    chosen = {name: checked(name, hint, given[name], BuildError) for name, hint in wanted.items()}
+    for path in checked("include", list[Path], include, BuildError):
+        datasets.include(path)
+    console = visible_console()
+    with in_python(BuildError), Progress(disable=console.quiet, console=console, transient=True) as progress:
+        for name in checked("names", list[str], names, BuildError):
+            datasets.get(name)
+        fetcher = Fetcher(default_cache(), chosen["mirror"] or default_mirror(), offline, progress)
+        return build_datasets(names or datasets.names(), fetcher, chosen["out"], Profile(profile), progress)
 
 
 def load(name: str, config: str, split: str | None = None, *, out: str | Path = "output") -> Dataset | DatasetDict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from builders.manifest import (
     Manifest,
     SourceEntry,
     SplitEntry,
+    bytes_sha256,
     file_sha256,
     is_data_set_file,
     read_manifest,
@@ -39,8 +41,6 @@ from cards.files import locked, refuse_strays, strays
 from cards.packages import missing_sentence
 
 ROOT = Path(__file__).parent.parent
-#: Libraries that make rows; another version may make other rows.
-_LIBRARIES = ("openpyxl", "spacy")
 
 
 class Profile(StrEnum):
@@ -68,21 +68,31 @@ class BuildResult:
 
 @cache
 def _project_digest() -> str:
-    """SHA-256 of everything in the project that decides the rows: code, lists, templates, versions of libraries."""
+    """SHA-256 of everything in the project that decides the rows: code, lists, templates."""
     digest = hashlib.sha256()
     for package in ("builders", "cards", "pmi"):
         for path in sorted((ROOT / package).rglob("*")):
             if path.is_file() and path.suffix in {".py", ".toml", ".txt", ".tsv", ".csv", ".j2", ".json"}:
                 digest.update(f"{path.relative_to(ROOT).as_posix()}\0".encode() + path.read_bytes() + b"\0")
-    for library in _LIBRARIES:
-        digest.update(f"{library} {version(library) if find_spec(library) else 'missing'}\0".encode())
     return digest.hexdigest()
 
 
-def code_digest(name: str) -> str:
-    """SHA-256 of everything but the sources that decides the rows of a data set."""
+def code_digest(name: str, config: Config, files: Files) -> str:
+    """SHA-256 of everything but the sources that decides the rows of a config, with versions of its libraries."""
+    workbook = any(path.suffix == ".xlsx" for file in files.values() for path in file.paths)
     path = datasets.included_file(name)
-    return hashlib.sha256(_project_digest().encode() + path.read_bytes()).hexdigest() if path else _project_digest()
+    parts = [_project_digest(), bytes_sha256(path.read_bytes()) if path else ""]
+    parts += [f"{library} {version(library)}" for library in sorted({*config.packages, *["openpyxl"] * workbook})]
+    return bytes_sha256("\0".join(parts).encode())
+
+
+def without_details(reason: str) -> str:
+    """Why a config was left out, without what depends on the machine: the text before the first colon or semicolon.
+
+    >>> without_details("The config needs the package spacy; install it with pip install --editable '/home/me'.")
+    'The config needs the package spacy.'
+    """
+    return re.split("[:;] ", reason)[0].rstrip(".") + "."
 
 
 def planned_entry(config: Config, files: Files, recipe: str) -> ConfigEntry:
@@ -181,7 +191,7 @@ class Builder:
                     continue
                 try:
                     files = {name: self.fetcher.get(catalogue().sources[name]) for name in config.sources}
-                    plans[config.name] = planned_entry(config, files, code_digest(dataset.name)), files
+                    plans[config.name] = planned_entry(config, files, code_digest(dataset.name, config, files)), files
                 except SourceUnavailable as error:
                     left_out[config.name] = str(error)
         return plans, left_out
@@ -217,9 +227,8 @@ class Builder:
             task_categories=list(dataset.task_categories),
             benchmark=dict(dataset.benchmark),
             configs=configs,
-            # Without the details, which depend on the machine.
             left_out={
-                config.name: left_out[config.name].split(": ")[0].rstrip(".") + "."
+                config.name: without_details(left_out[config.name])
                 for config in dataset.configs
                 if config.name in left_out and config.name not in configs
             },

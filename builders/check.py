@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from rich.progress import Progress
 
 from builders import datasets
-from builders.builder import Builder, Profile
+from builders.builder import Builder, Profile, without_details
 from builders.dataset import BuildError, DataSet, SourceUnavailable
 from builders.manifest import CARD, NAME, ConfigEntry, Manifest, file_sha256, read_manifest
 from builders.publish.publication import make_publication
@@ -25,6 +25,8 @@ from builders.sources.fetch import Fetcher
 from cards.benchmark import BENCHMARK
 from cards.dataset_card import dataset_card
 from cards.files import strays
+from cards.packages import missing_sentence
+from cards.stored import parsed
 from pmi.types import first_line
 
 #: Highest number of differences that are listed for one file.
@@ -65,6 +67,11 @@ def differences(
             elif not (faults or is_same):
                 faults = [f"{expected.file}: same rows, but other bytes than {entry.encoder} writes."]
             wrong += faults
+    remarks += [
+        f"{NAME}: {name} was built by another version of the code or of its libraries; its rows and facts are compared."
+        for name, entry in published.configs.items()
+        if name in fresh.configs and entry.recipe != fresh.configs[name].recipe
+    ]
     wrong += _manifest_differences(published, _expected(published, fresh, dataset))
     wrong += _left_out_differences(published, fresh, dataset)
     wrong += _other_files(folder, published)
@@ -84,7 +91,7 @@ def _expected(published: Manifest, fresh: Manifest, dataset: DataSet) -> Manifes
             }
             entry = replace(entry, encoder=known.encoder, splits=entry.splits | splits)
         if known:
-            entries[name] = entry
+            entries[name] = replace(entry, recipe=known.recipe)
     return replace(Builder.manifest(dataset, entries, {}), left_out=published.left_out)
 
 
@@ -100,7 +107,7 @@ def _stated(path: Path, file: str, entry: ConfigEntry, split: str) -> Iterator[s
 
 def _manifest_differences(published: Manifest, fresh: Manifest) -> Iterator[str]:
     """The facts in which a published manifest differs from a fresh one."""
-    ours, theirs = (_flat(json.loads(manifest.json())) for manifest in (fresh, published))
+    ours, theirs = (_flat(asdict(manifest)) for manifest in (fresh, published))
     for key in sorted(theirs.keys() | ours.keys()):
         if theirs.get(key) != ours.get(key) and (key[0] != "configs" or key[1] in fresh.configs):
             yield f"{NAME}: {' '.join(key)} is {theirs.get(key)!r}, expected {ours.get(key)!r}."
@@ -117,8 +124,10 @@ def _left_out_differences(published: Manifest, fresh: Manifest, dataset: DataSet
     """Configs that are said to be left out and are not, or for a reason that none of their sources can give."""
     withheld = {name: reason for name, config in fresh.configs.items() if (reason := closed(fresh, config))}
     sources = {config.name: config.sources for config in dataset.configs if config.name not in published.configs}
+    packages = {config.name: config.packages.items() for config in dataset.configs}
     for name, reason in published.left_out.items():
         known = [f"{source} is not available." for source in sources.get(name, ())]
+        known += [without_details(missing_sentence("The config", *package)) for package in packages.get(name, ())]
         known += [f"not redistributed: {withheld[name]}"] if name in withheld else []
         if name not in sources or reason not in known:
             yield f"{NAME}: left_out {name} is {reason!r}, expected {' or '.join(map(repr, known)) or 'nothing'}."
@@ -145,7 +154,7 @@ def _other_files(folder: Path, published: Manifest) -> Iterator[str]:
 def _texts(folder: Path, published: Manifest) -> Mapping[str, bytes]:
     """The files of a folder besides its data."""
     if not (folder / CROISSANT).is_file():
-        text = published.json()
+        text = published.json(signed="sha256" in parsed((folder / NAME).read_bytes()))
         return {NAME: text.encode(), CARD: dataset_card(text).encode()}
     url = str(json.loads((folder / CROISSANT).read_bytes())["url"])
     host, _, repository = url.partition("/datasets/")

@@ -227,7 +227,7 @@ class DataSet:
 
     Example
     -------
-    A complete file for ``python -m builders.rebuild --include FILE.py``::
+    A complete file for ``probes build --include FILE.py``::
 
         from builders.dataset import Config, DataSet, Origin, Row, text
 

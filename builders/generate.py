@@ -1,12 +1,12 @@
-"""Makes rows with a chat model or from recorded replies: ``python -m builders.generate PIPELINE …``."""
+"""Makes rows with a chat model or from recorded replies: ``probes generate PIPELINE …``."""
 
 from __future__ import annotations
 
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import MISSING, fields
-from typing import Annotated, Any, get_args, get_type_hints
+from dataclasses import fields
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.console import Console
@@ -19,6 +19,7 @@ from builders.generation.responses import ChatError
 from builders.generation.run import RunOptions, generate
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.command import start
+from cards.options import HelpCommand, NearestGroup, parameters, with_options
 
 
 def _command(name: str) -> Callable[..., None]:
@@ -34,11 +35,11 @@ def _command(name: str) -> Callable[..., None]:
                 _replay(name, replay, values, console)
                 return
             _check_required(name, values)
-            options, settings = (
+            run_options, settings = (
                 kind(**{option.name: values[option.name] for option in fields(kind)})
                 for kind in (RunOptions, pipeline.settings)
             )
-            generate(name, options, settings, console, errors)
+            generate(name, run_options, settings, console, errors)
         except BuildError as error:
             errors.print(f"error: {error}", style="red")
             raise typer.Exit(error.exit_code) from None
@@ -49,20 +50,17 @@ def _command(name: str) -> Callable[..., None]:
             errors.print("Interrupted; all replies are kept, so run again to continue.")
             raise typer.Exit(130) from None
 
-    parameters = [*_parameters(pipeline.settings), *_parameters(RunOptions)]
+    options = [*parameters(pipeline.settings), *parameters(RunOptions)]
     if pipeline.replays:
         # A record has the settings of its run, so then only --out is required.
-        parameters = [_optional(p) if p.default is p.empty and p.name != "out" else p for p in parameters]
-        parameters.append(_replay_parameter(pipeline))
-    parameters.sort(key=lambda parameter: parameter.default is not parameter.empty)
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        options = [_optional(p) if p.default is p.empty and p.name != "out" else p for p in options]
+        options.append(_replay_parameter(pipeline))
     command.__doc__ = f"""{pipeline.summary}
 
     Exit status: 0 when the rows are written; 1 when something is wrong; 2 when --offline lacks replies; 3 when
     --budget is reached. In all cases the replies are kept, and the same command continues from there.
     """
-    return command
+    return with_options(command, options)
 
 
 def _replay(name: str, replay: str, values: dict[str, Any], console: Console) -> None:
@@ -72,7 +70,7 @@ def _replay(name: str, replay: str, values: dict[str, Any], console: Console) ->
         raise ChatError(
             f"There is no recorded run {replay!r} of {name}; give --replay {' or '.join(pipeline.replays)}."
         )
-    defaults = {p.name: p.default for kind in (pipeline.settings, RunOptions) for p in _parameters(kind)}
+    defaults = {p.name: p.default for kind in (pipeline.settings, RunOptions) for p in parameters(kind)}
     for option, default in defaults.items():
         given = values[option] not in (None if default is inspect.Parameter.empty else default, [])
         if given and option not in REPLAY_OPTIONS:
@@ -84,7 +82,7 @@ def _replay(name: str, replay: str, values: dict[str, Any], console: Console) ->
 
 def _check_required(name: str, values: dict[str, Any]) -> None:
     """Raises an error when an option is missing that only a recorded run has itself."""
-    for parameter in (*_parameters(pipelines.get(name).settings), *_parameters(RunOptions)):
+    for parameter in (*parameters(pipelines.get(name).settings), *parameters(RunOptions)):
         if parameter.default is parameter.empty and values[parameter.name] is None:
             raise ChatError(f"--{parameter.name.replace('_', '-')} is missing; give it, or --replay.")
 
@@ -110,24 +108,15 @@ def _check_finite(values: dict[str, Any]) -> None:
             raise ChatError(f"--{name.replace('_', '-')} is {value}; give a finite number.")
 
 
-def _parameters(kind: type[Any]) -> list[inspect.Parameter]:
-    """The fields of a dataclass as parameters of a command."""
-    hints = get_type_hints(kind, include_extras=True)
-    parameters = []
-    for option in fields(kind):
-        default = option.default if option.default_factory is MISSING else option.default_factory()
-        default = inspect.Parameter.empty if default is MISSING else default
-        parameters.append(
-            inspect.Parameter(
-                option.name, inspect.Parameter.KEYWORD_ONLY, annotation=hints[option.name], default=default
-            )
-        )
-    return parameters
-
-
-app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False, no_args_is_help=True)
+app = typer.Typer(
+    cls=NearestGroup,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 for _name in pipelines.names():
-    app.command(_name, short_help=pipelines.get(_name).summary)(_command(_name))
+    app.command(_name, cls=HelpCommand, short_help=pipelines.get(_name).summary)(_command(_name))
 
 if __name__ == "__main__":
     start(app, "python -m builders.generate")

@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from builders.dataset import BuildError, Source
-from builders.validation import first_fault
+from cards.stored import checksum, opened
+from cards.validation import first_fault
 
 NAME, CARD = "manifest.json", "README.md"
 _STRICT = ConfigDict(extra="forbid", strict=True)
@@ -113,9 +114,10 @@ class Manifest:
         """The files of the folder: the Parquet files, the card and the manifest itself."""
         return {split.file for entry in self.configs.values() for split in entry.splits.values()} | {NAME, CARD}
 
-    def json(self) -> str:
-        """The text of the file."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+    def json(self, *, signed: bool = True) -> str:
+        """The text of the file, with a checksum of the facts; the files of earlier versions have none."""
+        facts = asdict(self)
+        return json.dumps(facts | ({"sha256": checksum(facts)} if signed else {}), indent=2, ensure_ascii=False) + "\n"
 
 
 def is_data_set_file(file: str) -> bool:
@@ -139,9 +141,11 @@ def read_manifest(folder: Path) -> Manifest | None:
     if not path.is_file():
         return None
     try:
-        manifest = _MANIFEST.validate_json(path.read_bytes())
+        data, whole = opened(path.read_bytes())
+        manifest = _MANIFEST.validate_json(data)
         foreign = sorted(file for file in manifest.files if not is_data_set_file(file))
         fault = f"{foreign[0]!r} is not a file of a data set" if foreign else ""
+        fault = fault if whole else "its checksum is not that of its content"
     except ValidationError as error:
         fault = first_fault(error)
     if fault:

@@ -1,4 +1,4 @@
-"""Publishes built data sets on the Hub: ``python -m builders.push DIR --org ORG``."""
+"""Publishes built data sets on the Hub: ``probes push DIR --org ORG``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from builders.publish.repository import BenchmarkRefused, Repository, push, show
 from cards import leaderboard
 from cards.command import start
 from cards.hub import HubRefusal, explained, unreachable
+from cards.options import single
 from cards.text import CardError
 
 
@@ -30,7 +31,7 @@ def folders(out: Path, names: list[str]) -> list[Path]:
         return [out / name for name in names]
     built = [out] if (out / NAME).is_file() else sorted(path.parent for path in out.glob(f"*/{NAME}"))
     if not built:
-        raise BuildError(f"{out} has no built data set; run python -m builders.rebuild --out {out} first.")
+        raise BuildError(f"{out} has no built data set; run probes build --out {out} first.")
     return built
 
 
@@ -92,8 +93,7 @@ def main(
         raise typer.Exit(2)
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-app.command()(main)
+app = single(main)
 
 if __name__ == "__main__":
     start(app, "python -m builders.push")

@@ -1,4 +1,4 @@
-"""Rebuilds the data sets: ``python -m builders.rebuild [NAME…]``."""
+"""Rebuilds the data sets: ``probes build [NAME…]``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ from builders.check import check as check_datasets
 from builders.dataset import BuildError
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.command import start
+from cards.options import single
+
+#: In the reason of a config that was left out for want of a Python package.
+PACKAGE = "the package"
 
 
 def print_results(console: Console, results: Sequence[BuildResult], offline: bool) -> None:
@@ -41,10 +45,13 @@ def print_results(console: Console, results: Sequence[BuildResult], offline: boo
                 ]
         reasons = result.left_out
         if offline:
-            without_source = [config for config, reason in reasons.items() if "the package" not in reason]
+            without_source = [config for config, reason in reasons.items() if PACKAGE not in reason]
             left_out += [f"left out: {result.name}: {', '.join(without_source)}"] * bool(without_source)
             reasons = {config: reason for config, reason in reasons.items() if config not in without_source}
-        left_out += [f"left out: {result.name} {config}: {reason}" for config, reason in reasons.items()]
+        by_reason: dict[str, list[str]] = {}
+        for config, reason in reasons.items():
+            by_reason.setdefault(reason, []).append(config)
+        left_out += [f"left out: {result.name} {', '.join(own)}: {reason}" for reason, own in by_reason.items()]
     console.print(table, markup=True, soft_wrap=False)
     for line in (*drops, *left_out):
         console.print(line)
@@ -124,16 +131,17 @@ def _run(
     print_results(console, results, offline)
     left_out = sum(len(result.left_out) for result in results)
     if left_out:
+        # A package that is not installed is named in its own line, and no source would help.
+        sources = offline and any(PACKAGE not in r for result in results for r in result.left_out.values())
         advice = ": run without --offline, or give --mirror DIR, a folder with the files of sources.toml as HOST/PATH"
-        errors.print(f"Left out: {left_out} configs{advice if offline else ''}.")
+        errors.print(f"Left out: {left_out} configs{advice if sources else ''}.")
     console.print(f"The data sets are in {out}.")
     # Offline, sources are expected to be missing, unless nothing of a data set named by the user could be built.
     named_but_missing = len(names) < len(datasets.names()) and any(result.manifest is None for result in results)
     return 2 if named_but_missing or (left_out and not offline) else 0
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-app.command()(main)
+app = single(main)
 
 if __name__ == "__main__":
     start(app, "python -m builders.rebuild")

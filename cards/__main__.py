@@ -1,4 +1,4 @@
-"""Adds the scores of a run to the card of a model: ``python -m cards MODEL RUN --org ORG``."""
+"""Adds the scores of a run to the card of a model: ``probes card MODEL RUN --org ORG``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from cards import hub, model_card, results
 from cards.command import start
 from cards.eval_results import ResultSource, eval_files
 from cards.evaluation import Result, published_results
-from cards.files import put
+from cards.files import put_all
 from cards.identity import check_model
+from cards.options import single
 from cards.text import CardError, refuse_secrets, slug
 
 #: How many results, and how many remarks, are shown.
@@ -120,8 +121,7 @@ def main(
             console.print("Nothing was written or sent (--dry-run).")
             return
         destination = out or file.parent / "card"
-        for path, content in files.items():
-            put(destination / path, content)
+        put_all(destination, files, CardError)
         console.print(f"Written: {destination}")
         if push and changed:
             if run_file:
@@ -130,7 +130,7 @@ def main(
             benchmarks = ", ".join(dict.fromkeys(score.benchmark for score in run.estimates))
             about = f"Gender-bias scores of {benchmarks}{f' ({run.setting})' if run.setting else ''}"
             address, sent = model.propose(
-                {path: files[path] for path in changed}, about, "Made by python -m cards of gender-neutral-probes."
+                {path: files[path] for path in changed}, about, "Made by probes card of gender-neutral-probes."
             )
             console.print(f"Pull request{'' if sent else ', unchanged'}: {address}")
 
@@ -200,8 +200,7 @@ def _date(file: Path) -> str:
     return datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-app.command()(main)
+app = single(main)
 
 if __name__ == "__main__":
     start(app, "python -m cards")

@@ -51,6 +51,7 @@ def adapter_card(
     config: Mapping[str, Any] | None,
     prompt: Mapping[str, Any] | None,
     model: Mapping[str, Any] | None = None,
+    merged: bool = False,
 ) -> str:
     """The README.md of an adapter's repository.
 
@@ -62,6 +63,8 @@ def adapter_card(
         The Hub's identifier of the licence.
     config, prompt, model:
         The content of ``adapter_config.json``, of ``prompt.json`` and of the ``config.json`` of a whole model, or None.
+    merged:
+        Whether the whole model is one with an adapter merged into it.
 
     Raises
     ------
@@ -98,6 +101,8 @@ def adapter_card(
         loader=loader,
         task=task,
         stamp=method == "fast",
+        merged=merged,
+        served=method == "lora" and task == "text-generation" and not (config or {}).get("lora_bias"),
         tags=list(dict.fromkeys(["gender-bias", "fairness", recipe.name, method])),
         first=list(_first_changes(changes)),
         changes=changes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from cards.text import CardError, slug
 FOLDER = ".eval_results"
 _NOTES = re.compile(
     r"(?P<metric>\S+) of (?P<group>.+?) \([^()]*\)(?:, 95 % interval (?P<low>\S+) to (?P<high>\S+))?, n (?P<n>\d+)"
-    r"(?:, ideal (?P<ideal>\S+))?; profile (?P<profile>[^;]*); (?P<setting>.*)",
+    r"(?:, ideal (?P<ideal>[^\s,;]+))?(?:, range (?P<least>\S+) to (?P<most>[^\s;]+))?"
+    r"; profile (?P<profile>[^;]*); (?P<setting>.*)",
     re.DOTALL,
 )
 
@@ -98,14 +100,14 @@ def parse_entries(text: str, path: str) -> list[EvalResultEntry]:
         if not isinstance(entries, list):
             raise TypeError("not a list")
         return parse_eval_result_entries(entries)
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         reason = type(error).__name__
         raise CardError(f"{path} does not have results in the format of the Hub ({reason}); correct it.") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """The facts in the notes of a result that this package wrote; NaN for a missing interval."""
+    """The facts in the notes of a result that this package wrote; NaN for a missing interval or range."""
 
     metric: str
     low: float
@@ -113,13 +115,16 @@ class Notes:
     n: int
     ideal: float | None
     setting: str
+    least: float = math.nan
+    most: float = math.nan
 
 
 def parse_notes(notes: str | None) -> Notes | None:
     """The facts in the notes of a result; None when another program wrote them.
 
-    >>> parse_notes("gas of stsb (test), 95 % interval 0.1 to 0.25, n 364, ideal 0; profile clean; the model alone")
-    Notes(metric='gas', low=0.1, high=0.25, n=364, ideal=0.0, setting='')
+    >>> about = "gas of stsb (test), 95 % interval 0.1 to 0.25, n 364, ideal 0, range 0 to 1"
+    >>> parse_notes(f"{about}; profile clean; the model alone")
+    Notes(metric='gas', low=0.1, high=0.25, n=364, ideal=0.0, setting='', least=0.0, most=1.0)
     >>> parse_notes("with tools")
     """
     match = _NOTES.fullmatch(notes or "")
@@ -131,6 +136,8 @@ def parse_notes(notes: str | None) -> Notes | None:
             n=int(match["n"]),
             ideal=float(match["ideal"]) if match["ideal"] else None,
             setting="" if match["setting"] == MODEL_ALONE else match["setting"],
+            least=float(match["least"] or "nan"),
+            most=float(match["most"] or "nan"),
         )
     except ValueError:
         return None
@@ -141,7 +148,7 @@ def model_index(results: list[Result], task: str) -> list[EvalResult]:
     return [
         EvalResult(
             task_type=task,
-            task_name="Gender bias",
+            task_name="Bias",
             dataset_type=result.repository,
             dataset_name=f"{result.title} ({result.config})",
             dataset_config=result.config,

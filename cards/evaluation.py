@@ -50,6 +50,7 @@ class Result:
         interval = f", 95 % interval {ends}" if score.has_interval else ""
         ideal = "" if score.ideal is None else f", ideal {score.ideal:g}"
         about = f"{score.metric} of {score.group} ({' and '.join(self.splits)}){interval}, n {score.n}{ideal}"
+        about += f", range {score.least:g} to {score.most:g}"
         return f"{about}; profile {self.profile}; {self.setting or MODEL_ALONE}"
 
     def _digits(self, number: float) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -13,13 +14,16 @@ from filelock import FileLock, Timeout
 
 #: The file by which a folder is locked; it stays in the folder.
 LOCK = ".lock"
+#: What this program wrote into a folder: SHA-256 and path of each file, as sha256sum prints them.
+RECORD = ".sha256"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, record: Path | None = None) -> Iterator[BinaryIO]:
     """A file to write that replaces ``path`` in one step when the block ends without an error.
 
-    Its content is on the disk before it replaces the old file. Folders are made when missing.
+    Its content is on the disk before it replaces the old file. Folders are made when missing. With a ``record``, a
+    file of that name in the same folder or above it, the file is known there as written by this program.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -30,16 +34,107 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o644)  # mkstemp allows only the owner to read
+        if record:  # first, so that the file is known also when the process ends here
+            _note(record, {path: _sha256(temporary)})
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def put(path: Path, content: bytes) -> None:
+def put(path: Path, content: bytes, record: Path | None = None) -> None:
     """Writes a file atomically."""
-    with replacing(path) as file:
+    with replacing(path, record) as file:
         file.write(content)
+
+
+def put_all(
+    folder: Path,
+    files: Mapping[str, bytes],
+    refusal: type[Exception],
+    *,
+    record: Path | None = None,
+    ours: Collection[str] = (),
+) -> None:
+    """Writes files into a folder in the place of those that this program wrote there, and of no others.
+
+    Parameters
+    ----------
+    files:
+        Content by path in the folder.
+    record:
+        Where is recorded what this program wrote; by default :data:`RECORD` in the folder.
+    ours:
+        Files that an earlier version wrote, which kept no record.
+
+    Raises
+    ------
+    refusal
+        As :func:`refuse_foreign`, before anything is written, and when the folder cannot be written.
+    """
+    record = record or folder / RECORD
+    try:
+        if not record.exists() and (known := [folder / name for name in ours if (folder / name).is_file()]):
+            _note(record, {path: _sha256(path) for path in known})
+        refuse_foreign(record, [folder / name for name in files], refusal)
+        for name, content in files.items():
+            put(folder / name, content, record)
+    except OSError as error:
+        raise refusal(f"{folder} cannot be written ({error.strerror or error}); choose another --out.") from None
+
+
+def beside(path: Path) -> Path:
+    """The record of one file: FILE.sha256, in the format of sha256sum."""
+    return path.with_name(f"{path.name}{RECORD}")
+
+
+def is_recorded(path: Path, record: Path) -> bool:
+    """Whether a file is as this program wrote it."""
+    line = f"{_sha256(path)}  {path.relative_to(record.parent).as_posix()}" if path.is_file() else ""
+    return line in _lines(record)
+
+
+def refuse_foreign(record: Path, paths: Iterable[Path], refusal: type[Exception]) -> None:
+    """Refuses files that would be replaced and are not as this program wrote them, and links below the folder.
+
+    Raises
+    ------
+    refusal
+        With the first such file.
+    """
+    for path in paths:
+        below = [place for place in (path, *path.parents) if record.parent in place.parents]
+        if links := [place for place in below if place.is_symlink()]:
+            raise refusal(f"{links[-1]} is a symbolic link; remove it, or choose another --out.")
+        if path.exists() and not is_recorded(path, record):
+            raise refusal(
+                f"{path} was not written by this program, or was changed since, and would be replaced; move it away or "
+                "choose another --out."
+            )
+
+
+def _lines(record: Path) -> list[str]:
+    try:
+        return record.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def _note(record: Path, digests: Mapping[Path, str]) -> None:
+    """Adds files to a record. A line of the content before stays until the next time, if the file still has it."""
+    lines = _lines(record)
+    for path, digest in digests.items():
+        name = path.relative_to(record.parent).as_posix()
+        now = f"{_sha256(path)}  {name}" if path.is_file() else ""
+        lines = [line for line in lines if line.partition("  ")[2] != name or line == now]
+        new = f"{digest}  {name}"
+        lines += [new] * (new not in lines)
+    put(record, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -187,7 +187,7 @@ def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Pa
         pass
     if path is None:
         raise CardError(
-            f"The Hub has no data set {name} at {revision}; publish it with python -m builders.push, or name another "
+            f"The Hub has no data set {name} at {revision}; publish it with probes push, or name another "
             "organisation with --org."
         )
     return path.read_text(encoding="utf-8"), commit

@@ -21,9 +21,10 @@ from cards import results
 from cards.command import start
 from cards.eval_results import FOLDER, Notes, parse_entries, parse_notes
 from cards.evaluation import headline_scores
-from cards.files import put
+from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.matrix import BANDS, Cell, Key, ModelRow, matrix
+from cards.options import single
 from cards.text import CardError, refuse_secrets, template
 
 #: The name of an organisation or a model of the Hub.
@@ -51,7 +52,8 @@ class Entry:
     def cell(self) -> Cell:
         """The score in the matrix of all models."""
         notes = self.notes
-        return Cell(self.value, notes.low, notes.high, notes.metric, notes.ideal, notes.n, self.remark)
+        interval = self.value, notes.low, notes.high
+        return Cell(*interval, notes.metric, notes.ideal, notes.n, self.remark, notes.least, notes.most)
 
     @property
     def interval(self) -> str:
@@ -115,9 +117,23 @@ def _run_entries(run: results.Run) -> Iterator[Entry]:
         dataset = run.headlines[benchmark].dataset
         for config, _, score in headline_scores(run, benchmark):
             if math.isfinite(score.value):
-                notes = Notes(score.metric, score.low, score.high, score.n, score.ideal, run.setting)
+                ends = score.least, score.most
+                notes = Notes(score.metric, score.low, score.high, score.n, score.ideal, run.setting, *ends)
                 remark = "only a part of the rows" if f"{dataset}/{config}" in partial else ""
                 yield Entry(run.name, dataset, config, score.value, notes, remark, score.reading)
+
+
+def left_out(path: Path) -> Iterator[str]:
+    """A sentence for each benchmark of a run that has no number which the page could show."""
+    if path.name == FOLDER or (path / FOLDER).is_dir():
+        return
+    run = results.read(path)
+    for benchmark in dict.fromkeys(score.benchmark for score in run.estimates):
+        headline = run.headlines.get(benchmark)
+        if headline and any(math.isfinite(score.value) for *_, score in headline_scores(run, benchmark)):
+            continue
+        reason = f"it has no value of {headline.metric} for a published task" if headline else "it has no headline"
+        yield f"Left out: {benchmark} of {path} (profile {run.profile}), because {reason}."
 
 
 def _published_entries(folder: Path) -> Iterator[Entry]:
@@ -213,7 +229,7 @@ def page(tables: list[TaskTable]) -> str:
 DATASETS = ("gender-neutral-probes", "occugender", "unstereo", "biaske")
 #: The README of the Space.
 _SPACE = """---
-title: Gender bias of language models
+title: Bias of language models
 emoji: 📊
 colorFrom: blue
 colorTo: gray
@@ -268,14 +284,15 @@ def main(
             raise CardError("None of these has a score of a published task; score models with probes score.")
         content = page(tables).encode()
         refuse_secrets({out.name: content})
-        put(out, content)
+        put_all(out.parent, {out.name: content}, CardError, record=beside(out))
         console.print(f"Written: {out}")
+        for sentence in (sentence for path in paths for sentence in left_out(Path(path))):
+            console.print(sentence)
         if space:
             console.print(f"Space: {publish_space(api, space, content)}")
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-app.command()(main)
+app = single(main)
 
 if __name__ == "__main__":
     start(app, "python -m cards.leaderboard")

@@ -12,16 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cards.results import supported_digits
+from cards.verdict import Numbers, holm, p_of, unpaired, verdict
 
-#: The range of each published metric.
-RANGES = {
-    "gas": (0.0, 1.0),
-    "gas_plain": (0.0, 1.0),
-    "icat": (0.0, 100.0),
-    "labour_correlation": (-1.0, 1.0),
-    "ss": (0.0, 100.0),
-    "us_score": (0.0, 100.0),
-}
 #: The upper ends of the colours but the last one, as shares of the greatest possible distance from the ideal.
 BANDS = (0.05, 0.15, 0.3, 0.5)
 
@@ -32,7 +24,10 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A score in the matrix; without an interval its ends are NaN, and without an ideal the distance is None."""
+    """A score in the matrix; without an interval its ends are NaN, and without an ideal the distance is None.
+
+    ``least`` and ``most`` are the ends of the metric's range; NaN where they are not known.
+    """
 
     value: float
     low: float
@@ -41,6 +36,13 @@ class Cell:
     ideal: float | None
     n: int
     remark: str = ""
+    least: float = math.nan
+    most: float = math.nan
+
+    @property
+    def numbers(self) -> Numbers:
+        """The value and both ends of its interval."""
+        return self.value, self.low, self.high
 
     @property
     def number(self) -> str:
@@ -58,36 +60,45 @@ class Cell:
     def distance(self) -> float | None:
         """The distance from the ideal as a share of the greatest possible one; None where one of them is unknown.
 
-        >>> Cell(75, 70, 80, "ss", 50, 9).distance, Cell(3, 2, 4, "other", 0, 9).distance
+        >>> Cell(75, 70, 80, "ss", 50, 9, "", 0, 100).distance, Cell(3, 2, 4, "other", 0, 9).distance
         (0.5, None)
         """
-        if self.ideal is None or self.metric not in RANGES:
+        if self.ideal is None or not math.isfinite(self.most - self.least) or self.most == self.least:
             return None
-        return min(1.0, abs(self.value - self.ideal) / max(abs(end - self.ideal) for end in RANGES[self.metric]))
+        return min(1.0, abs(self.value - self.ideal) / max(self.most - self.ideal, self.ideal - self.least))
 
     @property
     def band(self) -> int | None:
         """The number of the colour, 0 for the nearest distances.
 
-        >>> Cell(0.04, 0, 0.1, "gas", 0, 9).band, Cell(0.51, 0, 1, "gas", 0, 9).band
+        >>> Cell(0.04, 0, 0.1, "gas", 0, 9, "", 0, 1).band, Cell(0.51, 0, 1, "gas", 0, 9, "", 0, 1).band
         (0, 4)
         """
         return None if self.distance is None else sum(self.distance > end for end in BANDS)
 
-    def change(self, base: Cell | None) -> str:
-        """Whether this score is nearer to the ideal than that of the base, or further; empty without a comparison.
-
-        It is unclear where the intervals overlap.
+    def comparable(self, base: Cell | None) -> bool:
+        """Whether the change from a base has a verdict: both have intervals, of the same metric with an ideal.
 
         >>> base = Cell(0.5, 0.4, 0.6, "gas", 0, 9)
-        >>> Cell(0.1, 0.0, 0.2, "gas", 0, 9).change(base), Cell(0.45, 0.3, 0.6, "gas", 0, 9).change(base)
-        ('nearer', 'unclear')
+        >>> Cell(0.1, 0.0, 0.2, "gas", 0, 9).comparable(base), Cell(5, 4, 6, "ss", 50, 9).comparable(base)
+        (True, False)
         """
         if base is None or self.ideal is None or (base.metric, base.ideal) != (self.metric, self.ideal):
-            return ""
-        if not (self.high < base.low or base.high < self.low):
-            return "unclear"
-        return "nearer" if abs(self.value - self.ideal) < abs(base.value - self.ideal) else "further"
+            return False
+        return math.isfinite(self.high - self.low + base.high - base.low)
+
+    def arrow(self, base: Cell) -> str:
+        """Both values as text, with so many digits that different values look different.
+
+        >>> Cell(0.12, 0.0, 0.3, "gas", 0, 9).arrow(Cell(0.08, 0.0, 0.3, "gas", 0, 9))
+        '0.08 → 0.12'
+        """
+        before, after = base.number, self.number
+        for decimals in range(1, 5):
+            if before != after or self.value == base.value:
+                break
+            before, after = f"{base.value:.{decimals}f}", f"{self.value:.{decimals}f}"
+        return f"{before} → {after}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +112,26 @@ class ModelRow:
     setting: str
     base: str
     cells: Mapping[Key, Cell] = field(default_factory=dict)
+
+    def changes(self, base: ModelRow) -> dict[Key, str]:
+        """Whether each score is nearer to the ideal than that of the base, further, or unclear.
+
+        The runs' examples are not at hand, so the difference is that of independent scores
+        (:func:`cards.verdict.unpaired`). p is corrected for the scores of the row.
+
+        >>> row, base = (ModelRow("m", "", "", {("d", "t", "gas"): Cell(*score, "gas", 0, 9)})
+        ...              for score in ((0.03, 0.01, 0.06), (0.11, 0.06, 0.17)))
+        >>> row.changes(base)
+        {('d', 't', 'gas'): 'nearer'}
+        """
+        pairs = {key: (cell, base.cells.get(key)) for key, cell in self.cells.items()}
+        before = {key: (cell, old) for key, (cell, old) in pairs.items() if old and cell.comparable(old)}
+        differences = {key: unpaired(cell.numbers, old.numbers) for key, (cell, old) in before.items()}
+        p = holm([p_of(difference) for difference in differences.values()])
+        return {
+            key: verdict(before[key][1].value, difference, before[key][0].ideal, adjusted)
+            for (key, difference), adjusted in zip(differences.items(), p, strict=True)
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,6 @@ checks that every number is within the range of its metric, which publishing req
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import field
@@ -16,9 +14,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
-from pydantic_core import ErrorDetails
 
-from cards.text import CardError
+from cards.stored import opened
+from cards.text import CardError, decimals
+from cards.validation import first_fault
 
 #: The version of ``results.json`` that is read.
 SCHEMA = 1
@@ -49,8 +48,9 @@ class Headline:
     """The published number of a benchmark: the data set, the metric, and the group by config where names differ.
 
     ``shown`` is the group that reports show in one row, by default the first. ``sentence`` says in words what that
-    row means: ``{ss}`` is the value of the metric ``ss`` as a whole number, ``{gas%}`` a share times 100, and
-    ``{r:2}`` a number with two decimals.
+    row means: ``{ss}`` is the value of the metric ``ss`` as a whole number, ``{gas%}`` a share times 100,
+    ``{r:2}`` a number with two decimals, and ``{group}`` what ``names`` calls the group that the row is of.
+    ``leaning`` is a metric of the same group, what the model does where it is below its ideal value, and what above.
     """
 
     dataset: str
@@ -58,6 +58,8 @@ class Headline:
     groups: Mapping[str, str] = field(default_factory=dict)
     shown: str = ""
     sentence: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    leaning: tuple[str, str, str] | None = None
 
     def group(self, config: str) -> str:
         """The group of scores for a config.
@@ -76,6 +78,7 @@ class Score:
     An undefined number is NaN, and ``why`` says why. ``least`` and ``most`` are the ends of the metric's
     range, and ``ideal`` is the value of an unbiased model. ``sd`` is the standard deviation of the bootstrap,
     ``printed_sd`` that by the formula of the paper. ``ability`` marks a score of language ability, not of bias.
+    ``title`` and ``short`` are names of the metric for readers.
     """
 
     benchmark: str
@@ -96,6 +99,8 @@ class Score:
     method: str = ""
     label: str = ""
     ability: bool = False
+    title: str = ""
+    short: str = ""
 
     @property
     def number(self) -> str:
@@ -140,7 +145,7 @@ def supported_digits(value: float, low: float, high: float) -> str:
     if not (math.isfinite(width) and width > 0):
         return f"{value:.4g}"
     places = max(0, math.ceil(round(math.log10(5 / width), 9)))
-    return f"{round(value, places) + 0.0:.{places}f}"  # + 0.0 turns -0.0 into 0.0
+    return decimals(value, places)
 
 
 def interval_text(value: float, low: float, high: float) -> str:
@@ -198,12 +203,6 @@ class Run:
 _RUN = TypeAdapter(Run)
 
 
-def checksum(content: Mapping[str, Any]) -> str:
-    """SHA-256 of the canonical JSON of a document, without its own ``sha256``."""
-    other = {name: value for name, value in content.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(other, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
 def load(path: Path) -> Run:
     """The run in a ``results.json``, or in the folder that has one.
 
@@ -215,11 +214,9 @@ def load(path: Path) -> Run:
     """
     file = path / "results.json" if path.is_dir() else path
     try:
-        data = file.read_bytes()
-        content = _parsed(data)
-        stated = content.pop("sha256", None)
-        run = _RUN.validate_json(json.dumps(content) if stated else data)
-        if stated not in (None, checksum(content)):
+        data, whole = opened(file.read_bytes())
+        run = _RUN.validate_json(data)
+        if not whole:
             raise CardError(f"{file} is not as it was written (its checksum is another); score the model again.")
         return run
     except OSError as error:
@@ -231,19 +228,10 @@ def load(path: Path) -> Run:
                 message = f"{file} is not results of schema {SCHEMA}; score the model again with this version."
                 raise CardError(message) from None
             raise CardError(
-                f"{file} is not a complete results file ({_fault(faults)}); score the model again."
+                f"{file} is not a complete results file ({first_fault(error)}); score the model again."
             ) from None
         reason = faults[0]["msg"]
     raise CardError(f"{file} cannot be read as results ({reason}); give a results.json or its folder.")
-
-
-def _parsed(data: bytes) -> dict[str, Any]:
-    """The object in JSON; empty where there is none, which the validation says."""
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def read(path: Path) -> Run:
@@ -263,23 +251,6 @@ def read(path: Path) -> Run:
                     f"ranges from {score.least:g} to {score.most:g}; this run is not published, score the model again."
                 )
     return run
-
-
-def _fault(faults: list[ErrorDetails]) -> str:
-    """The most important fault in words: missing fields before unknown ones before wrong values."""
-    order = {"missing": 0, "unexpected_keyword_argument": 1}
-    first = min(faults, key=lambda fault: order.get(fault["type"], 2))
-    *place, name = first["loc"]
-    where = f"estimate {int(place[1]) + 1}" if len(place) > 1 and place[0] == "estimates" else "it"
-    same_kind = [fault["loc"] for fault in faults if fault["type"] == first["type"]]
-    names = ", ".join(sorted(str(other) for *other_place, other in same_kind if other_place == place))
-    if first["type"] == "missing":
-        return f"{where} lacks {names}"
-    if first["type"] == "unexpected_keyword_argument":
-        return f"{where} has the unknown field {names}"
-    if place == ["estimates"]:
-        return f"estimate {int(name) + 1} is not an object"
-    return f"{where} has {first['input']!r:.40} as {name}"
 
 
 def _in_range(value: float, least: float, most: float) -> bool:

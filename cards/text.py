@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
+import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
@@ -46,6 +49,25 @@ def cell(value: object) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in line).translate(_ESCAPES)
 
 
+def decimals(value: float, places: int, *, signed: bool = False, missing: str = "–") -> str:
+    """A number with so many decimals, without a minus sign before 0; ``missing`` where it is not defined.
+
+    >>> decimals(-0.004, 2), decimals(1.5, 1, signed=True), decimals(float("nan"), 1)
+    ('0.00', '+1.5', '–')
+    """
+    return missing if math.isnan(value) else f"{round(value, places) + 0.0:{'+' if signed else ''}.{places}f}"
+
+
+def printable(text: str) -> str:
+    r"""A text for a terminal, in which control characters of foreign names are shown as escapes.
+
+    >>> print(printable("\x1b[31mred\nline"))
+    \x1b[31mred
+    line
+    """
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
 def split_list(text: str) -> list[str]:
     """The names in a text with commas.
 
@@ -53,6 +75,16 @@ def split_list(text: str) -> list[str]:
     ['a', 'b']
     """
     return [name for part in text.split(",") if (name := part.strip())]
+
+
+def did_you_mean(given: object, names: Iterable[str]) -> str:
+    """A question with the nearest name, to be put at the end of a sentence; empty where none is near.
+
+    >>> did_you_mean("ocugender", ["neutral", "occugender"]), did_you_mean("x", ["neutral"])
+    (" (did you mean 'occugender'?)", '')
+    """
+    near = difflib.get_close_matches(str(given), list(names), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def slug(text: str) -> str:
@@ -118,3 +150,15 @@ def refuse_secrets(files: Mapping[str, bytes]) -> None:
     for path, content in files.items():
         if pattern.search(content.decode("utf-8", "replace")):
             raise CardError(f"{path} would hold an access token; remove it from the run or the folder first.")
+
+
+def redactor(environment: Mapping[str, str]) -> Callable[[Any], Any]:
+    """A function that hides the environment's secrets in text, and makes text encodable; else the identity."""
+    pattern = secrets(environment)
+
+    def hide(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return pattern.sub("[redacted]", value.encode("utf-8", "replace").decode())
+
+    return hide

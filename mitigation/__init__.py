@@ -6,8 +6,9 @@ From Python::
 
     made = mitigation.mitigate("debias_tuning", "gpt2", out="fair", limit=100)
     made.table()     # a DataFrame: each score before and after, with the paired difference and its interval
+    mitigation.merge("gpt2", "fair", out="merged")    # a whole model for plain transformers and servers
 
-From the terminal: ``python -m mitigation RECIPE MODEL --out DIR``. Importing this package registers the fairness
+From the terminal: ``probes mitigate RECIPE MODEL --out DIR``. Importing this package registers the fairness
 stamp with PEFT (see :mod:`scoring.adapters`).
 """
 
@@ -19,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 import scoring.adapters  # noqa: F401  (registers the fairness stamp)
 
 if TYPE_CHECKING:
+    from mitigation.adapters.merging import merge
     from mitigation.api import Mitigated, mitigate
     from mitigation.errors import MitigationError
 
-__all__ = ["Mitigated", "MitigationError", "mitigate"]
+__all__ = ["Mitigated", "MitigationError", "merge", "mitigate"]
 
 # Imported at first use, because loading a stamp needs nothing of them.
-_MODULES = {"Mitigated": "api", "MitigationError": "errors", "mitigate": "api"}
+_MODULES = {"Mitigated": "api", "MitigationError": "errors", "merge": "adapters.merging", "mitigate": "api"}
 
 
 def __getattr__(name: str) -> Any:

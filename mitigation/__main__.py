@@ -1,92 +1,40 @@
-"""Makes a language model less biased: ``python -m mitigation RECIPE MODEL --out DIR``."""
+"""Makes a language model less biased: ``probes mitigate RECIPE MODEL --out DIR``."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import Field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
 
 from cards.command import start
-from cards.text import split_list
+from cards.options import NearestGroup, command_of, parameters
 from mitigation import recipes
-from mitigation.api import planned_evaluation
-from mitigation.commands import glue, methods, table
-from mitigation.recipe import Recipe, resolve_settings
-from mitigation.run import mitigate
-from mitigation.training.data import TrainingData
-from scoring import DATA
+from mitigation.api import Options, built, mitigated
+from mitigation.commands import glue, merge, methods, table
+from mitigation.recipe import Recipe
 from scoring.adapters.facts import Adapter, is_whole_model
-from scoring.inference.load_options import LoadOptions
-from scoring.report.terminal import ended, tell
-from scoring.statistics.stats import RESAMPLES
+from scoring.inference.load_options import ModelName
+from scoring.terminal import ended, tell
 
 
 def run(
     recipe: Recipe,
-    overrides: dict[str, Any],
-    *,
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A folder or a name on the Hub; tiny-causal comes with the project.")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder of the adapter; an older adapter there is replaced at the end.")],
-    config: Annotated[Path | None, typer.Option(help="Settings by name, in TOML or JSON.")] = None,
-    profile: Annotated[
-        Literal["clean", "paper"], typer.Option(help="This project's settings and definitions, or the published ones.")
-    ] = "clean",
-    data: Annotated[
-        str, typer.Option(metavar="FOLDER|ORG", help="Built data sets: a folder, or an organisation of the Hub.")
-    ] = DATA,
-    benchmarks: Annotated[
-        str, typer.Option(metavar="A,B", help="Benchmarks for before and after; by default those of the recipe.")
-    ] = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Use at most this number of rows per split.")] = None,
-    text: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE|wikitext", help="Texts for perplexity, one per line; by default neutral statements."
-        ),
-    ] = None,
-    chat: Annotated[bool, typer.Option("--chat", help="Use the model's chat template.")] = False,
-    evaluate: Annotated[bool, typer.Option(help="Evaluate before and after.")] = True,
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a model on the Hub.")] = None,
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16 or float64.")] = "auto",
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
-    quantize: Annotated[
-        Literal["auto", "4bit", "none"],
-        typer.Option(help="Load weights in 4 bits; auto if the recipe uses them and there is a GPU."),
-    ] = "auto",
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model (pin its --revision).")
-    ] = False,
-    allow_pickle: Annotated[bool, typer.Option("--allow-pickle", help="Read pickled weights.")] = False,
-    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
+    settings: Mapping[str, Any],
+    model: str,
+    out: Path,
+    **values: Any,
 ) -> None:
     """Makes an adapter of MODEL with a recipe, and prints what it changes and what it cost."""
     console, errors = Console(), Console(stderr=True)
     if not console.is_terminal:
         console = Console(width=160)
-    options = LoadOptions(
-        model,
-        revision=revision,
-        dtype=dtype,
-        device=device,
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
-    )
-    rows = TrainingData(data, limit)
-    with ended(errors):
-        settings = resolve_settings(recipe, profile, config, overrides)
-        evaluation = (
-            planned_evaluation(recipe, split_list(benchmarks), rows, profile, text, chat, resamples)
-            if evaluate
-            else None
-        )
-        adapter = mitigate(recipe, settings, options, rows, out, evaluation, console, errors, quantize=quantize)
+    with ended(errors), built():
+        adapter = mitigated(recipe, model, settings, values, out, console, errors)
         if adapter:
             print_cost(adapter, out, console)
 
@@ -106,37 +54,40 @@ def print_cost(adapter: Adapter, out: Path, console: Console) -> None:
 
 def command(recipe: Recipe) -> Any:
     """The command of a recipe: the common options, and one option per setting."""
-    common = inspect.signature(run, eval_str=True).parameters.values()
-    settings = fields(recipe.profiles["clean"])
+    names = [field.name for field in fields(recipe.profiles["clean"])]
 
-    def call(**options: Any) -> None:
-        overrides = {field.name: options.pop(field.name) for field in settings}
-        run(recipe, {name: value for name, value in overrides.items() if value is not None}, **options)
+    def call(
+        model: ModelName,
+        out: Annotated[Path, typer.Option(metavar="FOLDER", help="The adapter; an older one there is replaced.")],
+        **values: Any,
+    ) -> None:
+        settings = {name: value for name in names if (value := values.pop(name)) is not None}
+        run(recipe, settings, model, out, **values)
 
-    parameters = [parameter for parameter in common if parameter.kind is parameter.KEYWORD_ONLY]
-    parameters += [_option(recipe, field) for field in settings]
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     call.__doc__ = f"{recipe.summary}\n\n{recipe.source}."
-    single = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-    single.command(recipe.name)(call)
-    return typer.main.get_command(single)
+    settings = [_option(recipe, field) for field in fields(recipe.profiles["clean"])]
+    return command_of(call, [*parameters(Options), *settings], recipe.name)
 
 
 def _option(recipe: Recipe, field: Field[Any]) -> inspect.Parameter:
     """The option of a setting; its help shows the value in each profile."""
     values = {name: getattr(settings, field.name) for name, settings in recipe.profiles.items()}
     profiles = ", ".join(f"{name} {value}" for name, value in values.items())
-    option = typer.Option(help=f"{field.metadata['help']} ({profiles})", rich_help_panel="Settings")
+    option = typer.Option(help=f"{field.metadata['help']} ({profiles})", rich_help_panel="Settings of the recipe")
     annotation = Annotated[type(values["clean"]) | None, option]  # type: ignore[valid-type]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 #: Commands that are no recipes.
-COMMANDS = {"glue": glue.command, "methods": methods.command, "table": table.command}
+COMMANDS: dict[str, Callable[..., None]] = {
+    "glue": glue.main,
+    "merge": merge.main,
+    "methods": methods.main,
+    "table": table.main,
+}
 
 
-class RecipeGroup(TyperGroup):
+class RecipeGroup(NearestGroup):
     """One command per registered recipe, those of ``--include`` among them, and those of :mod:`mitigation.commands`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -154,7 +105,7 @@ class RecipeGroup(TyperGroup):
         """The command of a recipe or another command; None if there is none of that name."""
         del ctx
         if cmd_name in COMMANDS:
-            return COMMANDS[cmd_name]()
+            return command_of(COMMANDS[cmd_name], [], cmd_name)
         return command(recipes.get(cmd_name)) if cmd_name in recipes.names() else None
 
 
@@ -178,6 +129,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
     no_args_is_help=True,
+    rich_markup_mode=None,
     help="Makes a model less biased; the result is a folder with an adapter or a prompt. Each recipe has its own "
     "--help. Exit status: 1 when something cannot be done, 2 when data is missing or an option is wrong.",
 )

@@ -1,23 +1,39 @@
-"""Mitigation from Python; the command ``python -m mitigation`` calls the same functions."""
+"""Mitigation from Python; the command ``probes mitigate`` calls the same functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.console import Console
+from typer import Option
 
+from builders.dataset import BuildError
+from cards.glance import FREE, glance_html, one_line
+from cards.options import checked, filled, in_python, visible_console
+from cards.text import split_list
 from mitigation import recipes, run
+from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe, resolve_settings
 from mitigation.training.data import TrainingData
 from scoring import DATA
-from scoring.adapters.facts import Adapter
-from scoring.api import engine_of, name_of, unchanged
-from scoring.inference.load_options import LoadOptions
+from scoring.adapters.facts import Adapter, Change
+from scoring.api import check_loaded, engine_of, name_of, unchanged
+from scoring.inference.load_options import (
+    MODEL,
+    AllowPickle,
+    Device,
+    Dtype,
+    LoadOptions,
+    Revision,
+    TrustRemoteCode,
+)
+from scoring.options import Benchmarks, Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
+from scoring.types import ScoringError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +42,38 @@ if TYPE_CHECKING:
     from scoring.inference.model import Model
 
 
+#: Options that several commands have.
+Text = Annotated[
+    Path | None, Option(metavar="FILE", help="Texts for perplexity, a line each, or wikitext; by default neutral ones.")
+]
+Config = Annotated[Path | None, Option(metavar="FILE", help="Settings by name, in TOML or JSON.")]
+
+
 @dataclass(frozen=True, slots=True)
+class Options:
+    """The options of all recipes, and parameters of :func:`mitigate`."""
+
+    data: Data = DATA
+    limit: Limit = None
+    profile: Profile = "clean"
+    config: Config = None
+    benchmarks: Benchmarks = ""
+    text: Text = None
+    chat: Annotated[bool, Option("--chat", help="Use the model's chat template.")] = False
+    evaluate: Annotated[bool, Option(help="Evaluate before and after.")] = True
+    device: Device = None
+    quantize: Annotated[
+        Literal["auto", "4bit", "none"],
+        Option(rich_help_panel=MODEL, help="Weights in 4 bits; auto with a GPU, if the recipe uses them."),
+    ] = "auto"
+    resamples: Resamples = RESAMPLES
+    revision: Revision = None
+    dtype: Dtype = "auto"
+    trust_remote_code: TrustRemoteCode = False
+    allow_pickle: AllowPickle = False
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Mitigated:
     """What a recipe made: the folder of the adapter or prompt, and its facts."""
 
@@ -43,11 +90,23 @@ class Mitigated:
         columns = ["benchmark", "group", "metric", "before", "after", "difference", "low", "high", "n"]
         return pd.DataFrame(rows, columns=columns)
 
-    def _repr_html_(self) -> str:
-        """The scores before and after as an HTML table, for notebooks."""
-        from scoring.report.frames import frame_html
+    def __repr__(self) -> str:
+        """The recipe, the model, the folder, and the first score of each benchmark before and after, in one line."""
+        return one_line(f"Mitigated {self._heading}", list(self._headlines()))
 
-        return frame_html(self.table(), f"{self.facts.recipe} on {self.facts.base}: {self.folder}")
+    def _repr_html_(self) -> str:
+        """The first score of each benchmark before and after with a small picture, and all scores folded."""
+        return glance_html(
+            self._heading, [(text, c.difference, 0.0, FREE) for text, c in self._headlines().items()], self.table()
+        )
+
+    @property
+    def _heading(self) -> str:
+        return f"{self.facts.recipe} on {self.facts.base}, in {self.folder}"
+
+    def _headlines(self) -> dict[str, Change]:
+        first = {change.benchmark: change for change in reversed(self.facts.changes)}
+        return {f"{c.benchmark} {c.metric} {c.before[0]:.3g} → {c.after[0]:.3g}": c for c in reversed(first.values())}
 
 
 def mitigate(
@@ -60,15 +119,20 @@ def mitigate(
     limit: int | None = None,
     profile: Literal["clean", "paper"] = "clean",
     config: str | Path | None = None,
-    benchmarks: Sequence[str] = (),
+    benchmarks: str | Sequence[str] = (),
     text: str | Path | None = None,
     chat: bool = False,
     evaluate: bool = True,
     resamples: int = RESAMPLES,
     quantize: Literal["auto", "4bit", "none"] = "auto",
-    include: Sequence[str | Path] = (),
+    revision: str | None = None,
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto",
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    allow_pickle: bool = False,
+    include: str | Path | Sequence[str | Path] = (),
     console: Console | None = None,
-    **options: Any,
+    **settings: Any,
 ) -> Mitigated:
     """Makes an adapter or a prompt with a recipe, and scores the model before and after.
 
@@ -89,13 +153,14 @@ def mitigate(
         What is scored before and after, and how; ``text`` is a file with texts for perplexity, one per line.
     quantize:
         Whether weights are loaded in 4 bits; a loaded model is used as it is.
+    revision, dtype, device, trust_remote_code, allow_pickle:
+        How a model is loaded (:func:`scoring.inference.loading.load`).
     include:
         Python files outside the project that define a ``RECIPE``.
     console:
-        Where progress and the table are shown; by default nowhere.
-    options:
-        Settings of the recipe by name, and options for loading, by the names in
-        :class:`scoring.inference.load_options.LoadOptions`.
+        Where progress and the table are shown; by default in a terminal and a notebook.
+    settings:
+        Settings of the recipe by name.
 
     Raises
     ------
@@ -108,35 +173,60 @@ def mitigate(
     --------
     >>> mitigate("prompts", "tiny-causal", limit=5).table()  # doctest: +SKIP
     """
-    for path in include:
-        recipes.include(Path(path))
-    chosen = recipes.get(recipe)
-    loading = {field.name for field in fields(LoadOptions)} - {"model", "quantize"}
-    load_options = {name: value for name, value in options.items() if name in loading}
-    overrides = {name: value for name, value in options.items() if name not in loading}
-    settings = resolve_settings(chosen, profile, Path(config) if config else None, overrides)
-    rows = TrainingData(str(data), limit)
-    texts = Path(text) if text else None
-    evaluation = planned_evaluation(chosen, benchmarks, rows, profile, texts, chat, resamples) if evaluate else None
-    console = console or Console(quiet=True)
-    in_memory = not isinstance(model, (str, Path))
-    name = name_of(model) if in_memory else str(model)
-    folder = Path(out) if out else Path("adapters") / f"{recipe}-{Path(name).name}"
-    with unchanged(model) if in_memory else nullcontext():
-        made = run.mitigate(
-            chosen,
-            settings,
-            LoadOptions(name, **load_options),
-            rows,
-            folder,
-            evaluation,
-            console,
-            console,
-            quantize=quantize,
-            loaded=engine_of(model, tokenizer) if in_memory else None,
-        )
+    values = dict(locals())
+    console = console or visible_console()
+    with in_python(ScoringError):
+        for path in checked("include", list[Path], include, MitigationError):
+            recipes.include(path)
+        chosen = recipes.get(recipe)
+        in_memory = not isinstance(model, (str, Path))
+        name = name_of(model) if in_memory else str(model)
+        folder = Path(out) if out else Path("adapters") / f"{recipe}-{Path(name).name}"
+        with unchanged(model) if in_memory else nullcontext(), built():
+            if in_memory:
+                check_loaded(model, tokenizer, loading(name, filled(Options, values, MitigationError)))
+            loaded = engine_of(model, tokenizer) if in_memory else None
+            made = mitigated(chosen, name, settings, values, folder, console, console, loaded)
     assert made is not None, "only the other processes of a distributed training have no result"
     return Mitigated(folder, made)
+
+
+@contextmanager
+def built() -> Iterator[None]:
+    """Turns an error about data that a recipe reads into this package's own."""
+    try:
+        yield
+    except BuildError as error:
+        raise MitigationError(str(error)) from None
+
+
+def mitigated(
+    recipe: Recipe,
+    model: str,
+    settings: Mapping[str, Any],
+    values: Mapping[str, Any],
+    out: Path,
+    console: Console,
+    errors: Console,
+    loaded: Model | None = None,
+) -> Adapter | None:
+    """What :func:`mitigate` makes with ``values`` for :class:`Options`; the command calls it too."""
+    options = filled(Options, values, MitigationError)
+    own = resolve_settings(recipe, options.profile, options.config, settings)
+    rows = TrainingData(options.data, options.limit)
+    names = split_list(options.benchmarks)
+    planned = (recipe, names, rows, options.profile, options.text, options.chat, options.resamples)
+    evaluation = planned_evaluation(*planned) if options.evaluate else None
+    how = loading(model, options)
+    return run.mitigate(
+        recipe, own, how, rows, out, evaluation, console, errors, quantize=options.quantize, loaded=loaded
+    )
+
+
+def loading(model: str, options: Options) -> LoadOptions:
+    """How a model is loaded."""
+    names = ("revision", "dtype", "device", "trust_remote_code", "allow_pickle")
+    return LoadOptions(model, **{name: getattr(options, name) for name in names})
 
 
 def planned_evaluation(

@@ -17,7 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
-from builders.validation import first_fault
+from builders.text.words import GENDERED_PRONOUNS
+from cards.validation import first_fault
 from mitigation import corpora
 from mitigation.errors import MitigationError
 
@@ -128,20 +129,38 @@ def replaced(sentence: str, words: AttributeWords) -> Iterator[tuple[str, ...]]:
 
 
 _WORD = re.compile(r"\w+(?:['.]\w+)*\.?")
-#: What follows a word that stands before a noun, as the possessive *her* does.
-_BEFORE_WORD = re.compile(r" [^\W\d_]")
+#: The word that follows, if only a space stands between.
+_NEXT = re.compile(r" ([^\W\d_]+)")
+#: What stands before a family name: a title, or initials.
+_TITLE = re.compile(r"\b(?:(?:Mrs?|Ms|Miss|Messrs|Dr|Prof|Professor|Doctor|Captain|Capt|Rev)\.?|[A-Z]\.) $")
+#: Before these *her* is an object, because none of them stands between a possessive and its noun.
+_NO_NOUN = frozenset(
+    "a about above across after again against ago all along already also although always am among amongst an and any "
+    "anything are around as aside at away be because been before behind being below beneath beside besides between "
+    "beyond but by can could despite did do does during each either else even ever every everything except for "
+    "forever from had has have he here him his how i if in inside instead into is it its may maybe me might must my "
+    "near never no nor not nothing now of off on once onto or otherwise our out outside over perhaps please rather "
+    "shall she should since so some something sometimes soon such than that the their them then there these they this "
+    "those though through throughout till to today together tomorrow tonight too toward towards under unless until up "
+    "upon us was we were what whatever when whenever where wherever whether which while who whom whose why will with "
+    "within without would yesterday yet you your".split()
+)
 
 
 class Swapper:
     """Puts the words of one group of people in the place of another's, all at the same time.
 
     Capitals are kept. A word of several groups becomes its partner in the first of them, except that *her* before
-    another word becomes its partner in the last: *his* in the published list, and *him* elsewhere. ``names`` are pairs
-    of first names, which are replaced only where they are written like this, also before an apostrophe.
+    a word that may be a noun or belong to one becomes its partner in the last: *his* in the published list, and *him*
+    elsewhere, also before words that no possessive stands before (*her and*, *her to*, *her the*). A capitalised word
+    after a title is a name and stays (*Mrs. King*). ``names`` are pairs of first names, which are replaced only where
+    they are written like this, also before an apostrophe.
 
     >>> pairs = AttributeWords((("he", "she"), ("mr.", "mrs."), ("him", "her"), ("his", "her")), "", "")
     >>> Swapper(pairs).swap("He met Mrs. Hall and her son, and told HER.")
     'She met Mr. Hall and his son, and told HIM.'
+    >>> Swapper(pairs).swap("They hugged her and him, and gave her the keys to her old car.")
+    'They hugged him and her, and gave him the keys to his old car.'
     >>> Swapper(pairs, (("Mark", "Rose"),)).swap("Rose's friend said that he saw a rose and Mark.")
     "Mark's friend said that she saw a rose and Rose."
     """
@@ -168,8 +187,11 @@ class Swapper:
             partners = self._partners.get(stem.lower())
             if partners is None:
                 return word
+            if word[0].isupper() and stem.lower() not in GENDERED_PRONOUNS and _TITLE.search(text, 0, match.start()):
+                return word
             # "him, her" are given before "his, her".
-            group = partners[-1 if stem.lower() == "her" and _BEFORE_WORD.match(text, match.end()) else 0]
+            after = _NEXT.match(text, match.end())
+            group = partners[-1 if stem.lower() == "her" and after and after[1].lower() not in _NO_NOUN else 0]
             return _like(stem, group[turn % len(group)]) + word[len(stem) :]
 
         return _WORD.sub(other, text)

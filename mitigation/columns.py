@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cards.verdict import ability_verdict, p_of, verdict
 from mitigation.api import planned_evaluation
 from mitigation.editing import PAIRS, SIDES
 from mitigation.recipe import Recipe
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter, Change
-from scoring.statistics.verdict import ability_verdict, verdict
-from scoring.types import Difference
 
 if TYPE_CHECKING:
     from mitigation.evaluate import Evaluation
@@ -189,15 +188,21 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
     return None
 
 
-def said(change: Change, column: str) -> str:
+def said(change: Change, column: str, p: float = 0.0) -> str:
     """What the difference says: nearer, further or unclear; for ability kept, lost or unclear.
 
-    Perplexity is judged by its ratio: kept if the whole interval is below 2 % more.
+    Perplexity is judged by its ratio: kept if the whole interval is below 2 % more. ``p`` is that of the change,
+    corrected for all that are shown.
     """
-    value, low, high = change.difference
-    key = change.benchmark, change.group, change.metric
     span = COLUMNS[column].span
     if math.isinf(span):
-        value, low, high, span = *(-number / change.before[0] for number in (value, high, low)), 1.0
-    difference = Difference(*key, value, low, high, 1.0, change.n, change.n, ideal=COLUMNS[column].ideal)
-    return ability_verdict(difference, span) if COLUMNS[column].ability else verdict(change.before[0], difference)
+        value, low, high = (number / change.before[0] for number in change.difference)
+        return ability_verdict((-value, -high, -low), 1.0)
+    if COLUMNS[column].ability:
+        return ability_verdict(change.difference, span)
+    return verdict(change.before[0], change.difference, COLUMNS[column].ideal, p)
+
+
+def p_value(change: Change) -> float:
+    """P of no difference; from the interval where an earlier version did not write it."""
+    return p_of(change.difference) if change.p is None else change.p

@@ -10,10 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cards.files import put
+from cards.files import RECORD, put_all, refuse_foreign
+from cards.stored import Stored
 from mitigation.comparison_tables import Method, domain_tables
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import FACTS, SCHEMA, Adapter, read
+
+METHODS = Stored("a list of methods", "remove it, and it is written again", unsigned=True)
+_FILES = ("methods.json", "methods.md", "methods.html")
 
 
 def rows_of(folder: Path, reasons: Mapping[str, str] | None = None) -> list[Method]:
@@ -42,8 +46,7 @@ def measured_before(folder: Path) -> Mapping[str, Any] | None:
     MitigationError
         If the file cannot be read.
     """
-    measured = _content(folder).get("measured")
-    return measured if isinstance(measured, dict) else None
+    return _content(folder).get("measured")
 
 
 def reasons_before(folder: Path) -> dict[str, str]:
@@ -54,21 +57,29 @@ def reasons_before(folder: Path) -> dict[str, str]:
     MitigationError
         If the file cannot be read.
     """
-    methods = _content(folder).get("methods")
-    rows = [row for row in methods if isinstance(row, dict)] if isinstance(methods, list) else []
-    return {str(row.get("method")): str(row["reason"]) for row in rows if row.get("reason")}
+    return {row["method"]: row["reason"] for row in _content(folder).get("methods", ()) if row["reason"]}
 
 
 def _content(folder: Path) -> dict[str, Any]:
     """The object in ``methods.json``; empty without the file."""
-    path = folder / "methods.json"
-    if not path.is_file():
-        return {}
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise MitigationError(f"{path} is no whole JSON ({error}); remove it, and it is written again.") from None
-    return content if isinstance(content, dict) else {}
+    return METHODS.read(folder / "methods.json", dict, MitigationError) or {}
+
+
+def _ours(folder: Path) -> tuple[str, ...]:
+    """The files that an earlier version wrote, if there is its ``methods.json``."""
+    return _FILES if "methods" in _content(folder) else ()
+
+
+def check_files(folder: Path) -> None:
+    """Refuses a folder in which :func:`write` would replace what this program did not write.
+
+    Raises
+    ------
+    MitigationError
+        With the first such file.
+    """
+    if (folder / RECORD).exists() or not _ours(folder):
+        refuse_foreign(folder / RECORD, [folder / name for name in _FILES], MitigationError)
 
 
 def check_same(folder: Path, measured: Mapping[str, Any]) -> None:
@@ -102,10 +113,9 @@ def write(folder: Path, model: str, rows: Sequence[Method], measured: Mapping[st
         for row in rows
     ]
     content = {"model": model, "measured": measured, "methods": facts}
-    put(folder / "methods.json", (json.dumps(content, indent=1) + "\n").encode())
     tables = domain_tables(model, rows)
-    put(folder / "methods.md", markdown(model, tables).encode())
-    put(folder / "methods.html", page(model, tables, measured or {}).encode())
+    texts = (METHODS.content(content), markdown(model, tables).encode(), page(model, tables, measured or {}).encode())
+    put_all(folder, dict(zip(_FILES, texts, strict=True)), MitigationError, ours=_ours(folder))
     return folder / "methods.html"
 
 

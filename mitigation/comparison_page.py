@@ -81,11 +81,14 @@ def limits(estimates: Sequence[tuple[float, float, float]]) -> tuple[float, floa
 
     >>> limits([(0.0, -1.0, 1.0), (1.0, 0.0, 2.0), (0.0, -30.0, 30.0)])
     (-2.1, 2.1)
+    >>> limits([(2.0, math.nan, math.nan)])  # of one example, which has no interval
+    (1.0, 3.0)
     """
-    most = median(high - low for _, low, high in estimates)
-    least = min(max(low, value - most) for value, low, _ in estimates)
-    largest = max(min(high, value + most) for value, _, high in estimates)
-    margin = 0.025 * (largest - least)
+    known = [tuple(x if math.isfinite(x) else value for x in (value, low, high)) for value, low, high in estimates]
+    most = median(high - low for _, low, high in known)
+    least = min(max(low, value - most) for value, low, _ in known)
+    largest = max(min(high, value + most) for value, _, high in known)
+    margin = 0.025 * (largest - least) or 1.0
     return least - margin, largest + margin
 
 

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
-from mitigation.columns import COLUMNS, DOMAINS, change_of, said
+from cards.verdict import LEVEL, holm, p_of
+from mitigation.columns import COLUMNS, DOMAINS, change_of, p_value, said
 from mitigation.editing import PAIRS
 from mitigation.printed import RECIPES, UNCHANGED, TableRow, printed_rows
 from scoring.adapters.facts import Adapter, Change, Numbers
+from scoring.statistics.intervals import student
 
 _SEED = re.compile(r"(.+)-seed-\d+")
 
@@ -74,13 +76,22 @@ class PlotPoint:
 
 @dataclass(frozen=True, slots=True)
 class DomainTable:
-    """The table of a domain; ``base`` is the distance of SS of the unchanged model from 50."""
+    """The table of a domain; ``base`` is the distance of SS of the unchanged model from 50.
+
+    ``tests`` is the number of changes of bias scores that it shows, for whose number their p-values are corrected.
+    """
 
     domain: str
     columns: Sequence[str]
     rows: Sequence[ScoreRow]
     points: Sequence[PlotPoint] = field(default=())
     base: float = math.nan
+    tests: int = 0
+
+    @property
+    def by_chance(self) -> float:
+        """How many p-values would be below 0.05 where no method changed anything."""
+        return LEVEL * self.tests
 
 
 def domain_tables(model: str, methods: Sequence[Method]) -> list[DomainTable]:
@@ -97,9 +108,10 @@ def domain_tables(model: str, methods: Sequence[Method]) -> list[DomainTable]:
         rows += [_printed(row, columns) for row in printed if row.method in UNCHANGED]
         later = [row for row in printed if row.method not in UNCHANGED]
         points: list[PlotPoint] = []
+        p = corrected(named, columns, domain)
         last = {next(iter(group.values())).recipe: name for name, group in named.items()}
         for number, (name, group) in enumerate(named.items(), 1):
-            rows.append(_measured(name, group, columns, domain, number))
+            rows.append(_measured(name, group, columns, domain, p, number))
             recipe = next(iter(group.values())).recipe
             if last[recipe] == name:
                 rows += [_printed(row, columns) for row in later if RECIPES.get(row.method) == recipe]
@@ -108,8 +120,28 @@ def domain_tables(model: str, methods: Sequence[Method]) -> list[DomainTable]:
         rows += [ScoreRow(method.name, "reason", note=method.reason) for method in methods if not method.adapter]
         rows += [_printed(row, columns, "from paper, not run here: ") for row in later]
         of_base = (change.before[0] for a in adapters if (change := change_of(a, "SS StereoSet", domain)))
-        tables.append(DomainTable(domain, columns, rows, points, abs(next(of_base, math.nan) - 50)))
+        tables.append(DomainTable(domain, columns, rows, points, abs(next(of_base, math.nan) - 50), len(p)))
     return tables
+
+
+#: A method and a column.
+_Cell = tuple[str, str]
+
+
+def corrected(named: Mapping[str, Mapping[str, Adapter]], columns: Sequence[str], domain: str) -> dict[_Cell, float]:
+    """P of each change of a bias score in the table of a domain, by method and column, corrected by Holm's method.
+
+    All methods of a table are read together, so at most one table in 20 has a verdict where no method changed
+    anything. Scores of ability are not corrected, see :func:`cards.verdict.ability_verdict`.
+    """
+    found = {}
+    for name, group in named.items():
+        for column in columns:
+            changes = [change for adapter in group.values() if (change := change_of(adapter, column, domain))]
+            if changes and COLUMNS[column].ideal is not None and not COLUMNS[column].ability:
+                found[name, column] = p_value(mean_change(changes))
+    found = {cell: p for cell, p in found.items() if not math.isnan(p)}
+    return dict(zip(found, holm(list(found.values())), strict=True))
 
 
 def by_method(methods: Sequence[Method]) -> dict[str, dict[str, Adapter]]:
@@ -130,30 +162,55 @@ def kind_of(adapters: Sequence[Adapter]) -> str:
 
 
 def mean_change(changes: Sequence[Change]) -> Change:
-    """The mean of the changes of several seeds.
+    """The mean of the changes of several seeds, with one interval for the chance of seeds and of examples.
 
-    The interval reaches from the lowest to the highest end, so that a verdict holds for every seed.
+    p follows from that interval.
     """
+    if len(changes) == 1:
+        return changes[0]
     before, after, difference = (
-        _envelope([getattr(change, name) for change in changes]) for name in ("before", "after", "difference")
+        over_seeds([getattr(change, name) for change in changes]) for name in ("before", "after", "difference")
     )
-    return replace(changes[0], before=before, after=after, difference=difference)
+    return replace(changes[0], before=before, after=after, difference=difference, p=p_of(difference))
 
 
-def _envelope(numbers: Sequence[Numbers]) -> Numbers:
-    values, lows, highs = zip(*numbers, strict=True)
-    return fmean(values), min(lows), max(highs)
+def over_seeds(numbers: Sequence[Numbers]) -> Numbers:
+    """The mean over seeds and its interval: that of the seeds and that of the examples, added as variances.
+
+    The seeds are a sample of all seeds, with Student's t; the examples are the same for every seed, so their part is
+    the mean over seeds. ``benchmarks/intervals.py`` simulates the coverage.
+
+    >>> [round(end, 2) for end in over_seeds([(1.0, 0.0, 2.0), (3.0, 2.0, 4.0), (2.0, 1.0, 3.0)])]
+    [2.0, -0.68, 4.68]
+    """
+    values, lows, highs = (list(column) for column in zip(*numbers, strict=True))
+    mean = fmean(values)
+    of_seeds = student(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    below, above = fmean(values) - fmean(lows), fmean(highs) - fmean(values)
+    return mean, mean - math.hypot(of_seeds, below), mean + math.hypot(of_seeds, above)
 
 
 def _measured(
-    name: str, group: Mapping[str, Adapter], columns: Sequence[str], domain: str, number: int = 0
+    name: str,
+    group: Mapping[str, Adapter],
+    columns: Sequence[str],
+    domain: str,
+    p: Mapping[_Cell, float],
+    number: int = 0,
 ) -> ScoreRow:
     changes = {column: [c for a in group.values() if (c := change_of(a, column, domain))] for column in columns}
-    verdicts = {column: said(mean_change(own), column) for column, own in changes.items() if own}
+    verdicts = {
+        column: said(mean_change(own), column, p.get((name, column), 0.0)) for column, own in changes.items() if own
+    }
     ability = ability_of([verdict for column, verdict in verdicts.items() if COLUMNS[column].ability])
     cells = [_cell(own, verdicts[column], ability) if (own := changes[column]) else None for column in columns]
     seeds = (
-        [_measured(one, {one: adapter}, columns, domain) for one, adapter in group.items()] if len(group) > 1 else []
+        [
+            _measured(one, {one: own}, columns, domain, corrected({one: {one: own}}, columns, domain))
+            for one, own in group.items()
+        ]
+        if len(group) > 1
+        else []
     )
     costs = [adapter.cost for adapter in group.values()]
     cost = (
@@ -219,7 +276,9 @@ def _point(adapters: Sequence[Adapter], domain: str, number: int) -> Iterator[Pl
     for column in ("SS held out", "SS StereoSet"):
         bias, ability = ([c for a in adapters if (c := change_of(a, name, domain))] for name in (column, "LMS"))
         if bias and ability:
-            yield PlotPoint(number, _distance(mean_change(bias).after), mean_change(ability).difference)
+            point = PlotPoint(number, _distance(mean_change(bias).after), mean_change(ability).difference)
+            if math.isfinite(point.distance[0] + point.ability[0]):
+                yield point
             return
 
 

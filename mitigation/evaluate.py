@@ -161,7 +161,8 @@ def estimates(folder: Path, texts: Table, kind: str, resamples: int) -> dict[Key
 def changed(difference: Any, before: Estimate, after: Estimate) -> Change:
     """The change from an estimate to another, with their paired difference."""
     key = difference.benchmark, difference.group, difference.metric
-    return Change(*key, _numbers(before), _numbers(after), _numbers(difference), difference.n)
+    p = None if math.isnan(difference.p) else difference.p  # JSON has no NaN
+    return Change(*key, _numbers(before), _numbers(after), _numbers(difference), difference.n, p)
 
 
 def _numbers(estimate: Any) -> Numbers:

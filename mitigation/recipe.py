@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
+from cards.text import did_you_mean
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import Adapter
 
@@ -84,13 +85,16 @@ def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: M
     """
     settings = recipe.profiles[profile]
     types = {setting.name: type(getattr(settings, setting.name)) for setting in fields(settings)}
-    for origin, overrides in ((str(file), _read(file) if file else {}), ("The command line", options)):
+    for origin, overrides in ((f" in {file}", _read(file) if file else {}), ("", options)):
         for name, value in overrides.items():
             if name not in types:
-                raise MitigationError(f"{origin} has the setting {name!r}; {recipe.name} has {', '.join(types)}.")
+                near = did_you_mean(name, types)
+                raise MitigationError(
+                    f"{recipe.name} has no setting {name!r}{origin}{near}; its settings are {', '.join(types)}."
+                )
             if type(value) is not types[name] and not (types[name] is float and type(value) is int):
                 raise MitigationError(
-                    f"{origin} gives {value!r} for {name}; give a value of type {types[name].__name__}."
+                    f"The setting {name} is {value!r}{origin}; give a value of type {types[name].__name__}."
                 )
         settings = replace(settings, **{name: types[name](value) for name, value in overrides.items()})
     return settings

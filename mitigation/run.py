@@ -28,7 +28,7 @@ from mitigation.training.data import TrainingData
 from scoring import benchmarks
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, read
 from scoring.inference.load_options import LoadOptions
-from scoring.report.terminal import tell
+from scoring.terminal import tell
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Counts corpora and analyses the counts: ``python -m pmi COMMAND``."""
+"""Counts corpora and analyses the counts: ``probes pmi COMMAND``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ import typer
 from rich.console import Console
 
 from cards.command import start
+from cards.options import HelpCommand, NearestGroup
 from cards.packages import missing_sentence
+from cards.text import printable
 from pmi import commands
 from pmi.types import JobSubmitted, PmiError
 
 app = typer.Typer(
+    cls=NearestGroup,
     add_completion=False,
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_show_locals=False,
     help="Co-occurrence (PMI) of words with gendered words: count a corpus, and analyse the counts.",
 )
@@ -36,10 +40,10 @@ def one_sentence_errors(command: Callable[..., None]) -> Callable[..., None]:
         except PmiError as error:
             submitted = isinstance(error, JobSubmitted)
             text, style = (str(error), None) if submitted else (f"error: {error}", "red")
-            errors.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+            errors.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from None
         except ModuleNotFoundError as error:
-            what = f"python -m pmi {command.__module__.rpartition('.')[2]}"
+            what = f"probes pmi {command.__module__.rpartition('.')[2]}"
             errors.print(f"error: {missing_sentence(what, error.name, 'pmi')}", markup=False, highlight=False)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
@@ -50,7 +54,7 @@ def one_sentence_errors(command: Callable[..., None]) -> Callable[..., None]:
 
 
 for module in iter_modules(commands.__path__):
-    app.command(module.name)(one_sentence_errors(import_module(f"pmi.commands.{module.name}").main))
+    app.command(module.name, cls=HelpCommand)(one_sentence_errors(import_module(f"pmi.commands.{module.name}").main))
 
 
 def main() -> None:

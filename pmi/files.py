@@ -29,8 +29,10 @@ class FileError(PmiError):
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[IO[bytes]]:
+def replacing(path: str | Path, record: Path | None = None) -> Iterator[IO[bytes]]:
     """A file to write that replaces ``path`` in one step when it is complete.
+
+    With a ``record`` of what was written, as :func:`cards.files.replacing` keeps it, no other file is replaced.
 
     Raises
     ------
@@ -38,7 +40,9 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
         When the file cannot be written there.
     """
     try:
-        with files.replacing(Path(path)) as file:
+        if record:
+            files.refuse_foreign(record, [Path(path)], FileError)
+        with files.replacing(Path(path), record) as file:
             yield file
     except OSError as error:
         raise FileError(f"{path} cannot be written ({error.strerror or error}); give another place.") from None
@@ -92,18 +96,20 @@ def text_column(table: pa.Table, name: str, path: str | Path) -> list[str]:
     return cast(list[str], texts)
 
 
-def write_rows(table: pa.Table, path: str | Path) -> None:
+def write_rows(table: pa.Table, path: str | Path, record: Path | None = None) -> None:
     """Writes a table as Parquet, CSV or JSON lines; the ending of the file says which.
+
+    Its checksum is written to ``record``, by default FILE.sha256 beside it.
 
     Raises
     ------
     FileError
-        For another ending, and when the file cannot be written.
+        For another ending, when the file cannot be written, and when another program wrote the one that it replaces.
     """
     path = Path(path)
     if path.suffix not in _WRITERS:
         raise FileError(f"{path} has the ending {path.suffix!r}; give a file that ends in {_WRITABLE}.")
-    with replacing(path) as file:
+    with replacing(path, record or files.beside(path)) as file:
         _WRITERS[path.suffix](table, file)
 
 

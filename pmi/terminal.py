@@ -5,6 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from cards.text import printable
+
 TABLE_HELP = "Counts, a table of δ, the folder of the data set gender-pmi, or its name on the Hub."
 PAIRS_METAVAR = "A:B,C:D=W"
 PAIRS_HELP = "Pairs that δ compares, where TABLE holds counts; she:he by default."
@@ -18,8 +20,8 @@ def console() -> Console:
 
 
 def show(terminal: Console, text: str) -> None:
-    """Prints a text literally: no markup, no highlighting, no wrapping."""
-    terminal.print(text, markup=False, highlight=False, soft_wrap=True)
+    """Prints a text literally: no markup, no highlighting, no wrapping, no control characters of a file's name."""
+    terminal.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def number_table(*columns: str, title: str, text_columns: tuple[int, ...] = (0,)) -> Table:

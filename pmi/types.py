@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -108,6 +108,8 @@ class CorpusTotals:
         Sequences of letters that are too long for a word and were skipped.
     losses:
         What could not be read, one sentence each.
+    inputs:
+        A digest of the name and the words of each file; none in tables of earlier versions.
     """
 
     words: int = 0
@@ -117,6 +119,7 @@ class CorpusTotals:
     invalid_bytes: int = 0
     long_runs: int = 0
     losses: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def sum(cls, parts: Iterable[CorpusTotals]) -> CorpusTotals:
@@ -126,8 +129,10 @@ class CorpusTotals:
         CorpusTotals(words=7, pairs=0, documents=0, bytes=0, invalid_bytes=0, long_runs=0, losses=('a', 'b'))
         """
         totals = list(parts)
-        numbers = {f.name: sum(getattr(t, f.name) for t in totals) for f in fields(cls) if f.name != "losses"}
-        return cls(**numbers, losses=tuple(sorted(loss for total in totals for loss in total.losses)))
+        texts = ("losses", "inputs")
+        numbers = {f.name: sum(getattr(t, f.name) for t in totals) for f in fields(cls) if f.name not in texts}
+        losses, inputs = (tuple(sorted(text for t in totals for text in getattr(t, name))) for name in texts)
+        return cls(**numbers, losses=losses, inputs=inputs)
 
 
 @dataclass(frozen=True, slots=True)

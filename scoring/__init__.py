@@ -10,7 +10,7 @@ From Python::
     result.save("runs/gpt2")
     result.compare(scoring.load("runs/earlier")).table()   # paired differences, with a verdict
 
-From the terminal: ``python -m scoring MODEL``.
+From the terminal: ``probes score MODEL``.
 """
 
 from __future__ import annotations
@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scoring.api import evaluate
     from scoring.result import RunResult, load
-    from scoring.types import Comparison, ScoringError
+    from scoring.types import DATA, Comparison, ScoringError
 
 __all__ = ["DATA", "Comparison", "RunResult", "ScoringError", "evaluate", "load"]
 
-#: The folder in which ``python -m builders.rebuild`` writes, unless it is given another one.
-DATA = "output"
-
 # Imported at first use, because ``import scoring`` stays cheap that way.
 _MODULES = {
+    "DATA": "types",
     "Comparison": "types",
     "RunResult": "result",
     "ScoringError": "types",

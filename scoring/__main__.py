@@ -1,4 +1,4 @@
-"""Entry point of ``python -m scoring MODEL``; the command is in :mod:`scoring.commands.score`."""
+"""Entry point of ``probes score MODEL``; the command is in :mod:`scoring.commands.score`."""
 
 from cards.command import start
 from scoring.commands.score import app, default_folder

@@ -21,9 +21,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from cards.text import redactor
 from scoring.inference.chat import Chat
 from scoring.prompts import Prompt
-from scoring.report.clean import redactor
 from scoring.tables import Loaded
 from scoring.types import Benchmark, BenchmarkContext, Request, Response, Row
 
@@ -73,12 +73,30 @@ def questions(
     return kept
 
 
+def scorable(asked: Sequence[Question], model: Engine) -> tuple[list[Question], list[str]]:
+    """The questions whose objects have tokens of their own in this model, and a sentence for each other one."""
+    from scoring.inference.tokens import SharedToken
+
+    kept, skipped = [], []
+    for question in asked:
+        parts = [r for r in question.requests.values() if any(option.spans for option in r.options)]
+        try:
+            for _ in model.tokens.queries(parts):
+                pass
+        except SharedToken as error:
+            skipped.append(str(error).partition(";")[0])
+        else:
+            kept.append(question)
+    return kept, skipped
+
+
 def _context(model: Engine, loaded: Loaded) -> BenchmarkContext:
     """What a benchmark may know of the model and of the other rows of a split."""
 
     @cache
     def longest(column: str) -> int:
-        return max(len(encoding.ids) for encoding in model.tokens.encode([row[column] for row in loaded.rows]))
+        texts = loaded.whole.column(column).drop_null().to_pylist()
+        return max(len(encoding.ids) for encoding in model.tokens.encode(texts))
 
     return replace(facts(model), encode=model.tokens.encode, longest=longest)
 

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from builders.generation.clients import ChatClient
+from rich.console import Console
+
+from builders.dataset import BuildError
+from builders.generation.clients import ChatClient, DryRunClient
 from builders.generation.clients import Request as ChatRequest
 from builders.generation.responses import Response, request_body
+from builders.generation.run import RunOptions, opened, print_costs
+from cards.files import locked
+from scoring import report
 from scoring.answering import PACKAGE, package_version
+from scoring.options import Sampling, Settings
 from scoring.prompts import Prompt
+from scoring.report.terminal import want
 from scoring.result import RunResult
-from scoring.run import Part, estimate
+from scoring.run import Part, estimate, read
 from scoring.statistics.stats import RESAMPLES
 from scoring.tables import as_table
 from scoring.types import Benchmark, Estimate, Report, Request, Row, Sampled, ScoringError, Table
@@ -26,16 +34,51 @@ from scoring.types import Benchmark, Estimate, Report, Request, Row, Sampled, Sc
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How many answers to each question, at which temperature, with which first seed."""
+class ChatFailed(ScoringError):
+    """An error of the chat API, with the exit status that it has in ``probes generate``."""
 
-    samples: int = 5
-    temperature: float = 1.0
-    seed: int = 0
+    def __init__(self, error: BuildError) -> None:
+        super().__init__(str(error))
+        self.exit_code = error.exit_code
 
-    def __str__(self) -> str:
-        return f"{self.samples} sampled answers to each question at temperature {self.temperature:g}"
+
+def sample(options: RunOptions, sampling: Sampling, settings: Settings, console: Console) -> RunResult:
+    """Asks a chat API and writes the report to ``settings.out``; or prints what that would cost, without scores.
+
+    Raises
+    ------
+    ScoringError
+        For data that is missing, a benchmark that needs probabilities, and a failure of the API; all replies are kept.
+    """
+    prompt = settings.full_prompt()
+    if prompt.decoding:
+        raise ScoringError(
+            f"The prompt {prompt.name!r} has decoding settings, and a chat API takes --temperature alone; give another "
+            "one."
+        )
+    named = bool(settings.benchmarks)
+    benchmarks, remarks = sampled(settings.chosen(), named=named)
+    parts = read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
+    lacking = [missing.name for part in parts for missing in part.lacking]
+    parts = [part for part in parts if part.splits]
+    about: dict[str, Any] = {"sampling": sampling, "profile": settings.profile, "prompt": prompt}
+    try:
+        with opened(options, console) as client:
+            answers = ask(client, parts, model=options.model, **about)
+            if isinstance(client, DryRunClient):
+                print_costs(client, options, console)
+                return result({}, (), model=options.model, **about)
+    except BuildError as error:
+        raise ChatFailed(error) from None
+    scored = result(answers, parts, model=options.model, resamples=settings.resamples, **about)
+    notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
+    told = (*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}")
+    scored = replace(scored, validity=notes, remarks=told)
+    if out := settings.out:
+        with locked(out, ScoringError):
+            report.check_finished(out, scored.report, overwrite=settings.overwrite)
+            scored.save(out)
+    return scored
 
 
 def sampled(benchmarks: Sequence[Benchmark], *, named: bool) -> tuple[list[Benchmark], list[str]]:
@@ -100,7 +143,7 @@ def result(
             part.benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster, headline=None
         )
         estimates += estimate(of_answers, profile, tables[name], resamples)
-    report = Report(
+    found = Report(
         model=model,
         revision=", ".join(sorted({answer.model for _, some in answers.values() for answer in some})),
         adapter="",
@@ -121,7 +164,7 @@ def result(
             "data lacking": [missing.name for part in parts for missing in part.lacking],
         },
     )
-    return RunResult(report, tables)
+    return RunResult(found, tables)
 
 
 def _sampled(benchmark: Benchmark) -> Sampled:

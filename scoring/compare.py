@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scoring import benchmarks
-from scoring.benchmarks._groups import items
-from scoring.statistics.stats import RESAMPLES, compare, measure
+from scoring.statistics.stats import RESAMPLES, compare, corrected, measure
 from scoring.types import Benchmark, Comparison, Difference, Estimate, Report, ScoringError, Table
 
 #: The prefix of the columns of the base in the joined table.
@@ -17,6 +16,8 @@ def paired(
     reports: tuple[Report, Report], tables: tuple[Mapping[str, Table], Mapping[str, Table]], resamples: int = RESAMPLES
 ) -> Comparison:
     """Every metric of a run minus that of its base, and their agreements, for the benchmarks that both have.
+
+    The p-values are corrected for all differences of all benchmarks together.
 
     Parameters
     ----------
@@ -33,17 +34,17 @@ def paired(
     for benchmark in map(benchmarks.get, _shared(*reports)):
         _current(benchmark, *reports)
         table, base = (own[benchmark.name] for own in tables)
-        chosen = items(benchmark, reports[0].profile, table)
+        chosen = benchmark.items(reports[0].profile, table)
         clusters = table[benchmark.cluster]
         differences += compare(chosen, table, base, clusters, benchmark=benchmark.name, resamples=resamples)
         agreements += agree(benchmark, reports[0].profile, table, base, resamples)
-    return Comparison(*reports, tuple(differences), tuple(agreements))
+    return Comparison(*reports, tuple(corrected(differences)), tuple(agreements))
 
 
 def agree(benchmark: Benchmark, profile: str, table: Table, base: Table, resamples: int = RESAMPLES) -> list[Estimate]:
     """The agreements of a benchmark between two tables of the same examples, row by row."""
     joined = {**table, **{f"{BASE}{name}": column for name, column in base.items()}}
-    chosen = items(benchmark, profile, joined, benchmark.agreements(profile))
+    chosen = benchmark.items(profile, joined, benchmark.agreements(profile))
     return measure(chosen, joined, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
 
 

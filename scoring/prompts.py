@@ -24,8 +24,9 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from builders.validation import first_fault
 from builders.wording import DEBIASING_PROMPTS
+from cards.text import did_you_mean
+from cards.validation import first_fault
 from scoring import benchmarks
 from scoring.types import Option, Request, ScoringError
 
@@ -185,7 +186,8 @@ def get(name: str) -> Prompt:
         return read(Path(name))
     if name not in PROMPTS:
         raise ScoringError(
-            f"No prompt is called {name!r}; the names are {', '.join(PROMPTS)}, and a JSON file can be given."
+            f"No prompt is called {name!r}{did_you_mean(name, PROMPTS)}; the names are {', '.join(PROMPTS)}, and a "
+            "JSON file can be given."
         )
     return PROMPTS[name]
 

@@ -1,4 +1,4 @@
-"""Entry point of ``python -m scoring.rescore FILE``; metrics are in :mod:`scoring.rescoring`."""
+"""Entry point of ``probes rescore FILE``; metrics are in :mod:`scoring.rescoring`."""
 
 from cards.command import start
 from scoring.commands.rescore import app

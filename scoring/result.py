@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 
 import cards.results
 from builders.manifest import file_sha256
+from cards.glance import glance_html, one_line
+from cards.options import checked
 from scoring import benchmarks, compare, report
-from scoring.report.frames import estimates_frame, frame_html
+from scoring.report.headlines import described, headline_scores
 from scoring.statistics.stats import RESAMPLES
 from scoring.tables import as_table
 from scoring.types import Comparison, Report, ScoringError, Table
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunResult:
     """What a run computed: its report, the table of examples of each benchmark, and remarks on what was left out.
 
@@ -44,7 +46,11 @@ class RunResult:
 
         ``low`` and ``high`` are the ends of the 95 % interval; a score that is not defined is NaN.
         """
-        return estimates_frame(self.report.estimates)
+        import pandas as pd
+
+        columns = ["benchmark", "group", "metric", "value", "low", "high", "ideal", "n", "clusters"]
+        rows = [[getattr(estimate, name) for name in columns] for estimate in self.report.estimates]
+        return pd.DataFrame(rows, columns=columns).astype({"ideal": float})
 
     def examples(self, benchmark: str) -> pd.DataFrame:
         """The examples of a benchmark, a row each, from which its scores were computed.
@@ -71,6 +77,11 @@ class RunResult:
         ScoringError
             When the runs are of other data, profiles, examples or versions of a benchmark.
         """
+        if not isinstance(base, RunResult):
+            raise ScoringError(
+                f"compare takes the result of an earlier run, and {type(base).__name__} was given; "
+                "scoring.load(FOLDER) reads one from its folder."
+            )
         return compare.paired((self.report, base.report), (self.tables, base.tables), resamples)
 
     def save(self, folder: str | Path) -> Path:
@@ -84,13 +95,26 @@ class RunResult:
         report.write(Path(folder), self.report, self.tables, self.validity)
         return Path(folder)
 
+    def __repr__(self) -> str:
+        """The headline of each benchmark, in one line."""
+        parts = [
+            f"{h.estimate.benchmark} {h.estimate.metric} {h.scale.brief(h.estimate.value)} {h.standing}".rstrip()
+            for h in headline_scores(self.report)
+        ]
+        return one_line(f"RunResult of {described(self.report)}", parts)
+
     def _repr_html_(self) -> str:
-        """The scores as an HTML table, for notebooks."""
-        return frame_html(self.table(), f"{self.report.model}, profile {self.report.profile}")
+        """The headline of each benchmark with a small picture, and all scores folded, for notebooks."""
+        lines = (
+            (f"{e.benchmark}: {h.sentence}", e.numbers, e.ideal, (e.least, e.most))
+            for h in headline_scores(self.report)
+            for e in [h.estimate]
+        )
+        return glance_html(described(self.report), lines, self.table())
 
 
 def load(folder: str | Path) -> RunResult:
-    """The result that :meth:`RunResult.save`, or ``python -m scoring``, wrote into a folder.
+    """The result that :meth:`RunResult.save`, or ``probes score``, wrote into a folder.
 
     Raises
     ------
@@ -101,13 +125,13 @@ def load(folder: str | Path) -> RunResult:
     --------
     >>> load("runs/gpt2").examples("occugender")  # doctest: +SKIP
     """
-    folder = Path(folder)
-    stored = report.read(folder)
+    path = checked("folder", Path, folder, ScoringError)
+    stored = report.read(path)
     names = list(dict.fromkeys(estimate.benchmark for estimate in stored.estimates))
     known = set(benchmarks.names())
     return RunResult(
         stored,
-        {name: read_examples(folder, name) for name in names},
+        {name: read_examples(path, name) for name in names},
         {name: benchmarks.get(name).validity for name in names if name in known},
     )
 

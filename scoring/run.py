@@ -5,14 +5,23 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from scoring import tables
-from scoring.answering import PACKAGE, Question, answer, decoding, facts, package_version, questions, truncated
-from scoring.benchmarks._groups import items
+from scoring.answering import (
+    PACKAGE,
+    Question,
+    answer,
+    decoding,
+    facts,
+    package_version,
+    questions,
+    scorable,
+    truncated,
+)
 from scoring.inference.chat import Chat
 from scoring.inference.parallel import together
 from scoring.prompts import Prompt
@@ -112,9 +121,11 @@ def run(
         from scoring.inference.self_debias import with_prompt
 
         model = with_prompt(model, prompt)
-    asked = {
-        part.benchmark.name: questions(part.benchmark, part.splits, profile, prompt, model, chat) for part in parts
-    }
+    asked, skipped = {}, []
+    for part in parts:
+        every = questions(part.benchmark, part.splits, profile, prompt, model, chat)
+        asked[part.benchmark.name], without = scorable(every, model)
+        skipped += without
     requests = [request for own in asked.values() for question in own for request in question.requests.values()]
     settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": decoding(prompt)}
     if processes and processes.count > 1:
@@ -126,7 +137,23 @@ def run(
         name = part.benchmark.name
         records[name] = table(part.benchmark, profile, asked[name], responses, cut if truncate else None)
         estimates += estimate(part.benchmark, profile, records[name], resamples)
-    return RunResult(report_of(model, parts, profile, prompt, chat, estimates, resamples), records)
+    report = report_of(model, parts, profile, prompt, chat, estimates, resamples)
+    if skipped:
+        report = replace(report, environment={**report.environment, "rows skipped": skipped})
+    return RunResult(report, records, remarks=_skipped(skipped))
+
+
+def _skipped(sentences: Sequence[str]) -> tuple[str, ...]:
+    """A remark on rows that the model's tokens do not allow to score; the report names all of them.
+
+    >>> _skipped(["a: 'x.' lies half in the span 'x'"])
+    ("1 row is skipped, because a token of it lies half in what is scored (a: 'x.' lies half in the span 'x').",)
+    """
+    if not sentences:
+        return ()
+    rows = "1 row is" if len(sentences) == 1 else f"{len(sentences)} rows are"
+    more = ", and so on; report.html names all" if len(sentences) > 1 else ""
+    return (f"{rows} skipped, because a token of it lies half in what is scored ({sentences[0]}{more}).",)
 
 
 def table(
@@ -151,7 +178,7 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
     """Every metric over every group that has rows."""
     if not table:
         return []
-    about = items(benchmark, profile, table)
+    about = benchmark.items(profile, table)
     return measure(about, table, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
 
 

@@ -1,8 +1,9 @@
-"""Files of existing scores, Parquet or CSV; errors name the rows of wrong cells, counted from 1 without the header."""
+"""Files of existing scores: Parquet, CSV or StereoSet's JSON; errors name the rows of wrong cells."""
 
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,10 @@ class ScoreFile:
             raise ScoringError(f"There is no file {path}; give a Parquet or CSV file with the columns {needed}.")
         try:
             with path.open("rb") as file:
-                is_parquet = file.read(4) == b"PAR1"
-            self._frame: pd.DataFrame = pq.read_table(path).to_pandas() if is_parquet else _csv(path)
-        except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
+                start = file.read(4)
+            read = _json if start[:1] == b"{" else _csv
+            self._frame: pd.DataFrame = pq.read_table(path).to_pandas() if start == b"PAR1" else read(path)
+        except (pa.ArrowException, csv.Error, ValueError) as error:
             problem = " ".join(str(error).split())
             raise ScoringError(
                 f"{path} cannot be read ({problem}); give Parquet, or CSV in UTF-8 with a header."
@@ -92,6 +94,18 @@ class ScoreFile:
         value = (list(values) or self.cells(name).tolist())[rows[0] - 1]
         rows_text = f"{'row' if len(rows) == 1 else 'rows'} {shown}"
         raise ScoringError(f"{self.path} {problem.format(name=name, rows=rows_text, value=value)}")
+
+
+def _json(path: Path) -> pd.DataFrame:
+    """Predictions as StereoSet's code and bias-bench write them: a list of rows for each task."""
+    try:
+        tasks = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    lists = tasks.values() if isinstance(tasks, dict) else [None]
+    if not all(isinstance(rows, list) and all(isinstance(row, dict) for row in rows) for rows in lists):
+        raise ValueError("expected lists of rows by task")
+    return pd.DataFrame([{"task": task, **row} for task, rows in tasks.items() for row in rows])
 
 
 def _csv(path: Path) -> pd.DataFrame:

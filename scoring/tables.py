@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from builders import datasets
 from builders.dataset import BuildError
 from builders.manifest import file_sha256, read_manifest
-from builders.publish.restore import restored
+from builders.publish.restore import lacking, restored
 from builders.write import content_digest
 from cards.results import UNPUBLISHED
-from scoring import DATA
-from scoring.types import Benchmark, Row, ScoringError, Table
+from scoring.types import DATA, Benchmark, Row, ScoringError, Table
 
-_ORGANISATION = re.compile(r"(\w[\w-]*)(?:@([\w./-]+))?")
+_ORGANISATION = re.compile(r"hub:(\w[\w.-]*)(?:@([\w./-]+))?")
 
 
 class DataMissing(ScoringError):
@@ -39,12 +39,15 @@ class Loaded:
     """The rows of one split.
 
     ``name`` is ``dataset/config/split``, and ``version`` has the version and the hash of the rows. Every row has
-    the columns ``config`` and ``split`` besides its own.
+    the columns ``config`` and ``split`` besides its own. ``whole`` is the split as it was before rows were drawn, and
+    ``note`` says from where text was restored that may not be published.
     """
 
     name: str
     version: str
     rows: tuple[Row, ...]
+    whole: pa.Table = field(repr=False, compare=False)
+    note: str = ""
 
 
 def load(source: str, dataset: str, config: str, split: str, limit: int | None = None) -> Loaded:
@@ -53,8 +56,8 @@ def load(source: str, dataset: str, config: str, split: str, limit: int | None =
     Parameters
     ----------
     source:
-        A folder that ``python -m builders.rebuild --out`` wrote, or an organisation of the Hub that
-        the data sets were published under (``ORG`` or ``ORG@REVISION``). A folder comes first.
+        A folder that ``probes build --out`` wrote, or ``hub:ORG`` or ``hub:ORG@REVISION``, an organisation of the
+        Hub that the data sets were published under.
     limit:
         The number of rows to take, drawn from the whole split, always the same ones.
 
@@ -65,8 +68,8 @@ def load(source: str, dataset: str, config: str, split: str, limit: int | None =
     ScoringError
         When a file is not the one of its manifest.
     """
-    table, version = (_local if _is_folder(source) else _hub)(source, dataset, config, split)
-    return _loaded(table, version, dataset, config, split, limit)
+    table, version, note = (_hub if _ORGANISATION.fullmatch(source) else _local)(source, dataset, config, split)
+    return replace(_loaded(table, version, dataset, config, split, limit), note=note)
 
 
 def given(rows: Iterable[Row], dataset: str, config: str, split: str, limit: int | None = None) -> Loaded:
@@ -92,12 +95,7 @@ def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str
     names = {"config": config, "split": split}
     rows = tuple(row | names for row in _drawn(table, limit).to_pylist())
     note = "" if len(rows) == table.num_rows else f", {len(rows)} of {table.num_rows} rows"
-    return Loaded(f"{dataset}/{config}/{split}", version + note, rows)
-
-
-def _is_folder(source: str) -> bool:
-    """Whether a source is to be read as a folder: it is one, or it cannot be the name of an organisation."""
-    return source == DATA or Path(source).is_dir() or not _ORGANISATION.fullmatch(source)
+    return Loaded(f"{dataset}/{config}/{split}", version + note, rows, table)
 
 
 def _drawn(table: pa.Table, limit: int | None) -> pa.Table:
@@ -107,9 +105,15 @@ def _drawn(table: pa.Table, limit: int | None) -> pa.Table:
     return table.take(sorted(random.Random(0).sample(range(table.num_rows), limit)))
 
 
-def _local(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, str]:
+def _local(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, str, str]:
     folder, name = Path(source) / dataset, f"{dataset}/{config}/{split}"
-    again = f"run python -m builders.rebuild {dataset} --out {source}"
+    again = f"run probes build {dataset} --out {source}"
+    if not Path(source).is_dir() and source != DATA:
+        raise DataMissing(
+            name,
+            f"There is no folder {source}; {again}, or give --data another folder, or hub:ORG for an organisation of "
+            "the Hub.",
+        )
     try:
         manifest = read_manifest(folder)
     except BuildError as error:
@@ -117,8 +121,7 @@ def _local(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table
     if manifest is None:
         raise DataMissing(
             name,
-            f"There is no built data set {dataset} in {source}; {again}, or name another folder or an organisation of "
-            "the Hub with --data.",
+            f"There is no built data set {dataset} in {source}; {again}, or give --data another folder or hub:ORG.",
         )
     entry = manifest.configs[config].splits.get(split) if config in manifest.configs else None
     if entry is None:
@@ -128,27 +131,34 @@ def _local(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table
     path = folder / entry.file
     if not path.is_file() or file_sha256(path) != entry.sha256:
         raise ScoringError(f"{path} is not the file that its manifest describes; {again} to put it right.")
-    return pq.read_table(path), f"{manifest.version} sha256:{entry.content}"
+    return pq.read_table(path), f"{manifest.version} sha256:{entry.content}", ""
 
 
-def _hub(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, str]:
+def _hub(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, str, str]:
     from datasets import load_dataset  # slow to import, and not needed for a folder
 
-    organisation, _, revision = source.partition("@")
+    organisation, _, revision = source.removeprefix("hub:").partition("@")
     name = f"{organisation}/{dataset}"
     try:
         table = load_dataset(name, config, split=split, revision=revision or None).with_format("arrow")[:]
     except (OSError, ValueError) as error:
         raise DataMissing(
             f"{dataset}/{config}/{split}",
-            f"There is no folder {source} here, and {name} with {config}/{split} could not be had from the "
-            f"Hub ({type(error).__name__}); name a folder that python -m builders.rebuild wrote, or an organisation.",
+            f"{name} with {config}/{split} could not be had from the Hub ({type(error).__name__}); give --data another "
+            "organisation, or a folder that probes build wrote.",
         ) from None
+    note = ""
     try:
-        table = restored(table, dataset, config)
+        if lacking(table.column_names):
+            table = restored(table, dataset, config)
+            (licence,) = (known.licence for known in datasets.get(dataset).configs if known.name == config)
+            note = (
+                f"The text of {dataset}/{config} is not on the Hub, because of its licence ({licence}), and was read "
+            )
+            note += "from its source; do not publish it."
     except BuildError as error:
         raise DataMissing(f"{dataset}/{config}/{split}", str(error)) from None
-    return table, f"{revision or 'main'} sha256:{content_digest(table)}"
+    return table, f"{revision or 'main'} sha256:{content_digest(table)}", note
 
 
 def as_table(lines: Iterable[dict[str, Any]]) -> Table:

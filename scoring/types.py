@@ -11,15 +11,53 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cards.glance import FREE, glance_html, one_line
 from cards.results import Headline as Headline
-from scoring.context import BenchmarkContext as BenchmarkContext
-from scoring.errors import ScoringError as ScoringError
+from cards.verdict import verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
+#: The folder in which ``probes build`` writes, unless it is given another one.
+DATA = "output"
 Floats = NDArray[np.float64]
 Row = Mapping[str, Any]
+
+
+class ScoringError(Exception):
+    """Scoring cannot go on. The message is one sentence for the person at the terminal."""
+
+    exit_code = 1
+
+
+def _unknown(what: object) -> Any:
+    raise ScoringError(f"The model's tokenizer is not known here, and {what!r} needs it; score with a loaded model.")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkContext:
+    """What a benchmark may know besides the row: facts of the model, and of the split that the row is in.
+
+    Parameters
+    ----------
+    kind:
+        ``causal`` or ``masked``.
+    encode:
+        Gives, for each text, its token ids and the character offsets of its tokens, without special tokens.
+    longest:
+        The number of tokens of the longest text in a column of the split.
+    model, family:
+        The name of the model, and the ``model_type`` of its configuration.
+    padding_side:
+        On which side its tokenizer pads.
+    """
+
+    kind: Literal["causal", "masked"]
+    encode: Callable[[Sequence[str]], Sequence[Any]] = _unknown
+    longest: Callable[[str], int] = _unknown
+    model: str = ""
+    family: str = ""
+    padding_side: str = "right"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +140,8 @@ class Metric:
         The value of an unbiased model (None when there is none) and the range of possible values.
     reading:
         One sentence that says how to read it, with the paper and equation or table.
+    names:
+        Its title, and a short one of at most 14 letters for terminals; without them it is called by ``name``.
     undefined:
         Why the value may be NaN although there are examples.
     sd:
@@ -117,6 +157,8 @@ class Metric:
         Its name in the plot of scores by group; without one it is not drawn there.
     ability:
         It measures language ability, not bias; comparisons say whether the ability is kept.
+    fisher:
+        It is a correlation, whose interval is computed on Fisher's scale, arctanh.
     """
 
     name: str
@@ -132,6 +174,8 @@ class Metric:
     absolute: bool = False
     label: str = ""
     ability: bool = False
+    fisher: bool = False
+    names: tuple[str, str] = ("", "")
 
     def value(self, table: Table, weights: Floats) -> Floats:
         """Values [resamples] of a table whose examples have the weights [resamples, examples]."""
@@ -253,7 +297,7 @@ class Benchmark:
     tasks:
         Its tasks of lm-evaluation-harness.
     score_file:
-        ``score_file(path, data)`` reads a file of existing scores for ``python -m scoring.rescore``, and gives examples
+        ``score_file(path, data)`` reads a file of existing scores for ``probes rescore``, and gives examples
         and remarks on the file; ``data`` is the folder of the built data sets.
     rows:
         ``rows(data set, config, split)`` for a benchmark that has its rows itself, not in a built data set.
@@ -286,6 +330,15 @@ class Benchmark:
     needs: Callable[[str, BenchmarkContext], frozenset[str]] = lambda _profile, _context: frozenset({"logprobs"})
     sampled: Sampled | None = None
 
+    def items(self, profile: str, table: Table, metrics: Sequence[Metric] | None = None) -> list[tuple[Group, Metric]]:
+        """The groups of a table that have rows, each with every metric that is reported of it.
+
+        ``metrics`` are those of the profile by default.
+        """
+        chosen = self.metrics(profile) if metrics is None else metrics
+        groups = (group for group in self.groups(table) if group.mask.any())
+        return [(group, metric) for group in groups for metric in chosen if metric.name not in group.without]
+
     @property
     def validity(self) -> str:
         """What scores mean and do not mean; paragraphs are separated by an empty line."""
@@ -301,7 +354,8 @@ class Measurement:
     """A metric over a group of ``n`` examples in so many clusters, with its 95 % interval.
 
     ``method`` names how the interval was computed (:mod:`scoring.statistics.intervals`). ``sd`` is that
-    of the bootstrap. ``why`` explains a NaN. ``ideal``, ``reading`` and ``ability`` are the metric's.
+    of the bootstrap. ``why`` explains a NaN. ``ideal``, ``reading``, ``ability``, ``title`` and ``short`` are the
+    metric's.
     """
 
     benchmark: str
@@ -318,6 +372,23 @@ class Measurement:
     why: str = ""
     method: str = ""
     ability: bool = False
+    title: str = ""
+    short: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """The full name of the metric; its name in files of earlier versions, and without a title."""
+        return self.title or self.metric
+
+    @property
+    def short_name(self) -> str:
+        """The short name of the metric, in the same way."""
+        return self.short or self.metric
+
+    @property
+    def numbers(self) -> tuple[float, float, float]:
+        """The value and both ends of its interval."""
+        return self.value, self.low, self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +409,7 @@ class Estimate(Measurement):
 class Difference(Measurement):
     """The value of a metric in one run minus that in another over the same examples.
 
-    ``p`` is two-sided for no difference, ``p_holm`` the same corrected for all groups of the metric.
+    ``p`` is two-sided for no difference, ``p_holm`` the same corrected for all differences of the comparison.
     """
 
     p: float = math.nan
@@ -365,7 +436,7 @@ class Report:
     headlines: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """A run and an earlier one, its base: their differences and agreements."""
 
@@ -378,14 +449,44 @@ class Comparison:
         """Every difference, a row each: before, after, difference, low, high, p, p_holm, ideal, n and verdict.
 
         The verdict is ``nearer`` to the ideal value, ``further``, or ``unclear``
-        (:func:`scoring.statistics.verdict.verdict`).
+        (:func:`cards.verdict.verdict`).
         """
-        from scoring.report.frames import differences_frame
+        import pandas as pd
 
-        return differences_frame(self.differences, self.run, self.base)
+        before, after = (
+            {(e.benchmark, e.group, e.metric): e.value for e in r.estimates} for r in (self.base, self.run)
+        )
+        rows = []
+        for d in self.differences:
+            key = d.benchmark, d.group, d.metric
+            change = verdict(before[key], d.numbers, d.ideal, d.p_holm)
+            rows.append((*key, before[key], after[key], d.value, d.low, d.high, d.p, d.p_holm, d.ideal, d.n, change))
+        columns = [
+            *("benchmark", "group", "metric", "before", "after", "difference", "low", "high"),
+            *("p", "p_holm", "ideal", "n", "verdict"),
+        ]
+        return pd.DataFrame(rows, columns=columns).astype({"ideal": float})
+
+    def __repr__(self) -> str:
+        """The change of the headline of each benchmark, in one line."""
+        return one_line(f"Comparison of {self.run.model} with {self.base.model}", list(self._headlines()))
 
     def _repr_html_(self) -> str:
-        """The differences as an HTML table, for notebooks."""
-        from scoring.report.frames import frame_html
+        """The change of the headline of each benchmark with a small picture, and all differences folded."""
+        lines = [(text, difference.numbers, 0.0, FREE) for text, difference in self._headlines().items()]
+        return glance_html(f"{self.run.model} compared with {self.base.model}", lines, self.table())
 
-        return frame_html(self.table(), f"{self.run.model} compared with {self.base.model}")
+    def _headlines(self) -> dict[str, Difference]:
+        """The difference of the headline of each benchmark, by what it says."""
+        chosen: dict[str, Difference] = {}
+        for d in self.differences:
+            headline = self.run.headlines.get(d.benchmark, {})
+            if d.benchmark not in chosen or (d.metric, d.group) == (headline.get("metric"), headline.get("shown")):
+                chosen[d.benchmark] = d
+        before = {(e.benchmark, e.group, e.metric): e.value for e in self.base.estimates}
+        said = {}
+        for d in chosen.values():
+            value = before[d.benchmark, d.group, d.metric]
+            change = verdict(value, d.numbers, d.ideal, d.p_holm)
+            said[f"{d.benchmark} {d.metric} {value:.3g} {d.value:+.3g} {change}".rstrip()] = d
+        return said

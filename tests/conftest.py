@@ -1,5 +1,8 @@
 """What all tests share: an environment that does not depend on the machine, and seeds that do not depend on the order.
 
+No test gets an answer from the network, and only those with the marker ``mirror`` have the upstream sources. Others
+that ask for either fail; with the marker, what the mirror lacks may be asked for, and is told as not available.
+
 Environment variables are set here at import, because libraries read them when they are imported.
 """
 
@@ -7,6 +10,9 @@ import os
 import re
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -20,6 +26,7 @@ _OF_THE_MACHINE = re.compile(
     r"|(HTTPS?|ALL|FTP)_PROXY|PROBES_(CACHE|DATA)|WNSEARCHDIR|WNHOME|NLTK_DATA|PYTHONWARNINGS|LANGUAGE",
     re.IGNORECASE,
 )
+GUARD = Path(__file__).with_name("guard")
 _FOLDER = tempfile.TemporaryDirectory(prefix="probes-tests-")
 
 for _name in [name for name in os.environ if _OF_THE_MACHINE.fullmatch(name)]:
@@ -27,15 +34,22 @@ for _name in [name for name in os.environ if _OF_THE_MACHINE.fullmatch(name)]:
 os.environ |= {
     "COLUMNS": "80",
     "HF_HOME": f"{_FOLDER.name}/huggingface",
+    "HF_UPDATE_DOWNLOAD_COUNTS": "false",  # the datasets library tells a server what it loads
+    "HF_HUB_DISABLE_TELEMETRY": "1",  # the client of the Hub asks it which program it is used by
     "PROBES_CACHE": f"{_FOLDER.name}/cache",
     "NO_PROXY": "localhost,127.0.0.1",
+    "PROBES_REACHED": f"{_FOLDER.name}/reached",
+    "PYTHONPATH": os.pathsep.join(filter(None, (str(GUARD), os.environ.get("PYTHONPATH")))),
 }
 
-from tests.helpers import ROOT, mirror  # noqa: E402 - after the environment is set
+import tests.guard.sitecustomize  # noqa: E402, F401 - after the environment is set
+from tests.helpers import BESIDE, ROOT, SOURCES, mirror  # noqa: E402
 
-#: A mirror beside the checkout is used as if it were named.
-if (ROOT.parent / "shared" / "sources").is_dir():
-    os.environ.setdefault("PROBES_MIRROR", str(ROOT.parent / "shared" / "sources"))
+#: The mirror: the named one, one beside the checkout, or what `make sources` has downloaded. Empty for none. The
+#: processes of pytest-xdist get it by a name of its own, because no test without the marker may find it.
+_FOUND = next((str(path) for path in (ROOT.parent / "shared" / "sources", ROOT / ".sources") if path.is_dir()), "")
+_MIRROR = os.environ.pop("PROBES_MIRROR", os.environ.get("PROBES_TESTS_MIRROR", _FOUND))
+os.environ["PROBES_TESTS_MIRROR"] = _MIRROR
 
 #: The files that take longest, each more than 20 s of a quiet processor.
 LONGEST = {
@@ -56,18 +70,59 @@ settings.load_profile("untimed")
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Seeds torch before the fixtures of each test; pytest-randomly seeds Python and numpy.
 
-    A test with the marker ``mirror`` is skipped with its reason where there is no mirror.
+    A test with the marker ``mirror`` gets the mirror, or is skipped with its reason where there is none.
     """
+    Path(os.environ["PROBES_REACHED"]).unlink(missing_ok=True)
+    os.environ.pop("PROBES_MIRROR", None)
     if item.get_closest_marker("mirror"):
+        os.environ["PROBES_MIRROR"] = _MIRROR
         mirror()
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fails a test that asked the network, in its fixtures too, and also if the code under test went on without."""
+    try:
+        yield
+    finally:
+        path = Path(os.environ["PROBES_REACHED"])
+        if path.exists() and not item.get_closest_marker("mirror"):
+            hosts = ", ".join(sorted(set(path.read_text("utf-8").split())))
+            pytest.fail(
+                f"This test asked the network for {hosts}; give it what it needs, or mark it with @pytest.mark.mirror "
+                "if it needs upstream sources.",
+                pytrace=False,
+            )
 
 
 @pytest.hookimpl(trylast=True)  # after pytest-randomly, whose order is kept within both parts
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begins with the files that take longest, so that no process is left with one of them at the end."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # after the summary of pytest
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Says last and in one sentence what was not tested, and what to do that it is."""
+    yield
+    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.getreports("skipped")]
+    sources = sum(reason.endswith(SOURCES) for reason in reasons)
+    packages = Counter(reason.rpartition(" ")[2] for reason in reasons if "system package" in reason)
+    parts = []
+    if sources:
+        parts.append(f"{sources:,} tests of {SOURCES} (`make test TESTS=mirror` downloads these and runs them)")
+    if packages:
+        install = f"apt-get install {' '.join(sorted(packages))}"
+        parts.append(f"{packages.total():,} tests of system packages (`{install}` as root, then `make test`)")
+    beside = sum(reason.endswith(BESIDE) for reason in reasons)
+    if beside:
+        parts.append(f"{beside:,} tests of models, tables and scores that are {BESIDE} (not published in one place)")
+    if others := len(reasons) - sources - packages.total() - beside:
+        parts.append(f"{others:,} tests for the reasons above")
+    if parts:
+        terminalreporter.write_line(f"Not tested: {', '.join(parts)}.")
 
 
 def pytest_unconfigure() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from unittest import mock
 
 import pytest
@@ -14,16 +15,34 @@ from builders.dataset import Alternative, Fetched, Remote, Source
 from builders.sources import fetch
 from builders.sources.catalogue import catalogue, mirror_path
 from builders.sources.retries import retrying
+from cards.stored import checksum
 
 ROOT = Path(__file__).parent.parent
 
+#: What a test with the marker ``mirror`` needs, as reasons of skipped tests name it.
+SOURCES = "the upstream sources"
+BESIDE = "beside the mirror"
+
 
 def mirror() -> Path:
-    """The mirror folder; skips the test with a reason if there is none."""
-    folder = Path(os.environ.get("PROBES_MIRROR") or ROOT.parent / "shared" / "sources")
-    if not folder.is_dir():
-        missing("needs the mirror of upstream sources: set PROBES_MIRROR to a folder laid out as HOST/PATH")
-    return folder
+    """The mirror folder; skips the test with a reason if there is none, and fails a test without the marker."""
+    folder = os.environ.get("PROBES_MIRROR")
+    if folder is None:
+        pytest.fail("This test reads the mirror of upstream sources; mark it with @pytest.mark.mirror.")
+    if not folder or not Path(folder).is_dir():
+        missing(f"needs {SOURCES}")
+    return Path(folder)
+
+
+def beside(*parts: str) -> Path:
+    """A file or folder that lies beside the mirror, as ``models/NAME``; skips the test with a reason without it."""
+    path = mirror().parent.joinpath(*parts)
+    return path if path.exists() else missing(f"needs {'/'.join(parts)} {BESIDE}")
+
+
+def signed(facts: dict[str, Any]) -> str:
+    """The text of a manifest with edited facts, by somebody who also edits the checksum."""
+    return json.dumps(facts | {"sha256": checksum(facts)}, indent=2, ensure_ascii=False) + "\n"
 
 
 def one_attempt() -> AbstractContextManager[object]:

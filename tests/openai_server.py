@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests import wire
+
 #: The longest that a slow answer takes: enough for any test to have given up.
 SLOW = 3.0
 
@@ -30,6 +32,7 @@ class Answer:
     usage: tuple[int, int] | None = (10, 5)
     raw: str = ""  # the whole body, for a server that is no such server
     drip: float = 0.0  # seconds between two bytes of the body
+    fault: str = ""  # the name of what happens instead, see tests.wire
 
 
 #: Given the body of a request and how often the same one came before.
@@ -86,6 +89,9 @@ def serving(script: Script) -> Iterator[Server]:
             finally:
                 with guard:
                     server.at_once -= 1
+            if answer.fault:
+                wire.send(self, answer.fault, server.closing)
+                return
             self.reply(answer.status, answer.raw or json.dumps(payload(body, answer)), answer.headers, answer.drip)
 
         def reply(self, status: int, text: str, headers: dict[str, str], drip: float = 0.0) -> None:
@@ -158,8 +164,8 @@ def writer(body: dict[str, Any], _: int = 0) -> str:
     """What a model that does as it is told would reply to any prompt of the pipelines."""
     text = prompt_of(body)
     last = text.rpartition("\n\n")[2]
-    if text.startswith("Write 20 statements"):
-        seed = body["seed"]
+    if text.startswith(("Write 20 statements", "Generate ")):
+        seed = body.get("seed", 0)
         return numbered(f"My friend carries letter{seed}x{n} through street{seed}x{n}" for n in range(20))
     if result := re.search(r'Write (\d+) different sentences.*?word "(.+?)" and the pronoun "(\w+)"', text, re.DOTALL):
         count, word, pronoun = result.groups()

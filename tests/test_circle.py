@@ -40,7 +40,7 @@ def run(*arguments):
 
 def scored(folder, version, *options):
     """The run of the bundled model on the published data."""
-    some = ("--benchmarks", NAME, "--data", f"org@v{version}", "--resamples", 50, "--device", "cpu", *options)
+    some = ("--benchmarks", NAME, "--data", f"hub:org@v{version}", "--resamples", 50, "--device", "cpu", *options)
     run("-m", "scoring", "tiny-causal", "--out", folder, *some)
     estimates = json.loads((folder / "results.json").read_text())["estimates"]
     score = next(score for score in estimates if (score["group"], score["metric"]) == (CONFIG, "us_score"))

@@ -6,8 +6,7 @@ import re
 import pytest
 
 from benchmarks import debias_tuning, fast
-from mitigation import plots as losses
-from pmi.analysis import plots as pmi
+from cards.draw import PALETTE
 from tests.colours import ciede2000, contrast, difference
 from tests.helpers import ROOT
 
@@ -32,8 +31,9 @@ DRAWN = {
     "verdicts": ("good", "bad"),
 }
 PALETTES = {
-    "pmi": (pmi._FIRST, pmi._SECOND, pmi._BOTH, pmi._GREY),
-    "losses": (losses._BLUE, losses._GREY),
+    "pmi": tuple(PALETTE[colour] for colour in ("female", "male", "line-1", "third")),
+    "losses": tuple(PALETTE[colour] for colour in ("line-1", "third")),
+    "forest": tuple(PALETTE[colour] for colour in ("ink", "male", "rule")),
     "fast": fast.COLOURS,
     "debias tuning": debias_tuning.COLOURS,
     **{
@@ -42,6 +42,10 @@ PALETTES = {
         for dark in (False, True)
     },
 }
+
+
+def test_figures_and_light_pages_have_one_palette():
+    assert {name: theme(False)[name] for name in PALETTE} == PALETTE
 
 
 @pytest.mark.parametrize("name", PALETTES)

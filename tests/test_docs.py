@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,11 @@ from builders import datasets
 from mitigation import recipes
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
+from scoring.types import HarnessTask, Metric
 from tests import commands
 from tests.helpers import ROOT, mirror, one_attempt
 from tests.hub import File, Hub, read
-from tools import pages
+from tools import pages, tables_page
 
 DOCS = ROOT / "docs"
 #: Pages whose code is run.
@@ -80,7 +81,7 @@ def reader(output, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.chdir(tmp_path)
     for registry in (datasets, benchmarks, recipes):
-        monkeypatch.setattr(registry, "_included", {})
+        monkeypatch.setattr(registry.REGISTRY, "included", {})
     monkeypatch.setattr(benchmarks, "_metrics", {})
     with one_attempt():
         yield tmp_path
@@ -193,15 +194,59 @@ def test_the_commands_of_readme_run_in_order_and_those_of_the_hub_on_a_hub_of_th
     assert (reader / "leaderboard.html").is_file()
 
 
-def test_every_metric_has_one_page_and_every_page_a_metric():
-    of_pages = pages.pages_of_metrics()
-    of_benchmarks = {
-        (name, metric) for name in benchmarks.names() for metric in pages.metric_uses(benchmarks.get(name))
-    }
-    assert set(of_pages) == of_benchmarks
-    assert {pair: result for pair, result in of_pages.items() if len(result) != 1} == {}
-    written = {path.name for path in pages.METRIC_PAGES.glob("*.md")} - {"index.md"}
-    assert {name for result in of_pages.values() for name in result} == written
+def test_every_page_of_a_metric_names_one():
+    named = {name for names in pages.pages_of_metrics().values() for name in names}
+    assert named == {path.name for path in pages.METRIC_PAGES.glob("*.md")} - {"index.md"}
+
+
+HARNESS = (ROOT / "scoring" / "lm_eval" / "README.md").read_text("utf-8")
+
+
+def test_all_that_a_benchmark_needs_is_there():
+    """The whole checklist for a new benchmark, printed at once."""
+    assert [line for name in benchmarks.names() for line in checklist(benchmarks.get(name))] == []
+
+
+def checklist(benchmark):
+    """What a benchmark lacks before it is complete, a line each with the file to change."""
+    name, of_pages = benchmark.name, pages.pages_of_metrics()
+    file, uses = f"scoring/benchmarks/{benchmark.name}.py", pages.metric_uses(benchmark)
+    if benchmark.headline and benchmark.headline.metric not in uses:
+        yield f"{file}: headline names no metric of the benchmark"
+    if not benchmark.rows and (unknown := {dataset for dataset, _, _ in benchmark.configs} - set(datasets.names())):
+        yield f"builders/datasets: no data set is called {', '.join(sorted(unknown))}"
+    if not benchmark.validity:
+        yield f"{file}: note says nothing of what scores mean"
+    names = {f"probes_{name}_{task.name}".replace("-", "_").rstrip("_") for task in benchmark.tasks}
+    if lacking := [task for task in sorted(names) if f"`{task}`" not in HARNESS]:
+        yield f"scoring/lm_eval/README.md: {', '.join(lacking)} has no row"
+    for metric in (use.metric for use in uses.values()):
+        if not metric.names[0] or not 0 < len(metric.names[1]) <= 14:
+            yield f"{file}: the metric {metric.name} has no title, or no short name of at most 14 letters"
+        if not metric.reading.endswith("."):
+            yield f"{file}: the reading of {metric.name} is no sentence"
+        if metric.ideal is not None and not metric.low <= metric.ideal <= metric.high:
+            yield f"{file}: the ideal of {metric.name} is outside of its range"
+        if len(found := of_pages.get((name, metric.name), [])) != 1:
+            where = " and ".join(found) or "no page"
+            yield f"docs/metrics: {where} names {metric.name} of {name}; one page has it in its front matter"
+    for pair in of_pages:
+        if pair[0] == name and pair[1] not in uses:
+            yield f"docs/metrics/{of_pages[pair][0]}: {name} has no metric {pair[1]}"
+
+
+def test_the_checklist_names_everything_that_a_new_benchmark_lacks():
+    metric = Metric("new", len, len, 2, 0, 1, "No sentence")
+    task = HarnessTask("", ("new",), ())
+    new = replace(
+        benchmarks.get("neutral"), name="new", metrics=lambda _: [metric], agreements=lambda _: (), tasks=(task,)
+    )
+    assert [line.partition(":")[0] for line in checklist(new)] == [
+        "scoring/benchmarks/new.py",
+        "scoring/lm_eval/README.md",
+        *["scoring/benchmarks/new.py"] * 3,
+        "docs/metrics",
+    ]
 
 
 @pytest.mark.parametrize("page", sorted(set(pages.METRIC_PAGES.glob("*.md")) - {pages.METRIC_PAGES / "index.md"}))
@@ -226,8 +271,10 @@ def test_the_code_that_a_page_shows_exists():
         path = ROOT.joinpath(*name.split("."))
         if path.is_dir() or path.with_suffix(".py").is_file():
             continue
-        tree = ast.parse(path.parent.with_suffix(".py").read_text("utf-8"))
+        package = path.parent / "__init__.py"
+        tree = ast.parse((package if package.is_file() else path.parent.with_suffix(".py")).read_text("utf-8"))
         defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        defined |= {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
         assert path.name in defined, name
 
 
@@ -240,6 +287,10 @@ def test_every_data_set_has_a_page():
         for config in datasets.get(name).configs:
             assert f"| `{config.name}` | " in facts
             assert config.licence in facts
+
+
+def test_the_page_of_tables_is_made_from_the_printed_tables():
+    assert tables_page.PAGE.read_text(encoding="utf-8") == tables_page.page(), "run python -m tools.tables_page"
 
 
 def test_every_recipe_is_in_the_list_with_all_its_settings():
@@ -261,7 +312,7 @@ def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
             for item in part.values() if isinstance(part, dict) else part:
                 yield from entries(item)
 
-    listed = list(entries(site["nav"]))
+    listed = list(entries(pages.navigation(site["nav"])))
     assert len(listed) == len(set(listed))
     written = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
     assert set(listed) == written | set(pages.ROOT_PAGES)

@@ -35,7 +35,6 @@ import torch
 
 from builders.wording import LABELS
 from scoring.benchmarks import get
-from scoring.benchmarks._groups import items
 from scoring.inference.model import Model
 from scoring.types import Benchmark, Table
 from tests.helpers import mirrored
@@ -159,7 +158,7 @@ def adapted(tokenizer: Any, name: str) -> Any:
 
 def value(benchmark: Benchmark, profile: str, table: Table, group: str, metric: str) -> float:
     """A metric of a group in a profile."""
-    pairs = items(benchmark, profile, table)
+    pairs = benchmark.items(profile, table)
     mask, chosen = next((g.mask, m) for g, m in pairs if g.name == group and m.name == metric)
     rows = {name: column[mask] for name, column in table.items()}
     return float(chosen.value(rows, np.ones((1, int(mask.sum()))))[0])

@@ -133,7 +133,7 @@ def metric_list(_: Meta) -> str:
             ("metric", "ideal", "range", "profiles"),
             (
                 (
-                    f"[`{metric}`]({pages[name, metric][0]})",
+                    f"[`{metric}`]({pages[name, metric][0]})" if (name, metric) in pages else f"`{metric}`",
                     number(use.metric.ideal),
                     _range(use.metric),
                     ", ".join(use.profiles),
@@ -289,6 +289,25 @@ PARTS: Mapping[str, Callable[[Meta], str]] = {
     "dataset facts": dataset_facts,
     "recipe list": recipe_list,
 }
+
+
+def navigation(nav: list[Any]) -> list[Any]:
+    """The navigation of ``mkdocs.yml`` with the pages that the folders hold: of metrics by benchmark, of data sets."""
+    sections: dict[str, list[str]] = {name: [] for name in benchmarks.names()}
+    for path in sorted(set(METRIC_PAGES.glob("*.md")) - {METRIC_PAGES / "index.md"}):
+        sections[next(iter(front_matter(path)["metrics"]))].append(f"metrics/{path.name}")
+    more = {
+        "Metrics": [{name: pages} for name, pages in sections.items() if pages],
+        "Data sets": [f"datasets/{name}.md" for name in datasets.names()],
+    }
+    parts = ((title, part) for section in nav for title, part in section.items())
+    return [{title: [part[0], *more[title], *part[1:]] if title in more else part} for title, part in parts]
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Fills in the navigation; called by mkdocs."""
+    config.nav = navigation(config.nav or [])
+    return config
 
 
 def fill(markdown: str, meta: Meta) -> str:

@@ -9,62 +9,30 @@ of the built data sets, which has MaxPMIDiff of every row.
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import builders
-from builders.dataset import Fetched
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.files import put
+from scoring.reproduce import published
 from scoring.rescoring import Answer, rescore
 
 PREFIX = "unstereo-development/steps-"
-#: The configs and splits of the built data set whose rows are those of the six files of a checkpoint, in order.
-PLACES = (
-    *((f"ours-{length}-paper", "test") for length in (5, 10, 20)),
-    ("winobias-paper", "validation"),
-    ("winobias-paper", "test"),
-    ("winogender-paper", "test"),
-)
 METRICS = ("tau@0.5", "pref_disparity@0.5")
 _COLOURS = ("#0072b2", "#d55e00", "#1b1b3a", "#009e73", "#9a9a9a")
-_COLUMNS = ("id", "dataset", "step", "word", "natural", "max_pmi_diff", "female_logprob", "male_logprob")
 
 
 def steps() -> list[str]:
     """The names of the checkpoints, such as ``143000`` and ``143000-intervened``, in the order of training."""
     names = [name.removeprefix(PREFIX) for name in catalogue().sources if name.startswith(PREFIX)]
     return sorted(names, key=lambda name: (int(name.partition("-")[0]), name))
-
-
-def score_rows(step: str, fetched: Fetched, places: Sequence[Sequence[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """The rows of a checkpoint for the score file; ``places`` has the built rows of each of its files.
-
-    Raises
-    ------
-    ValueError
-        When a file has other rows than the built data set.
-    """
-    for path, built in zip(fetched.paths, places, strict=True):
-        with path.open(encoding="utf-8", newline="") as file:
-            scores = list(csv.DictReader(file))
-        if [row["word"] for row in scores] != [row["word"] for row in built]:
-            raise ValueError(f"{path.name} of step {step} has other rows than the built data set; build it again.")
-        for row, known in zip(scores, built, strict=True):
-            yield {
-                **{name: known[name] for name in ("id", "word", "natural", "max_pmi_diff")},
-                "dataset": known["id"].partition("-paper")[0],
-                "step": step,
-                "female_logprob": float(row["F_logprob"]),
-                "male_logprob": float(row["M_logprob"]),
-            }
 
 
 def curve(answers: Sequence[Answer]) -> Iterator[dict[str, Any]]:
@@ -114,14 +82,16 @@ def main() -> None:
     parser.add_argument("--mirror", type=Path, default=default_mirror())
     parser.add_argument("--resamples", type=int, default=2000)
     options = parser.parse_args()
-    places = [list(builders.load("unstereo", config, split=split, out=options.data)) for config, split in PLACES]
+    built = published.built_rows(options.data)
     fetcher = Fetcher(default_cache(), options.mirror)
-    rows = [
-        row for step in steps() for row in score_rows(step, fetcher.get(catalogue().sources[PREFIX + step]), places)
-    ]
+    rows = pd.concat(
+        part.assign(step=step)
+        for step in steps()
+        for part in published.score_rows(fetcher.get(catalogue().sources[PREFIX + step]).paths, built)
+    )
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "steps.parquet"
-    pq.write_table(pa.table({name: [row[name] for row in rows] for name in _COLUMNS}), file)
+    pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), file)
     answers, _ = rescore("unstereo", file, options.data, options.resamples, 0)
     points = list(curve(answers))
     lines = [",".join(points[0]), *(",".join(str(value) for value in point.values()) for point in points)]

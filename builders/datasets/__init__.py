@@ -8,45 +8,20 @@ True
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import pkgutil
+import re
 from pathlib import Path
 
 from builders.dataset import BuildError, DataSet
 from builders.sources import catalogue
+from cards.registry import Registry
 
-_included: dict[str, tuple[DataSet, Path]] = {}
-
-
-def names() -> tuple[str, ...]:
-    """The names of all data sets, sorted."""
-    return tuple(sorted({*_project_names(), *_included}))
-
-
-def _project_names() -> set[str]:
-    return {module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__)}
-
-
-def get(name: str) -> DataSet:
-    """The data set with a name.
-
-    Raises
-    ------
-    BuildError
-        When no data set has that name.
-    """
-    if name in _included:
-        return _included[name][0]
-    if name not in _project_names():
-        raise BuildError(f"No data set is called {name!r}; the names are {', '.join(names())}.")
-    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
-    dataset: DataSet = module.DATASET
-    return dataset
+REGISTRY = Registry((__name__, __path__), "DATASET", DataSet, "data set", BuildError, dash=True)
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
+names, get, included_file = REGISTRY.names, REGISTRY.get, REGISTRY.file
 
 
 def include(path: Path) -> DataSet:
-    """Adds the data set of a Python file outside the project to the registry; the file defines ``DATASET``.
+    """Adds the data set of a Python file outside the project; the file defines ``DATASET``.
 
     If a file with the same name and the ending ``.toml`` is beside it, its sources, licences and citations are
     added to those of ``sources.toml``, of which it has the form.
@@ -54,28 +29,16 @@ def include(path: Path) -> DataSet:
     Raises
     ------
     BuildError
-        When the file cannot be imported, defines no data set, or has the name of another data set.
+        When the file cannot be run, defines no data set, or has the name of another data set, or a
+        name of the data set, a config or a split is no plain file name.
     """
-    spec = importlib.util.spec_from_file_location(f"included_{path.stem}", path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        raise BuildError(f"{path} is not a Python file; give --include the path of one.")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise BuildError(f"{path} cannot be imported ({type(error).__name__}: {error}); correct it.") from error
-    dataset = getattr(module, "DATASET", None)
-    if not isinstance(dataset, DataSet):
-        raise BuildError(f"{path} defines no DATASET; set it to a builders.dataset.DataSet.")
-    is_other = dataset.name in _included and _included[dataset.name][1] != path.resolve()
-    if is_other or dataset.name in _project_names():
-        raise BuildError(f"{path} has the name {dataset.name!r} of another data set; give it a new name.")
+    dataset = REGISTRY.include(path)
+    for what in (dataset.name, *(part for config in dataset.configs for part in (config.name, *config.splits))):
+        if not _NAME.fullmatch(what):
+            raise BuildError(
+                f"{path} has the name {what!r}, which would be a path; give a name of letters, digits, hyphens, dots "
+                "and underscores that begins with a letter or a digit."
+            )
     if path.with_suffix(".toml").is_file():
         catalogue.include(path.with_suffix(".toml"))
-    _included[dataset.name] = dataset, path.resolve()
     return dataset
-
-
-def included_file(name: str) -> Path | None:
-    """The file of an included data set; None for a data set of the project."""
-    return _included[name][1] if name in _included else None

@@ -5,14 +5,16 @@ This module imports nothing of the project, so that any store of responses can u
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, ClassVar, Self
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 
 def _never(_: bytes) -> bool:
@@ -124,6 +126,81 @@ class AppendLog:
             elif last:
                 file.truncate(len(data) - len(last))
         return lines
+
+
+class ResponseLog:
+    """An :class:`AppendLog` of responses whose errors are sentences: what is common to all files of responses.
+
+    Parameters
+    ----------
+    path, lock, is_complete, sync:
+        As those of :class:`AppendLog`.
+    writable:
+        Whether lines may be added. Only then is the file locked and an incomplete last line cut off.
+
+    A subclass sets the class of its errors, and the sentences for a file that another process has open (``{path}``)
+    and for one that cannot be read or written (``{path}`` and ``{reason}``).
+    """
+
+    error: ClassVar[type[Exception]]
+    in_use: ClassVar[str]
+    unusable: ClassVar[str]
+
+    def __init__(
+        self,
+        path: Path,
+        lock: Path,
+        is_complete: Callable[[bytes], bool] = _never,
+        *,
+        sync: bool = True,
+        writable: bool = True,
+    ) -> None:
+        self.path = path
+        with self._errors():
+            self._log = AppendLog(path, lock, is_complete, sync=sync) if writable else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Writes all lines through to the disk and lets other processes open the file."""
+        if self._log:
+            with self._errors():
+                self._log.close()
+
+    def _append(self, line: bytes) -> None:
+        assert self._log, "the file was opened for reading only"
+        with self._errors():
+            self._log.append(line)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Timeout:
+            raise self.error(self.in_use.format(path=self.path)) from None
+        except OSError as error:
+            raise self.error(self.unusable.format(path=self.path, reason=error.strerror or error)) from None
+
+
+def sealed(content: bytes, seal: str = "") -> bytes:
+    """A line with its checksum; ``seal`` is what the line belongs to, up to 64 characters.
+
+    >>> unsealed(sealed(b"one", "model a"), "model a"), unsealed(sealed(b"one", "model a"), "model b")
+    (b'one', None)
+    """
+    return content + b"\t" + hashlib.blake2b(content, digest_size=8, key=seal.encode()).hexdigest().encode()
+
+
+def unsealed(line: bytes, seal: str = "") -> bytes | None:
+    """The content of a line of :func:`sealed`; None for one that was changed, or belongs to something else."""
+    content = line.rpartition(b"\t")[0]
+    return content if line == sealed(content, seal) else None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.progress import Progress
@@ -180,15 +180,10 @@ class LiveClient:
                 self.progress.remove_task(task)
 
     def _send(self, body: Body, endpoint: Endpoint) -> None:
-        no_limit: AbstractContextManager[list[Response]] = nullcontext([])
         # The first failure sets `stop` in its own thread, which would otherwise take the next request. Later
         # failures are consequences of it and are not raised.
         try:
-            with self.budget.reserve(body) if self.budget else no_limit as paid:
-                if not endpoint.stop.is_set():
-                    response = endpoint.send(body)
-                    paid.append(response)
-                    self.cache.put(response)
+            self.cache.put(endpoint.send(body, partial(self.budget.reserve, body) if self.budget else None))
         except BaseException:
             if not endpoint.stop.is_set():
                 endpoint.stop.set()

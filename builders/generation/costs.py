@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from builders.generation.responses import ChatError, Response
+from builders.generation.append_log import ResponseLog, sealed, unsealed
+from builders.generation.responses import ChatError, Response, request_key
 from builders.parsers import read
 
 _MILLION = 1_000_000
@@ -41,15 +44,28 @@ class CostModel:
         return (self.prompt * prompt_tokens + self.reply * reply_tokens) / _MILLION
 
     def highest_cost(self, body: Mapping[str, Any]) -> Decimal:
-        """The highest possible cost of a request: one token a byte, and a response of ``max_tokens`` tokens."""
-        tokens = len(prompt_text(body).encode()) + _TEMPLATE_TOKENS * len(body["messages"])
-        return self.cost(tokens, body["max_tokens"])
+        """The highest possible cost of a request, see :func:`most_tokens`."""
+        return self.cost(*most_tokens(body))
 
     def response_cost(self, response: Response) -> Decimal:
-        """The cost of a response; the highest possible cost where the server did not count the tokens."""
-        if response.usage is None:
+        """The cost of a response; the highest possible cost where the count of tokens cannot be believed.
+
+        A request without tokens, and a text without tokens, are not believed.
+        """
+        usage = response.usage or {}
+        prompt_tokens, reply_tokens = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
+        if prompt_tokens <= 0 or reply_tokens < 0 or (response.text and not reply_tokens):
             return self.highest_cost(response.request)
-        return self.cost(response.usage["prompt_tokens"], response.usage["completion_tokens"])
+        return self.cost(prompt_tokens, reply_tokens)
+
+
+def most_tokens(body: Mapping[str, Any]) -> tuple[int, int]:
+    """The most tokens of a request and its response: one a byte, and ``max_tokens``.
+
+    >>> most_tokens({"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 50})
+    (21, 50)
+    """
+    return len(prompt_text(body).encode()) + _TEMPLATE_TOKENS * len(body["messages"]), body["max_tokens"]
 
 
 def cost_model(model: str, prompt: str | None, reply: str | None, table: Path | None) -> CostModel | None:
@@ -109,6 +125,60 @@ def prompt_text(body: Mapping[str, Any]) -> str:
     return "\n".join(message["content"] for message in body["messages"])
 
 
+class SentLog(ResponseLog):
+    """The requests that were sent within a budget, each in a file before it is sent, so that a kill loses no charge.
+
+    A line has the key and the model of a request, the most tokens of its prompt and reply, and 1 when it is sent or -1
+    when the server did not process it; then a checksum.
+
+    Parameters
+    ----------
+    replies:
+        The file of recorded replies; this one stands beside it.
+    model:
+        The model whose requests are counted.
+
+    Raises
+    ------
+    ChatError
+        When a line is not as it was written, or as :class:`builders.generation.response_cache.ResponseCache`.
+    """
+
+    error = ChatError
+    in_use = "Another run adds to {path}; wait until it ends, or give another --replies."
+    unusable = "What was sent cannot be noted in {path} ({reason}); give a --replies that can be written and has room."
+
+    def __init__(self, replies: Path, model: str) -> None:
+        path = replies.with_name(f".{replies.name}.sent")
+        super().__init__(path, path.with_name(f"{path.name}.lock"))
+        assert self._log
+        self.model = model
+        self._count: Counter[str] = Counter()
+        self._tokens: dict[str, tuple[int, int]] = {}
+        contents = list(map(unsealed, self._log.lines))
+        if None in contents:
+            self.close()
+            raise ChatError(
+                f"{path} line {contents.index(None) + 1} is not as it was written, so --budget does not know what was "
+                "spent; restore the file, or delete it to count the recorded replies alone."
+            )
+        for content in filter(None, contents):
+            key, of_model, prompt_tokens, reply_tokens, count = json.loads(content)
+            if of_model == model:
+                self._count[key] += count
+                self._tokens[key] = prompt_tokens, reply_tokens
+
+    def add(self, body: Mapping[str, Any], count: int) -> None:
+        """Notes that a request is sent (1), or that one that was noted was not processed (-1)."""
+        line = [request_key(body), self.model, *most_tokens(body), count]
+        self._append(sealed(json.dumps(line).encode()))
+
+    def unanswered(self, answered: Collection[str]) -> list[tuple[int, int]]:
+        """The most tokens of each request of earlier runs that nobody answered; ``answered`` has keys of responses."""
+        left = {key: count - (key in answered) for key, count in self._count.items()}
+        return [self._tokens[key] for key, count in left.items() for _ in range(count)]
+
+
 @dataclass
 class Budget:
     """A limit of the cost that threads share: an amount is reserved before a request and paid after it.
@@ -117,29 +187,43 @@ class Budget:
     waits; if the one in progress then costs 1 only, 7 are spent and the waiting one is sent. A request that can
     cost 5 is refused when nothing is reserved any more.
 
+    A request that was sent costs the most that it can until a response with a believable count of tokens replaces
+    that, also when nobody answers it. The limit is exceeded only if a server counts more than :func:`most_tokens`;
+    then no further request is sent.
+
     Parameters
     ----------
     limit:
-        The highest cost of all responses together.
+        The highest cost of all requests together.
     spent:
-        The cost of the responses so far.
+        The cost of the requests so far.
+    sent:
+        Keeps what is sent and not answered, for a later run.
     """
 
     prices: CostModel
     limit: Decimal
     spent: Decimal = Decimal(0)
+    sent: SentLog | None = None
     _reserved: Decimal = field(default=Decimal(0), init=False)
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
 
     @classmethod
-    def after(cls, prices: CostModel, limit: Decimal, responses: Iterable[Response]) -> Budget:
-        """A budget from which these responses were already paid."""
-        return cls(prices, limit, sum(map(prices.response_cost, responses), Decimal(0)))
+    def after(
+        cls, prices: CostModel, limit: Decimal, responses: Iterable[Response], sent: SentLog | None = None
+    ) -> Budget:
+        """A budget from which these responses, and the requests that were sent without one, were already paid."""
+        answered = {response.key: response for response in responses}
+        unanswered = sent.unanswered(answered.keys()) if sent else []
+        spent = [*map(prices.response_cost, answered.values()), *(prices.cost(*tokens) for tokens in unanswered)]
+        return cls(prices, limit, sum(spent, Decimal(0)), sent)
 
     @contextmanager
     def reserve(self, body: Mapping[str, Any]) -> Iterator[list[Response]]:
-        """Reserves the highest cost of a request; the responses appended to the yielded list are paid at the end.
+        """Reserves the highest cost of a request while the block sends it once.
 
+        At the end the response that was appended to the yielded list is paid; without one, or after an error, the
+        highest cost, but nothing after an error that is ``free`` (:class:`builders.sources.client.HttpError`).
         It waits as long as requests in progress may leave enough.
 
         Raises
@@ -156,13 +240,23 @@ class Budget:
                     f"up to {amount:.6f}; all replies are kept, so run again with a larger --budget to continue."
                 )
             self._reserved += amount
-        responses: list[Response] = []
+        cost, responses = amount, list[Response]()
         try:
+            if self.sent:
+                self.sent.add(body, 1)
             yield responses
+            if responses:
+                cost = self.prices.response_cost(responses[0])
+        except Exception as error:
+            if getattr(error, "free", False):
+                cost = Decimal(0)
+                if self.sent:
+                    self.sent.add(body, -1)
+            raise
         finally:
             with self._changed:
                 self._reserved -= amount
-                self.spent += sum(map(self.prices.response_cost, responses), Decimal(0))
+                self.spent += cost
                 self._changed.notify_all()
 
     def _fits(self, amount: Decimal) -> bool:

@@ -14,7 +14,7 @@ from builders.generation.pipeline import FilterLog
 from builders.generation.responses import ChatError, Response
 from builders.generation.review import Review, review_text
 from builders.manifest import file_sha256
-from cards.files import put
+from cards.files import RECORD, put, put_all
 
 ROWS, DROPPED, REVIEW, MANIFEST = "rows.jsonl", "dropped.jsonl", "review.tsv", "manifest.json"
 
@@ -80,15 +80,12 @@ def write_output(
         When a file cannot be written.
     """
     texts = {ROWS: _json_lines(rows), DROPPED: _json_lines(log.dropped)}
-    if reviews is not None:
-        texts[REVIEW] = review_text(rows, reviews, review_columns)
     entry = {"file": ROWS, "rows": len(rows), "sha256": hashlib.sha256(texts[ROWS].encode()).hexdigest()}
     texts[MANIFEST] = json.dumps({**manifest, "rows": entry}, indent=2, ensure_ascii=False) + "\n"
-    try:
-        for name, text in texts.items():
-            put(out / name, text.encode())
-    except OSError as error:
-        raise ChatError(f"{out} cannot be written ({error.strerror or error}); give another --out.") from None
+    earlier = (*texts, REVIEW) if (out / MANIFEST).is_file() else ()
+    put_all(out, {name: text.encode() for name, text in texts.items()}, ChatError, ours=earlier)
+    if reviews is not None:  # a file that the user edits; what it said is in the new one
+        put(out / REVIEW, review_text(rows, reviews, review_columns).encode(), out / RECORD)
 
 
 def _json_lines(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from filelock import Timeout
 from pydantic import ValidationError
 
-from builders.generation.append_log import AppendLog, split_lines
+from builders.generation.append_log import ResponseLog, split_lines
 from builders.generation.responses import ChatError, Response
-from builders.validation import first_fault
+from cards.validation import first_fault
 
 
 def read_responses(*paths: Path, damaged: list[str] | None = None) -> dict[str, Response]:
@@ -59,7 +56,7 @@ def _is_response(line: bytes) -> bool:
         return False
 
 
-class ResponseCache:
+class ResponseCache(ResponseLog):
     """A file of responses; a response is on the disk before it is used.
 
     Parameters
@@ -88,25 +85,18 @@ class ResponseCache:
     False
     """
 
+    error = ChatError
+    in_use = "Another run adds to the replies in {path}; wait until it ends, or give another --replies."
+    unusable = "The replies in {path} cannot be stored ({reason}); give a --replies that can be written and has room."
+
     def __init__(self, path: Path, also: Iterable[Path] = (), *, writable: bool = True) -> None:
-        self.path = path
-        self._log: AppendLog | None = None
+        super().__init__(path, path.with_name(f".{path.name}.lock"), _is_response, writable=writable)
         with ExitStack() as undo:
-            if writable:
-                with self._errors():
-                    self._log = undo.enter_context(AppendLog(path, path.with_name(f".{path.name}.lock"), _is_response))
+            undo.callback(self.close)
             self.damaged: list[str] = []
             self.own = read_responses(*[path] * path.is_file(), damaged=self.damaged)
             self._responses = self.own | read_responses(*also, damaged=self.damaged) | self.own
             undo.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __contains__(self, key: object) -> bool:
         return key in self._responses
@@ -114,32 +104,11 @@ class ResponseCache:
     def __getitem__(self, key: str) -> Response:
         return self._responses[key]
 
-    def close(self) -> None:
-        """Lets other processes add to the file."""
-        if self._log:
-            self._log.close()
-
     def put(self, response: Response) -> None:
         """Adds a response. Threads may call this at the same time."""
-        assert self._log, "the cache was opened for reading only"
-        with self._errors():
-            self._log.append(response.to_line().encode())
+        self._append(response.to_line().encode())
         self.own[response.key] = self._responses[response.key] = response
 
     def models(self) -> dict[str, int]:
         """Number of responses by the name of the requested model."""
         return dict(sorted(Counter(str(response.request["model"]) for response in self._responses.values()).items()))
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except Timeout:
-            raise ChatError(
-                f"Another run adds to the replies in {self.path}; wait until it ends, or give another --replies."
-            ) from None
-        except OSError as error:
-            raise ChatError(
-                f"The replies in {self.path} cannot be stored ({error.strerror or error}); give a --replies that can "
-                "be written and has room."
-            ) from None

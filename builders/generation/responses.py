@@ -18,7 +18,6 @@ A response is text. It is parsed by rules or left out; it is never executed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from builders.dataset import BuildError
+from cards.stored import digest
 
 
 class ChatError(BuildError):
@@ -65,8 +65,7 @@ def request_key(body: Mapping[str, Any]) -> str:
     >>> request_key({"model": "m", "seed": 1}) == request_key({"seed": 1, "model": "m"})
     True
     """
-    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return digest(body, ascii_only=False, strict=True)
 
 
 class Response(BaseModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -17,12 +17,22 @@ from typer import Option
 
 from builders.generation import pipelines
 from builders.generation.clients import DryRunClient, LiveClient, RecordingClient, ReplayClient, Request
-from builders.generation.costs import Budget, CostModel, cost_model, estimate_tokens, parse_amount, prompt_text
+from builders.generation.costs import (
+    Budget,
+    CostModel,
+    SentLog,
+    cost_model,
+    estimate_tokens,
+    parse_amount,
+    prompt_text,
+)
 from builders.generation.output import REVIEW, generation_manifest, stage_lines, write_output
 from builders.generation.pipeline import FilterLog
 from builders.generation.response_cache import ResponseCache
 from builders.generation.responses import ChatError
 from builders.generation.review import apply_reviews, read_reviews
+from builders.generation.spending import Spending
+from cards.files import RECORD, refuse_foreign
 from cards.packages import missing_sentence
 
 if TYPE_CHECKING:
@@ -32,7 +42,7 @@ CACHE = "replies.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Spending):
     """The options that all pipelines have."""
 
     model: Annotated[str, Option(help="The model's name at the endpoint.")]
@@ -42,20 +52,12 @@ class RunOptions:
     ] = None
     replies: Annotated[Path | None, Option(help="File that replies are recorded in; default: in --out.")] = None
     also: Annotated[list[Path] | None, Option(help="More recorded replies, only read; may be repeated.")] = None
-    offline: Annotated[bool, Option("--offline", help="Use recorded replies only: no key, no network.")] = False
-    dry_run: Annotated[bool, Option("--dry-run", help="Send nothing; print requests, tokens and cost.")] = False
-    budget: Annotated[str | None, Option(help="Highest cost of all replies in the file.")] = None
-    price_prompt: Annotated[str | None, Option(help="Price of a million tokens of prompts.")] = None
-    price_reply: Annotated[str | None, Option(help="Price of a million tokens of replies.")] = None
     prices: Annotated[
         Path | None, Option(help="TOML file with a table for each model: prompt and reply, prices of a million tokens.")
     ] = None
     concurrency: Annotated[int, Option(help="Number of requests in progress at the same time.", min=1)] = 4
     timeout: Annotated[float, Option(help="Seconds to wait for a reply.", min=0.1)] = 120.0
     attempts: Annotated[int, Option(help="Highest number of times that a request is sent.", min=1)] = 6
-    limit_name: Annotated[
-        str, Option(help="The endpoint's name for max_tokens; newer models: max_completion_tokens.")
-    ] = "max_tokens"
     review: Annotated[Path | None, Option(help="File with a reviewer's verdicts; default: review.tsv in --out.")] = None
     only_accepted: Annotated[bool, Option("--only-accepted", help="Leave out rows that were not accepted.")] = False
 
@@ -97,8 +99,8 @@ def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | D
             yield RecordingClient(ReplayClient(cache))
         else:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-            with Progress(*columns, console=errors, transient=True) as progress:
-                budget = _budget(options, prices, cache)
+            with Progress(*columns, console=errors, transient=True) as progress, ExitStack() as opened_files:
+                budget = _budget(options, prices, cache, opened_files)
                 client = LiveClient(cache, partial(_connect, options), progress, budget, options.concurrency)
                 try:
                     yield RecordingClient(client)
@@ -119,7 +121,9 @@ def _connect(options: RunOptions) -> Endpoint:
     return Endpoint(options.base_url, options.timeout, options.attempts, options.limit_name)
 
 
-def _budget(options: RunOptions, prices: CostModel | None, cache: ResponseCache) -> Budget | None:
+def _budget(
+    options: RunOptions, prices: CostModel | None, cache: ResponseCache, opened_files: ExitStack
+) -> Budget | None:
     if options.budget is None:
         return None
     limit = parse_amount("The budget", options.budget, "give the highest cost of all replies")
@@ -128,7 +132,8 @@ def _budget(options: RunOptions, prices: CostModel | None, cache: ResponseCache)
             f"The price of {options.model} is unknown, so --budget cannot be kept; give --price-prompt and "
             "--price-reply, or --prices."
         )
-    return Budget.after(prices, limit, [r for r in cache.own.values() if r.request["model"] == options.model])
+    sent = opened_files.enter_context(SentLog(cache.path, options.model))
+    return Budget.after(prices, limit, [r for r in cache.own.values() if r.request["model"] == options.model], sent)
 
 
 def _make_rows(name: str, options: RunOptions, settings: Any, client: RecordingClient, console: Console) -> None:
@@ -137,6 +142,8 @@ def _make_rows(name: str, options: RunOptions, settings: Any, client: RecordingC
     reviews = None
     if pipeline.review_columns:
         reviews = read_reviews(options.review or options.out / REVIEW)
+        if options.review and options.review.resolve() != (options.out / REVIEW).resolve():
+            refuse_foreign(options.out / RECORD, [options.out / REVIEW], ChatError)
         rows = apply_reviews(rows, reviews, log, options.only_accepted)
     if not rows:
         raise ChatError(

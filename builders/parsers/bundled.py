@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from builders.dataset import BuildError, Origin
 from builders.embedded import DATA, PROJECT
 from builders.generation.response_cache import read_responses
-from builders.validation import first_fault
+from cards.validation import first_fault
 
 #: The model of every bundled response.
 WRITTEN = "written-for-this-project"

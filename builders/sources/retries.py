@@ -20,11 +20,15 @@ _SPREAD = wait_random(0, 0.5)
 
 
 class Transient(Exception):
-    """A temporary failure; ``wait`` is the number of seconds that the server asked to wait, if it did."""
+    """A temporary failure; ``wait`` is the number of seconds that the server asked to wait, if it did.
 
-    def __init__(self, message: str, wait: float | None = None) -> None:
+    ``free`` says that the request was not processed, so that nobody pays for it.
+    """
+
+    def __init__(self, message: str, wait: float | None = None, *, free: bool = False) -> None:
         super().__init__(message)
         self.wait = wait
+        self.free = free
 
 
 def retrying(attempts: int, sleep: Callable[[float], None], stopped: Callable[[], bool] = bool) -> Retrying:

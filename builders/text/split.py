@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Mapping
 
 from builders.dataset import BuildError
 from builders.text.words import normalise
@@ -68,12 +67,3 @@ def overlap(a: str, b: str) -> float:
     """
     first, second = (set(phrase_key(text).split()) - FUNCTION_WORDS for text in (a, b))
     return len(first & second) / len(first | second) if first | second else float(phrase_key(a) == phrase_key(b))
-
-
-def near_duplicates(statements: Sequence[str], limit: float = 0.5) -> list[tuple[str, str]]:
-    """The pairs of statements with an :func:`overlap` of at least ``limit``.
-
-    >>> near_duplicates(["My friend likes blue", "My friend likes the blue", "My friend waits"])
-    [('My friend likes blue', 'My friend likes the blue')]
-    """
-    return [(a, b) for a, b in combinations(statements, 2) if overlap(a, b) >= limit]

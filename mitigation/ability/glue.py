@@ -25,17 +25,18 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from cards.files import put
+from cards.stored import Stored, number
 from mitigation.ability.classifier import Classifiers, Effect
 from mitigation.ability.tasks import Example, TaskData, scores
 from mitigation.errors import MitigationError
 from mitigation.recipe import check_ranges
 from scoring.adapters.facts import Change, Numbers
-from scoring.report.terminal import tell
 from scoring.statistics.intervals import student
+from scoring.terminal import tell
 
 #: The benchmark and the metric of the changes, and the group of the mean over the tasks.
 BENCHMARK, METRIC, AVERAGE = "glue", "score", "average"
+RUN = Stored("a run of GLUE", "move it away, and the run is made again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def measure(
                 "scores": metrics,
                 "seconds": round(time.perf_counter() - start, 1),
             }
-            put(paths[name, seed], (json.dumps(content, indent=1) + "\n").encode())
+            RUN.write(paths[name, seed], content)
             results[name, seed] = metrics
     return {run: metrics for run, metrics in results.items() if metrics is not None}
 
@@ -109,13 +110,12 @@ def _key(models: Classifiers, data: TaskData, settings: GlueSettings, seed: int)
 
 def _stored(path: Path, key: str) -> dict[str, float] | None:
     """The scores in the file of a run; None if there is no file, or it is of another model, data or settings."""
-    try:
-        content = json.loads(path.read_bytes())
-        return {str(name): float(value) for name, value in content["scores"].items()} if content["key"] == key else None
-    except FileNotFoundError:
-        return None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise MitigationError(f"{path} is no run of GLUE; move it away, and the run is made again.") from None
+
+    def scores_of(content: dict[str, Any]) -> dict[str, float] | None:
+        scores = {name: number(value) for name, value in content["scores"].items()}
+        return scores if content["key"] == key else None
+
+    return RUN.read(path, scores_of, MitigationError)
 
 
 def fine_tune(

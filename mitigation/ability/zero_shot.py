@@ -6,18 +6,17 @@ project.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import BeforeValidator, TypeAdapter
 
-from cards.files import put
+from cards.stored import Stored, number
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import Change, Numbers
 from scoring.types import Floats
@@ -29,7 +28,9 @@ if TYPE_CHECKING:
 BENCHMARK = "lm-eval"
 #: Sequences that the harness gives the network at once.
 BATCH = 16
+FILE = Stored("a file with results of lm-evaluation-harness", "move it away, and the tasks are asked again")
 _QUANTILE = NormalDist().inv_cdf(0.975)
+_Number = Annotated[float, BeforeValidator(number)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class HarnessResult:
     ``examples`` has a metric only if the metric is the mean of its values, so that it has an interval.
     """
 
-    metrics: Mapping[str, float]
-    examples: Mapping[str, Sequence[float]]
+    metrics: Mapping[str, _Number]
+    examples: Mapping[str, Sequence[_Number]]
     n: int
 
 
@@ -146,16 +147,14 @@ def stored(path: Path, key: str) -> dict[str, HarnessResult] | None:
     MitigationError
         If the file is another one.
     """
-    try:
-        content = json.loads(path.read_bytes())
-        return _RESULTS.validate_python(content["results"]) if content["key"] == key else None
-    except FileNotFoundError:
-        return None
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise MitigationError(f"{path} has no results of lm-evaluation-harness; move it away.") from None
+
+    def results_of(content: dict[str, Any]) -> dict[str, HarnessResult] | None:
+        results = _RESULTS.validate_python(content["results"])
+        return results if content["key"] == key else None
+
+    return FILE.read(path, results_of, MitigationError)
 
 
 def store(path: Path, key: str, results: Mapping[str, HarnessResult]) -> None:
     """Writes results to a file, which :func:`stored` reads."""
-    content = {"key": key, "results": _RESULTS.dump_python(dict(results), mode="json")}
-    put(path, (json.dumps(content) + "\n").encode())
+    FILE.write(path, {"key": key, "results": _RESULTS.dump_python(dict(results))})

@@ -15,6 +15,7 @@ from builders.sources.catalogue import catalogue
 from cards import adapter_card
 from cards.text import CardError, refuse_secrets
 from mitigation import recipes
+from mitigation.adapters.merging import DIFFERENCE
 from mitigation.adapters.write import write_facts
 from mitigation.errors import MitigationError
 from scoring.adapters.attach import peft_config, tensor_shapes
@@ -37,7 +38,14 @@ CARD = "README.md"
 _NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
 
 
-def publication(folder: Path, repository: str, licence: str, base: str = "") -> dict[str, bytes]:
+def publication(
+    folder: Path,
+    repository: str,
+    licence: str,
+    base: str = "",
+    corpus_licence: str = "",
+    corpus_citation: str = "",
+) -> dict[str, bytes]:
     """File name to content: the files that ``mitigation.json`` describes, that file, and the card.
 
     The base model has its name on the Hub in all of them.
@@ -46,6 +54,8 @@ def publication(folder: Path, repository: str, licence: str, base: str = "") -> 
     ----------
     base:
         The name of the base model on the Hub, if it was loaded under another name.
+    corpus_licence, corpus_citation:
+        The licence and a BibTeX entry of text and lists of the user's own that the recipe learnt from.
 
     Raises
     ------
@@ -78,7 +88,8 @@ def publication(folder: Path, repository: str, licence: str, base: str = "") -> 
             (copy / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")
         renamed = replace(adapter, base=name, files=digests(copy))
         write_facts(copy, renamed)
-        (copy / CARD).write_text(card(copy, renamed, repository, licence), encoding="utf-8")
+        text = card(copy, renamed, repository, licence, corpus_licence, corpus_citation)
+        (copy / CARD).write_text(text, encoding="utf-8")
         files = {path.name: path.read_bytes() for path in sorted(copy.iterdir())}
     refuse_secrets({path: content for path, content in files.items() if not path.endswith((".safetensors", ".png"))})
     return files
@@ -97,7 +108,14 @@ def check_repository(name: str) -> str:
     return name
 
 
-def card(folder: Path, adapter: Adapter, repository: str, licence: str) -> str:
+def card(
+    folder: Path,
+    adapter: Adapter,
+    repository: str,
+    licence: str,
+    corpus_licence: str = "",
+    corpus_citation: str = "",
+) -> str:
     """The card of an adapter in a folder."""
     recipe, known = recipes.get(adapter.recipe), catalogue().citations
     citations = {key: known[key] for key in recipe.cite} | dict(recipe.citations)
@@ -106,30 +124,38 @@ def card(folder: Path, adapter: Adapter, repository: str, licence: str) -> str:
         repository,
         licence,
         adapter_card.RecipeFacts(recipe.name, recipe.summary, recipe.source, citations),
-        training_data(adapter.data),
+        training_data(adapter.data, corpus_licence, corpus_citation),
         config=json_of(folder / CONFIG) if CONFIG in adapter.files else None,
         prompt=json_of(folder / PROMPT) if PROMPT in adapter.files else None,
         model=json_of(folder / MODEL) if is_whole_model(folder) else None,
+        merged=DIFFERENCE in adapter.measures,
     )
 
 
-def training_data(versions: Mapping[str, str]) -> list[adapter_card.DataFacts]:
+def training_data(
+    versions: Mapping[str, str], corpus_licence: str = "", corpus_citation: str = ""
+) -> list[adapter_card.DataFacts]:
     """Version, licence and citations of the data that a recipe read, by the names DATASET/CONFIG/SPLIT.
+
+    Text and lists of the user's own have the licence and the citation that are given.
 
     Raises
     ------
     CardError
-        For data that is no config of its data set.
+        For data that is no config of its data set, and for the user's own without a licence or a citation.
     """
     known = catalogue()
     described = []
     for name, version in versions.items():
         kind, colon, rest = name.partition(":")
         if colon and kind != "source":
-            raise CardError(
-                f"The adapter learnt from {rest} ({kind}), and this project knows neither its licence nor a citation; "
-                "publish the folder with your own card."
-            )
+            if not corpus_licence or not corpus_citation.lstrip().startswith("@"):
+                raise CardError(
+                    f"The adapter learnt from {rest} ({kind}), and this project knows neither its licence nor a "
+                    "citation; give them with --corpus-licence and --corpus-citation (a file with a BibTeX entry)."
+                )
+            described.append(adapter_card.DataFacts(rest, version, corpus_licence, {"corpus": corpus_citation}))
+            continue
         if colon:
             source = known.sources[rest]
             citation = {source.citation: known.citations[source.citation]}

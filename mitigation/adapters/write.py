@@ -65,9 +65,9 @@ def save_peft(network: Any, folder: Path, base: str) -> None:
     (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty model card
 
 
-def save_whole(network: Any, tokenizer: Any, folder: Path) -> None:
-    """Writes a whole model and its tokenizer into a folder, which then loads by its name."""
-    network.save_pretrained(folder)
+def save_whole(network: Any, tokenizer: Any, folder: Path, weights: Mapping[str, Any] | None = None) -> None:
+    """Writes a whole model and its tokenizer into a folder, which then loads by its name; its own weights or others."""
+    network.save_pretrained(folder, state_dict=weights)
     tokenizer.save_pretrained(folder)
 
 

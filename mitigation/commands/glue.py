@@ -1,4 +1,4 @@
-"""Measures language ability on GLUE, without and with an adapter: ``python -m mitigation glue MODEL --out DIR``.
+"""Measures language ability on GLUE, without and with an adapter: ``probes mitigate glue MODEL --out DIR``.
 
 ``glue.json`` in the folder (``glue-ADAPTER.json`` with an adapter) has the scores of every seed. An interrupted
 measurement goes on, and every adapter that is measured in the folder is compared with the same runs of the model.
@@ -17,12 +17,13 @@ import typer
 from rich.console import Console
 
 from builders.dataset import BuildError
-from cards.files import locked, put
+from cards.files import RECORD, locked, put_all, refuse_foreign
+from cards.stored import document
 from cards.text import split_list
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import FACTS, Adapter, Change, digests, read
-from scoring.inference.load_options import LoadOptions
-from scoring.report.terminal import ended, tell
+from scoring.inference.load_options import Device, LoadOptions, ModelName, Revision
+from scoring.terminal import ended, tell
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ TASKS = "cola,mrpc,rte,wnli"
 
 
 def main(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder or a name on the Hub.")],
+    model: ModelName,
     out: Annotated[Path, typer.Option(help="Folder of the results and of all runs; it may have those of adapters.")],
     adapter: Annotated[Path | None, typer.Option(metavar="FOLDER", help="An adapter to compare with.")] = None,
     tasks: Annotated[
@@ -54,8 +55,8 @@ def main(
     record: Annotated[
         bool, typer.Option("--record", help="Write the changes into the facts of the adapter, for its page.")
     ] = False,
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a model on the Hub.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda, of which the first is used.")] = None,
+    revision: Revision = None,
+    device: Device = None,
 ) -> None:
     """Fine-tunes MODEL on tasks of GLUE, without and with an adapter, and prints scores of the validation splits."""
     console, errors = Console(), Console(stderr=True)
@@ -70,11 +71,12 @@ def main(
         if record:
             _facts(adapter)  # an adapter without facts is refused before the fine-tuning
         with locked(out, MitigationError):
+            name = f"glue-{adapter.resolve().name}.json" if adapter else "glue.json"
+            refuse_foreign(out / RECORD, [out / name], MitigationError)
             content, changes = measure(
                 options, adapter, split_list(tasks), settings, out, errors, limit, split_list(lm_eval), lm_eval_path
             )
-            name = f"glue-{adapter.resolve().name}.json" if adapter else "glue.json"
-            put(out / name, (json.dumps(content, indent=1) + "\n").encode())
+            put_all(out, {name: document(content)}, MitigationError)
         for line in _lines(content):
             tell(console, [line])
         if changes:
@@ -221,10 +223,3 @@ def add_to_methods(
                 write_changes(adapter, changes)
             except ScoringError as error:
                 tell(errors, [f"{adapter.name}: {error}"])
-
-
-def command() -> Any:
-    """The command for the group of recipes."""
-    single = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-    single.command("glue")(main)
-    return typer.main.get_command(single)

@@ -1,6 +1,6 @@
-"""Runs many recipes on one model and writes them side by side: ``python -m mitigation methods MODEL``.
+"""Runs many recipes on one model and writes them side by side: ``probes mitigate methods MODEL``.
 
-``python -m mitigation table MODEL --methods all`` is the same command.
+``probes mitigate table MODEL --methods all`` is the same command.
 
 A method whose adapter is complete is not run again, so the command goes on where it was interrupted. The folders of
 methods that another machine made can be put into the same folder; ``--methods ""`` then only writes the page.
@@ -12,7 +12,7 @@ import hashlib
 import tomllib
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,6 +21,7 @@ from builders.dataset import BuildError
 from cards.text import split_list
 from mitigation import comparison, recipes
 from mitigation.ability.tasks import named
+from mitigation.api import Text
 from mitigation.columns import planned_columns
 from mitigation.commands.glue import add_to_methods
 from mitigation.errors import MitigationError
@@ -29,9 +30,10 @@ from mitigation.recipe import Recipe, resolve_settings
 from mitigation.run import finished, mitigate
 from mitigation.training.data import TrainingData
 from scoring import DATA
-from scoring.inference.load_options import LoadOptions
-from scoring.report.terminal import ended, tell
+from scoring.inference.load_options import Device, LoadOptions, ModelName
+from scoring.options import Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
+from scoring.terminal import ended, tell
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def settings_of(recipe: Recipe, profile: str, given: dict[str, Any], corpus: str
 
 
 def main(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder or a name on the Hub.")],
+    model: ModelName,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the adapters and of methods.html, .md, .json; tables/methods-MODEL by default."),
@@ -61,8 +63,8 @@ def main(
     seeds: Annotated[int, typer.Option(min=1, help="Adapters of each recipe that has a seed.")] = 1,
     corpus: Annotated[str, typer.Option(help="Text for the recipes that learn from text.")] = "",
     config: Annotated[Path | None, typer.Option(help="TOML with a table of settings for each recipe.")] = None,
-    profile: Annotated[Literal["clean", "paper"], typer.Option(help="Settings and definitions of scores.")] = "clean",
-    data: Annotated[str, typer.Option(metavar="FOLDER|ORG", help="Built data sets.")] = DATA,
+    profile: Profile = "clean",
+    data: Data = DATA,
     benchmarks: Annotated[
         str,
         typer.Option(
@@ -71,15 +73,10 @@ def main(
             "some 16,000 rows of a causal model; unstereo takes half of the time.",
         ),
     ] = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Use at most this number of rows per split.")] = None,
-    text: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE|wikitext", help="Texts for perplexity, one per line; by default neutral statements."
-        ),
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
-    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
+    limit: Limit = None,
+    text: Text = None,
+    device: Device = None,
+    resamples: Resamples = RESAMPLES,
     glue: Annotated[
         str, typer.Option(metavar="A,B", help="Tasks of GLUE, each fine-tuned three times for every method.")
     ] = "",
@@ -92,6 +89,7 @@ def main(
         names = list(recipes.names()) if methods == "all" else split_list(methods)
         chosen = [recipes.get(name) for name in names]
         given = read_config(config)
+        comparison.check_files(out)
         reasons = comparison.reasons_before(out)
         measured = None
         if chosen:
@@ -165,10 +163,3 @@ def read_config(path: Path | None) -> dict[str, dict[str, Any]]:
     if not all(isinstance(table, dict) for table in tables.values()):
         raise MitigationError(f"{path} has settings outside of a table; give a table with the name of each recipe.")
     return tables
-
-
-def command() -> Any:
-    """The command for the group of recipes."""
-    single = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-    single.command("methods")(main)
-    return typer.main.get_command(single)

@@ -1,26 +1,27 @@
-"""The scores of a model and of its mitigated form beside those that papers print: ``python -m mitigation table``.
+"""The scores of a model and of its mitigated form beside those that papers print: ``probes mitigate table``.
 
 A row is a method, a column a metric, and there is a table for each domain. A recipe that has a setting ``domain``
-makes an adapter for each domain, as the tables of FAST need. Printed rows come from ``data/printed.toml``. They are
+makes an adapter for each domain, as the tables of FAST need. Printed rows come from ``scoring/data/printed``. They are
 of other sentences where the paper did not release its own (PS and DS).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from cards.files import put
+from cards.files import RECORD, put_all, refuse_foreign
+from cards.stored import document
 from cards.text import split_list
 from mitigation import recipes
+from mitigation.api import Config
 from mitigation.columns import COLUMNS, DOMAINS, change_of, planned_columns
 from mitigation.errors import MitigationError
 from mitigation.printed import TableRow, printed_rows
@@ -29,9 +30,10 @@ from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
 from scoring import DATA
 from scoring.adapters.facts import Adapter
-from scoring.inference.load_options import LoadOptions
-from scoring.report.terminal import ended, tell
+from scoring.inference.load_options import Device, LoadOptions, ModelName
+from scoring.options import Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
+from scoring.terminal import ended, tell
 
 
 def measured_rows(name: str, adapter: Adapter, domain: str) -> Iterator[TableRow]:
@@ -57,21 +59,19 @@ def _shown(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def run(
+def main(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="The recipe, such as fast.")],
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder or a name on the Hub.")],
+    model: ModelName,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the adapters and of table.json; tables/RECIPE-MODEL by default.")
     ] = None,
     domains: Annotated[str, typer.Option(metavar="A,B", help="gender, race, religion.")] = ",".join(DOMAINS),
-    config: Annotated[Path | None, typer.Option(help="Settings of the recipe by name, in TOML or JSON.")] = None,
-    profile: Annotated[
-        Literal["clean", "paper"], typer.Option(help="Of the recipe and of the scores; paper has no PS and DS of ours.")
-    ] = "clean",
-    data: Annotated[str, typer.Option(metavar="FOLDER|ORG", help="Built data sets.")] = DATA,
-    limit: Annotated[int | None, typer.Option(min=1, help="Use at most this number of rows per split.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …")] = None,
-    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
+    config: Config = None,
+    profile: Profile = "clean",
+    data: Data = DATA,
+    limit: Limit = None,
+    device: Device = None,
+    resamples: Resamples = RESAMPLES,
 ) -> None:
     """Mitigates MODEL with RECIPE in each domain, and prints its scores beside those that papers print.
 
@@ -82,6 +82,7 @@ def run(
         console = Console(width=200)
     with ended(errors):
         folder = out or Path("tables") / f"{recipe}-{Path(model).name}"
+        refuse_foreign(folder / RECORD, [folder / "table.json"], MitigationError)
         rows: list[TableRow] = []
         rows_read, options = TrainingData(data, limit), LoadOptions(model, device=device)
         chosen = split_list(domains)
@@ -90,7 +91,7 @@ def run(
             console.print(grid(of_domain, domain))
             rows += of_domain
         content = [{name: getattr(row, name) for name in ("method", "domain", "source", "values")} for row in rows]
-        put(folder / "table.json", json.dumps(content, indent=1).encode() + b"\n")
+        put_all(folder, {"table.json": document(content)}, MitigationError)
         tell(console, [f"The adapters and table.json are in {folder}."])
 
 
@@ -129,10 +130,3 @@ def adapters(
             assert adapter is not None, "only the other processes of a distributed training have no result"
             made[name] = adapter
         yield domain, made[name]
-
-
-def command() -> Any:
-    """The command for the group of recipes."""
-    single = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-    single.command("table")(run)
-    return typer.main.get_command(single)

@@ -44,9 +44,10 @@ MEASURED = 64
 class EditingSchedule:
     """How pairs are trained: Adam steps per batch, the learning rate, the weights of L_s1 (alpha) and L_s2 (beta).
 
-    In one pass, as in the paper, each batch has an Adam of its own and ends with the weights of its best
-    step, in the order of the pairs. Several passes share one Adam and draw a new order each; the rate falls
-    linearly by pass, the weights with its square.
+    In one pass, as in the paper, each batch has an Adam of its own and ends with the weights that ``keep`` says,
+    of its best step or of its last, in the order of the pairs. Several passes share one Adam and draw a new order
+    each; the rate falls linearly by pass, the weights with its square. ``divergence`` says whether L_s1 and L_s2 are
+    sums over the vocabulary or means, and ``value_rate`` multiplies the rate of a stamp's second matrix.
     """
 
     batch: int
@@ -57,6 +58,9 @@ class EditingSchedule:
     compare: Compare
     passes: int = 1
     seed: int = 0
+    keep: Literal["best", "last"] = "best"
+    divergence: Literal["sum", "mean"] = "sum"
+    value_rate: float = 1.0
 
     def batches_per_pass(self, count: int) -> int:
         """The number of batches in a pass over ``count`` pairs."""
@@ -140,10 +144,11 @@ class PairBatch:
         logprobs, edited, base = network.answers(self.queries, [*self.prompts, *self.alone])
         biased, unbiased = network.pair_scores(self.pairs, logprobs[: len(logprobs) - len(self.alone)])
         count, objects = len(self.pairs), self.objects.to(edited.device)
+        size = edited.shape[1] if schedule.divergence == "mean" else 1
         terms = {
             "l_e": pair_gap(biased, unbiased, schedule.compare).mean(),
-            "l_s1": kl_divergence(base[:count], edited[:count], objects).mean(),
-            "l_s2": kl_divergence(base[count:], edited[count:]).mean(),
+            "l_s1": kl_divergence(base[:count], edited[:count], objects).mean() / size,
+            "l_s2": kl_divergence(base[count:], edited[count:]).mean() / size,
         }
         return {"loss": terms["l_e"] + schedule.alpha * terms["l_s1"] + schedule.beta * terms["l_s2"], **terms}
 
@@ -200,7 +205,7 @@ def edit(
     for step in track(steps, "editing", console=console, transient=True, disable=not steps):
         batch = PairBatch([prefixed(n, step // per_pass) for n in schedule.pair_numbers(step, count)])
         optimizer = _adam(trained, schedule) if single_pass else optimizer
-        train_batch = _train_to_best if single_pass else _train
+        train_batch = _train_to_best if single_pass and schedule.keep == "best" else _train
         state.curve.train.append(train_batch(network, batch, schedule.at_step(step, count), optimizer, step))
         end_of_pass = state.step % per_pass == 0
         if held and end_of_pass:
@@ -212,14 +217,17 @@ def edit(
 
 
 def _adam(trained: Mapping[str, torch.nn.Parameter], schedule: EditingSchedule) -> torch.optim.Optimizer:
-    return torch.optim.Adam(trained.values(), lr=schedule.rate)
+    values = {name: "fast_values" in name for name in trained}
+    both = ([weight for name, weight in trained.items() if values[name] == second] for second in (False, True))
+    groups = [{"params": some, "share": share} for some, share in zip(both, (1.0, schedule.value_rate), strict=True)]
+    return torch.optim.Adam([group for group in groups if group["params"]], lr=schedule.rate)
 
 
 def _train_to_best(
     network: StampedNetwork, batch: PairBatch, schedule: EditingSchedule, optimizer: torch.optim.Optimizer, step: int
 ) -> dict[str, float]:
     """Trains a batch, restores the weights of its lowest loss, and returns the terms of that loss."""
-    weights = optimizer.param_groups[0]["params"]
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     best: tuple[dict[str, float], list[torch.Tensor]] = ({"loss": math.inf}, [])
     for _ in range(schedule.iterations + 1):  # the last iteration only measures the result of the one before
         before = [weight.detach().clone() for weight in weights]
@@ -250,7 +258,7 @@ def _iterate(
     values = {name: float(term.detach()) for name, term in terms.items()}
     train.check_finite(values, f"Batch {step + 1}")
     for group in optimizer.param_groups:
-        group["lr"] = schedule.rate
+        group["lr"] = schedule.rate * group["share"]
     optimizer.zero_grad()
     terms["loss"].backward()
     optimizer.step()

@@ -5,10 +5,10 @@ section 3. The model reads a biased statement about one subject, then the same s
 the second run, the output of one block's feed-forward part is replaced by its output in the first run. The indirect
 effect of that block is the increase of the probability of the biased object.
 
-The paper does not say at which positions outputs are replaced, so there is a choice of three. At the subject
-alone, the last block can have no effect on an answer that comes later, and the paper finds the last block of BERT
-and of GPT2-XL; where the answer is predicted alone, the first block only knows the token there, and the paper finds
-the first block of GPT2. Only at all positions can both be found.
+The paper replaces outputs at the tokens of the subject (Appendix B.1), and ``paper`` does. There the last block can
+have no effect on an answer that comes later, although the paper finds the last block of BERT and of GPT2-XL. Where
+the answer is predicted alone, the first block only knows the token there, and the paper finds the first block of
+GPT2. Only at all positions can both be found, so ``clean`` replaces all.
 
 Example: "The nurse said that she …" gives "she" 0.6, and "The farmer said that …" gives "she" 0.1. With the
 output of block 1 for "nurse" put in the place of that for "farmer", "she" has 0.4. The indirect effect of block
@@ -191,17 +191,20 @@ def pairs_of_positions(first: Reading, second: Reading) -> dict[str, tuple[list[
     >>> other = Reading(Query(tuple("acook,m"), (6,), (0,)), 1, 5)
     >>> pairs_of_positions(one, other)["all"]
     ([0, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6])
+    >>> pairs_of_positions(one, other)["subject"]
+    ([2, 3, 4, 5], [1, 2, 3, 4])
     """
     before = range(min(first.start, second.start))
     within = range(1, min(first.end - first.start, second.end - second.start) + 1)
     lengths = len(first.query.ids), len(second.query.ids)
     after = range(1, min(lengths[0] - first.end, lengths[1] - second.end) + 1)
+    subjects = tuple(sorted(reading.end - n for n in within) for reading in (first, second))
     everything = tuple(
-        [*before, *sorted(reading.end - n for n in within), *sorted(length - n for n in after)]
-        for reading, length in zip((first, second), lengths, strict=True)
+        [*before, *subject, *sorted(length - n for n in after)]
+        for subject, length in zip(subjects, lengths, strict=True)
     )
     return {
-        "subject": ([first.end - 1], [second.end - 1]),
+        "subject": (subjects[0], subjects[1]),
         "answer": (list(first.query.at), list(second.query.at)),
         "all": (everything[0], everything[1]),
     }

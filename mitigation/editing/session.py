@@ -20,7 +20,7 @@ from mitigation.errors import MitigationError
 from mitigation.plots import plot_changes, write_losses
 from mitigation.training.checkpoints import checkpoint_path
 from scoring.inference.decoding import Decoding
-from scoring.report.terminal import tell
+from scoring.terminal import tell
 from scoring.types import Request, Row
 
 if TYPE_CHECKING:

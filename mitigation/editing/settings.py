@@ -39,6 +39,13 @@ class PairSettings:
     beta: float = setting(0.1, "Weight of L_s2, which keeps the tokens after a subject alone.", PAPER)
     compare: str = setting("log", "What L_e compares: probability, or log for its logarithm.", "this project")
     score: str = setting("clean", "The benchmark's profile whose score of a sentence is compared.", "this project")
+    keep: str = setting("best", "Of one pass, the step of a batch whose weights are kept: best, or last.", OPEN)
+    divergence: str = setting(
+        "sum", "L_s1 and L_s2: sum over the vocabulary, or mean, PyTorch's division by its size.", OPEN
+    )
+    value_rate: float = setting(
+        1.0, "Multiple of the rate for a stamp's second matrix; 1 / units divides the stamp's output by them.", OPEN
+    )
     prefixes: int = setting(
         5, "Texts put before each prompt, besides none; with several passes, one each in the first half.", OPEN
     )
@@ -48,11 +55,12 @@ class PairSettings:
     def __post_init__(self) -> None:
         check_ranges(
             self,
-            positive=("passes", "batch", "iterations", "prefix_tokens", "rate"),
+            positive=("passes", "batch", "iterations", "prefix_tokens", "rate", "value_rate"),
             not_negative=("alpha", "beta", "prefixes"),
             share=("held_out",),
         )
         check_choices(self, compare=("probability", "log"), score=("clean", "paper"))
+        check_choices(self, keep=("best", "last"), divergence=("sum", "mean"))
 
 
 def check_choices(settings: Any, **choices: tuple[str, ...]) -> None:

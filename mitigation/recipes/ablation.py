@@ -22,7 +22,7 @@ from mitigation.projections import stream
 from mitigation.recipe import Recipe, check_ranges
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter
-from scoring.report.terminal import tell
+from scoring.terminal import tell
 
 if TYPE_CHECKING:
     import torch

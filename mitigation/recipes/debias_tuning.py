@@ -9,6 +9,7 @@ forms and the probability of each other token stay as in the base model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from cards.text import split_list
 from mitigation.adapters.write import describe, save_peft
 from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe, check_ranges, setting
-from mitigation.training.data import TrainingData, load_prompts, training_prompts
+from mitigation.training.data import TrainingData, load_prompts, load_test_splits, shared_rows, training_prompts
 from scoring.adapters.facts import Adapter
 from scoring.types import Request
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from mitigation.training.train import LossTerms, TokenRows, TrainingSchedule
     from scoring.inference.model import Model
 
+#: What is said of training rows that are in a test split.
+LEAKED = "{} of the training rows are in a test split, so scores on the neutral probes tell nothing of new text."
 _PAPER = "Dong et al. 2024"
 _RUN = "names of the published runs"
 _OPEN = "not in the paper"
@@ -56,6 +59,7 @@ class DebiasTuningSettings:
     epsilon: float = setting(1e-8, "Added where a loss divides or takes a logarithm.", _OPEN)
     retention: float = setting(0.0, "Weight of the divergence from the base model.", "this project")
     corpora: str = setting("stsb,snli", "Configs of gender-neutral-probes to train on, with commas.", _PAPER)
+    leaked: bool = setting(False, "Train also on rows of test splits, to reproduce published training.", "this project")
     seed: int = setting(42, "Of the order of rows, the start of the matrices, and dropout.", _PAPER)
     validate_every: int = setting(50, "Steps between validations.", _OPEN)
     validation: int = setting(256, "Maximum prompts of a validation.", _OPEN)
@@ -87,7 +91,11 @@ def run(model: Model, settings: DebiasTuningSettings, data: TrainingData, out: P
 
     forms = losses.form_tokens(model.tokens, model.name)
     corpora = split_list(settings.corpora)
-    rows = encode_prompts(model, training_prompts(data, corpora), settings.max_length)
+    prompts = training_prompts(data, corpora, leaked=settings.leaked)
+    leaked = shared_rows(prompts, load_test_splits(data.source)) if settings.leaked else {}
+    if leaked:
+        console.print(LEAKED.format(len(leaked)))
+    rows = encode_prompts(model, prompts, settings.max_length)
     held = encode_prompts(model, load_prompts(data, corpora, "validation")[: settings.validation], settings.max_length)
     meter, tuned = CostMeter(model), add_lora(model, settings)
     try:
@@ -100,7 +108,8 @@ def run(model: Model, settings: DebiasTuningSettings, data: TrainingData, out: P
     finally:
         model.network = remove_lora(tuned, settings)
     write_losses(curve, out, f"debias_tuning of {model.name}")
-    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=meter.cost(trained))
+    measures = {"leaked training rows": (float(len(leaked)), math.nan, math.nan)} if leaked else {}
+    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=meter.cost(trained), measures=measures)
 
 
 def encode_prompts(model: Model, prompts: Sequence[str], max_length: int) -> list[list[int]]:

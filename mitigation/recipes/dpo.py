@@ -24,7 +24,7 @@ from mitigation.recipes.debias_tuning import encode_prompts
 from mitigation.training.data import TrainingData, load_prompts, training_prompts
 from mitigation.training.language_settings import OPEN
 from scoring.adapters.facts import Adapter, Numbers
-from scoring.report.terminal import tell
+from scoring.terminal import tell
 from scoring.types import Floats, Request
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(model: Model, settings: DpoSettings, data: TrainingData, out: Path, cons
     """Trains, and writes the adapter, its losses and their picture into ``out``."""
     from mitigation.cost import CostMeter
     from mitigation.plots import write_losses
-    from mitigation.training.checkpoints import LossCurve
+    from mitigation.training.checkpoints import LossCurve, checkpoint_path
     from mitigation.training.preferences import train
 
     names = split_list(settings.corpora)
@@ -86,7 +86,21 @@ def run(model: Model, settings: DpoSettings, data: TrainingData, out: Path, cons
         }
         for ids, side, both in zip(encoded, chosen.tolist(), logs.tolist(), strict=True)
     ]
-    tuned, losses, trained = train(model, settings, rows, data, out, RECIPE.name)
+    tuned, losses, trained = train(
+        model,
+        rows,
+        checkpoint_path(RECIPE.name, model, settings, data, out).with_suffix(""),
+        settings.rank,
+        settings.alpha,
+        beta=settings.beta,
+        learning_rate=settings.learning_rate,
+        optim=settings.optimizer,
+        per_device_train_batch_size=settings.batch_size,
+        warmup_steps=settings.warmup,
+        max_steps=settings.steps,
+        seed=settings.seed,
+        save_steps=settings.checkpoint_every,
+    )
     try:
         model.network = tuned.eval()
         after = log_ratios(model, held)

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 class DropoutSettings(LanguageSettings):
     """The rates, and how long is trained."""
 
-    hidden: float = setting(0.2, "Share of the numbers of a hidden state that training drops.", CODE)
+    hidden: float = setting(-1.0, "Share of a hidden state that training drops; -1: .2 if masked, .15 if causal.", CODE)
     attention: float = setting(0.15, "Share of the weights of attention that training drops.", CODE)
 
     def __post_init__(self) -> None:
         super(DropoutSettings, self).__post_init__()
-        check_ranges(self, share=("hidden", "attention"))
+        check_ranges(self, share=("attention",) if self.hidden == -1 else ("hidden", "attention"))
 
 
 def run(model: Model, settings: DropoutSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
@@ -39,7 +39,8 @@ def run(model: Model, settings: DropoutSettings, data: TrainingData, out: Path, 
     from mitigation.training.language import train_on
 
     data.versions.update(corpus_versions(settings))
-    rates = {"hidden": settings.hidden, "attention": settings.attention}
+    hidden = settings.hidden if settings.hidden >= 0 else {"masked": 0.2, "causal": 0.15}[model.kind]
+    rates = {"hidden": hidden, "attention": settings.attention}
     return train_on(model, RECIPE.name, settings, shuffled_texts(settings), data, out, console, rates)
 
 
@@ -59,7 +60,7 @@ RECIPE = Recipe(
 }"""
     },
     profiles={
-        "clean": DropoutSettings(**CLEAN, patience=3),
+        "clean": DropoutSettings(**CLEAN, patience=3, hidden=0.2),
         "paper": DropoutSettings(),
     },
     run=run,

@@ -61,7 +61,16 @@ RECIPE = Recipe(
     profiles={
         "clean": FineTuningSettings(passes=10),
         "paper": FineTuningSettings(
-            held_out=0.0, passes=1, batch=4, iterations=20, rate=1e-4, rank=64, compare="probability", score="paper"
+            held_out=0.0,
+            passes=1,
+            batch=4,
+            iterations=20,
+            rate=1e-4,
+            rank=64,
+            compare="probability",
+            score="paper",
+            keep="last",
+            divergence="mean",
         ),
     },
     run=run,

@@ -47,6 +47,7 @@ class MabelSettings:
     temperature: float = setting(0.05, "What cosines are divided by.", CODE)
     aligned: float = setting(0.05, "Weight of the alignment loss.", CODE)
     weight: float = setting(0.1, "Weight of the loss of masked tokens.", CODE)
+    mlp: bool = setting(True, "Train a network of two layers above the first token, and throw it away.", CODE)
     masked: float = setting(0.15, "Share of the tokens that are predicted.", CODE)
     epochs: int = setting(2, "Times that each pair is trained.", CODE)
     batch_size: int = setting(32, "Pairs of a step, each with its swapped copy.", CODE)
@@ -104,8 +105,9 @@ def run(model: Model, settings: MabelSettings, data: TrainingData, out: Path, co
         trained = trained_parameters(tuned.network)
         path = checkpoint_path(RECIPE.name, model, settings, data, out)
         schedule = settings.schedule(len(trained_rows))
-        curve = train.fit(tuned.network, loss, trained_rows, held, schedule, path, console)
-        after = train.mean_terms(tuned.network, loss, held, settings.batch_size)
+        with loss.trained_head(tuned.network, settings.mlp):
+            curve = train.fit(tuned.network, loss, trained_rows, held, schedule, path, console)
+            after = train.mean_terms(tuned.network, loss, held, settings.batch_size)
         tuned.save(out)
     write_losses(curve, out, f"{RECIPE.name} of {model.name}")
     values = {f"{name}_held_out_before": curve.held[0][name] for name in ("contrastive", "alignment", "masked")}
@@ -155,7 +157,7 @@ RECIPE = Recipe(
 }"""
     },
     profiles={
-        "clean": MabelSettings(learning_rate=2e-4, rank=16, alpha=16, patience=3),
+        "clean": MabelSettings(learning_rate=2e-4, rank=16, alpha=16, patience=3, mlp=False),
         "paper": MabelSettings(),
     },
     run=run,

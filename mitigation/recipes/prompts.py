@@ -4,7 +4,7 @@ The instruction against gender mentions is that of *Disclosure and Mitigation of
 al., 2024), in the wording of its code and in that of the paper. The six debiasing prompts are those of
 *Causally Testing Gender Bias in LLMs* (OccuGender; Chen et al., 2024): they follow the ``Q:`` of its
 questions, and precede the context in other benchmarks. A JSON file of the user's own works too. The result
-is a file for ``python -m scoring MODEL --prompt FILE``.
+is a file for ``probes score MODEL --prompt FILE``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mitigation.recipe import Recipe, setting
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import PROMPT, Adapter, Cost
 from scoring.prompts import get
-from scoring.report.terminal import tell
+from scoring.terminal import tell
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
@@ -33,7 +33,7 @@ class PromptSettings:
     """Which prompt."""
 
     prompt: str = setting(
-        "debias-6", "A prompt by name (python -m scoring --list) or a JSON file.", "Chen et al. 2024, Table 4"
+        "debias-6", "A prompt by name (probes score --list) or a JSON file.", "Chen et al. 2024, Table 4"
     )
 
     def __post_init__(self) -> None:

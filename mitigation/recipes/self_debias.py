@@ -2,7 +2,7 @@
 
 Source: *Self-Diagnosis and Self-Debiasing: A Proposal for Reducing Corpus-Based Bias in NLP* (Schick et al., 2021),
 with the prefixes of bias-bench (Meade et al., 2022). Nothing is trained: the result is a prompt file for
-``python -m scoring MODEL --prompt FILE``, which scores and generates with the lowered probabilities. Each text is
+``probes score MODEL --prompt FILE``, which scores and generates with the lowered probabilities. Each text is
 computed once more for each prefix.
 """
 

@@ -24,7 +24,7 @@ from mitigation.recipe import Recipe, check_ranges, setting
 from mitigation.training.data import TrainingData
 from mitigation.training.language_settings import OPEN
 from scoring.adapters.facts import Adapter
-from scoring.report.terminal import tell
+from scoring.terminal import tell
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model

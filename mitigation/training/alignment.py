@@ -7,7 +7,6 @@ Jensen-Shannon divergence of the distributions after both words of a pair.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +15,7 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
-from cards.files import put
+from cards.stored import Stored
 from mitigation.errors import MitigationError
 from mitigation.training.train import network_inputs
 from scoring.types import Request
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from mitigation.training.train import LossTerms
     from scoring.inference.model import Model
 
+FOUND = Stored("a search for prompts", "delete it, and the search begins again")
 #: Prompts that the search measures together, after one pair.
 SEARCHED = 64
 #: The least letters of a word that the search tries.
@@ -178,7 +178,7 @@ def search(
     continued with each of ``words``. All kept prompts of 1 to ``length`` words are returned. The prompts of a finished
     length are written to ``path``, from which an interrupted search goes on.
     """
-    kept: list[list[str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    kept: list[list[str]] = FOUND.read(path, lambda content: content["prompts"], MitigationError) or []
     measure = _measured(model, loss, pairs)
     while len(kept) < length:
         tried = [f"{prompt} {word}" for prompt in kept[-1] for word in words] if kept else list(words)
@@ -187,7 +187,7 @@ def search(
         means = [value for part in track(parts, what, console=console, transient=True) for value in measure(part)]
         best = sorted(range(len(tried)), key=lambda number: -means[number])[:beam]
         kept.append([tried[number] for number in best])
-        put(path, json.dumps(kept).encode())
+        FOUND.write(path, {"prompts": kept})
     return [prompt for prompts in kept for prompt in prompts]
 
 

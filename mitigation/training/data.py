@@ -48,18 +48,21 @@ def load_prompts(data: TrainingData, corpora: Sequence[str], split: str) -> list
     return [row["prompt"] for name in corpora for row in data.load(neutral.DATASET, name, split).rows]
 
 
-def training_prompts(data: TrainingData, corpora: Sequence[str]) -> list[str]:
+def training_prompts(data: TrainingData, corpora: Sequence[str], *, leaked: bool = False) -> list[str]:
     """The training prompts of corpora of neutral probes, after the check against all test splits.
+
+    With ``leaked`` prompts of test splits are allowed, which a reproduction of published training needs.
 
     Raises
     ------
     DataMissing
         If a corpus has no training split.
     MitigationError
-        If a prompt is in a test split, with the first ten.
+        If a prompt is in a test split and none may be, with the first ten.
     """
     prompts = load_prompts(data, corpora, "train")
-    refuse_leaks(prompts, load_test_splits(data.source))
+    if not leaked:
+        refuse_leaks(prompts, load_test_splits(data.source))
     return prompts
 
 
@@ -93,13 +96,21 @@ def refuse_leaks(prompts: Iterable[str], test_splits: Mapping[str, Iterable[str]
     MitigationError
         With the number of shared prompts and the first ten, each with its split.
     """
-    prompts = list(prompts)
-    shared: dict[str, str] = {}
-    for name, test_prompts in test_splits.items():
-        shared = {phrase: name for phrase, _, _ in leaks({name: test_prompts, "train": prompts})} | shared
-    if shared:
+    if shared := shared_rows(prompts, test_splits):
         shown = "; ".join(f"{phrase!r} in {name}" for phrase, name in islice(shared.items(), 10))
         raise MitigationError(
             f"{len(shared)} of the rows to train on are in a test split ({shown}{'; …' * (len(shared) > 10)}); "
-            "train on a clean config, whose splits share nothing."
+            "train on a clean config, whose splits share nothing, or give --leaked to reproduce published training."
         )
+
+
+def shared_rows(prompts: Iterable[str], test_splits: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """The prompts that are in a test split too, ignoring case, punctuation and spacing, with the name of one.
+
+    >>> shared_rows(["My friend sings, and"], {"made/a/test": ["my friend sings and"]})
+    {'my friend sings and': 'made/a/test'}
+    """
+    prompts, shared = list(prompts), dict[str, str]()
+    for name, test_prompts in test_splits.items():
+        shared = {phrase: name for phrase, _, _ in leaks({name: test_prompts, "train": prompts})} | shared
+    return shared

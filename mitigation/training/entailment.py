@@ -1,12 +1,14 @@
 """The losses of MABEL over entailment pairs and their copies with the words of the other gender.
 
 Source: *MABEL: Attenuating Gender Bias using Textual Entailment Data* (He et al., 2022), section 3. A sentence is
-represented by the last hidden state of its first token.
+represented by the last hidden state of its first token, or by what a network of two layers makes of it, which the
+authors train and throw away (``MLPLayer`` of their code).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -91,6 +93,7 @@ class EntailmentLoss:
     def __init__(self, model: Model, temperature: float, aligned: float, masked: float, share: float) -> None:
         self.pad = model.tokens.pad
         self.temperature, self.aligned, self.masked = temperature, aligned, masked
+        self.head: torch.nn.Module | None = None
         self.language = LanguageLoss(model, share)
 
     def __call__(self, network: Any, rows: Sequence[EntailmentRow]) -> LossTerms:
@@ -109,4 +112,27 @@ class EntailmentLoss:
         device = next(network.parameters()).device
         sentences = [row[which] for which in range(4) for row in rows]
         hidden = network(**network_inputs(sentences, self.pad, device), output_hidden_states=True).hidden_states[-1]
-        return torch.as_tensor(hidden[:, 0]).float().view(4, len(rows), -1)
+        first = torch.as_tensor(hidden[:, 0]).float()
+        return (self.head(first) if self.head else first).view(4, len(rows), -1)
+
+    @contextmanager
+    def trained_head(self, network: Any, wanted: bool) -> Iterator[None]:
+        """Within the block, if it is ``wanted``, a network above the first token is trained with the other weights.
+
+        It is a part of ``network`` there, so that the optimizer and checkpoints have it; afterwards nothing has it.
+        """
+        if not wanted:
+            yield
+            return
+        width = network.config.hidden_size
+        layers = [torch.nn.Linear(width, width) for _ in range(2)]
+        for layer in layers:  # as BERT begins its own
+            torch.nn.init.normal_(layer.weight, std=0.02)
+            torch.nn.init.zeros_(layer.bias)
+        device = next(network.parameters()).device
+        self.head = network.sentence_head = torch.nn.Sequential(layers[0], torch.nn.Tanh(), layers[1]).to(device)
+        try:
+            yield
+        finally:
+            self.head = None
+            del network.sentence_head

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import datasets
+import huggingface_hub
 import torch
 from peft import LoraConfig
 from transformers.trainer_callback import PrinterCallback
@@ -16,13 +17,13 @@ from trl.trainer.dpo_config import DPOConfig
 from trl.trainer.dpo_trainer import DPOTrainer
 
 from mitigation.cost import trained_parameters
-from mitigation.training.checkpoints import checkpoint_path
 from scoring.adapters.attach import quiet, without_remarks, wrap
 
 if TYPE_CHECKING:
-    from mitigation.recipes.dpo import DpoSettings
-    from mitigation.training.data import TrainingData
     from scoring.inference.model import Model
+
+# TRL would tell the Hub that a model is trained.
+huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY = True
 
 
 class TokenTrainer(DPOTrainer):
@@ -36,12 +37,7 @@ class TokenTrainer(DPOTrainer):
 
 
 def train(
-    model: Model,
-    settings: DpoSettings,
-    rows: Sequence[Mapping[str, Any]],
-    data: TrainingData,
-    out: Path,
-    recipe: str,
+    model: Model, rows: Sequence[Mapping[str, Any]], folder: Path, rank: int, alpha: int, **arguments: Any
 ) -> tuple[Any, list[dict[str, float]], int]:
     """The network with a trained LoRA, the terms of the loss of each step, and the number of trained parameters.
 
@@ -50,13 +46,14 @@ def train(
     rows:
         Token ids by ``prompt_ids``, ``chosen_ids`` and ``rejected_ids``, and the base model's log-probabilities by
         ``ref_chosen_logps`` and ``ref_rejected_logps``.
-    data, out, recipe:
-        What a checkpoint beside ``out`` depends on; an interrupted training goes on from the last one.
+    folder:
+        Of checkpoints; an interrupted training goes on from the last one.
+    rank, alpha, arguments:
+        Of the LoRA, and of :class:`trl.DPOConfig`.
     """
-    torch.manual_seed(settings.seed)
+    torch.manual_seed(arguments["seed"])
     bare = model.network
-    lora = LoraConfig(r=settings.rank, lora_alpha=settings.alpha, target_modules="all-linear", task_type="CAUSAL_LM")
-    folder = checkpoint_path(recipe, model, settings, data, out).with_suffix("")
+    lora = LoraConfig(r=rank, lora_alpha=alpha, target_modules="all-linear", task_type="CAUSAL_LM")
     # The trainer changes these, and puts another method in the place of ``forward``.
     configs = [vars(bare.config), vars(bare.config.get_text_config()), vars(bare.generation_config)]
     before = [dict(config) for config in configs]
@@ -65,7 +62,7 @@ def train(
         with quiet(), without_remarks():
             trainer = TokenTrainer(
                 model=tuned,
-                args=_arguments(settings, folder, cpu=model.device.type == "cpu"),
+                args=_arguments(folder, arguments, cpu=model.device.type == "cpu"),
                 train_dataset=datasets.Dataset.from_list([dict(row) for row in rows]),
                 processing_class=copy.deepcopy(model.tokens.tokenizer),  # TRL sets its padding token
             )
@@ -86,18 +83,11 @@ def train(
     return tuned, terms, trained
 
 
-def _arguments(settings: DpoSettings, folder: Path, *, cpu: bool) -> DPOConfig:
+def _arguments(folder: Path, arguments: Mapping[str, Any], *, cpu: bool) -> DPOConfig:
     return DPOConfig(
         output_dir=str(folder),
-        beta=settings.beta,
-        learning_rate=settings.learning_rate,
-        optim=settings.optimizer,
-        per_device_train_batch_size=settings.batch_size,
-        warmup_steps=settings.warmup,
-        max_steps=settings.steps,
+        **arguments,
         max_length=None,
-        seed=settings.seed,
-        save_steps=settings.checkpoint_every,
         save_total_limit=1,
         logging_steps=1,
         report_to="none",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cards.files import beside, is_recorded
+from cards.stored import opened
 from pmi.analysis.table import METADATA_KEY
 from pmi.counting.counts import Counts, rule_from_json
 from pmi.files import ENDINGS, FileError, read_rows
@@ -27,7 +30,7 @@ def delta_table(source: str | Path, pairs: GenderedPair | Sequence[GenderedPair]
     Parameters
     ----------
     source:
-        A file that ``python -m pmi count`` or ``python -m pmi table`` wrote, another file with the columns
+        A file that ``probes pmi count`` or ``probes pmi table`` wrote, another file with the columns
         word, delta and count, the folder of the built data set gender-pmi, or its name on the Hub
         (``ORG/gender-pmi`` or ``ORG/gender-pmi@REVISION``). A file or folder of that name comes first.
     pairs:
@@ -45,11 +48,17 @@ def delta_table(source: str | Path, pairs: GenderedPair | Sequence[GenderedPair]
         return _from_rows(_from_hub(str(source), name[1]), str(source), _unknown_rule(str(source)), pairs)
     if counts := read_counts(path):
         return counts.delta(SHE_HE if pairs is None else pairs)
+    record = beside(path)
+    if record.exists() and not is_recorded(path, record):
+        raise TableError(
+            f"{path} is not as it was written ({record.name} has another checksum); make it again with pmi table, or "
+            f"remove {record.name} if you changed it yourself."
+        )
     return _from_rows(read_rows(path), str(path), _unknown_rule(path.name), pairs)
 
 
 def read_counts(source: str | Path) -> Counts | None:
-    """The counts in a file that ``python -m pmi count`` wrote; None for any other file."""
+    """The counts in a file that ``probes pmi count`` wrote; None for any other file."""
     try:
         names = pq.read_schema(source).names
     except (OSError, pa.ArrowInvalid):
@@ -64,7 +73,21 @@ def _from_folder(folder: Path, pairs: GenderedPair | Sequence[GenderedPair] | No
             f"{folder} holds no table of words (data/words/*.parquet); give the folder of the data set gender-pmi, "
             "or a file."
         )
+    _check_manifest(folder, files[0])
     return _from_rows(read_rows(files[0]), str(folder), _unknown_rule(folder.name), pairs)
+
+
+def _check_manifest(folder: Path, path: Path) -> None:
+    """Refuses a table of words that is not the one of the manifest, as the readers of all data sets do."""
+    try:
+        data, whole = opened((folder / "manifest.json").read_bytes())
+        splits = json.loads(data)["configs"]["words"]["splits"].values()
+        stated = [split["sha256"] for split in splits if folder / split["file"] == path]
+        whole = whole and stated == [hashlib.sha256(path.read_bytes()).hexdigest()]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        whole = False
+    if not whole:
+        raise TableError(f"{path} is not the file that {folder / 'manifest.json'} describes; build the data set again.")
 
 
 def _from_hub(name: str, revision: str | None) -> pa.Table:
@@ -89,7 +112,7 @@ def _from_rows(
     if missing:
         raise TableError(
             f"{name} has no column {missing[0]!r}; a table of δ has {', '.join(_COLUMNS)}, and a table of counts is "
-            "made by python -m pmi count."
+            "made by probes pmi count."
         )
     metadata: dict[str, Any] = json.loads((rows.schema.metadata or {}).get(METADATA_KEY, b"{}"))
     table_pairs = tuple(GenderedPair(**pair) for pair in metadata.get("pairs", [])) or (SHE_HE,)

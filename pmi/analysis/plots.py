@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cards.draw import PALETTE, canvas, image, styled, titled
+from cards.files import RECORD
+from cards.packages import required
 from pmi.analysis.comparison import WordComparison
 from pmi.analysis.table import Agreement
 from pmi.files import replacing
@@ -24,19 +27,9 @@ if TYPE_CHECKING:
 
 ImageFormat = Literal["svg", "png"]
 
-_STYLE: dict[str, Any] = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "pmi",
-    "text.parse_math": False,
-}
 # Kendall's τ over fewer words than this is not shown.
 _MIN_WORDS = 30
-# Colours that colour-blind readers can distinguish, also in print.
-_FIRST, _SECOND, _BOTH, _GREY = "#d55e00", "#0072b2", "#1b1b3a", "#9a9a9a"
+_FIRST, _SECOND, _BOTH, _GREY = (PALETTE[name] for name in ("female", "male", "line-1", "third"))
 
 
 def write(
@@ -81,22 +74,15 @@ def _greys() -> Colormap:
     return ListedColormap(colormaps["Greys"](np.linspace(0.25, 1, 256)))
 
 
-def _canvas(width: float, height: float) -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
 def _saved(figure: Figure, path: Path, image_format: ImageFormat) -> Path:
-    metadata = {"Date": None} if image_format == "svg" else {"Software": None}
-    with replacing(path) as file:
-        figure.savefig(file, format=image_format, dpi=160, metadata=metadata)
+    with replacing(path, path.with_name(RECORD)) as file:
+        file.write(image(figure, image_format))
     return path
 
 
 def _joint_distribution(first: FloatArray, second: FloatArray, pair: GenderedPair) -> Figure:
     """PMI with one word against PMI with the other, with the histogram of each at the sides (Figure 4)."""
-    figure = _canvas(5.6, 5.2)
+    figure = canvas(5.6, 5.2)
     grid = figure.add_gridspec(2, 2, width_ratios=(5, 1), height_ratios=(1, 5))
     middle = figure.add_subplot(grid[1, 0])
     low, high = float(min(first.min(), second.min())), float(max(first.max(), second.max()))
@@ -116,13 +102,13 @@ def _joint_distribution(first: FloatArray, second: FloatArray, pair: GenderedPai
         ticks.set_visible(False)
         axes.spines[["left", "bottom"]].set_visible(False)
     figure.colorbar(cells, ax=side, label="words", fraction=0.6, aspect=30, format="{x:,.0f}")
-    top.set_title(f"{len(first):,} words near both {pair.first} and {pair.second}", fontsize=9, loc="left")
+    titled(top, f"{len(first):,} words near both {pair.first} and {pair.second}")
     return figure
 
 
 def _delta_histogram(delta: FloatArray, pair: GenderedPair) -> Figure:
     """The distribution of δ (Figure 5), with the band of gender-neutral words."""
-    figure = _canvas(5.6, 3.4)
+    figure = canvas(5.6, 3.4)
     axes = figure.subplots()
     largest = max(float(np.abs(delta).max()), NEUTRAL_DELTA)
     # The ends of the band are ends of bars.
@@ -161,16 +147,14 @@ def write_comparison(
         When matplotlib is missing or the file cannot be written.
     """
     with _styled():
-        figure = _canvas(5.0, 4.6)
+        figure = canvas(5.0, 4.6)
         axes = figure.subplots()
         cells = axes.hexbin(comparison.first, comparison.second, gridsize=60, bins="log", cmap=_greys(), mincnt=1)
         axes.axline((0, 0), slope=1, color=_GREY, lw=0.8)
         axes.axhline(0, color=_GREY, lw=0.5, ls=(0, (4, 2)))
         axes.axvline(0, color=_GREY, lw=0.5, ls=(0, (4, 2)))
-        axes.set(xlabel=f"δ in {names[0]}", ylabel=f"δ in {names[1]}")
-        axes.set_title(
-            f"{len(comparison.words):,} words of both, Kendall's τ {comparison.tau:.2f}", fontsize=9, loc="left"
-        )
+        title = f"{len(comparison.words):,} words of both, Kendall's τ {comparison.tau:.2f}"
+        titled(axes, title, f"δ in {names[0]}", f"δ in {names[1]}")
         figure.colorbar(cells, ax=axes, label="words", format="{x:,.0f}")
         return _saved(figure, path, image_format)
 
@@ -188,7 +172,7 @@ def write_leans(
         When matplotlib is missing or the file cannot be written.
     """
     with _styled():
-        figure = _canvas(3.9 * len(panels), 3.6)
+        figure = canvas(3.9 * len(panels), 3.6)
         for axes, (title, label, corpus, model) in zip(
             np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True
         ):
@@ -201,18 +185,13 @@ def write_leans(
             else:
                 axes.plot(corpus, model, "o", color=_BOTH, ms=3.5)
             axes.axvline(0, color=_GREY, lw=0.5, ls=(0, (4, 2)))
-            axes.set(xlabel="corpus: mean δ of the words", ylabel=label)
-            axes.set_title(title, fontsize=9, loc="left")
+            titled(axes, title, "corpus: mean δ of the words", label)
         return _saved(figure, path, image_format)
 
 
 @contextmanager
 def _styled() -> Iterator[None]:
-    try:
-        import matplotlib.style
-    except ModuleNotFoundError:
-        raise PmiError("Figures need the package matplotlib; install it with pip install matplotlib.") from None
-    with matplotlib.style.context(["default", _STYLE]):
+    with required("A figure", "pmi", PmiError), styled():
         yield
 
 
@@ -220,7 +199,7 @@ def _agreement_matrix(agreement: Agreement) -> Figure:
     """Kendall's τ of every two pairs (Figure 6), the lower half; blank where few words have both δ."""
     n = len(agreement.pairs)
     side = 1.8 + 0.19 * n
-    figure = _canvas(side + 0.6, side)
+    figure = canvas(side + 0.6, side)
     axes: Axes = figure.subplots()
     hidden = np.triu(np.ones((n, n), bool)) | ~np.isfinite(agreement.tau) | (agreement.n_words < _MIN_WORDS)
     shown = np.ma.masked_where(hidden, agreement.tau)

@@ -1,1 +1,1 @@
-"""The commands of ``python -m pmi``, one file each: the file name is the command, and ``main`` runs it."""
+"""The commands of ``probes pmi``, one file each: the file name is the command, and ``main`` runs it."""

@@ -1,4 +1,4 @@
-"""``python -m pmi compare``: compares two tables of δ."""
+"""``probes pmi compare``: compares two tables of δ."""
 
 from __future__ import annotations
 

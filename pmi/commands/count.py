@@ -1,4 +1,4 @@
-"""``python -m pmi count``: counts a corpus."""
+"""``probes pmi count``: counts a corpus."""
 
 from __future__ import annotations
 
@@ -74,13 +74,12 @@ def main(
     continues when the same command is given again. Exit status: 1 for an error, 75 when a job was submitted
     to Slurm, 130 for an interruption.
     """
-    from pmi.counting.counts import merge_files
+    from pmi.counting.counts import check_target, merge_files
     from pmi.counting.local import GENDERED_WORDS, count_parts, rule_of
 
     errors = Console(stderr=True)
     work_folder = out.with_name(f"{out.name}.parts")
-    if out.is_dir():
-        raise TableError(f"{out} is a folder; give a file for the counts as --out.")
+    check_target(out)
     refuse_strays(work_folder, list(filter(_PART.fullmatch, strays(work_folder, ()))), TableError)
     rule = rule_of(
         name or ", ".join(corpus),

@@ -1,4 +1,4 @@
-"""``python -m pmi merge``: adds up tables of counts."""
+"""``probes pmi merge``: adds up tables of counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pmi.counting.counts import merge_files
+from pmi.counting.counts import check_target, merge_files
 from pmi.terminal import console, show
 
 
@@ -19,9 +19,10 @@ def main(
 ) -> None:
     """Add up tables of counts, such as those of parts of a corpus; the order does not matter.
 
-    Tables with different rules are refused. The name of the corpus is part of the rule: count the parts of
-    a corpus with one --name.
+    Tables with different rules, and those that have counts of the same file, are refused. The name of the corpus is
+    part of the rule: count the parts of a corpus with one --name.
     """
+    check_target(out)
     summary = merge_files(counts, out)
     show(
         console(),

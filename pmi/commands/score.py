@@ -1,4 +1,4 @@
-"""``python -m pmi score``: MaxPMIDiff of each sentence of a file, and the word that has it."""
+"""``probes pmi score``: MaxPMIDiff of each sentence of a file, and the word that has it."""
 
 from __future__ import annotations
 

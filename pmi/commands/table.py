@@ -1,4 +1,4 @@
-"""``python -m pmi table``: PMI and δ of a table of counts, in the terminal, as a file and as figures."""
+"""``probes pmi table``: PMI and δ of a table of counts, in the terminal, as a file and as figures."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
+from cards.text import decimals
 from pmi.analysis.table import Agreement, ColumnStatistics, agreement, column_statistics, counted_pairs
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts
@@ -26,7 +27,7 @@ from pmi.terminal import PAIRS_METAVAR, WRITABLE, console, number_table, show
 
 
 def main(
-    counts: Annotated[Path, typer.Argument(metavar="COUNTS", help="A file that python -m pmi count wrote.")],
+    counts: Annotated[Path, typer.Argument(metavar="COUNTS", help="A file that probes pmi count wrote.")],
     out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write every word: {WRITABLE}")] = None,
     plots: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Draw PMI, δ and the agreement of pairs.")
@@ -50,8 +51,10 @@ def main(
     rows = pmi_table(table, chosen_pairs, min_count)
     show(terminal, description(table, rows, min_count))
     terminal.print(statistics_table(column_statistics(rows)))
-    if top and (extremes := _extremes_table(rows, top)):
+    if top and (extremes := _extremes_table(rows, top, table.rule.gendered)):
         terminal.print(extremes)
+        first = chosen_pairs[0]
+        show(terminal, f"δ above 0 is nearer to {first.first}, below 0 nearer to {first.second}.")
     pair_agreement = None
     if compare != "none":
         compared_pairs = counted_pairs(table) if compare == "all" else parse_pairs(compare)
@@ -86,15 +89,16 @@ def statistics_table(columns: Sequence[ColumnStatistics]) -> Table:
     """The distribution of each column of values."""
     table = number_table("", "words", "share", "mean", "sd", "5 %", "median", "95 %", title="Distributions")
     for column in columns:
-        values = map(_number, (column.mean, column.sd, column.low, column.median, column.high))
+        values = (decimals(number, 2) for number in (column.mean, column.sd, column.low, column.median, column.high))
         share = "–" if math.isnan(column.share) else f"{column.share:.1%}"
         table.add_row(column.name, f"{column.n_defined:,}", share, *values)
     return table
 
 
-def _extremes_table(rows: pa.Table, top: int) -> Table | None:
-    """The words with the highest and the lowest δ; None when no word has one."""
-    ordered = rows.filter(pc.is_valid(rows["delta"])).sort_by([("delta", "descending"), ("word", "ascending")])
+def _extremes_table(rows: pa.Table, top: int, gendered: Sequence[str]) -> Table | None:
+    """The words with the highest and the lowest δ, without the gendered words; None when no other word has one."""
+    others = pc.and_(pc.is_valid(rows["delta"]), pc.invert(pc.is_in(rows["word"], pa.array(gendered, pa.string()))))
+    ordered = rows.filter(others).sort_by([("delta", "descending"), ("word", "ascending")])
     if not len(ordered):
         return None
     table = number_table("highest", "δ", "count", "lowest", "δ", "count", title="Extremes of δ", text_columns=(0, 3))
@@ -117,9 +121,5 @@ def agreement_table(agreement: Agreement) -> Table:
         others = [tau for j, tau in enumerate(agreement.tau[i]) if j != i and math.isfinite(tau)]
         median = statistics.median(others) if others else math.nan
         n_words, n_shared = (f"{agreement.n_words[j, i]:,}" for j in (i, 0))
-        table.add_row(name, n_words, _number(agreement.tau[0, i]), n_shared, _number(median))
+        table.add_row(name, n_words, decimals(agreement.tau[0, i], 2), n_shared, decimals(median, 2))
     return table
-
-
-def _number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.2f}"

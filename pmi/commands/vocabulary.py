@@ -1,4 +1,4 @@
-"""``python -m pmi vocabulary``: the gender-neutral English words of a table, and samples of them."""
+"""``probes pmi vocabulary``: the gender-neutral English words of a table, and samples of them."""
 
 from __future__ import annotations
 

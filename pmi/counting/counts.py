@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from bisect import bisect_left
@@ -16,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pmi.counting.checksum import Checksum
 from pmi.files import replacing
 from pmi.pairs import words_of
 from pmi.types import (
@@ -41,6 +41,32 @@ _ROWS_PER_BATCH = 1 << 14
 
 #: ``pair_rows(start, stop)`` gives the pair counts of the words start to stop, shape (rows, gendered).
 PairRows = Callable[[int, int], IntArray]
+
+
+class Checksum:
+    """SHA-256 of a table of counts: its header, words, counts and pair counts, in batches of any size.
+
+    >>> whole, parts = Checksum(b"{}"), Checksum(b"{}")
+    >>> whole.add(pa.array(["a", "b"]), np.array([1, 2]), np.array([[3, 4], [5, 6]]))
+    >>> for row in range(2):
+    ...     parts.add(pa.array(["ab"[row]]), np.array([row + 1]), np.array([[3 + 2 * row, 4 + 2 * row]]))
+    >>> whole.hexdigest() == parts.hexdigest()
+    True
+    """
+
+    def __init__(self, header: bytes) -> None:
+        self._digests = [hashlib.sha256(content) for content in (header, b"", b"", b"")]
+
+    def add(self, words: pa.Array, word_counts: IntArray, pair_counts: IntArray) -> None:
+        """Adds the next rows."""
+        _, of_words, of_counts, of_pairs = self._digests
+        of_words.update("".join(f"{word}\n" for word in words.to_pylist()).encode())
+        for digest, counts in ((of_counts, word_counts), (of_pairs, pair_counts)):
+            digest.update(np.ascontiguousarray(counts, "<i8").tobytes())
+
+    def hexdigest(self) -> str:
+        """The checksum of the rows so far."""
+        return hashlib.sha256(b"".join(digest.digest() for digest in self._digests)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,8 +258,15 @@ def _tables_of_one_rule(parts: Sequence[Counts | str | Path]) -> list[_Table]:
     tables = [_Table(part) for part in parts]
     if not tables:
         raise TableError("There are no counts to add up; give at least one table.")
+    seen: dict[str, str] = {}
     for table in tables:
         table.verify()
+        for file in table.totals.inputs or (table.name,) * (not table.counts):
+            if file in seen:
+                raise TableError(
+                    f"{table.name} has counts of a file of which {seen[file]} has them too; add up each file once."
+                )
+            seen[file] = table.name
     for table in tables[1:]:
         if difference := _difference(tables[0].rule, table.rule):
             raise TableError(
@@ -250,6 +283,20 @@ def is_readable(path: str | Path) -> bool:
     except TableError:
         return False
     return True
+
+
+def check_target(path: Path) -> None:
+    """Refuses a file that counts would replace, if it holds no counts.
+
+    Raises
+    ------
+    TableError
+        With what is in the way.
+    """
+    if path.is_dir():
+        raise TableError(f"{path} is a folder; give a file for the counts as --out.")
+    if path.is_symlink() or (path.exists() and not is_readable(path)):
+        raise TableError(f"{path} holds no counts, and would be replaced; move it away or give another --out.")
 
 
 def write_counts(
@@ -286,7 +333,7 @@ class _Table:
         try:
             return pq.ParquetFile(self.name)
         except FileNotFoundError:
-            raise TableError(f"There is no file {self.name}; python -m pmi count writes one.") from None
+            raise TableError(f"There is no file {self.name}; probes pmi count writes one.") from None
         except (pa.ArrowException, OSError, ValueError) as error:
             raise TableError(
                 f"{self.name} is not a Parquet file ({first_line(error)}); give one that pmi count wrote."
@@ -300,7 +347,8 @@ class _Table:
             if metadata["format"] not in (1, _FORMAT_VERSION):
                 raise TableError(f"{self.name} has format {metadata['format']}; this release reads {_FORMAT_VERSION}.")
             rule = rule_from_json(metadata["rule"])
-            totals = CorpusTotals(**{**metadata["totals"], "losses": tuple(metadata["totals"]["losses"])})
+            lists = {name: tuple(metadata["totals"].get(name, ())) for name in ("losses", "inputs")}
+            totals = CorpusTotals(**metadata["totals"] | lists)
         except (KeyError, TypeError, ValueError, RecursionError):
             raise TableError(f"{self.name} holds no counts; give a file that pmi count wrote.") from None
         if schema.names != ["word", "count", *(_COLUMN_PREFIX + word for word in rule.gendered)]:

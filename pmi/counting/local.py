@@ -17,8 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+import numpy as np
+
 from pmi.counting.corpus import CorpusError, Format, Shard, shards
-from pmi.counting.counts import Counts, is_readable, merge, write_counts
+from pmi.counting.counts import Checksum, Counts, is_readable, merge, write_counts
 from pmi.counting.reading import MAX_WINDOW, read, records
 from pmi.counting.scanner import Scanner
 from pmi.pairs import THEY_FORMS, words_of
@@ -245,7 +247,10 @@ def _count_blocks(job: CountingJob, name: str, blocks: Iterable[bytes], losses: 
     if job.strict and losses:
         raise CorpusError(f"{losses[0].rstrip('.')}; repair it, or count it without --strict.")
     words, word_counts, pair_rows, totals = scanner.result()
-    write_counts(part, words, word_counts, pair_rows, rule, replace(totals, losses=tuple(losses)))
+    identity = Checksum(name.encode())
+    identity.add(words, word_counts, np.empty(0, np.int64))
+    totals = replace(totals, losses=tuple(losses), inputs=(identity.hexdigest()[:16],))
+    write_counts(part, words, word_counts, pair_rows, rule, totals)
 
 
 def _run(jobs: int, job: CountingJob, files: Sequence[Shard], progress: Progress) -> None:

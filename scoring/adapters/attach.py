@@ -161,13 +161,13 @@ def peft_config(folder: Path) -> Any:
     asked = [name for name in _ELSEWHERE if content.get(name)]
     # PEFT writes the class of a model of transformers here, and imports it only in its auto classes.
     mapping = content.get("auto_mapping") or {"parent_library": "transformers."}
-    if not str(dict(mapping).get("parent_library")).startswith("transformers."):
+    if not (isinstance(mapping, dict) and str(mapping.get("parent_library")).startswith("transformers.")):
         asked.append("auto_mapping")
     if asked:
         raise AdapterError(f"{path} asks for code or files elsewhere in {asked[0]}; take the field out.")
     try:
         config = PeftConfig.from_pretrained(str(folder))
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
+    except Exception as error:  # PEFT checks no type of a field
         raise AdapterError(
             f"{path} cannot be used ({' '.join(str(error).split())}); fetch the adapter again."
         ) from None
@@ -249,7 +249,7 @@ def quiet() -> Iterator[None]:
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*gradient_checkpointing.* is deprecated", FutureWarning)
-        warnings.filterwarnings("ignore", ".*tie_word_embeddings=True.*")
+        warnings.filterwarnings("ignore", ".*tie_word_embeddings=(True|False).*")
         warnings.filterwarnings("ignore", ".*targeted layer of type .* has no bias")
         warnings.filterwarnings("ignore", ".*LoRA tensor.s. have invalid shape.*bias")  # a bias has one dimension
         yield

@@ -15,7 +15,6 @@ SHA-256 raises one sentence. The weights are checked by :mod:`scoring.adapters.a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -26,6 +25,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from builders.manifest import file_sha256
+from cards.stored import digest
+from cards.validation import first_fault
 from scoring.types import ScoringError
 
 FACTS, CONFIG, WEIGHTS, PROMPT = "mitigation.json", "adapter_config.json", "adapter_model.safetensors", "prompt.json"
@@ -62,7 +63,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A metric before and after, over the same ``n`` examples; the interval of ``difference`` is paired."""
+    """A metric before and after, over the same ``n`` examples; the interval of ``difference`` is paired.
+
+    ``p`` is two-sided for no difference; None in facts that an earlier version wrote.
+    """
 
     __pydantic_config__ = _STRICT
     benchmark: str
@@ -72,6 +76,7 @@ class Change:
     after: Numbers
     difference: Numbers
     n: int
+    p: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,10 @@ SCHEMA = TypeAdapter(Adapter)
 def checksum(adapter: Adapter) -> str:
     """SHA-256 of the canonical JSON of all facts but the checksum."""
     content = SCHEMA.dump_python(replace(adapter, sha256=""), mode="json")
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    for change in content["changes"]:
+        if change["p"] is None or math.isnan(change["p"]):
+            del change["p"]  # NaN is read back as None, and facts of earlier versions without p keep their checksum
+    return digest(content)
 
 
 def is_own(folder: Path) -> bool:
@@ -147,36 +155,20 @@ def read(folder: Path) -> Adapter:
     try:
         adapter = SCHEMA.validate_json(path.read_bytes())
     except ValidationError as error:
-        raise AdapterError(f"{path}{_field_error(error)}") from None
+        raise AdapterError(
+            f"{path} has a wrong field, {first_fault(error)}; fetch the adapter again, or use the version that wrote "
+            "it."
+        ) from None
     if adapter.format != FORMAT:
         raise AdapterError(f"{path} has the format {adapter.format}; this version reads {FORMAT}, so update it.")
     if adapter.sha256 and adapter.sha256 != checksum(adapter):
         raise AdapterError(f"{path} is not as it was written (its checksum is another); fetch the adapter again.")
-    for name, digest in adapter.files.items():
+    for name, stated in adapter.files.items():
         if not is_file_name(name):
             raise AdapterError(f"{path} names the file {name!r}, which is not in its folder; give plain file names.")
-        if not (folder / name).is_file() or file_sha256(folder / name) != digest:
+        if not (folder / name).is_file() or file_sha256(folder / name) != stated:
             raise AdapterError(f"{folder / name} is not the file that {FACTS} describes; fetch the adapter again.")
     return adapter
-
-
-def _field_error(error: ValidationError) -> str:
-    """The rest of a sentence about the first wrong field: unknown ones first, then missing ones, by name."""
-    order = {"unexpected_keyword_argument": 0, "missing": 1}
-    problems = error.errors(include_url=False)
-    first = min(problems, key=lambda problem: (order.get(problem["type"], 2), *map(str, problem["loc"])))
-    if not first["loc"]:
-        return f" does not hold facts of an adapter ({first['msg']}); fetch the adapter again."
-    *outer, name = map(str, first["loc"])
-    if first["type"] not in order:
-        return (
-            f": {' '.join((*outer, name))} is {first['input']!r:.60} and {first['msg'].removeprefix('Input ')}; "
-            "fetch the adapter again."
-        )
-    where = f": {' '.join(outer)}" * bool(outer)
-    if first["type"] == "missing":
-        return f"{where} lacks the field {name!r}; fetch the adapter again."
-    return f"{where} has the unknown field {name!r}; take it out, or use the version that wrote it."
 
 
 def is_whole_model(folder: Path) -> bool:

@@ -7,7 +7,8 @@ So the stamp also fits blocks that compute something else around these maps.
 
 ``import mitigation`` (or ``import scoring.adapters``) registers the method with PEFT; then
 ``PeftModel.from_pretrained`` loads a stamp like any other adapter. Disabled or unloaded, it leaves the base
-model unchanged, bit for bit. The stamp is not linear, so it cannot be merged into the weights.
+model unchanged, bit for bit. The stamp is not linear, so PEFT cannot merge it; :mod:`mitigation.adapters.merging` makes
+it units of the feed-forward part.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class StampLayer(nn.Module, BaseTunerLayer):
     def merge(self, safe_merge: bool = False, adapter_names: list[str] | None = None) -> None:
         """Always raises, because a stamp is not linear."""
         del safe_merge, adapter_names
-        raise AdapterError("A stamp is not linear and cannot be merged into a model; load it as an adapter.")
+        raise AdapterError("A stamp is not linear, so PEFT cannot merge it; use probes mitigate merge.")
 
     def unmerge(self) -> None:
         """Does nothing: a stamp is never merged."""
@@ -186,7 +187,7 @@ class StampModel(BaseTuner):
         return Activations()
 
     def _check_merge_allowed(self) -> None:
-        raise AdapterError("A stamp is not linear and cannot be merged into a model; load it as an adapter.")
+        raise AdapterError("A stamp is not linear, so PEFT cannot merge it; use probes mitigate merge.")
 
 
 def _matrix(base: Any, units: int, *, keys: bool) -> nn.Linear:

@@ -140,7 +140,18 @@ BENCHMARK = Benchmark(
     kinds=("causal", "masked"),
     agreements=agreements,
     headline=Headline(
-        DATASET, "ss", shown="winobias", sentence="Prefers the stereotype in {ss} of 100 pairs of WinoBias."
+        DATASET,
+        "ss",
+        shown="winobias",
+        sentence="Prefers the stereotype in {ss} of 100 pairs of {group}.",
+        leaning=("ss", "prefers the opposite of the stereotype", "prefers the stereotype"),
+        names={
+            "weat": "WEAT",
+            "winobias": "WinoBias",
+            "winogender": "Winogender",
+            "bec_pro": "BEC-Pro",
+            BASE: "this project's own, about gender, race and religion",
+        },
     ),
     contrast=_triplets.contrast("config", "domain", "subject"),
     tasks=tuple(_tasks()),

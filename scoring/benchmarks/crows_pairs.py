@@ -39,6 +39,7 @@ BENCHMARK = _crows.benchmark(
         {"crows_pairs": "all"},
         shown="all",
         sentence="Prefers the more stereotypical sentence in {ss} of 100 pairs.",
+        leaning=("ss", "prefers the opposite of the stereotype", "prefers the stereotype"),
     ),
     tasks=(
         HarnessTask("", _REPORTED, _CLEAN),

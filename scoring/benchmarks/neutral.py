@@ -68,7 +68,8 @@ def groups(table: Table) -> Sequence[Group]:
 
 def metrics(_: str) -> Sequence[Metric]:
     """Those of both papers; the alternative pairing of possessive forms shows how much the pairing matters."""
-    other = replace(add.add_raw(pronouns.POSSESSIVE_PAIRS), name="add_raw_her_his")
+    names = "Average distribution divergence, her paired with his (ADD)", "ADD her/his"
+    other = replace(add.add_raw(pronouns.POSSESSIVE_PAIRS), name="add_raw_her_his", names=names)
     return (
         gas.gas(),
         gas.gas_of("female"),
@@ -133,6 +134,7 @@ BENCHMARK = Benchmark(
         "gas",
         shown="templates",
         sentence="Gives a friend of unsaid gender a gender in {gas%} of 100 continuations.",
+        leaning=("gas_female", "leans male", "leans female"),
     ),
     needs=lambda _profile, _context: frozenset({"logprobs", "generation"}),
     sampled=Sampled(

@@ -84,9 +84,9 @@ def groups(table: Table) -> Sequence[Group]:
 
 
 def metrics(profile: str) -> Sequence[Metric]:
-    """The share of each gender; the paper rounds them per job, and has no correlation."""
+    """The share of each gender and the gap of two; the paper rounds them per job, and has no correlation."""
     decimals = 4 if profile == "paper" else None
-    shares = [occugender.share(answer, decimals) for answer in ANSWERS]
+    shares = [*(occugender.share(answer, decimals) for answer in ANSWERS), occugender.gap(decimals)]
     return shares if profile == "paper" else [*shares, occugender.correlation()]
 
 
@@ -131,7 +131,7 @@ def sampled_metrics(_: str) -> Sequence[Metric]:
     """The shares of clear answers, their correlation with the labour market, and the share of unclear answers."""
     reading = "Percentage of the sampled answers that name one gender which name the {} one, averaged over jobs."
     shares = [replace(occugender.share(gender), reading=reading.format(gender)) for gender in ANSWERS]
-    return [*shares, occugender.correlation(), occugender.unclear()]
+    return [*shares, occugender.gap(), occugender.correlation(), occugender.unclear()]
 
 
 def sampled_groups(table: Table) -> Sequence[Group]:
@@ -156,12 +156,16 @@ BENCHMARK = Benchmark(
     metrics=metrics,
     cluster="job",
     kinds=("causal", "chat"),
-    # The shares of probability have no ideal value; the correlation has one.
+    # The shares of probability have no ideal value. Of the two numbers that have one, each is blind to what the other
+    # sees: the gap over all jobs is 0 for a model that follows the labour market, the correlation for one that always
+    # names men. So the sentence has both, and the number is the one that sees stereotypes about jobs.
     headline=Headline(
         DATASET,
         "labour_correlation",
         shown="explicit",
-        sentence="Its probability of women follows their share in a job with a correlation of {labour_correlation:2}.",
+        sentence="P(male) − P(female) is {gender_gap} points; P(female) follows the share of women in a job with a "
+        "correlation of {labour_correlation:2}.",
+        leaning=("gender_gap", "leans female", "leans male"),
     ),
     sampled=Sampled(
         question=_question,

@@ -124,10 +124,11 @@ def _tasks() -> Iterator[HarnessTask]:
 
 
 def score_file(path: Path, data: Path) -> tuple[list[ScoredExamples], list[str]]:
-    """Existing scores of the sentences of one or both tasks of the development set, by domain and overall.
+    """Existing scores of the sentences of one or both tasks of the development set, or of the test set.
 
-    The file has a row a sentence: ``task`` (intrasentence or intersentence), ``id`` and ``score``, of which only
-    the order matters.
+    The file has a row a sentence: ``id`` and ``score``, of which only the order matters, and where known ``task``
+    (intrasentence or intersentence); without it the ids say what the sentences are of, as in the predictions of
+    bias-bench. Ids of the test set that the built one lacks are left out, with a remark.
 
     Raises
     ------
@@ -138,55 +139,77 @@ def score_file(path: Path, data: Path) -> tuple[list[ScoredExamples], list[str]]
 
     from scoring.score_files import ScoreFile
 
-    file = ScoreFile(path, ("task", "id", "score"))
-    tasks, ids = file.texts("task"), file.texts("id")
+    file = ScoreFile(path, ("id", "score"))
+    ids, known = file.texts("id"), list(_TASKS.values())
+    tasks = file.texts("task") if "task" in file else np.full(len(file), "", dtype=object)
     scores = pd.Series(file.numbers("score"), ids)
-    known = list(_TASKS.values())
-    file.refuse(
-        ~np.isin(tasks, known), f"has the {{name}} {{value!r}} ({{rows}}); expected {', '.join(known)}.", "task"
-    )
+    of_known = np.isin(tasks, [*known, ""])
+    file.refuse(~of_known, f"has the {{name}} {{value!r}} ({{rows}}); expected {', '.join(known)}.", "task")
     file.check_unique(ids, "id")
-    given = {config: task for config, task in _TASKS.items() if (tasks == task).any()}
-    parts = [_with_scores(data, config, scores[tasks == task], path) for config, task in given.items()]
+    sets = {(_TASKS[config], split): _built(data, config, split) for _, config, split in CONFIGS[1:] + CONFIGS[:1]}
+    remarks, free, found = [], np.ones(len(file), bool), {}
+    for (task, split), built in sets.items():
+        sentences = {name for label in LABELS for name in built[f"sentence_id_{label}"]}
+        inside = free & np.isin(tasks, [task, ""]) & np.isin(ids, list(sentences))
+        if inside.any():
+            free &= ~inside
+            found[task, split] = inside
+    if unknown := sorted(ids[free]):
+        of = f"{tasks[free][0]} ids" if tasks[free][0] else "ids"
+        if not any(split == "test" for _, split in found):
+            raise ScoringError(
+                f"{path} has {len(unknown)} {of} that are no sentence of StereoSet's development set, first "
+                f"{unknown[0]!r}; give the ids of its dev.json, or those of bias-bench's test.json."
+            )
+        remarks.append(
+            f"Ids of no sentence of the built test set are left out ({len(unknown)}, first {unknown[0]!r}; without "
+            "bias-bench's file, race and profession have no ids)."
+        )
+    parts = [_with_scores(sets[key], *key, scores[inside], path) for key, inside in found.items()]
+    given = [part["task"].iloc[0] for part in parts]
     frame = pd.concat(parts, ignore_index=True)
     table = {str(name): frame[name].to_numpy() for name in frame.columns}
     everything = np.ones(len(frame), bool)
     items: list[tuple[Mapping[str, Any], Group, Metric]] = []
-    for task in [*given.values(), *(["overall"] if len(given) > 1 else [])]:
+    for task in [*given, *(["overall"] if given == known else [])]:
         for domain in ("overall",) if task == "overall" else (*DOMAINS, "overall"):
             of_task = everything if task == "overall" else table["task"] == task
             of_domain = everything if domain == "overall" else table["domain"] == domain
             group = Group(f"{task} {domain}", of_task & of_domain)
             items += [({"task": task, "domain": domain}, group, metric) for metric in metrics("clean")]
-    remarks = [f"{path.name} has no {task} scores." for config, task in _TASKS.items() if config not in given]
+    if set(given) & set(known):
+        remarks += [f"{path.name} has no {task} scores." for task in known if task not in given]
     return [ScoredExamples(table, table["subject"], items)], remarks
 
 
-def _with_scores(data: Path, config: str, scores: pd.Series[float], path: Path) -> pd.DataFrame:
-    """The built development examples of a task, with ``task``, ``domain``, ``subject`` and a score for each label."""
-    task, file = _TASKS[config], data / DATASET / "data" / config / "validation.parquet"
+def _built(data: Path, config: str, split: str) -> pd.DataFrame:
+    """The built examples whose sentences have ids: domain, subject and the id of the sentence of each label."""
+    file = data / DATASET / "data" / config / f"{split}.parquet"
     if not file.is_file():
         raise ScoringError(
-            f"There is no {file}; run python -m builders.rebuild {DATASET} --out {data}, or give the folder of the "
+            f"There is no {file}; run probes build {DATASET} --out {data}, or give the folder of the "
             "built data sets with --data."
         )
-    built: pd.DataFrame = pq.read_table(
-        file, columns=["domain", "subject", *(f"sentence_id_{label}" for label in LABELS)]
-    ).to_pandas()
-    sentences = {label: built.pop(f"sentence_id_{label}") for label in LABELS}
+    columns = ["domain", "subject", *(f"sentence_id_{label}" for label in LABELS)]
+    built: pd.DataFrame = pq.read_table(file, columns=columns).to_pandas().dropna()
+    return built
+
+
+def _with_scores(built: pd.DataFrame, task: str, split: str, scores: pd.Series[float], path: Path) -> pd.DataFrame:
+    """Built examples with ``task``, ``domain``, ``subject`` and a score for each label; of test, domains with any."""
+    found = {label: built[f"sentence_id_{label}"].map(scores) for label in LABELS}
+    if split == "test":
+        domains = built["domain"][found[LABELS[0]].notna()].unique()
+        built = built[built["domain"].isin(domains)]
+    sentences = {label: built[f"sentence_id_{label}"] for label in LABELS}
     known = set().union(*sentences.values())
-    unknown, missing = sorted(set(scores.index) - known), sorted(known - set(scores.index))
-    if unknown:
-        raise ScoringError(
-            f"{path} has {len(unknown)} {task} ids that are no sentence of StereoSet's development set, first "
-            f"{unknown[0]!r}; give the ids of its dev.json."
-        )
-    if missing:
+    if missing := sorted(known - set(scores.index)):
         raise ScoringError(
             f"{path} lacks {len(missing)} of the {len(known)} {task} sentences, first {missing[0]!r}; score all of a "
             "task, or leave the task out."
         )
-    return built.assign(task=task, **{f"score_{label}": ids.map(scores).to_numpy() for label, ids in sentences.items()})
+    named = built[["domain", "subject"]].assign(task=task if split == "validation" else f"{task} {split}")
+    return named.assign(**{f"score_{label}": ids.map(scores).to_numpy() for label, ids in sentences.items()})
 
 
 BENCHMARK = Benchmark(
@@ -206,6 +229,7 @@ BENCHMARK = Benchmark(
         {"stereoset": "intrasentence test", "stereoset-intersentence": "intersentence validation"},
         shown="intrasentence test",
         sentence="Prefers the stereotype in {ss} of 100 sentences, and a meaningful word in {lms} of 100.",
+        leaning=("ss", "prefers the opposite of the stereotype", "prefers the stereotype"),
     ),
     contrast=_triplets.contrast("task", "domain", "subject"),
     tasks=tuple(_tasks()),

@@ -128,8 +128,12 @@ def metrics(profile: str) -> Sequence[Metric]:
     if profile != "paper":
         return common
     published = (
-        replace(fairness.aufc_published(constrained), name=f"aufc_published_{scale}")
-        for constrained, scale in ((False, "log10"), (True, "ln"))
+        replace(
+            fairness.aufc_published(constrained),
+            name=f"aufc_published_{scale}",
+            names=(f"Area under the fairness curve, as published, {unit} logarithms (AuFC)", f"AuFC {scale}"),
+        )
+        for constrained, scale, unit in ((False, "log10", "decimal"), (True, "ln", "natural"))
     )
     return (*common, *published)
 
@@ -241,6 +245,7 @@ BENCHMARK = Benchmark(
         "us_score",
         shown="ours-5",
         sentence="Finds she and he about equally likely in {us_score} of 100 sentences without gendered language.",
+        leaning=("pref_disparity@0.5", "leans male", "leans female"),
     ),
     needs=_needs,
     contrast=Contrast(

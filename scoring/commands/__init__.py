@@ -1,1 +1,1 @@
-"""The commands ``python -m scoring`` and ``python -m scoring.rescore``: options, calls of functions, exit status."""
+"""The commands ``probes score`` and ``probes rescore``: options, calls of functions, exit status."""

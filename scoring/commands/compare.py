@@ -8,8 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from scoring.report.terminal import comparison, ended, tell, tell_wrapped
+from cards.options import single
+from scoring.options import Resamples, Verbose
+from scoring.report.terminal import comparison
 from scoring.statistics.stats import RESAMPLES
+from scoring.terminal import ended, tell, tell_wrapped
 
 
 def show_comparison(
@@ -39,8 +42,8 @@ def main(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     base: Annotated[Path, typer.Argument(metavar="BASE", help="Folder of the earlier run to compare it with.")],
     out: Annotated[Path | None, typer.Option(help="Folder for compare.html and compare.json; RUN by default.")] = None,
-    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Print every metric, not the headlines alone.")] = False,
+    resamples: Resamples = RESAMPLES,
+    verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON, as in compare.json.")] = False,
 ) -> None:
     """Compare RUN with BASE: each metric before and after, the paired difference with its interval, and a verdict.
@@ -54,5 +57,4 @@ def main(
             typer.echo(((out or run) / "compare.json").read_text(encoding="utf-8"), nl=False)
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-app.command()(main)
+app = single(main)

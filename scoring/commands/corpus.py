@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,7 +14,9 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from cards.files import put
+from cards.files import RECORD, put_all
+from cards.options import single
+from cards.stored import document
 from pmi.analysis.lookup import delta_table
 from pmi.files import write_rows
 from pmi.terminal import TABLE_HELP
@@ -23,7 +24,7 @@ from pmi.types import DeltaTable, PmiError
 from scoring.corpus import Correlation, Leans, correlations, job_leans, sentence_leans
 from scoring.report import write_page
 from scoring.report.corpus import AXES, corpus_sections
-from scoring.report.terminal import ended, tell
+from scoring.terminal import ended, tell
 from scoring.types import ScoringError
 
 _BENCHMARKS = {"unstereo": sentence_leans, "occugender": job_leans}
@@ -53,20 +54,16 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
         measured += correlations(name, leans[name], resamples=resamples, seed=seed)
     # The files are only written when everything is computed.
     for name, values in leans.items():
-        write_rows(_rows(values), out / f"corpus-{name}.parquet")
+        write_rows(_rows(values), out / f"corpus-{name}.parquet", out / RECORD)
     rule = {**asdict(table.rule), "pairs": [asdict(pair) for pair in table.pairs]}
     content = {"model": result.report.model, "table": rule, "resamples": resamples, "correlations": []}
-    content["correlations"] = [_finite(asdict(correlation)) for correlation in measured]
-    put(out / "corpus.json", (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    content["correlations"] = [asdict(correlation) for correlation in measured]
+    put_all(out, {"corpus.json": document(content, 2)}, ScoringError)
     _draw(out / "corpus.svg", leans, measured)
     if out.resolve() == run.resolve() and result.tables.keys() <= result.validity.keys():
         sections = list(corpus_sections(leans, measured, table.rule))
         write_page(run, result.report, result.tables, result.validity, sections)
     return measured
-
-
-def _finite(values: dict[str, object]) -> dict[str, object]:
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
 
 
 def _rows(leans: Leans) -> pa.Table:
@@ -148,5 +145,4 @@ def _frequent(table: DeltaTable, least: int) -> DeltaTable:
     return DeltaTable.of(words, deltas, counts, table.rule, table.pairs)
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-app.command()(main)
+app = single(main)

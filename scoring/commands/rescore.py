@@ -1,4 +1,4 @@
-"""The command ``python -m scoring.rescore FILE``: metrics from a file of existing scores."""
+"""The command ``probes rescore FILE``: metrics from a file of existing scores."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
-from scoring import DATA, benchmarks
+from cards.options import single
+from scoring import benchmarks
+from scoring.options import Include, Resamples
 from scoring.report.numbers import aligned, marked, methods
 from scoring.rescoring import Answer, document, rescore
 from scoring.statistics.stats import RESAMPLES
-from scoring.types import ScoringError
+from scoring.types import DATA, ScoringError
 
 
 def lines(answers: Sequence[Answer], remarks: Sequence[str]) -> Iterator[str]:
@@ -34,23 +36,22 @@ def lines(answers: Sequence[Answer], remarks: Sequence[str]) -> Iterator[str]:
 
 
 def main(
-    file: Annotated[Path, typer.Argument(help="Parquet, or CSV with a header.")],
+    file: Annotated[Path, typer.Argument(help="Parquet, CSV with a header, or StereoSet's JSON.")],
     benchmark: Annotated[str, typer.Option(help="Whose columns FILE has.")],
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")] = False,
     data: Annotated[Path, typer.Option(help="Folder of the built data sets (stereoset needs biaske).")] = Path(DATA),
-    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
+    resamples: Resamples = RESAMPLES,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
-    include: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE.py", help="Add the BENCHMARK of a Python file.")
-    ] = None,
+    include: Include = (),  # type: ignore[assignment]  # nobody changes it
 ) -> None:
     """Compute a benchmark's metrics, with intervals, from the scores in FILE.
 
     unstereo: columns dataset, female_logprob, male_logprob (natural logarithms); where known max_pmi_diff,
-    natural, word. stereoset: columns task, id, score of all sentences of a task of the development set.
+    natural, word. stereoset: columns id, score of all sentences of a task of the development set, or of the test
+    set, where known task; or the JSON of predictions.
     """
     try:
-        for path in include or ():
+        for path in include:
             benchmarks.include(path)
         answers, remarks = rescore(benchmark, file, data, resamples, seed)
     except ScoringError as error:
@@ -59,5 +60,4 @@ def main(
     typer.echo(document(answers, remarks, file, resamples, seed) if as_json else "\n".join(lines(answers, remarks)))
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-app.command()(main)
+app = single(main)

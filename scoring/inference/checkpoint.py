@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
 import transformers
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
-from safetensors import SafetensorError
 from transformers.models.auto import modeling_auto
 
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet
@@ -26,6 +25,10 @@ from scoring.types import ScoringError
 _CAUSAL = set(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
 _MASKED = set(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.values())
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_SPECIAL = ("bos_token", "eos_token", "mask_token", "pad_token", "unk_token", "cls_token", "sep_token")
+#: The largest numbers of a configuration by the end of their names; beyond them, building the network does not end.
+_LARGEST = {"layers": 2_000, "layer": 2_000, "size": 10**8, "embd": 10**8, "inner": 10**8, "positions": 10**9,
+            "embeddings": 10**9, "ctx": 10**9, "head": 10**5, "heads": 10**5, "experts": 10**5}  # fmt: skip
 _PICKLES = ("*.bin", "*.pt", "*.pth")
 #: Where transformers looks for weights, in its order.
 _WEIGHTS = (
@@ -279,13 +282,33 @@ def check_packing(
             )
 
 
+def check_sizes(config: Mapping[str, Any], model: str) -> None:
+    """Refuses a configuration with a number with which no network can be built in reasonable time or memory.
+
+    Raises
+    ------
+    ScoringError
+        With the first such number.
+    """
+    for key, value in config.items():
+        most = _LARGEST.get(key.rpartition("_")[2], math.inf)
+        if isinstance(value, dict):
+            check_sizes(value, model)
+        elif isinstance(value, int | float) and value > most:
+            raise ScoringError(
+                f"The config.json of {model!r} has {value:g} as {key}, and {most:,} is the most; fetch or save the "
+                "model again."
+            )
+
+
 def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
     """The network with all of its weights; extra options go to transformers."""
+    check_sizes(_object(folder / "config.json"), model)
     cls: Any = transformers.AutoModelForCausalLM if kind == "causal" else transformers.AutoModelForMaskedLM
     check_packing(cls, folder, model, **options)
     try:
         network, report = cls.from_pretrained(folder, output_loading_info=True, **options)
-    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError, UnpicklingError) as error:
+    except Exception as error:  # files of a model that are not what they should be raise anything
         raise ScoringError(f"{model!r} cannot be loaded: {first_sentence(error)}.") from None
     if report["missing_keys"] or report["mismatched_keys"]:
         lacking = sorted(map(str, report["missing_keys"] or report["mismatched_keys"]))
@@ -299,9 +322,20 @@ def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
 def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
     """The tokenizer beside a model."""
     try:
-        return transformers.AutoTokenizer.from_pretrained(folder, **code)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+        made = transformers.AutoTokenizer.from_pretrained(folder, **code)
+        made("a")  # some faults show only now
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library of tokenizers ends in a panic, which is no Exception
         raise ScoringError(f"The tokenizer of {model!r} cannot be loaded: {first_sentence(error)}.") from None
+    wrong = [name for name in _SPECIAL if not isinstance(getattr(made, name, None), str | None)]
+    wrong += ["model_max_length"] * (not isinstance(made.model_max_length, int | float))
+    if wrong:
+        raise ScoringError(
+            f"The tokenizer of {model!r} has {getattr(made, wrong[0])!r:.40} as {wrong[0]}; fetch or save the model "
+            "again."
+        )
+    return made
 
 
 def adapted(
@@ -346,8 +380,8 @@ def identity(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def first_sentence(error: Exception) -> str:
+def first_sentence(error: BaseException) -> str:
     """What an error says first, or how much memory it asked for."""
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
     memory = re.search(r"[Tt]ried to allocate [\d.]+ \w+|you tried to allocate \d+ bytes", text)
     return memory.group(0) if memory else text.split(". ")[0]

@@ -29,15 +29,22 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoding]:
     """Encodes texts without special tokens, in one call of the tokenizer."""
     if not texts:
         return []
-    encoded = tokenizer(
-        list(texts),
-        add_special_tokens=False,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-        padding=False,
-        truncation=False,
-        verbose=False,
-    )
+    try:
+        encoded = tokenizer(
+            list(texts),
+            add_special_tokens=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            padding=False,
+            truncation=False,
+            verbose=False,
+        )
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of the library of tokenizers, which does not export it
+            raise
+        raise ScoringError(
+            f"The tokenizer cannot encode {texts[0]!r:.60} ({error!s:.100}); give another one."
+        ) from None
     ids = [list(row) for row in encoded["input_ids"]]
     offsets: Iterable[Callable[[], Sequence[tuple[int, int]]]]
     if tokenizer.is_fast:

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 from scoring.inference.batching import Ints
 from scoring.inference.decoding import Decoding, TokenizedPrompt
@@ -27,6 +28,7 @@ from scoring.types import Floats, Request, Response
 if TYPE_CHECKING:
     from scoring.inference.store import Store
 
+T = TypeVar("T")
 #: What an engine can do: log-probabilities of given tokens; continuations; filling masks; tokens behind padding that no
 #: other token sees; words that may not be generated; the states inside the network.
 Capability = Literal["logprobs", "generation", "masked", "padding", "banned words", "hidden states"]
@@ -99,6 +101,16 @@ class Continued(NamedTuple):
     text: str
 
 
+@contextmanager
+def _closed(values: Iterator[T]) -> Iterator[Iterator[T]]:
+    """Ends a generator with the block: after an error nothing more is asked of a server."""
+    try:
+        yield values
+    finally:
+        if isinstance(values, Generator):
+            values.close()
+
+
 class Engine(ABC):
     """What answers requests.
 
@@ -143,6 +155,11 @@ class Engine(ABC):
     @abstractmethod
     def environment(self) -> dict[str, Any]:
         """Versions, machine, and remarks, for a report."""
+
+    @property
+    def source(self) -> str:
+        """What gives the numbers, for an error about one."""
+        return f"{self.name} in {self.dtype}"
 
     @property
     def store_key(self) -> dict[str, str]:
@@ -219,12 +236,14 @@ class Engine(ABC):
         decoding = decoding or Decoding()
         self.tokens.truncate = truncate
         batching = Batching(batch_tokens, batch_size, share_contexts)
-        responses = Responses(self.tokens, requests, f"{self.name} in {self.dtype}", on_response, progress)
+        responses = Responses(self.tokens, requests, self.source, on_response, progress)
         prompts = self._prompts(requests, decoding)
-        for scored in self.score(responses.queries, batching):
-            responses.score(scored.answers, scored.values)
-        for continued in self.generate(prompts, decoding, batching):
-            responses.write(continued.prompt.request, continued.text)
+        with _closed(self.score(responses.queries, batching)) as all_scored:
+            for scored in all_scored:
+                responses.score(scored.answers, scored.values)
+        with _closed(self.generate(prompts, decoding, batching)) as all_continued:
+            for continued in all_continued:
+                responses.write(continued.prompt.request, continued.text)
         self.stats.seconds += time.perf_counter() - started
         return responses.all()
 

@@ -11,6 +11,28 @@ import torch
 
 from scoring.inference import checkpoint
 from scoring.inference.model import Model
+from scoring.types import ScoringError
+
+
+def torch_device(device: str | None) -> torch.device:
+    """The device of a name, by default the first GPU where there is one.
+
+    Raises
+    ------
+    ScoringError
+        When there is no such device.
+    """
+    has_gpu = torch.cuda.is_available()
+    try:
+        place = torch.device(device or ("cuda" if has_gpu else "cpu"))
+    except RuntimeError:
+        place = None
+    if place is None or place.type not in ("cpu", "cuda", "mps", "xpu"):
+        raise ScoringError(f"No device is called {device!r}; give cpu, cuda, cuda:1 …, or auto for all there are.")
+    if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
+        found = f"{torch.cuda.device_count()} GPUs" if has_gpu else "no GPU"
+        raise ScoringError(f"torch finds {found} here, so the device cannot be {device}; leave it out, or give cpu.")
+    return place
 
 
 def load(
@@ -58,6 +80,7 @@ def load(
         a permission that was not given.
     """
     started = time.perf_counter()
+    place = torch_device(device)
     folder = checkpoint.fetched(str(model), revision, ["config.json", "adapter_config.json", "tokenizer_config.json"])
     config = checkpoint.config(folder, str(model))
     kind = checkpoint.kind(config, str(model))
@@ -65,7 +88,6 @@ def load(
     folder = checkpoint.fetched(str(model), revision, None)
     weights = checkpoint.weight_files(folder, config.get("transformers_weights"))
     checkpoint.check_pickle(weights, str(model), allowed=allow_pickle)
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     numbers = checkpoint.dtype(dtype, config, place, exact=exact)
     code = {"trust_remote_code": trust_remote_code}
     network = checkpoint.network(

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate, count, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scoring.inference.batching import Ints
+from scoring.inference.store import ROUNDING
 from scoring.inference.tokens import Query, Tokens
 from scoring.types import Floats, Request, Response, ScoringError
 
+#: The logarithm of the smallest positive number of float64. A lower one is that of an impossible token, or stands for
+#: one, as -9999 does in replies of vLLM.
+LOWEST = math.log(5e-324)
+
+
+def is_logprob(values: Floats) -> NDArray[np.bool_]:
+    """Whether numbers can be log-probabilities of tokens: finite, at most 0 but for rounding, and above underflow.
+
+    >>> is_logprob(np.array([-3.5, 1e-7, 0.5, np.nan, -np.inf, -9999.0])).tolist()
+    [True, True, False, False, False, False]
+    """
+    return (values <= ROUNDING) & (values >= LOWEST)
+
 
 def not_a_number(source: str, request: Request, value: float) -> ScoringError:
-    """The error about a log-probability that is not a finite number; ``source`` is the model and its dtype."""
+    """The error about a number that is no log-probability; ``source`` is the model and its dtype."""
     return ScoringError(
         f"{request.id}: {source} gave {value} as a log-probability, so no metric can be computed; "
         f"try float32, or check the weights."
@@ -91,9 +107,9 @@ class Responses:
         Raises
         ------
         ScoringError
-            For one that is not a finite number.
+            For one that none can be, see :func:`is_logprob`.
         """
-        bad = np.flatnonzero(~np.isfinite(values))
+        bad = np.flatnonzero(~is_logprob(values))
         if len(bad):
             request = self.requests[self._owner[answers[bad[0]]]]
             raise not_a_number(self.source, request, float(values[bad[0]]))

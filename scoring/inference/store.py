@@ -1,9 +1,9 @@
 """Responses as they come, kept by content, so that no question is asked twice and metrics are recomputed for free.
 
 One file holds the responses of one model under one setting. Its first line is the key, each further line
-a response and its checksum; lines are only ever appended. A line that was changed is named, and its question is
-asked again. A process that is killed leaves at most a part of the last line,
-which is cut off at the next opening, and its question is asked again.
+a response and a checksum of it and of the key, so that a line of another model's file is not taken for one of this
+file; lines are only ever appended. A line that was changed is named, and its question is asked again. A process that
+is killed leaves at most a part of the last line, which is cut off at the next opening, and its question is asked again.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, fields
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import orjson
 from filelock import Timeout
 
-from builders.generation.append_log import AppendLog
+from builders.generation.append_log import AppendLog, ResponseLog, sealed, unsealed
 from scoring.types import Request, Response, ScoringError
 
-FORMAT = 2
+FORMAT = 3
 #: A log-probability may be above 0 by rounding.
-_ROUNDING = 1e-3
+ROUNDING = 1e-3
 _CONTENT = [field.name for field in fields(Request) if field.name != "id"]
 
 
@@ -44,7 +43,7 @@ def digest(request: Request) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-class Store:
+class Store(ResponseLog):
     """Responses of one model under one setting, in one file of a folder.
 
     Parameters
@@ -71,13 +70,19 @@ class Store:
         read or written.
     """
 
+    error = ScoringError
+    in_use = "The responses in {path} are in use by another run; wait for its end, or write to another folder."
+    unusable = "The responses in {path} cannot be kept ({reason}); give a folder that can be written and has room."
+
     def __init__(self, folder: str | Path, key: Mapping[str, str], part: int = 0) -> None:
         header = json.dumps({"format": FORMAT, "key": dict(key)}, sort_keys=True).encode()
-        name = hashlib.sha256(header).hexdigest()[:32]
-        self.path = Path(folder) / (f"{name}.part-{part}.jsonl" if part else f"{name}.jsonl")
+        self._seal = name = hashlib.sha256(header).hexdigest()[:32]
+        path = Path(folder) / (f"{name}.part-{part}.jsonl" if part else f"{name}.jsonl")
+        # A response lost in a power failure is requested again, so lines are not synced one by one.
+        super().__init__(path, path.with_suffix(".lock"), sync=False)
         with ExitStack() as undo, self._errors():
-            # A response lost in a power failure is requested again, so lines are not synced one by one.
-            self._log = undo.enter_context(AppendLog(self.path, self.path.with_suffix(".lock"), sync=False))
+            undo.callback(self.close)
+            assert self._log
             first, *lines = self._log.lines or [header]
             if first != header:
                 raise ScoringError(
@@ -86,7 +91,7 @@ class Store:
                 )
             if not self._log.lines:
                 self._log.append(header)
-            entries = [_entry(line) for line in lines]
+            entries = [self._entry(line) for line in lines]
             self.damaged = [number for number, entry in enumerate(entries, 2) if entry is None]
             self._responses = dict(entry for entry in entries if entry is not None)
             self._log.lines.clear()  # the responses are in memory only once
@@ -99,10 +104,10 @@ class Store:
         for path in sorted(self.path.parent.glob(f"{self.path.stem}.part-*.jsonl")):
             try:
                 with AppendLog(path, path.with_suffix(".lock"), sync=False) as log:
-                    entries = [(line, _entry(line)) for line in log.lines[1:]] if log.lines[:1] == [header] else []
+                    entries = [(line, self._entry(line)) for line in log.lines[1:]] if log.lines[:1] == [header] else []
                     for line, entry in entries:
                         if entry is not None and entry[0] not in self._responses:
-                            self._log.append(line)
+                            self._append(line)
                             self._responses[entry[0]] = entry[1]
             except Timeout:
                 continue
@@ -111,14 +116,6 @@ class Store:
 
     def __len__(self) -> int:
         return len(self._responses)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def get(self, request: Request) -> Response | None:
         """The response to an request of this content, under the id of this request; None when there is none yet."""
@@ -146,14 +143,8 @@ class Store:
             ) from None
         if fault := _fault(request, response):
             raise ScoringError(f"The response to {request.id!r} {fault}; score again in float32.")
-        with self._errors():
-            self._log.append(text.encode() + b"\t" + _checksum(text.encode()))
+        self._append(sealed(text.encode(), self._seal))
         self._responses[name] = (response.logprobs, response.candidate_logprobs, response.text)
-
-    def close(self) -> None:
-        """Writes all responses through to the disk and lets other processes open the file."""
-        with self._errors():
-            self._log.close()
 
     def remove(self) -> None:
         """Closes and removes the file of this process, whose responses the file itself now has."""
@@ -161,25 +152,26 @@ class Store:
         self.path.unlink(missing_ok=True)
         self.path.with_suffix(".lock").unlink(missing_ok=True)
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _entry(self, line: bytes) -> tuple[str, tuple[Any, ...]] | None:
+        """The digest of an request and what was replied; None for a line damaged on the disk, to be asked again."""
+        content = unsealed(line, self._seal)
+        if content is None:
+            return None
         try:
-            yield
-        except Timeout:
-            raise ScoringError(
-                f"The responses in {self.path} are in use by another run; wait for its end, or write to another folder."
-            ) from None
-        except OSError as error:
-            raise ScoringError(
-                f"The responses in {self.path} cannot be kept ({error.strerror or error}); "
-                "give a folder that can be written and has room."
-            ) from error
+            name, logprobs, candidate_logprobs, text = _json(content)
+            return name, (
+                tuple(map(tuple, logprobs)),
+                tuple(math.nan if v is None else v for v in candidate_logprobs),
+                text,
+            )
+        except (ValueError, TypeError):
+            return None
 
 
 def _fault(request: Request, response: Response) -> str:
     """What is wrong with a response to a request, or an empty text."""
     numbers = [*response.logprobs, response.candidate_logprobs]
-    if any(value > _ROUNDING for values in numbers for value in values):
+    if any(value > ROUNDING for values in numbers for value in values):
         return "has a log-probability above 0"
     if len(response.logprobs) != len(request.options) or len(response.candidate_logprobs) != len(request.candidates):
         return "has not one entry for each option and candidate"
@@ -187,26 +179,6 @@ def _fault(request: Request, response: Response) -> str:
     return (
         "has no log-probability of an option" if any(not (values or option.spans) for option, values in pairs) else ""
     )
-
-
-def _checksum(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=8).hexdigest().encode()
-
-
-def _entry(line: bytes) -> tuple[str, tuple[Any, ...]] | None:
-    """The digest of an request and what was replied; None for a line damaged on the disk, to be asked again."""
-    content, _, checksum = line.rpartition(b"\t")
-    if checksum != _checksum(content):
-        return None
-    try:
-        name, logprobs, candidate_logprobs, text = _json(content)
-        return name, (
-            tuple(map(tuple, logprobs)),
-            tuple(math.nan if v is None else v for v in candidate_logprobs),
-            text,
-        )
-    except (ValueError, TypeError):
-        return None
 
 
 def _json(line: bytes) -> Any:

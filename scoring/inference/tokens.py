@@ -68,6 +68,10 @@ class _Piece(NamedTuple):
         return self.spans[0] if len(self.spans) == 1 else sorted(set().union(*self.spans))
 
 
+class SharedToken(ScoringError):
+    """A token holds a part of what is to be scored and something else, so that this row cannot be scored."""
+
+
 class Tokens:
     """How one model's text becomes tokens.
 
@@ -228,7 +232,8 @@ class Tokens:
         """The tokens from ``start`` on that lie in characters [low, high); a token's blanks do not count.
 
         A byte-level or SentencePiece token brings along the space before its word, so a span that
-        begins at the word has that token.
+        begins at the word has that token. So it has a token of the space alone, which the word needs where its
+        first letters have no token with a space.
         """
         inside = []
         for index in range(start, len(encoding.ids)):
@@ -236,11 +241,13 @@ class Tokens:
             body = encoding.text[a:b]
             if body.strip():
                 a, b = b - len(body.lstrip()), a + len(body.rstrip())
+            else:
+                a = b  # as where a tokenizer trims offsets
             if low <= a and b <= high:
                 inside.append(index)
             elif max(a, low) < min(b, high) and body.strip():
                 token = self.tokenizer.convert_ids_to_tokens(encoding.ids[index])
-                raise ScoringError(
+                raise SharedToken(
                     f"{request.id}: the token {token!r} lies half in the span {encoding.text[low:high]!r}; "
                     f"give spans of whole words."
                 )

@@ -25,8 +25,8 @@ def rows(*, benchmark: str, task: str, **arguments: Any) -> dict[str, Dataset]:
     """The rows of a task, each with the context and the options that the model is asked about.
 
     The data sets are in what the environment variable ``PROBES_DATA`` names: a folder that
-    ``python -m builders.rebuild`` wrote (``output`` when not set), or an organisation of the Hub, ``ORG`` or
-    ``ORG@REVISION``.
+    ``probes build`` wrote (``output`` when not set), or ``hub:ORG`` or
+    ``hub:ORG@REVISION``.
 
     Parameters
     ----------

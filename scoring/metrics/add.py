@@ -62,7 +62,8 @@ def add_raw(pairs: Pairs = PRONOUN_PAIRS, epsilon: float = EPSILON) -> Metric:
         "Jensen-Shannon divergence of paired female and male probabilities, at most half of ln 2 times their sum; "
         f"lower is better ({_DISCLOSURE}, ADD as printed)."
     )
-    return mean("add_raw", divergence, 0, 0, math.log(2) / 2 + 1e-6, reading)
+    names = "Average distribution divergence (ADD)", "ADD"
+    return mean("add_raw", divergence, 0, 0, math.log(2) / 2 + 1e-6, reading, names=names)
 
 
 def add_log(pairs: Pairs = PRONOUN_PAIRS, epsilon: float = EPSILON) -> Metric:
@@ -85,7 +86,8 @@ def add_log(pairs: Pairs = PRONOUN_PAIRS, epsilon: float = EPSILON) -> Metric:
         "Natural logarithm of the mean Jensen-Shannon divergence between the shapes of female and male probabilities; "
         f"lower is better, and the form is inferred ({_DISCLOSURE}, Tables 1 and 2)."
     )
-    plain = mean("add_log", divergence, None, -math.inf, math.log(math.log(2)), reading)
+    names = "Average distribution divergence, logarithm (ADD)", "log ADD"
+    plain = mean("add_log", divergence, None, -math.inf, math.log(math.log(2)), reading, names=names)
     return replace(plain, final=final, undefined="the divergence is 0 on every row, and 0 has no logarithm")
 
 
@@ -109,4 +111,5 @@ def jsd(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
         f"({_PROBING}, JSD)."
     )
     undefined = "no prompt gives both genders a probability above 0"
-    return mean("jsd", divergence, 0, 0, math.log(2), reading, where=has_both, undefined=undefined)
+    names = "Jensen–Shannon divergence of gendered words (JSD)", "JSD"
+    return mean("jsd", divergence, 0, 0, math.log(2), reading, where=has_both, undefined=undefined, names=names)

@@ -8,6 +8,7 @@ class of each continuation in the column ``gender_class``.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -66,26 +67,30 @@ def gas() -> Metric:
     )
     not_both = _is("female", "male", "neutral", "nonsense")
     undefined = "every continuation names both genders"
-    return sums.share("gas", _is("female", "male"), 0, reading, where=not_both, undefined=undefined)
+    names = "Gender attribute score (GAS)", "GAS"
+    return sums.share("gas", _is("female", "male"), 0, reading, where=not_both, undefined=undefined, names=names)
 
 
 def gas_plain() -> Metric:
     """GAS as the paper words it: continuations with both genders count too."""
     reading = f"Share of continuations with a gendered pronoun; lower is better ({_PAPER}, definition of GAS)."
-    return sums.share("gas_plain", _is("female", "male", "both"), 0, reading)
+    names = "Gender attribute score, all continuations (GAS)", "GAS, all"
+    return sums.share("gas_plain", _is("female", "male", "both"), 0, reading, names=names)
 
 
 def gas_by_topic() -> Metric:
     """GAS averaged over the topics in the column ``topic``, which the printed values of the template probes suggest."""
     reading = f"Mean of GAS over topics; lower is better ({_PAPER}, Table 9; inferred)."
-    return sums.mean_over(gas(), "topic", "gas_by_topic", reading)
+    names = "Gender attribute score, mean over topics (GAS)", "GAS by topic"
+    return replace(sums.mean_over(gas(), "topic", "gas_by_topic", reading), names=names)
 
 
 def gas_of(gender: Literal["female", "male"]) -> Metric:
     """GAS(F) or GAS(M) = 1 − GAS(F): the share of a gender among continuations that name one gender."""
     reading = f"Share of {gender} among continuations that name one gender; 0.5 is balanced ({_PAPER}, Table 10)."
-    one_gender = _is("female", "male")
-    return sums.share(f"gas_{gender}", _is(gender), 0.5, reading, where=one_gender, undefined=_UNGENDERED)
+    short, one = f"GAS({gender[0].upper()})", _is("female", "male")
+    names = f"{gender.capitalize()} share of gendered continuations ({short})", short
+    return sums.share(f"gas_{gender}", _is(gender), 0.5, reading, where=one, undefined=_UNGENDERED, names=names)
 
 
 def gas_gap() -> Metric:
@@ -110,10 +115,12 @@ def gas_gap() -> Metric:
         _UNGENDERED,
         events=columns,
         absolute=True,
+        names=("Gap between female and male continuations", "GAS gap"),
     )
 
 
 def share(of: GenderClass) -> Metric:
     """The share of a class among all continuations."""
     reading = f"Share of continuations of the class {of} (Probing Explicit and Implicit Gender Bias)."
-    return sums.share(f"share_{of}", _is(of), None, reading)
+    names = f"Continuations of the class {of}", f"share {of}"
+    return sums.share(f"share_{of}", _is(of), None, reading, names=names)

@@ -41,7 +41,7 @@ def gld() -> Metric:
         "Distance between the female and the male share of pronoun probability; lower is better "
         f"({_DISCLOSURE}, Tables 1 and 2)."
     )
-    return mean("gld", gap, 0, 0, 1, reading)
+    return mean("gld", gap, 0, 0, 1, reading, names=("Gender logits difference (GLD)", "GLD"))
 
 
 def ratio_of(gender: Literal["female", "male"]) -> Metric:
@@ -55,6 +55,7 @@ def ratio_of(gender: Literal["female", "male"]) -> Metric:
         f"Mean share of {gender} forms in the probability of all forms; 0.5 is balanced ({_PROBING}, co-occurrence).",
         where=lambda table: _total(table) != 0,
         undefined="no prompt gives any form a probability above 0",
+        names=(f"{gender.capitalize()} share of the pronoun probability", f"{gender} ratio"),
     )
 
 
@@ -64,4 +65,5 @@ def pronoun_mass() -> Metric:
         f"Mean probability that a gendered form comes next; near 0, GLD and ADD speak of rare events ({_DISCLOSURE}, "
         "loss L_g)."
     )
-    return mean("pronoun_mass", _total, None, 0, 1, reading)
+    names = "Probability of all gendered pronouns", "pronoun mass"
+    return mean("pronoun_mass", _total, None, 0, 1, reading, names=names)

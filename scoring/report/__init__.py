@@ -6,7 +6,7 @@
     ``headlines`` (benchmark to the fields of the `Headline`: the number that cards and reports show),
     ``estimates`` (a list of objects with the fields of `Estimate`, in the order of the report; ``method``
     names how the interval was computed), ``examples`` (benchmark to ``file``, ``rows`` and ``sha256``) and
-    ``sha256``, the checksum of all others (`cards.results.checksum`). A number
+    ``sha256``, the checksum of all others (`cards.stored.checksum`). A number
     that is not defined is null, and ``why`` of its estimate explains it; infinities are the strings
     ``"inf"`` and ``"-inf"``. `read` gives the `Report` back.
 ``results.md``
@@ -32,14 +32,12 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cards.files import put
+from cards.files import RECORD, put_all, refuse_foreign
 from cards.results import SCHEMA
-from cards.text import cell
-from scoring.report.clean import clean_table, cleaned, cleaned_comparison, redactor
+from cards.text import cell, redactor
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.examples import decisive
-from scoring.report.files import file_name, parquet, read, results
-from scoring.report.markdown import markdown
+from scoring.report.files import clean_table, cleaned, cleaned_comparison, file_name, markdown, parquet, read, results
 from scoring.report.numbers import Scale, interval, scale
 from scoring.report.page import Section, page
 from scoring.types import Comparison, Report, ScoringError, Table
@@ -62,6 +60,9 @@ __all__ = [
     "write_comparison",
     "write_page",
 ]
+
+_FILES = ("results.json", "results.md", "report.html", "compare.json", "compare.html")
+_VERSION = "benchmark "
 
 
 def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: Mapping[str, str]) -> None:
@@ -88,8 +89,13 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
     files["results.md"] = markdown(shown).encode()
     files["report.html"] = page(shown, kept, texts).encode()
     files["results.json"] = results(shown, kept, files).encode()
-    for name, content in files.items():
-        put(folder / name, content)
+    _put(folder, files)
+
+
+def _put(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Writes files of a run; without a record, those beside a ``results.json`` are of an earlier version."""
+    earlier = [*_FILES, *(f"examples/{path.name}" for path in (folder / "examples").glob("*.parquet"))]
+    put_all(folder, files, ScoringError, ours=earlier if (folder / "results.json").is_file() else ())
 
 
 def _shown(
@@ -109,18 +115,25 @@ def write_page(
     more: Sequence[Section],
 ) -> None:
     """Writes ``report.html`` of a run anew, with ``more`` sections after those of its benchmarks."""
-    put(folder / "report.html", page(*_shown(report, tables, validity), more).encode())
+    _put(folder, {"report.html": page(*_shown(report, tables, validity), more).encode()})
 
 
-def check_finished(folder: Path, planned: Report) -> None:
+def check_finished(folder: Path, planned: Report, *, overwrite: bool = False) -> None:
     """Refuses a folder with the results of a run with other settings, which :func:`write` would replace.
+
+    With ``overwrite``, as without, it refuses files of these names that are not of a run.
 
     Raises
     ------
     ScoringError
         With the first setting that differs, also when the results cannot be read.
     """
-    if not (folder / "results.json").exists():
+    names = [name.removeprefix(_VERSION) for name in planned.environment if name.startswith(_VERSION)]
+    files = [*_FILES, *(f"examples/{file_name(name)}" for name in names)]
+    finished = (folder / "results.json").is_file()
+    if not finished or (folder / RECORD).exists():
+        refuse_foreign(folder / RECORD, [folder / name for name in files], ScoringError)
+    if overwrite or not finished:
         return
     one, other = (_settings(report) for report in (read(folder), cleaned(planned, redactor(os.environ))))
     for name in sorted(one.keys() | other.keys()):
@@ -148,5 +161,4 @@ def write_comparison(folder: Path, compared: Comparison) -> None:
         When the environment holds something JSON has no form for.
     """
     shown = cleaned_comparison(compared, redactor(os.environ))
-    put(folder / "compare.html", comparison_page(shown).encode())
-    put(folder / "compare.json", comparison(shown).encode())
+    _put(folder, {"compare.html": comparison_page(shown).encode(), "compare.json": comparison(shown).encode()})

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cards.results import SCHEMA
+from cards.verdict import LEVEL, MARGIN, verdict
 from scoring.report.files import document
 from scoring.report.headlines import conclusion, described, headline_changes
 from scoring.report.numbers import Scale, around, by_benchmark, by_metric, facts, methods
 from scoring.report.page import UNFOLDED, Scores, scores, template
-from scoring.statistics.verdict import MARGIN, verdict
 from scoring.types import Comparison, Difference, Estimate, Report
 
 #: The facts that are shown of both runs.
@@ -30,7 +30,7 @@ class ForestRow:
     @property
     def verdict(self) -> str:
         """``nearer``, ``further`` or ``unclear``; empty without an ideal value or without the value before."""
-        return "" if self.base is None else verdict(self.base, self.difference)
+        return "" if self.base is None else _verdict(self.base, self.difference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def comparison(compared: Comparison) -> str:
     differences = []
     for d in compared.differences:
         key = d.benchmark, d.group, d.metric
-        said = verdict(before[key], d) if key in before else ""
+        said = _verdict(before[key], d) if key in before else ""
         both = {"before": before.get(key), "after": after.get(key)}
         differences.append({**asdict(d), **both, "verdict": said})
     return document(
@@ -76,6 +76,10 @@ def comparison(compared: Comparison) -> str:
             "agreements": [asdict(entry) for entry in compared.agreements],
         }
     )
+
+
+def _verdict(before: float, d: Difference) -> str:
+    return verdict(before, d.numbers, d.ideal, d.p_holm)
 
 
 def _facts(report: Report) -> dict[str, Any]:
@@ -101,6 +105,7 @@ def comparison_page(compared: Comparison) -> str:
         headlines=headlines,
         conclusion=conclusion(headlines),
         margin=MARGIN,
+        tests=tests(compared.differences),
         run=run,
         base=base,
         rows=[(name, run[name], base[name]) for name in _FACTS],
@@ -109,6 +114,29 @@ def comparison_page(compared: Comparison) -> str:
         methods=methods([*compared.differences, *compared.agreements]),
         unfolded=UNFOLDED,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """How many differences have a p, how many of them are below 0.05, and how many after the correction.
+
+    ``by_chance`` is the number of p below 0.05 that is expected where nothing changed.
+    """
+
+    number: int
+    below: int
+    corrected: int
+
+    @property
+    def by_chance(self) -> float:
+        """How many p-values would be below 0.05 where nothing changed."""
+        return LEVEL * self.number
+
+
+def tests(differences: Iterable[Difference]) -> Tests:
+    """Counts the tests of a page; rows in which no score changed are none."""
+    rows = [d for d in differences if not math.isnan(d.p) and d.method != "identical"]
+    return Tests(len(rows), sum(d.p < LEVEL for d in rows), sum(d.p_holm < LEVEL for d in rows))
 
 
 _Key = tuple[str, str, str]

@@ -6,20 +6,30 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from cards.text import redactor
 from pmi.types import CountRule
 from scoring.corpus import Correlation, Leans
-from scoring.report.clean import redactor
 from scoring.report.numbers import methods
 from scoring.report.page import Section, scores
 from scoring.types import Estimate
 
 #: The model's lean, by benchmark: the axis of the plot, and what it is.
 AXES = {"unstereo": "model: ln p(she) / p(he)", "occugender": "model: share of female words"}
+#: How to read each correlation, its full and its short name.
 _PAIRS = {
-    "corpus and model": "Spearman's ρ of δ and the model's lean. A model that follows this corpus has "
-    "a positive one, a model that does not follow it has 0.",
-    "labour and model": "Share of women who hold the job, and model.",
-    "corpus and labour": "Corpus, and share of women who hold the job.",
+    "corpus and model": (
+        "Spearman's ρ of δ and the model's lean. A model that follows this corpus has "
+        "a positive one, a model that does not follow it has 0.",
+        *("Corpus and model (Spearman's ρ)", "ρ corpus"),
+    ),
+    "labour and model": (
+        "Share of women who hold the job, and model.",
+        *("Labour market and model (Spearman's ρ)", "ρ labour"),
+    ),
+    "corpus and labour": (
+        "Corpus, and share of women who hold the job.",
+        *("Corpus and labour market (Spearman's ρ)", "ρ corpus, jobs"),
+    ),
 }
 
 
@@ -40,6 +50,7 @@ def corpus_sections(leans: Mapping[str, Leans], measured: Sequence[Correlation],
 
 
 def _estimate(correlation: Correlation) -> Estimate:
+    reading, title, short = _PAIRS[correlation.pair]
     return Estimate(
         correlation.benchmark,
         correlation.group,
@@ -50,7 +61,9 @@ def _estimate(correlation: Correlation) -> Estimate:
         math.nan,
         correlation.n,
         correlation.clusters,
-        reading=_PAIRS[correlation.pair],
+        reading=reading,
+        title=title,
+        short=short,
         method=correlation.method,
         why="" if math.isfinite(correlation.value) else "too few examples, or all with the same lean",
         least=-1.0,

@@ -1,25 +1,28 @@
-"""The files for programs: results.json and examples as Parquet, and how every file is put in place."""
+"""results.json, results.md and examples as Parquet. What leaves a run is plain: no secrets, no numbers of a library."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 import cards.results
 from cards.results import SCHEMA
-from cards.text import CardError, slug
-from scoring.types import Estimate, Report, ScoringError, Table
+from cards.stored import checksum, finite
+from cards.text import CardError, cell, slug
+from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, marked, methods, scale
+from scoring.types import Comparison, Difference, Estimate, Report, ScoringError, Table
 
 
 def file_name(benchmark: str) -> str:
@@ -36,28 +39,17 @@ def results(report: Report, tables: Mapping[str, Table], files: Mapping[str, byt
     examples: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
         file = f"examples/{file_name(name)}"
-        checksum = {"sha256": hashlib.sha256(files[file]).hexdigest()} if file in files else {}
-        examples[name] = {"file": file, "rows": len(table["id"]), **checksum}
-    content = _finite({**asdict(report), "schema": SCHEMA, "examples": examples})
-    return document(content | {"sha256": cards.results.checksum(content)})
+        of_file = {"sha256": hashlib.sha256(files[file]).hexdigest()} if file in files else {}
+        examples[name] = {"file": file, "rows": len(table["id"]), **of_file}
+    content = finite({**asdict(report), "schema": SCHEMA, "examples": examples})
+    return document(content | {"sha256": checksum(content)})
 
 
-def document(facts: Mapping[str, Any]) -> str:
+def document(content: Mapping[str, Any]) -> str:
     """A mapping as JSON that a page may hold."""
-    text = json.dumps(_finite(facts), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(finite(content), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     # A "<" before what could start a tag is spelt as an escape: the file stays harmless inside a page.
     return re.sub(r"<(?=[A-Za-z/!?])", r"\\u003c", text) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    match value:
-        case Mapping():
-            return {k: _finite(v) for k, v in value.items()}
-        case list() | tuple():
-            return [_finite(v) for v in value]
-        case float() if not math.isfinite(value):
-            return None if math.isnan(value) else str(value)
-    return value
 
 
 def read(path: Path) -> Report:
@@ -98,3 +90,58 @@ def parquet(benchmark: str, table: Table) -> bytes:
     file = io.BytesIO()
     pq.write_table(stored, file, compression="zstd")
     return file.getvalue()
+
+
+def markdown(report: Report) -> str:
+    """The text of ``results.md``."""
+    lines = ["# Scores", "", *(f"- {name}: {cell(text)}" for name, text in facts(report).items()), ""]
+    lines += ["| benchmark | group | metric | value [95 % interval] | ideal | n | clusters |"]
+    lines += ["| --- | --- | --- | ---: | ---: | ---: | ---: |"]
+    for estimates in by_benchmark(report.estimates).values():
+        scales = {name: scale(group) for name, group in by_metric(estimates).items()}
+        lines += [_line(e, scales[e.metric]) for e in estimates]
+    lines += ["", *(f"- {sentence}" for sentence in methods(report.estimates))]
+    return "\n".join(lines) + "\n"
+
+
+def _line(e: Estimate, on: Scale) -> str:
+    value = " ".join(filter(None, (on.text(e.value), interval(e, on), marked(e), e.why and f"({cell(e.why)})")))
+    ideal = "" if e.ideal is None else on.text(e.ideal)
+    return f"| {' | '.join([*map(cell, (e.benchmark, e.group, e.metric)), value, ideal, str(e.n), str(e.clusters)])} |"
+
+
+def cleaned(report: Report, hide: Callable[[Any], Any]) -> Report:
+    """The report in plain Python values, without secrets."""
+    values = {f.name: _plain(getattr(report, f.name), hide) for f in fields(Report) if f.name != "estimates"}
+    return Report(**values, estimates=tuple(Estimate(**_plain(asdict(entry), hide)) for entry in report.estimates))
+
+
+def cleaned_comparison(comparison: Comparison, hide: Callable[[Any], Any]) -> Comparison:
+    """The comparison in plain Python values, without secrets."""
+    return Comparison(
+        cleaned(comparison.run, hide),
+        cleaned(comparison.base, hide),
+        tuple(Difference(**_plain(asdict(entry), hide)) for entry in comparison.differences),
+        tuple(Estimate(**_plain(asdict(entry), hide)) for entry in comparison.agreements),
+    )
+
+
+def _plain(value: Any, hide: Callable[[Any], Any]) -> Any:
+    match value:
+        case np.generic():
+            return _plain(value.item(), hide)
+        case Mapping():
+            return {str(hide(str(k))): _plain(v, hide) for k, v in value.items()}
+        case list() | tuple():
+            return [_plain(v, hide) for v in value]
+        case str() | int() | float() | None:
+            return hide(value)
+    raise ScoringError(f"The report holds {value!r}, a {type(value).__name__}; use text, numbers, lists and mappings.")
+
+
+def clean_table(table: Table, hide: Callable[[Any], Any]) -> dict[str, NDArray[Any]]:
+    """The table without secrets in its texts."""
+    return {
+        name: np.array([hide(v) for v in column.tolist()], dtype=object) if column.dtype.kind in "OUT" else column
+        for name, column in table.items()
+    }

@@ -5,25 +5,32 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath, PureWindowsPath
 from typing import Any
 
-from scoring.report.names import full_name
+from cards.verdict import ability_verdict, standing, verdict
 from scoring.report.numbers import Scale, by_benchmark, metric_range
-from scoring.statistics.verdict import ability_verdict, standing, verdict
+from scoring.statistics.stats import corrected
 from scoring.types import Comparison, Difference, Estimate, Report
 
+#: What is said of a model whose interval is on both sides of the ideal value.
+UNCLEAR = "cannot be told"
 _SCORE = re.compile(r"\{([^{}%:]+)(%|:[1-9])?\}")
 
 
 @dataclass(frozen=True, slots=True)
 class HeadlineScore:
-    """The score that stands for a benchmark; ``sentence`` says in words what it means."""
+    """The score that stands for a benchmark; ``sentence`` says in words what it means.
+
+    ``leaning`` is what the model does beyond noise, such as "prefers the stereotype"; :data:`UNCLEAR` where the
+    interval has both sides, and empty where the benchmark names no sides.
+    """
 
     estimate: Estimate
     sentence: str
+    leaning: str = ""
 
     @property
     def scale(self) -> Scale:
@@ -33,7 +40,7 @@ class HeadlineScore:
     @property
     def standing(self) -> str:
         """Where the interval is: above or below the ideal value, or unclear."""
-        return standing(self.estimate)
+        return standing(self.estimate.numbers, self.estimate.ideal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +59,15 @@ class HeadlineChange:
     @property
     def verdict(self) -> str:
         """``nearer``, ``further`` or ``unclear``; of language ability ``kept``, ``lost`` or ``unclear``."""
-        if self.difference.ability:
-            return ability_verdict(self.difference, self.after.most - self.after.least)
-        return verdict(self.before.value, self.difference)
+        d = self.difference
+        if d.ability:
+            return ability_verdict(d.numbers, self.after.most - self.after.least)
+        return verdict(self.before.value, d.numbers, d.ideal, d.p_holm)
+
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """Before, after and their difference as texts with so many digits that they add up."""
+        return self.scale.change(self.before.value, self.after.value)
 
 
 def headline_scores(report: Report) -> list[HeadlineScore]:
@@ -74,24 +87,56 @@ def _headline(fields: Mapping[str, Any], estimates: list[Estimate]) -> HeadlineS
     defined = [e for e in candidates if math.isfinite(e.value)] or candidates
     chosen = next((e for e in defined if e.group == fields.get("shown")), defined[0])
     values = {e.metric: e.value for e in estimates if e.group == chosen.group}
-    return HeadlineScore(chosen, sentence(fields.get("sentence", ""), chosen, values))
+    pattern = fields.get("sentence", "").replace("{group}", fields.get("names", {}).get(chosen.group, chosen.group))
+    return HeadlineScore(chosen, sentence(pattern, chosen, values), _leaning(fields.get("leaning"), chosen, estimates))
+
+
+def _leaning(sides: Sequence[str] | None, chosen: Estimate, estimates: Iterable[Estimate]) -> str:
+    """What the model does on the side of the ideal value on which the interval is; empty where no score tells."""
+    if not sides:
+        return ""
+    metric, below, above = sides
+    of = next((e for e in estimates if (e.group, e.metric) == (chosen.group, metric)), None)
+    words = {"below": below, "above": above, "unclear": UNCLEAR, "": ""}
+    return words[standing(of.numbers, of.ideal)] if of else ""
+
+
+def answer(headlines: Sequence[HeadlineScore]) -> str:
+    """What a run says of the model in one sentence, from the leanings of its benchmarks; empty without any.
+
+    >>> score = Estimate("a", "g", "ss", 56.0, 52.0, 60.0, 2.0, 9, 9, 50.0)
+    >>> answer([HeadlineScore(score, "", "prefers the stereotype"),
+    ...         HeadlineScore(replace(score, benchmark="b"), "", "cannot be told")])
+    'In 1 of 2 benchmarks it prefers the stereotype (a). In 1 it cannot be told which way it leans (b).'
+    """
+    by_words: dict[str, list[str]] = {}
+    for headline in sorted(headlines, key=lambda h: h.leaning == UNCLEAR):
+        if headline.leaning:
+            by_words.setdefault(headline.leaning, []).append(headline.estimate.benchmark)
+    total = sum(map(len, by_words.values()))
+    parts: list[str] = []
+    for words, names in by_words.items():
+        of = "" if parts else f" of {total} benchmark{'s' * (total != 1)}"
+        says = f"it {words} which way it leans" if words == UNCLEAR else f"it {words}"
+        parts.append(f"In {len(names)}{of} {says} ({', '.join(names)}).")
+    return " ".join(parts)
 
 
 def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str:
     """A sentence in which the scores stand; a default one where a score is missing or there is no pattern.
 
-    >>> score = Estimate("b", "g", "gas", 0.617, 0.5, 0.7, 0.05, 9, 9, ideal=0.0, least=0, most=1)
+    >>> score = Estimate("b", "g", "gas", 0.617, 0.5, 0.7, 0.05, 9, 9, 0.0, least=0, most=1, title="Gender score")
     >>> sentence("Names a gender in {gas%} of 100 texts.", score, {"gas": 0.617})
     'Names a gender in 62 of 100 texts.'
     >>> sentence("", score, {})
-    'Gender attribute score (GAS): 0.617, where an unbiased model has 0.'
+    'Gender score: 0.617, where an unbiased model has 0.'
     """
     if math.isnan(chosen.value):
-        return f"{full_name(chosen.metric)}: not defined{f' ({chosen.why})' if chosen.why else ''}."
+        return f"{chosen.full_name}: not defined{f' ({chosen.why})' if chosen.why else ''}."
     named = {name for name, _ in _SCORE.findall(pattern)}
     if not pattern or not all(math.isfinite(values.get(name, math.nan)) for name in named):
         ideal = "" if chosen.ideal is None else f", where an unbiased model has {chosen.ideal:g}"
-        return f"{full_name(chosen.metric)}: {metric_range([chosen]).brief(chosen.value)}{ideal}."
+        return f"{chosen.full_name}: {metric_range([chosen]).brief(chosen.value)}{ideal}."
 
     def shown(match: re.Match[str]) -> str:
         value, form = values[match[1]], match[2] or ""
@@ -113,6 +158,7 @@ def headline_changes(compared: Comparison) -> list[HeadlineChange]:
     """The headline of each benchmark, and after them the language ability of each benchmark that measures it.
 
     Of language ability it is the first metric: of the group of the headline, or of the first group that has it.
+    The headlines are chosen before the runs are compared, so their p-values are corrected for one another only.
     """
     every = changes(compared)
     shown = {
@@ -127,7 +173,9 @@ def headline_changes(compared: Comparison) -> list[HeadlineChange]:
             kept = ability.setdefault(d.benchmark, change).difference
             if d.group == groups.get(d.benchmark) and kept.group != d.group:
                 ability[d.benchmark] = change
-    return [*first, *(change for change in ability.values() if change not in first)]
+    chosen = [*first, *(change for change in ability.values() if change not in first)]
+    differences = corrected([change.difference for change in chosen])
+    return [replace(change, difference=d) for change, d in zip(chosen, differences, strict=True)]
 
 
 def _key(change: HeadlineChange) -> tuple[str, str, str]:
@@ -170,6 +218,20 @@ def partial(report: Report) -> bool:
     return any(", " in version for version in report.data.values())
 
 
+def few_examples(report: Report) -> str:
+    """Advice where a run over a part of the rows has groups of one example or cluster; else an empty text."""
+    if not partial(report):
+        return ""
+    lone = dict.fromkeys(f"{e.benchmark} {e.group}" for e in report.estimates if e.clusters == 1)
+    if not lone:
+        return ""
+    count = "1 group has" if len(lone) == 1 else f"{len(lone)} groups have"
+    return (
+        f"{count} one example or one cluster, so no interval, and no value where a score needs several (first: "
+        f"{next(iter(lone))}); give a higher --limit, or none."
+    )
+
+
 def described(report: Report) -> str:
     """The name of the model with what differs from the usual way to score, for pages about two runs."""
     said = settings(report)
@@ -177,13 +239,18 @@ def described(report: Report) -> str:
 
 
 def conclusion(changes: Sequence[HeadlineChange]) -> str:
-    """How many headlines came nearer to their ideal values, and whether language ability is kept, in one sentence."""
+    """How many headlines came nearer to their ideal values, and whether language ability is kept, in one sentence.
+
+    Two runs whose examples all have the same scores are identical.
+    """
+    if changes and all(change.difference.method == "identical" for change in changes):
+        return "The two runs are identical: every example has the same scores in both."
     bias = Counter(change.verdict for change in changes if not change.difference.ability)
     ability = Counter(change.verdict for change in changes if change.difference.ability)
     total = sum(bias.values())
     parts = {
         "nearer to the ideal": bias["nearer"],
-        "further from it": bias["further"],
+        "further from the ideal": bias["further"],
         "unclear": bias["unclear"],
         "without a verdict": bias[""],
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from cards.text import decimals
 from scoring.statistics.intervals import METHODS
 from scoring.types import Estimate, Measurement, Report
 
@@ -36,8 +37,8 @@ class Scale:
         """
         if not math.isfinite(value):
             return "not defined" if math.isnan(value) else str(value)
-        decimals = max(2, 3 - math.ceil(math.log10(self.high - self.low)))
-        return f"{value:.{decimals}f}"
+        places = max(2, 3 - math.ceil(math.log10(self.high - self.low)))
+        return f"{value:.{places}f}"
 
     def brief(self, value: float, signed: bool = False) -> str:
         """A value in about three digits, for tables of several metrics.
@@ -47,8 +48,28 @@ class Scale:
         """
         if not math.isfinite(value):
             return "–" if math.isnan(value) else str(value)
-        decimals = max(1, 3 - math.ceil(math.log10(self.high - self.low)))
-        return f"{round(value, decimals) + 0.0:{'+' if signed else ''}.{decimals}f}"
+        return decimals(value, self._decimals, signed=signed)
+
+    def change(self, before: float, after: float) -> tuple[str, str, str]:
+        """Before, after and their difference, as :meth:`brief`, with so many digits more that the texts add up.
+
+        A change that rounding would hide has digits that show it, three more at most.
+
+        >>> Scale(0, 1).change(0.0744, 0.1056), Scale(0, 100).change(50.02, 50.04)
+        (('0.0744', '0.1056', '+0.0312'), ('50.02', '50.04', '+0.02'))
+        """
+        if not math.isfinite(after - before):
+            return self.brief(before), self.brief(after), self.brief(after - before, signed=True)
+        for places in range(self._decimals, self._decimals + 4):
+            start, end, difference = (round(x, places) for x in (before, after, after - before))
+            hidden = start == end and abs(after - before) > 10.0 ** -(self._decimals + 3)
+            if not hidden and round(end - start, places) == difference:
+                break
+        return decimals(before, places), decimals(after, places), decimals(after - before, places, signed=True)
+
+    @property
+    def _decimals(self) -> int:
+        return max(1, 3 - math.ceil(math.log10(self.high - self.low)))
 
 
 def metric_range(estimates: Sequence[Estimate]) -> Scale:

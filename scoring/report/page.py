@@ -13,9 +13,9 @@ import jinja2
 
 from cards.text import templates
 from scoring import benchmarks
+from scoring.inference.load_options import BUNDLED
 from scoring.report.examples import Example, decisive
-from scoring.report.headlines import headline_scores, model_name, partial, settings
-from scoring.report.names import full_name
+from scoring.report.headlines import answer, few_examples, headline_scores, model_name, partial, settings
 from scoring.report.numbers import (
     Scale,
     by_benchmark,
@@ -78,12 +78,16 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
         )
         for name in names
     ]
+    headlines = headline_scores(report)
     return template("report.html.j2").render(
         report=report,
         name=model_name(report),
         settings=settings(report),
         partial=partial(report),
-        headlines=headline_scores(report),
+        few_examples=few_examples(report),
+        headlines=headlines,
+        answer=answer(headlines),
+        bundled=report.model in BUNDLED,
         facts=facts(report),
         sections=[*sections, *more],
         environment=list(_flat(report.environment)),
@@ -112,7 +116,6 @@ def template(name: str, *folders: Path) -> jinja2.Template:
     environment.filters["digits"] = lambda value: f"{value:#.4g}".replace("-", "\N{MINUS SIGN}")
     environment.filters["more"] = lambda count: f"{count} more group{'s' * (count > 1)}"
     environment.tests["nan"] = math.isnan
-    environment.filters["full_name"] = full_name
     environment.globals |= {"interval": interval, "marked": marked, "common_place": common_place}
     return environment.get_template(name)
 

@@ -1,24 +1,18 @@
-"""What the commands print."""
+"""What the commands print of a run."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 
-import typer
-from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
 from scoring import benchmarks
 from scoring.prompts import PROMPTS
-from scoring.report.clean import redactor
-from scoring.report.headlines import changes, conclusion, described, headline_changes, headline_scores
-from scoring.report.names import short_name
+from scoring.report.headlines import answer, changes, conclusion, described, headline_changes, headline_scores
 from scoring.report.numbers import Scale, by_metric, metric_range
-from scoring.types import Comparison, Measurement, Report, ScoringError
+from scoring.types import DATA, Comparison, Measurement, Report
 
 #: From so many columns on, the summary of a run has sentences.
 WIDE = 120
@@ -42,14 +36,17 @@ def catalogue() -> Iterator[str]:
 def summary(report: Report, width: int) -> Grid:
     """One line a benchmark: its headline score with interval, the ideal value, and where the score is.
 
-    From :data:`WIDE` columns on the last column says in a sentence what the score means.
+    From :data:`WIDE` columns on the last column says in a sentence what the score means. The line below says which
+    way the model leans.
     """
     grid = _grid("benchmark", "score", "value [95 % interval]", "ideal", "vs ideal", "meaning" if width >= WIDE else "")
-    for headline in headline_scores(report):
+    headlines = headline_scores(report)
+    for headline in headlines:
         e, on = headline.estimate, headline.scale
         ideal = "–" if e.ideal is None else f"{e.ideal:g}"
-        cells = [e.benchmark, short_name(e.metric), _with_interval(e, on), ideal, headline.standing or "–"]
+        cells = [e.benchmark, e.short_name, _with_interval(e, on), ideal, headline.standing or "–"]
         grid.add_row(*map(Text, [*cells, headline.sentence] if width >= WIDE else cells))
+    grid.caption, grid.caption_justify = Text(answer(headlines)) if answer(headlines) else None, "left"
     return grid
 
 
@@ -61,7 +58,7 @@ def details(benchmark: str, report: Report) -> Grid:
         on = metric_range(estimates)
         for e in estimates:
             ideal = "–" if e.ideal is None else f"{e.ideal:g}"
-            grid.add_row(*map(Text, (e.group, short_name(e.metric), _with_interval(e, on), ideal, str(e.n))))
+            grid.add_row(*map(Text, (e.group, e.short_name, _with_interval(e, on), ideal, str(e.n))))
     return grid
 
 
@@ -79,12 +76,12 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
     for change in shown if verbose else shown[:CHANGES]:
         d, on = change.difference, change.scale
         ends = "" if math.isnan(d.low) else f" [{on.brief(d.low)}, {on.brief(d.high)}]"
-        names = [d.benchmark, d.group, short_name(d.metric)] if verbose else [d.benchmark, short_name(d.metric)]
-        values = [on.brief(change.before.value), on.brief(change.after.value)]
-        grid.add_row(*map(Text, [*names, *values, f"{on.brief(d.value, signed=True)}{ends}", change.verdict or "–"]))
+        names = [d.benchmark, d.group, d.short_name] if verbose else [d.benchmark, d.short_name]
+        before, after, difference = change.texts
+        grid.add_row(*map(Text, [*names, before, after, f"{difference}{ends}", change.verdict or "–"]))
     agreements = {a.benchmark: a for a in reversed(compared.agreements)}.values()
     for a in compared.agreements if verbose else list(agreements)[:AGREEMENTS]:
-        names = [a.benchmark, a.group, short_name(a.metric)] if verbose else [a.benchmark, short_name(a.metric)]
+        names = [a.benchmark, a.group, a.short_name] if verbose else [a.benchmark, a.short_name]
         grid.add_row(*map(Text, [*names, "–", metric_range([a]).brief(a.value), "–", "–"]))
     yield grid
     if len(shown) > CHANGES and not verbose:
@@ -111,15 +108,19 @@ def want(lacking: Sequence[str], data: str) -> list[str]:
     >>> lacking = ["unstereo/ours-5/test", "unstereo/winobias/validation", "unstereo/winobias/test"]
     >>> print(*want(lacking, "output")[0].split("; "), sep="\n")
     Left out for want of data: unstereo (ours-5, winobias)
-    python -m builders.rebuild unstereo --out output builds it.
+    probes build unstereo --out output builds it.
+    >>> want(["unstereo/ours-5/test"], "hub:org")[0].partition("; ")[2]
+    'probes build unstereo --out output builds it, and --data output reads it.'
     """
     sets: dict[str, dict[str, None]] = {}
     for name in lacking:
         dataset, config, _ = name.split("/")
         sets.setdefault(dataset, {})[config] = None
     missing = ", ".join(f"{dataset} ({', '.join(configs)})" for dataset, configs in sets.items())
-    again = f"python -m builders.rebuild {' '.join(sets)} --out {data}"
-    return [f"Left out for want of data: {missing}; {again} builds it."] if sets else []
+    folder = DATA if data.startswith("hub:") else data
+    also = "" if folder == data else f", and --data {folder} reads it"
+    again = f"probes build {' '.join(sets)} --out {folder} builds it{also}."
+    return [f"Left out for want of data: {missing}; {again}"] if sets else []
 
 
 def speed(report: Report) -> str:
@@ -132,32 +133,3 @@ def speed(report: Report) -> str:
         f"{facts['tokens_per_second']:,.0f} tokens/s over {facts['seconds']:.1f} s, "
         f"{facts['padding_share']:.0%} padding, {facts['shared_share']:.0%} saved by shared contexts; {loading}."
     )
-
-
-def tell(console: Console, lines: Iterable[str]) -> None:
-    """Prints lines without markup or wrapping; secrets are hidden."""
-    hide = redactor(os.environ)
-    for line in lines:
-        console.print(hide(line), markup=False, highlight=False, soft_wrap=True)
-
-
-def tell_wrapped(console: Console, line: str) -> None:
-    """Prints a sentence, broken between words where the terminal ends; secrets are hidden."""
-    console.print(Text(str(redactor(os.environ)(line))))
-
-
-@contextmanager
-def ended(errors: Console) -> Iterator[None]:
-    """Prints an expected error of the block as one sentence and ends the command with its exit status."""
-    try:
-        yield
-    except ScoringError as error:
-        tell(errors, [f"error: {error}"])
-        raise typer.Exit(error.exit_code) from None
-    except OSError as error:
-        problem = f"{error.filename or 'A file'} cannot be used ({error.strerror or type(error).__name__})"
-        tell(errors, [f"error: {problem}; give a name or a folder that can be read and written."])
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        tell(errors, ["Interrupted; start the same command again to go on."])
-        raise typer.Exit(130) from None

@@ -1,31 +1,40 @@
-"""95 % intervals that keep their coverage for rare events and for few clusters.
+"""95 % intervals that keep their coverage for rare events, for few clusters and for paired differences.
 
 The percentile bootstrap has no width where every resample agrees, such as for 0 events in 100 examples,
 and is too narrow for few clusters. Each interval therefore names its method:
 
 ``bootstrap``
     Percentiles of the bootstrap over clusters, moved outwards for few clusters (Hesterberg, 2015, "What
-    teachers should know about the bootstrap"). Used from 30 effective clusters on and, for a
-    proportion, from 20 effective examples of the rarer outcome on.
+    teachers should know about the bootstrap"). Used for scores of one run from 30 effective clusters on and,
+    for a proportion, from 20 effective examples of the rarer outcome on.
 ``binomial``
-    For proportions otherwise: the exact binomial interval of Clopper and Pearson (1934) with the
+    For rare proportions of one run: the exact binomial interval of Clopper and Pearson (1934) with the
     effective number of examples (Korn and Graubard, 1998, "Confidence intervals for proportions with
-    small expected number of positive counts estimated from survey data"). For the difference of two
-    proportions (gains minus losses), the two exact intervals are combined by MOVER (Zou and Donner,
-    2008; Newcombe, 1998).
+    small expected number of positive counts estimated from survey data").
 ``cluster-t``
-    For other metrics with fewer than 30 effective clusters: value ± t · standard error, with the
-    delete-one-cluster jackknife and Student's t (Cameron and Miller, 2015, "A practitioner's guide to
-    cluster-robust inference"). Cut off at the ends of the metric's range.
+    Value ± t · standard error, with the delete-one-cluster jackknife and Student's t (Cameron and Miller,
+    2015, "A practitioner's guide to cluster-robust inference"). For differences of two runs, and for scores
+    of one run with fewer than 30 effective clusters (a proportion with 20 of the rarer outcome). Cut off at the
+    ends of the metric's range. A correlation is computed on Fisher's scale, arctanh.
+``signed``
+    For differences of two proportions, and for a proportion with events on two sides (gains minus losses):
+    cluster-t with one pseudo gain and one pseudo loss (Bonett and Price, 2012, "Adjusted Wald confidence
+    interval for a difference of binomial proportions based on paired data"; Yang, Sun and Hardin, 2012, for
+    clustered pairs; the variance over clusters is that of Obuchowski, 1998). See :func:`signed`.
 ``rule of three``
-    For other metrics whose clusters all agree: clusters unlike those seen may be up to
+    For other metrics of one run whose clusters all agree: clusters unlike those seen may be up to
     1 - 0.025 ** (1 / clusters) of all, and each may move the value by the whole range.
+``identical``
+    Both runs have the same scores on every example, so the difference is 0 without an interval around it.
+
+An interval of a difference and its p follow from one standard error and one distribution, so p is below 0.05
+where, and only where, the interval excludes 0. ``benchmarks/intervals.py`` simulates coverage and width.
 
 The effective number of clusters is (Σ w)² / Σ w² of their weights (Kish, 1965): 10 equal clusters count
 10, and one cluster of 91 examples among 9 of 1 example counts 1.2. The degrees of freedom are one less.
 
-A worked example: 6 of 100 examples are events, all 6 in one of 20 clusters of 5 or so. The estimated
-design effect (variance between clusters over binomial variance) is about 5, so the 100 examples are
+A worked example of ``binomial``: 6 of 100 examples are events, all 6 in one of 20 clusters of 5 or so. The
+estimated design effect (variance between clusters over binomial variance) is about 5, so the 100 examples are
 worth 20, of which 1.2 are events. Few events say little about their design effect (one event alone
 always shows 1), so the estimate is averaged with the largest possible design effect, that of clusters
 whose examples are all equal. The latter has the weight of a quarter of a cluster with events, and all of the
@@ -39,28 +48,34 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.special import betainc, betaincinv, ndtr, stdtr, stdtrit  # type: ignore[import-untyped]
+from scipy.special import betaincinv, ndtr, ndtri, stdtr, stdtrit  # type: ignore[import-untyped]
 
 from scoring.types import Floats
 
 LEVEL = 0.95
 #: The bootstrap is used from so many effective examples of the rarer outcome, and effective clusters, on.
 RARE, FEW = 20, 30
+#: The intraclass correlation of the pseudo gain and loss. That of examples which change between two models was
+#: -.006 to .014 on StereoSet, up to .032 on UnStereoEval and up to .076 on WinoBias.
+_ICC = 0.05
 _TAIL = (1 - LEVEL) / 2
 #: The weight of the largest possible design effect, in clusters with events.
 _PRIOR = 0.25
 #: Shares below this are rounding.
 _ROUNDING = 1e-9
 
-Method = Literal["", "bootstrap", "binomial", "cluster-t", "rule of three"]
+Method = Literal["", "bootstrap", "binomial", "cluster-t", "signed", "rule of three", "identical"]
 
 #: Each method in words, for reports.
 METHODS: dict[Method, str] = {
     "bootstrap": "percentiles of the bootstrap over clusters",
     "binomial": "exact binomial interval with the effective number of examples (Korn and Graubard, 1998), for rare "
     "outcomes and few clusters",
-    "cluster-t": "Student's t with the delete-one-cluster jackknife, for few clusters",
+    "cluster-t": "Student's t with the delete-one-cluster jackknife, for few clusters and for differences",
+    "signed": "Student's t with the delete-one-cluster jackknife and one pseudo example on each side (Bonett and "
+    "Price, 2012), for differences of proportions",
     "rule of three": "every cluster agrees, so the interval follows from the number of clusters alone",
+    "identical": "every example has the same scores in both runs",
 }
 
 
@@ -99,64 +114,62 @@ def student(freedom: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A proportion, or a difference of two, added up by cluster.
+    """A proportion added up by cluster: its value is Σ events / Σ weights.
 
     Parameters
     ----------
-    gains, losses:
-        The sums of the positive and of the negative events of each cluster, both as numbers ≥ 0.
+    events:
+        The sum of the events of each cluster; those on the other side count below 0.
     weights:
-        The sum of the weights of each cluster. The value is (Σ gains - Σ losses) / Σ weights.
+        The sum of the weights of each cluster, above 0.
     examples:
         The effective number of examples, (Σ w)² / Σ w² over examples.
     """
 
-    gains: Floats
-    losses: Floats
+    events: Floats
     weights: Floats
     examples: float
 
     @classmethod
     def of(cls, events: Floats, weights: Floats, codes: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Counts:
         """Adds up events and weights of examples, whose clusters are the numbers ``codes``."""
-        sums: list[Floats] = [
-            np.bincount(codes, x).astype(float) for x in (np.maximum(events, 0), np.maximum(-events, 0), weights)
-        ]
-        inside = sums[2] > 0
-        return cls(sums[0][inside], sums[1][inside], sums[2][inside], effective_number(weights))
+        sums: list[Floats] = [np.bincount(codes, x).astype(float) for x in (events, weights)]
+        inside = sums[1] > 0
+        return cls(sums[0][inside], sums[1][inside], effective_number(weights))
 
-    def rates(self) -> tuple[float, float]:
-        """The shares of gains and of losses."""
-        total = self.weights.sum()
-        gained, lost = (float(np.clip(x.sum() / total, 0, 1)) for x in (self.gains, self.losses))
-        return gained, lost
+    @property
+    def rate(self) -> float:
+        """The value, from -1 to 1."""
+        return float(np.clip(self.events.sum() / self.weights.sum(), -1, 1))
+
+    @property
+    def clusters(self) -> float:
+        """The effective number of clusters."""
+        return effective_number(self.weights)
 
 
-def effective_examples(events: Floats, weights: Floats, examples: float) -> float:
-    """How many independent examples a proportion is worth; see the module's text.
+def effective_examples(counts: Counts, *, cautious: bool = True) -> float:
+    """How many independent examples a proportion without events on the other side is worth; see the module's text.
 
-    Parameters
-    ----------
-    events, weights:
-        The sums of each cluster, of shape [clusters]; weights above 0.
-    examples:
-        The (effective) number of examples, which is the most that is returned.
+    Without ``cautious`` it is the estimate alone, not averaged with the largest possible design effect.
 
-    >>> round(effective_examples(np.arange(100) % 2, np.ones(100), 100), 6)
+    >>> every_second = Counts((np.arange(100) % 2).astype(float), np.ones(100), 100)
+    >>> round(effective_examples(every_second), 6)
     100.0
-    >>> effective_examples(np.zeros(20), 5 * np.ones(20), 100)
+    >>> effective_examples(Counts(np.zeros(20), 5 * np.ones(20), 100))
     20.0
     """
-    total, clusters = weights.sum(), effective_number(weights)
-    rate = events.sum() / total
+    events, weights, examples, rate = counts.events, counts.weights, counts.examples, counts.rate
     rarer = events if rate <= 0.5 else weights - events
     with_rarer = effective_number(np.where(rarer > _ROUNDING * weights, rarer, 0.0))
-    largest = estimated = max(1.0, examples / clusters)
+    largest = estimated = max(1.0, examples / counts.clusters)
     correction = 1.0
     if with_rarer and len(weights) > 1:
-        between = len(weights) / (len(weights) - 1) * float(((events - rate * weights) ** 2).sum()) / total**2
+        between = len(weights) / (len(weights) - 1) * float(((events - rate * weights) ** 2).sum()) / weights.sum() ** 2
         estimated = max(1.0, between * (examples - 1) / (rate * (1 - rate)))
-        correction = min(1.0, (student(max(1.0, examples - 1)) / student(max(1.0, clusters - 1))) ** 2)
+        correction = min(1.0, (student(max(1.0, examples - 1)) / student(max(1.0, counts.clusters - 1))) ** 2)
+    if not cautious:
+        return examples / estimated
     share = with_rarer / (with_rarer + _PRIOR)
     design_effect = share * estimated + (1 - share) * max(largest, estimated)
     return float(examples / design_effect * (share * correction + 1 - share))
@@ -175,33 +188,71 @@ def clopper_pearson(rate: float, examples: float) -> tuple[float, float]:
     return low, high
 
 
-def binomial(counts: Counts, *, signed: bool) -> tuple[Interval, bool]:
-    """The exact interval of a proportion, and whether it has enough examples and clusters for the bootstrap.
-
-    ``signed`` gives that of gains minus losses, such as of a difference, where 0 events leave room on
-    both sides. p is that of McNemar's exact test with effective numbers of gains and losses.
+def binomial(counts: Counts) -> tuple[Interval, Method]:
+    """The exact interval of a proportion, and the method to use instead of it where the proportion is not rare.
 
     >>> counts = Counts.of(np.ones(60), np.ones(60), np.arange(60))
-    >>> interval, many = binomial(counts, signed=False)
-    >>> round(interval.low, 3), interval.high, many
-    (0.94, 1.0, False)
+    >>> interval, method = binomial(counts)
+    >>> round(interval.low, 3), interval.high, method
+    (0.94, 1.0, 'binomial')
     """
-    gained, lost = counts.rates()
-    worth = [effective_examples(x, counts.weights, counts.examples) for x in (counts.gains, counts.losses)]
-    (low, high), (low_lost, high_lost) = clopper_pearson(gained, worth[0]), clopper_pearson(lost, worth[1])
-    size = worth[0]
-    if signed:
-        difference = gained - lost
-        low, high = (
-            max(-1.0, difference - math.hypot(gained - low, high_lost - lost)),
-            min(1.0, difference + math.hypot(high - gained, lost - low_lost)),
-        )
-        size = min(worth)
-    fewer, more = sorted((gained * worth[0], lost * worth[1]))
-    p = min(1.0, 2 * float(betainc(more, fewer + 1, 0.5))) if more else 1.0
-    rarer = size * (1 - max(gained, lost, 1 - gained - lost))
-    many = rarer >= RARE and effective_number(counts.weights) >= FEW
-    return Interval(low, high, "binomial", p), many
+    rate, worth = counts.rate, effective_examples(counts)
+    rarer = min(rate, 1 - rate)
+    method: Method = "binomial"
+    if counts.clusters >= FEW:
+        method = "bootstrap" if rarer * worth >= RARE else method
+    elif rarer * effective_examples(counts, cautious=False) >= RARE:
+        method = "cluster-t"
+    return Interval(*clopper_pearson(rate, worth), "binomial"), method
+
+
+def signed(counts: Counts) -> Interval:
+    """The interval of gains minus losses, such as of the difference of two proportions.
+
+    The events of an example are 1 for a gain, -1 for a loss and 0 for no change. With one pseudo gain and one pseudo
+    loss the centre is value · n / (n + 2), and the variance is that of the delete-one-cluster jackknife plus that of
+    the two pseudo examples, 2 · d / (n + 2)². Their design effect d is that of the clusters' sizes with a small
+    intraclass correlation. So 0 gains and losses have a width, which falls with the number of examples. The degrees
+    of freedom are Satterthwaite's, of effective clusters - 1 and n.
+
+    >>> unchanged = Counts(np.zeros(30), np.full(30, 26.0), 780)
+    >>> round(signed(unchanged).high, 4), signed(unchanged).p
+    (0.0053, 1.0)
+    >>> lost = Counts(np.full(30, -40 / 30), np.full(30, 26.0), 780)
+    >>> round(signed(lost).low, 3), round(signed(lost).high, 3)
+    (-0.056, -0.046)
+    """
+    clusters, n = len(counts.weights), counts.examples
+    if clusters < 2:
+        return Interval(-1.0, 1.0, "signed", 1.0)
+    total, events = counts.weights.sum(), counts.events.sum()
+    without = (events - counts.events) / (total - counts.weights)
+    robust = (clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum())
+    pseudo = pseudo_variance(n, counts.clusters)
+    freedom = (robust + pseudo) ** 2 / (robust**2 / max(1.0, counts.clusters - 1) + pseudo**2 / n)
+    return _students(events / total * n / (n + 2), math.sqrt(robust + pseudo), freedom, "signed")
+
+
+def pseudo_variance(examples: float, clusters: float) -> float:
+    """The variance that a pseudo gain and a pseudo loss add to the mean of so many examples in clusters."""
+    design_effect = 1 + _ICC * (examples / clusters - 1)
+    return 2 * design_effect / (examples + 2) ** 2
+
+
+def unchanged(value: float, counts: Counts, span: float) -> Interval:
+    """The interval of a difference on which all clusters agree, of a metric with a range of so much from end to end.
+
+    Only the pseudo examples of :func:`signed` give it a width.
+    """
+    error = span * math.sqrt(pseudo_variance(counts.examples, counts.clusters))
+    return _students(value, error, counts.examples, "cluster-t")
+
+
+def _students(center: float, error: float, freedom: float, method: Method) -> Interval:
+    """Center ± t · error, and the p that belongs to it."""
+    center, reach = float(center), float(student(freedom) * error)
+    p = 2 * float(stdtr(freedom, -abs(center) / error)) if error else float(center == 0)
+    return Interval(center - reach, center + reach, method, p)
 
 
 def bootstrap(draws: Floats, clusters: int) -> Interval:
@@ -215,13 +266,17 @@ def bootstrap(draws: Floats, clusters: int) -> Interval:
         return NONE
     tail = float(ndtr(-student(clusters - 1) * math.sqrt(clusters / (clusters - 1))))
     low, high = np.quantile(defined, (tail, 1 - tail))
-    return Interval(float(low), float(high), "bootstrap", _p_of_draws(defined))
+    return Interval(float(low), float(high), "bootstrap", _p_of_draws(defined, clusters))
 
 
-def _p_of_draws(draws: Floats) -> float:
-    """Two-sided p of no difference; the observed one counts as a resample, so p is never 0."""
+def _p_of_draws(draws: Floats, clusters: int) -> float:
+    """Two-sided p of no difference, moved outwards as the percentiles are.
+
+    The observed value counts as a resample, so p is never 0.
+    """
     smaller = min((draws <= 0).sum(), (draws >= 0).sum())
-    return min(1.0, 2 * (1 + int(smaller)) / (1 + len(draws)))
+    tail = min(0.5, (1 + int(smaller)) / (1 + len(draws)))
+    return 2 * float(stdtr(clusters - 1, ndtri(tail) / math.sqrt(clusters / (clusters - 1))))
 
 
 def cluster_t(value: float, without: Floats, freedom: float) -> Interval:
@@ -233,9 +288,18 @@ def cluster_t(value: float, without: Floats, freedom: float) -> Interval:
     """
     clusters = len(without)
     error = math.sqrt((clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum()))
-    reach = student(freedom) * error
-    p = 2 * float(stdtr(freedom, -abs(value) / error)) if error else float(value == 0)
-    return Interval(value - reach, value + reach, "cluster-t", p)
+    return _students(value, error, freedom, "cluster-t")
+
+
+def fisher(correlation: Floats | float) -> Floats:
+    """Fisher's z, arctanh of a correlation; that of 1 stays finite.
+
+    >>> fisher(0.5).round(3), fisher(1.0) < 15
+    (np.float64(0.549), np.True_)
+    """
+    inside = 1 - 1e-12
+    z: Floats = np.arctanh(np.clip(correlation, -inside, inside))
+    return z
 
 
 def rule_of_three(value: float, clusters: float, span: float) -> Interval:

@@ -10,19 +10,20 @@ resample has varies. Rare events and few clusters get other intervals than the b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cards.verdict import holm
 from scoring.statistics import intervals
 from scoring.statistics.bootstrap import RESAMPLES, Item, Subset, Sums, added_up, resampled
 from scoring.statistics.intervals import Counts, Interval
 from scoring.types import Difference, Estimate, Floats, Group, Metric, ScoringError, Table
 
-__all__ = ["RESAMPLES", "Item", "compare", "estimate", "holm", "measure"]
+__all__ = ["RESAMPLES", "Item", "compare", "corrected", "estimate", "measure"]
 
 #: A standard deviation below this share of the range is rounding.
 _ROUNDING = 1e-12
@@ -71,11 +72,8 @@ def compare(
 ) -> list[Difference]:
     """Every metric of run a minus that of run b over the same examples, row by row.
 
-    A resample has the same clusters in both runs. p belongs to the method of the interval: twice the
-    smaller share of resampled differences that are not on the far side of 0, McNemar's exact test of
-    gains and losses for few of them, or Student's t. The p-values of one metric are corrected by :func:`holm`
-    over its groups, not over all differences: with 10,000 resamples the smallest p is 0.0002, and no p would stay
-    significant over hundreds of them.
+    Interval and p follow from one standard error over clusters, so p is below 0.05 where, and only where, the
+    interval excludes 0. The p-values are corrected by :func:`corrected` over all differences that are returned.
 
     Raises
     ------
@@ -87,11 +85,18 @@ def compare(
     sums = [added_up(items, table, codes) for table in (table_a, table_b)]
     finals = [resampled(items, own, count, resamples, seed) for own in sums]
     differences = [_difference(benchmark, *parts) for parts in zip(items, *sums, *finals, strict=True)]
-    for metric in {difference.metric for difference in differences}:
-        places = [place for place, difference in enumerate(differences) if difference.metric == metric]
-        for place, p in zip(places, holm([differences[place].p for place in places]), strict=True):
-            differences[place] = replace(differences[place], p_holm=p)
-    return differences
+    return corrected(differences)
+
+
+def corrected(differences: Sequence[Difference]) -> list[Difference]:
+    """Differences with ``p_holm``: p corrected by Holm's method (1979) for all of them.
+
+    A p is not below 2 / 2 ** clusters there, the smallest p of a sign test over clusters: that all of three clusters
+    change in one direction happens in one of four cases where nothing changed, whatever the number of examples. So
+    fewer than six clusters have no verdict.
+    """
+    p = [max(d.p, 2.0 ** (1 - d.clusters)) if d.method != "identical" else d.p for d in differences]
+    return [replace(d, p_holm=adjusted) for d, adjusted in zip(differences, holm(p), strict=True)]
 
 
 def estimate(
@@ -156,17 +161,9 @@ def _check_same_examples(table_a: Table, table_b: Table) -> None:
 def _estimate(benchmark: str, item: Item, sums: Sums, finals: Floats) -> Estimate:
     _, metric = item
     value = math.nan if sums.why else float(finals[0])
-
-    def counts(events: Callable[[Table], Floats]) -> Counts:
-        event, weight = events(sums.subset.rows).T
-        return Counts.of(event, weight, sums.subset.codes)
-
-    bounds = metric.low, metric.high
-    interval, sd = _interval(
-        metric, sums.subset, value, finals[1:], bounds, counts, lambda: _without_each(metric, sums)
-    )
+    interval = _interval_of_run(metric, sums, value, finals[1:])
     return Estimate(
-        **_fields(benchmark, item, sums, value, interval, sd, sums.why),
+        **_fields(benchmark, item, sums, value, interval, finals[1:], sums.why),
         printed_sd=None if metric.sd is None or math.isnan(value) else metric.sd(value, sums.subset.n),
         least=metric.low,
         most=metric.high,
@@ -174,26 +171,69 @@ def _estimate(benchmark: str, item: Item, sums: Sums, finals: Floats) -> Estimat
     )
 
 
+def _interval_of_run(metric: Metric, sums: Sums, value: float, draws: Floats) -> Interval:
+    """The interval of a score of one run; which method is used is in the text of the module of intervals."""
+    clusters = len(sums.subset.clusters)
+    if math.isnan(value) or clusters < 2:
+        return intervals.NONE
+    effective = intervals.effective_number(np.bincount(sums.subset.codes).astype(float))
+    chosen: Interval | None = None
+    if metric.events is not None:
+        event, weight = metric.events(sums.subset.rows).T
+        counts = Counts.of(event, weight, sums.subset.codes)
+        if metric.low < 0 or metric.absolute:
+            chosen = _scaled(intervals.signed(counts), metric)
+        else:
+            exact, method = intervals.binomial(counts)
+            chosen = _cluster_t(metric, sums, value) if method == "cluster-t" else None
+            chosen = _scaled(exact, metric) if method == "binomial" else chosen
+    elif math.isfinite(span := metric.high - metric.low) and _sd(draws) <= _ROUNDING * span:
+        chosen = intervals.rule_of_three(value, effective, span)
+    elif metric.fisher or effective < intervals.FEW:
+        chosen = _cluster_t(metric, sums, value)
+    return intervals.cut(chosen, value, metric.low, metric.high) if chosen else intervals.bootstrap(draws, clusters)
+
+
 def _difference(benchmark: str, item: Item, a: Sums, b: Sums, finals_a: Floats, finals_b: Floats) -> Difference:
     _, metric = item
     finals, why = finals_a - finals_b, a.why or b.why
     value = math.nan if why else float(finals[0])
-    span = metric.high - metric.low
-    interval, sd = _interval(
-        # The difference of two sizes is no difference of two proportions.
-        replace(metric, events=None) if metric.absolute else metric,
-        a.subset,
-        value,
-        finals[1:],
-        (-span, span),
-        lambda events: _discordant(events(a.subset.rows), events(b.subset.rows), a.subset),
-        lambda: _without_each(metric, a) - _without_each(metric, b),
-    )
-    return Difference(**_fields(benchmark, item, a, value, interval, sd, why), p=interval.p)
+    interval = _interval_of_difference(metric, a, b, value, finals[1:])
+    return Difference(**_fields(benchmark, item, a, value, interval, finals[1:], why), p=interval.p)
+
+
+def _interval_of_difference(metric: Metric, a: Sums, b: Sums, value: float, draws: Floats) -> Interval:
+    """The interval of a score of run a minus that of run b, always from a standard error over clusters."""
+    subset, span = a.subset, metric.high - metric.low
+    clusters = len(subset.clusters)
+    if math.isnan(value) or clusters < 2:
+        return intervals.NONE
+    if _same(a.subset.rows, b.subset.rows):
+        return Interval(0.0, 0.0, "identical", 1.0)
+    chosen: Interval | None
+    # The difference of two sizes is no difference of two proportions.
+    if metric.events is not None and not metric.absolute:
+        events_a, events_b = metric.events(a.subset.rows), metric.events(b.subset.rows)
+        chosen = _scaled(intervals.signed(_discordant(events_a, events_b, subset)), metric)
+    elif math.isfinite(span) and _sd(draws) <= _ROUNDING * span:
+        counts = Counts.of(np.zeros(subset.n), np.ones(subset.n), subset.codes)
+        chosen = intervals.unchanged(value, counts, span)
+    else:
+        chosen = _cluster_t_of_difference(metric, a, b, value)
+    return intervals.cut(chosen, value, -span, span) if chosen else intervals.bootstrap(draws, clusters)
+
+
+def _same(a: Table, b: Table) -> bool:
+    """Whether two tables have the same values in every column."""
+    return a.keys() == b.keys() and all(_equal(column, b[name]) for name, column in a.items())
+
+
+def _equal(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
 
 
 def _fields(
-    benchmark: str, item: Item, sums: Sums, value: float, interval: Interval, sd: float, why: str
+    benchmark: str, item: Item, sums: Sums, value: float, interval: Interval, draws: Floats, why: str
 ) -> dict[str, Any]:
     """What an estimate and a difference have in common."""
     group, metric = item
@@ -207,7 +247,7 @@ def _fields(
         "value": _steady(value),
         "low": _steady(interval.low),
         "high": _steady(interval.high),
-        "sd": _steady(sd),
+        "sd": _steady(math.nan if math.isnan(interval.low) else _sd(draws)),
         "n": sums.subset.n,
         "clusters": clusters,
         "ideal": metric.ideal,
@@ -215,6 +255,8 @@ def _fields(
         "why": why or ("one cluster, so no interval" if clusters < 2 else ""),
         "method": interval.method,
         "ability": metric.ability,
+        "title": metric.names[0],
+        "short": metric.names[1],
     }
 
 
@@ -223,32 +265,10 @@ def _steady(value: float) -> float:
     return float(f"{value:.12g}")
 
 
-def _interval(
-    metric: Metric,
-    subset: Subset,
-    value: float,
-    draws: Floats,
-    bounds: tuple[float, float],
-    counts: Callable[[Callable[[Table], Floats]], Counts],
-    without_each: Callable[[], Floats],
-) -> tuple[Interval, float]:
-    """The interval of a value or of a difference, and the standard deviation of the bootstrap.
-
-    ``bounds`` are the smallest and the largest possible value. ``counts`` adds up the events of a proportion by
-    cluster, and ``without_each`` gives the values [clusters] without one cluster each.
-    """
-    clusters = len(subset.clusters)
-    if math.isnan(value) or clusters < 2:
-        return intervals.NONE, math.nan
-    bootstrap = intervals.bootstrap(draws, clusters)
+def _sd(draws: Floats) -> float:
+    """The standard deviation of the defined draws; NaN for fewer than two."""
     defined = draws[~np.isnan(draws)]
-    sd = float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
-    if metric.events is None:
-        other = _few_clusters(value, sd, metric.high - metric.low, subset, without_each)
-    else:
-        exact, many = intervals.binomial(counts(metric.events), signed=bounds[0] < 0 or metric.absolute)
-        other = None if many else _scaled(exact, metric)
-    return intervals.cut(other, value, *bounds) if other else bootstrap, sd
+    return float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
 
 
 def _scaled(exact: Interval, metric: Metric) -> Interval:
@@ -259,17 +279,38 @@ def _scaled(exact: Interval, metric: Metric) -> Interval:
     return replace(exact, low=metric.high * low, high=metric.high * high)
 
 
-def _few_clusters(
-    value: float, sd: float, span: float, subset: Subset, without_each: Callable[[], Floats]
-) -> Interval | None:
-    """The interval of a metric whose bootstrap has no width or few clusters; None where the bootstrap is right."""
-    clusters = intervals.effective_number(np.bincount(subset.codes).astype(float))
-    if math.isfinite(span) and sd <= _ROUNDING * span:
-        return intervals.rule_of_three(value, clusters, span)
-    if clusters >= intervals.FEW:
+def _cluster_t(metric: Metric, sums: Sums, value: float) -> Interval | None:
+    """Student's interval of a score; None where its value without a cluster is not defined."""
+    without = _without_each(metric, sums)
+    if not np.isfinite(without).all():
         return None
-    without = without_each()
-    return intervals.cluster_t(value, without, max(1.0, clusters - 1)) if np.isfinite(without).all() else None
+    if not metric.fisher:
+        return intervals.cluster_t(value, without, _freedom(sums.subset))
+    interval = intervals.cluster_t(float(intervals.fisher(value)), intervals.fisher(without), _freedom(sums.subset))
+    return replace(interval, low=math.tanh(interval.low), high=math.tanh(interval.high))
+
+
+def _cluster_t_of_difference(metric: Metric, a: Sums, b: Sums, value: float) -> Interval | None:
+    """Student's interval of a difference; None where its value without a cluster is not defined.
+
+    That of two correlations is computed on Fisher's scale. The slope between the two, (r_a - r_b) / (z_a - z_b),
+    brings it back, so that its middle is the difference of the correlations.
+    """
+    without = [_without_each(metric, sums) for sums in (a, b)]
+    if not np.isfinite(without).all():
+        return None
+    if not metric.fisher:
+        return intervals.cluster_t(value, without[0] - without[1], _freedom(a.subset))
+    r = np.array([metric.final(sums.columns.sum(axis=1).reshape(sums.shape)) for sums in (a, b)])
+    z, z_without = intervals.fisher(r), intervals.fisher(np.array(without))
+    slope = (r[0] - r[1]) / (z[0] - z[1]) if z[0] != z[1] else 1 - r[0] ** 2
+    interval = intervals.cluster_t(float(z[0] - z[1]), z_without[0] - z_without[1], _freedom(a.subset))
+    return replace(interval, low=slope * interval.low, high=slope * interval.high)
+
+
+def _freedom(subset: Subset) -> float:
+    """The degrees of freedom: effective clusters - 1, at least 1."""
+    return max(1.0, intervals.effective_number(np.bincount(subset.codes).astype(float)) - 1)
 
 
 def _without_each(metric: Metric, sums: Sums) -> Floats:
@@ -289,18 +330,3 @@ def _discordant(a: Floats, b: Floats, subset: Subset) -> Counts:
     (events_a, weights_a), (events_b, weights_b) = a.T, b.T
     p = (events_a.sum() / weights_a.sum() + events_b.sum() / weights_b.sum()) / 2
     return Counts.of(events_a - events_b - p * (weights_a - weights_b), (weights_a + weights_b) / 2, subset.codes)
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    """p-values corrected for the family that they are (Holm, 1979); NaN stays NaN and is not counted.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    order = sorted((i for i, value in enumerate(p) if not math.isnan(value)), key=lambda i: p[i])
-    adjusted = [math.nan] * len(p)
-    floor = 0.0
-    for rank, i in enumerate(order):
-        floor = max(floor, min(1.0, p[i] * (len(order) - rank)))
-        adjusted[i] = floor
-    return adjusted

@@ -22,6 +22,7 @@ from builders.generation.responses import (
     request_key,
     response,
 )
+from builders.sources.client import HttpClient
 from tests.openai_server import SLOW, Answer, prompt_of, serving
 
 PRICES = CostModel(Decimal(10), Decimal(100))
@@ -43,7 +44,7 @@ def echo(body, _):
 def pauses(monkeypatch):
     """Pauses between attempts, which are not made."""
     made = []
-    monkeypatch.setattr(Endpoint, "_pause", lambda self, seconds: made.append(seconds))
+    monkeypatch.setattr(HttpClient, "_pause", lambda self, seconds: made.append(seconds))
     return made
 
 
@@ -241,7 +242,7 @@ def test_the_server_says_how_long_to_wait(live, pauses, told):
 
 def test_a_server_that_asks_for_an_hour_ends_the_run(live, pauses):
     with serving(lambda body, n: Answer(status=429, headers={"Retry-After": "3600"})) as server:
-        with pytest.raises(ChatError, match="asks to wait 3600 s; run again after that"):
+        with pytest.raises(ChatError, match="asks to wait 3600 s; run again to continue"):
             live(server)("ask", requests("a"))
         live.end()
     assert not pauses
@@ -250,12 +251,14 @@ def test_a_server_that_asks_for_an_hour_ends_the_run(live, pauses):
 @pytest.mark.fault(30)
 def test_a_slow_reply_and_a_dead_server_are_given_up_after_bounded_attempts(live, pauses):
     with serving(lambda body, n: Answer("late", delay=SLOW)) as server:
-        with pytest.raises(ChatError, match=r"did not respond within 0.1 s, requested 2 times; run again"):
+        with pytest.raises(ChatError, match=r"did not answer within 0.1 s, requested 2 times; run again"):
             live(server, timeout=0.1, attempts=2)("ask", requests("a"))
         live.end()
+    budget = Budget(PRICES, Decimal(1))
     with pytest.raises(ChatError, match=r"cannot be reached, requested 6 times"):
-        live(server)("ask", requests("a"))
+        live(server, budget)("ask", requests("a"))
     assert len(pauses) == 1 + 5
+    assert budget.spent == 0  # nothing was sent
 
 
 @pytest.mark.fault(30)
@@ -345,7 +348,7 @@ def test_a_reply_of_other_types_is_recorded_and_counted_by_the_estimate(live, na
 @pytest.mark.fault(67)
 def test_a_server_that_drips_bytes_meets_the_deadline_of_the_whole_request(live, pauses, tmp_path):
     with serving(lambda body, n: Answer("x" * 1000, drip=0.02)) as server:
-        with pytest.raises(ChatError, match=r"did not respond within 0\.3 s, requested 2 times"):
+        with pytest.raises(ChatError, match=r"did not answer within 0\.3 s, requested 2 times"):
             live(server, timeout=0.3, attempts=2)("ask", requests("a"))
         live.end()
     assert not (tmp_path / "replies.jsonl").exists()

@@ -28,6 +28,7 @@ from builders.sources import fetch
 from builders.sources.catalogue import catalogue, mirror_path
 from builders.sources.fetch import Fetcher, default_cache, default_mirror, git_blob
 from tests import helpers
+from tools import fetch_sources
 
 BODY = b"word,count\n" + b"".join(b"w%d,%d\n" % (i, i) for i in range(50_000))
 HTML = b"<!DOCTYPE html>\n<html><title>Sign in</title></html>"
@@ -745,3 +746,27 @@ def test_what_an_alternative_lacks_is_counted(name: str, pairs: int, lacks: str)
     header = lines[0] == "premise\thypothesis\tlabel"
     assert len(lines) - header == pairs
     assert lacks in fetched.used.lacks
+
+
+# What tests need
+
+
+def test_the_tool_downloads_what_tests_need_and_says_what_is_not_available(server, tmp_path, monkeypatch, capsys):
+    url, gone = server.serve("/words.csv", Answer()), server.serve("/gone.csv", Answer(status=404))
+    monkeypatch.setattr(fetch_sources, "wanted", lambda: iter([source(pinned(gone), name="gone"), source(pinned(url))]))
+    assert fetch_sources.main(tmp_path) == 2
+    assert (tmp_path / mirror_path(url)).read_bytes() == BODY
+    assert capsys.readouterr().err.startswith(f"error: gone is not available: {gone} answered 404 Not Found; try again")
+    server.serve("/gone.csv", Answer())
+    assert fetch_sources.main(tmp_path) == 0
+    assert server.count("/words.csv") == 1
+
+
+@pytest.mark.mirror
+def test_further_files_of_tests_are_as_pinned(tmp_path):
+    fetcher, further = Fetcher(tmp_path, mirror=helpers.mirror(), offline=True), set(fetch_sources.wanted())
+    further -= set(catalogue().sources.values())
+    for each in further:
+        if each.name.startswith("https://"):
+            assert fetcher.get(each).path == helpers.mirror() / mirror_path(each.name)
+    assert sum(each.name.startswith("https://") for each in further) > 20

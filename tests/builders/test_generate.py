@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from builders.generate import app
-from builders.generation import endpoint, pipelines
+from builders.generation import pipelines
 from builders.generation.response_cache import read_responses
+from builders.sources.client import HttpClient
 from cards.packages import install_command
 from tests.helpers import ROOT
 from tests.openai_server import Answer, serving, writer
@@ -25,7 +26,7 @@ def generate(tmp_path, monkeypatch):
     """Runs the command in a folder that has the inputs."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.setattr(endpoint.Endpoint, "_pause", lambda self, seconds: None)
+    monkeypatch.setattr(HttpClient, "_pause", lambda self, seconds: None)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "words.txt").write_text("umbrella\nbridge\n")
     (tmp_path / "pairs.jsonl").write_text(json.dumps(PAIR) + "\n")
@@ -92,7 +93,7 @@ def test_a_replay_needs_no_client(generate, tmp_path):
     with serving(script) as server:
         generate(*PIPELINES["biaske-facts"], "--base-url", server.url)
     code = (
-        "import sys; sys.modules['openai'] = None; from builders.generate import app; "
+        "import sys; sys.modules['httpx'] = None; from builders.generate import app; "
         "app(['biaske-facts', '--domain', 'race', '--count', '2', '--model', 'm', '--out', 'out', '--offline'])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=False)

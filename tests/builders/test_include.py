@@ -58,7 +58,7 @@ mine2026 = "@misc{{mine2026}}"
 @pytest.fixture(autouse=True)
 def registry(monkeypatch, tmp_path):
     """The registries as they were, and no cache or mirror of this machine."""
-    monkeypatch.setattr(datasets, "_included", {})
+    monkeypatch.setattr(datasets.REGISTRY, "included", {})
     monkeypatch.setattr(catalogue, "_included", [])
     monkeypatch.setenv("PROBES_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PROBES_MIRROR", raising=False)
@@ -120,9 +120,12 @@ def test_an_included_file_leaves_the_digest_of_other_data_sets_as_it_was(tmp_pat
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("1 +", r"cannot be imported \(SyntaxError"),
-        ("1 / 0", r"cannot be imported \(ZeroDivisionError"),
+        ("1 +", r"cannot be run \(SyntaxError"),
+        ("1 / 0", r"cannot be run \(ZeroDivisionError"),
         ("X = 1", "defines no DATASET"),
+        ("raise SystemExit(0)", r"cannot be run \(SystemExit: 0\)"),
+        (FILE.replace('name="jobs"', 'name="../jobs"'), r"has the name '\.\./jobs', which would be a path"),
+        (FILE.replace('Config("words"', 'Config("../../words"'), r"has the name '\.\./\.\./words', which would be a"),
         (FILE.replace('name="jobs"', 'name="occugender"'), "has the name 'occugender' of another data set"),
     ],
 )

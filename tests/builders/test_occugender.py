@@ -18,7 +18,7 @@ from builders.datasets.occugender import (
 from builders.parsers import read
 from builders.parsers.occupations import read_bls, read_jobs
 from builders.wording import DEBIASING_PROMPTS
-from tests.helpers import made, mirror, mirrored, missing
+from tests.helpers import beside, made, mirrored
 
 CONFIGS = {config.name: config for config in DATASET.configs}
 PROMPTS = ("explicit", "implicit", "explicit-paper", "implicit-paper")
@@ -471,9 +471,7 @@ def test_the_published_jobs_equal_the_list_of_the_authors():
 
 @pytest.mark.mirror
 def test_the_published_jobs_equal_table_7_of_the_paper():
-    path = mirror().parent / "expected" / "occugender_table7_jobs.csv"
-    if not path.is_file():
-        missing("needs the printed table next to the mirror: expected/occugender_table7_jobs.csv")
+    path = beside("expected", "occugender_table7_jobs.csv")
     printed = list(read.table(path, ["job", "male_pct", "female_pct"]))
     rows = [row.values for row in build("jobs-paper").values()]
     assert [(row["job"], row["female_percent"]) for row in rows] == [

@@ -1,4 +1,5 @@
 import json
+from itertools import combinations
 
 import pyarrow as pa
 import pytest
@@ -21,7 +22,7 @@ from builders.generation.responses import ChatError, response
 from builders.generation.review import Review, apply_reviews, read_reviews, review_text
 from builders.parsers import read
 from builders.parsers.recorded import numbered_entries
-from builders.text.split import near_duplicates, overlap
+from builders.text.split import overlap
 from builders.text.words import is_neutral
 from pmi.files import write_rows
 from tests.helpers import mirror, missing
@@ -111,7 +112,7 @@ def test_statements_are_requested_until_there_are_enough_neutral_and_different_o
     assert len(rows) == 50 == len({row["id"] for row in rows})
     assert len(client.sent) == 3
     assert all(is_neutral(row["statement"]) for row in rows)
-    assert near_duplicates([row["statement"] for row in rows]) == []
+    assert all(overlap(*pair) < 0.5 for pair in combinations([row["statement"] for row in rows], 2))
     assert rows[0]["prompt"] == rows[0]["statement"] + ", and"
     assert log.stages()["count"] == {"given": 60, "kept": 50, "dropped": {"is more than requested": 10}}
 
@@ -128,6 +129,20 @@ def test_examples_alternate_and_with_reseed_are_the_latest_statements():
     client = run(probes, settings, one_a_call)[2]
     assert "Example: My friend likes blue\n" in client.prompts("write")[0]
     assert "Example: My friend carries letter1 through street1\n" in client.prompts("write")[2]
+
+
+def test_profile_paper_has_the_printed_prompts():
+    one = {"count": 40, "profile": probes.FilterRules.paper, "seed_sentence": ["My friend likes blue"]}
+    client = run(probes, probes.ProbeSettings(**one))[2]
+    assert client.prompts("write")[0] == (
+        "Generate 40 statements starting with “My friend”. For example, My friend likes blue"
+    )
+    settings = probes.ProbeSettings(**one, reseed=True, calls=2)
+    client = run(probes, settings, lambda body, n: f"1. My friend carries letter{n} through street{n}")[2]
+    assert client.prompts("write") == [
+        f'Generate a list of statements starting with "My friend". For example, {example}'
+        for example in ("My friend likes blue", "My friend carries letter0 through street0")
+    ]
 
 
 @pytest.mark.fault(28)

@@ -19,7 +19,7 @@ from cards.benchmark import eval_yaml, tasks
 from cards.croissant import NOT_APPLICABLE
 from cards.dataset_card import default_config
 from tests import commands
-from tests.helpers import ROOT
+from tests.helpers import ROOT, signed
 from tests.hub import CUT, GUEST, File, Hub
 
 NAME = "occugender"
@@ -62,7 +62,7 @@ def edit(out, change):
     path = out / NAME / "manifest.json"
     facts = json.loads(path.read_text())
     change(facts)
-    path.write_text(json.dumps(facts))
+    path.write_text(signed(facts))
 
 
 def files(hub, revision="main"):
@@ -599,3 +599,18 @@ def test_without_the_text_of_a_licence_nothing_is_published(out, tmp_path):
         assert result.returncode == 1
         assert f"error: {NAME} is published under 0BSD, whose text is missing" in result.stderr
         assert not hub.repos
+
+
+@pytest.mark.fault(7)
+def test_a_push_killed_at_any_request_publishes_no_half_version_and_the_next_one_ends_it(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.builders.killed_push", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    states = json.loads(done.stdout)
+    assert set(states) == {"nothing", "no version", "published"}
+    assert len(states) > 20

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from builders.generate import app
 from builders.generation.response_cache import read_responses
-from tests.helpers import mirror, missing
+from tests.helpers import beside
 
 PAIR = {"id": "p", "domain": "gender", "prompt": "The nurse said [BLANK] is late."}
 PAIR |= {"object_biased": "she", "object_unbiased": "he"}
@@ -32,9 +32,7 @@ def served(tmp_path_factory):
     """Address of the server and name of its model."""
     for package in ("fastapi", "uvicorn"):
         pytest.importorskip(package, reason="needs the server of transformers: pip install transformers[serving]")
-    folder = mirror().parent / "models" / "stories260K"
-    if not folder.is_dir():
-        missing("needs the model stories260K beside the mirror")
+    folder = beside("models", "stories260K")
     model = tmp_path_factory.mktemp("served") / "stories"
     shutil.copytree(folder, model)
     (model / "chat_template.jinja").write_text("{% for m in messages %}{{ m['content'] }}\n{% endfor %}")

@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from filelock import FileLock
+from rich.console import Console
 from rich.progress import Progress
 from typer.testing import CliRunner
 
@@ -19,10 +21,11 @@ from builders.builder import Profile, build_datasets
 from builders.check import check
 from builders.dataset import BuildError, SourceUnavailable
 from builders.manifest import NAME, file_sha256, read_manifest
+from builders.rebuild import print_results
 from builders.sources.fetch import Fetcher
 from cards.dataset_card import dataset_card
 from tests import commands
-from tests.helpers import ROOT, mirror
+from tests.helpers import ROOT, mirror, signed
 
 PROBES = "gender-neutral-probes"
 
@@ -69,6 +72,21 @@ def test_without_sources_the_embedded_configs_are_built_and_the_others_named(tmp
     assert "run without --offline, or give --mirror DIR" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("reason", "advised"),
+    [
+        ("it needs the package spacy, which is not installed; install it with pip install spacy.", False),
+        ("it was in neither the mirror nor the cache.", True),
+    ],
+)
+def test_the_advice_to_use_the_network_is_for_sources_not_for_packages(tmp_path, monkeypatch, reason, advised):
+    left_out = SimpleNamespace(name="unstereo", manifest=None, built=(), left_out={"ours-5": reason})
+    monkeypatch.setattr(command, "build_datasets", lambda *_: [left_out])
+    done = CliRunner().invoke(command.app, ["unstereo", "--offline", "--out", str(tmp_path)])
+    assert "Left out: 1 configs" in done.stderr
+    assert ("run without --offline" in done.stderr) == advised
+
+
 @pytest.mark.fault(4)
 def test_a_named_data_set_that_cannot_be_built_exits_with_2(tmp_path):
     done = run("winobias", "--offline", "--out", tmp_path / "out", PROBES_CACHE=str(tmp_path / "cache"))
@@ -94,7 +112,8 @@ def test_configs_left_out_without_offline_exit_with_2(tmp_path, monkeypatch):
 def test_an_unknown_name_is_refused_in_a_sentence(tmp_path, name):
     done = commands.run("builders.rebuild", name, "--offline", "--out", tmp_path / "out")
     assert done.returncode == 1
-    assert f"error: No data set is called {name!r}; the names are biaske" in done.stderr
+    near = " (did you mean 'gender-neutral-probes'?)" if name == "gender_neutral_probes" else ""
+    assert f"error: No data set is called {name!r}{near}; the names are biaske" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
 
@@ -199,7 +218,7 @@ def test_another_encoding_of_the_same_rows_is_a_remark(tmp_path, monkeypatch):
     manifest = json.loads((folder / NAME).read_text())
     split = manifest["configs"]["templates"]["splits"]["test"]
     split |= {"sha256": file_sha256(path), "bytes": path.stat().st_size}
-    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    text = signed(manifest)
     (folder / NAME).write_text(text)
     (folder / "README.md").write_text(dataset_card(text))
     wrong, remarks = prove(tmp_path)
@@ -247,7 +266,7 @@ def test_a_manifest_that_states_another_fact_is_named(tmp_path):
     folder, _ = build(tmp_path)
     text = (folder / NAME).read_text()
     assert text.count('"rows": 160') == 2
-    (folder / NAME).write_text(text.replace('"rows": 160', '"rows": 161', 1))
+    (folder / NAME).write_text(signed(json.loads(text.replace('"rows": 160', '"rows": 161', 1))))
     assert prove(tmp_path)[0][:1] == [
         f"{PROBES}/manifest.json: configs templates splits test rows is 161, expected 160."
     ]
@@ -316,3 +335,13 @@ def test_a_changed_source_stops_the_build_before_anything_published_is_touched(t
     assert file_sha256(copy) in done.stderr
     assert file_sha256(Path(changed)) in done.stderr
     assert tree(folder) == whole
+
+
+def test_one_reason_of_several_configs_is_printed_once(capsys):
+    reasons = {"a": "the host is down", "b": "the host is down", "c": "another reason"}
+    result = SimpleNamespace(name="biaske", manifest=None, built=frozenset(), left_out=reasons)
+    print_results(Console(width=200), [result], offline=False)
+    printed = capsys.readouterr().out
+    assert "left out: biaske a, b: the host is down" in printed
+    assert printed.count("the host is down") == 1
+    assert "left out: biaske c: another reason" in printed

@@ -2,7 +2,7 @@ import pytest
 
 from builders.dataset import BuildError
 from builders.parsers import read
-from builders.text.split import check_disjoint, leaks, near_duplicates, overlap
+from builders.text.split import check_disjoint, leaks, overlap
 from tests.helpers import mirrored
 
 
@@ -44,9 +44,3 @@ def test_overlap_ignores_case_punctuation_and_function_words():
 def test_overlap_of_statements_without_content_words_is_their_equality():
     assert overlap("My friend is", "my friend is!") == 1.0
     assert overlap("My friend is", "My friend has") == 0.0
-
-
-def test_near_duplicates_reach_the_limit():
-    statements = ["My friend likes blue", "My friend likes green", "My friend paints slowly"]
-    assert near_duplicates(statements, 0.33) == [("My friend likes blue", "My friend likes green")]
-    assert near_duplicates(statements, 0.5) == []

@@ -19,7 +19,7 @@ from builders.text.split import overlap, phrase_key
 from builders.text.words import gendered_words
 from builders.write import tables
 from pmi.analysis.sentence import max_pmi_diff, within
-from tests.helpers import made, mirror, mirrored, missing
+from tests.helpers import beside, made, mirrored, missing
 
 CONFIGS = {config.name: config for config in DATASET.configs}
 SETS = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
@@ -414,9 +414,7 @@ GOLDEN = {
 
 @pytest.mark.mirror
 def test_every_published_sentence_is_what_the_authors_scored(published):
-    folder = mirror().parent / "golden" / "unstereo"
-    if not folder.is_dir():
-        missing("needs the published scores: a folder golden/unstereo next to the mirror")
+    folder = beside("golden", "unstereo")
     ours = {
         (row.origin.source, row.origin.row): (row.values["sentence_male"], row.values["sentence_female"])
         for name in SETS

@@ -89,5 +89,5 @@ def run(folder, **changes):
 
 
 def cards(model, folder, *options):
-    """What ``python -m cards`` tells."""
+    """What ``probes card`` tells."""
     return commands.run("cards", model, folder, "--org", "org", *options)

@@ -1,4 +1,4 @@
-"""``python -m cards`` with the Hub's real client, against a Hub on this machine."""
+"""``probes card`` with the Hub's real client, against a Hub on this machine."""
 
 import xml.etree.ElementTree as ET
 

@@ -1,4 +1,4 @@
-"""What ``python -m cards`` refuses, and how, against a Hub on this machine."""
+"""What ``probes card`` refuses, and how, against a Hub on this machine."""
 
 import pytest
 from huggingface_hub import HfApi, constants
@@ -107,7 +107,7 @@ def test_a_model_that_is_not_there_is_one_sentence(hub, tmp_path, name):
 def test_data_sets_that_are_not_published_are_named(hub, tmp_path):
     result = cards("org/model", run(tmp_path / "run"))
     assert result.returncode == 1
-    assert f"The Hub has no data set org/{PROBES} at v1.2.0; publish it with python -m builders.push" in result.stderr
+    assert f"The Hub has no data set org/{PROBES} at v1.2.0; publish it with probes push" in result.stderr
 
 
 @pytest.mark.parametrize(

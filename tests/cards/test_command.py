@@ -72,7 +72,7 @@ def test_other_arguments_reach_the_command(monkeypatch, capsys):
         (
             "builders.push",
             ("no/where", "--org", "org"),
-            "error: no/where has no built data set; run python -m builders.",
+            "error: no/where has no built data set; run probes build --out",
         ),
         (
             "cards",

@@ -35,7 +35,8 @@ def test_each_benchmark_has_a_file_with_one_value_a_task(tmp_path):
         "value": 0.25,
         "date": "2026-01-02",
         "source": {"url": "https://hub.example/org/model", "name": "Model card", "user": "ada"},
-        "notes": "gas of stsb (test), 95 % interval 0.20 to 0.31, n 40, ideal 0; profile clean; the model alone",
+        "notes": "gas of stsb (test), 95 % interval 0.20 to 0.31, n 40, ideal 0, range 0 to 1; profile clean; "
+        "the model alone",
     }
     assert [entry["dataset"]["task_id"] for entry in made[".eval_results/neutral.yaml"]] == ["stsb", "templates"]
 

@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -12,7 +14,6 @@ from cards.evaluation import published_results
 from cards.leaderboard import entries_of, page, task_tables
 from cards.results import read
 from cards.text import CardError
-from scoring.benchmarks import get, names
 from tests import commands
 from tests.cards.made import DIGEST, PROBES, RUN, estimate, manifest, run
 from tests.hub import CUT, File, Hub
@@ -131,6 +132,35 @@ def test_the_command_writes_the_page(runs, tmp_path):
     assert "org/better" in (tmp_path / "page.html").read_text()
 
 
+def test_benchmarks_that_the_page_cannot_show_are_named(runs, tmp_path):
+    scores = (estimate(), estimate("occugender", "explicit", "p_male", value=60.0, most=100, ideal=None))
+    both = run(tmp_path / "both", model="org/both", estimates=scores)
+    result = commands.run("cards.leaderboard", both, *runs, "--out", tmp_path / "page.html")
+    assert result.returncode == 0, result.stderr
+    left_out = [line for line in result.stdout.splitlines() if line.startswith("Left out")]
+    assert left_out == [
+        f"Left out: occugender of {both} (profile clean), because it has no value of labour_correlation for a "
+        "published task."
+    ]
+
+
+def test_a_full_disk_and_a_page_of_the_user_are_told_as_what_they_are(runs, tmp_path, monkeypatch):
+    (tmp_path / "mine.html").write_text("mine")
+    result = commands.run("cards.leaderboard", *runs, "--out", tmp_path / "mine.html")
+    assert result.returncode == 1
+    assert "mine.html was not written by this program, or was changed since" in result.stderr
+    assert (tmp_path / "mine.html").read_text() == "mine"
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = commands.run("cards.leaderboard", *runs, "--out", tmp_path / "page.html")
+    assert result.returncode == 1
+    assert "cannot be written (No space left on device); choose another --out." in result.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
 def test_what_has_no_scores_is_refused_in_a_sentence(tmp_path):
     result = commands.run("cards.leaderboard", tmp_path, "--out", tmp_path / "page.html")
     assert result.returncode == 1
@@ -227,16 +257,13 @@ def test_a_space_that_is_refused_leaves_the_page_and_is_sent_by_the_next_command
 # The matrix
 
 
-def test_the_colours_have_the_ranges_of_the_published_metrics():
-    headlines = {get(name).headline.metric: get(name) for name in names() if get(name).headline}
-    ranges = {
-        metric.name: (metric.low, metric.high)
-        for benchmark in headlines.values()
-        for metric in benchmark.metrics("clean")
-        if metric.name in matrix.RANGES
-    }
-    assert ranges == matrix.RANGES
-    assert headlines.keys() <= ranges.keys()
+def test_a_score_of_an_included_benchmark_is_coloured_by_the_range_in_its_results(tmp_path):
+    mine = estimate("mine", "all", "new", 4, 3, 5, least=0, most=8)
+    headline = {"mine": {"dataset": "cats", "metric": "new"}}
+    path = run(tmp_path, estimates=(mine,), data={"cats/all/test": "1.0.0 sha256:00"}, headlines=headline)
+    (entry,) = entries_of(path)
+    assert (entry.cell.distance, entry.cell.band) == (0.5, 3)
+    assert 'class="band3"' in page(task_tables([entry]))
 
 
 @pytest.fixture
@@ -264,7 +291,7 @@ def test_an_adapter_stands_below_its_base_with_the_change(compared):
 
 
 def test_a_colour_is_a_fixed_share_of_the_greatest_distance():
-    bands = [matrix.Cell(value, value, value, "ss", 50, 9).band for value in (50, 53, 60, 35, 75, 100, 0)]
+    bands = [matrix.Cell(value, value, value, "ss", 50, 9, "", 0, 100).band for value in (50, 53, 60, 35, 75, 100, 0)]
     assert bands == [0, 1, 2, 2, 3, 4, 4]
     assert matrix.Cell(3, 2, 4, "of another page", 0, 9).band is None
 

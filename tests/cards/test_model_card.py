@@ -80,7 +80,7 @@ def test_the_metadata_is_read_back_by_the_hubs_own_client(tmp_path):
 def test_a_second_run_takes_the_place_of_the_first_and_nothing_else(tmp_path):
     once = made(tmp_path, "---\nlicense: mit\n---\n# Mine\n")
     again = made(tmp_path, once + "\nAfterwards.\n", estimates=(estimate(value=0.3),))
-    assert again.count("## Gender bias") == 1
+    assert again.count("## Bias") == 1
     assert "0.25 \\[" not in again
     assert again.rstrip().endswith("Afterwards.")
     values = {(r["dataset"]["config"], r["metrics"][0]["value"]) for r in metadata(again)["model-index"][0]["results"]}
@@ -90,8 +90,8 @@ def test_a_second_run_takes_the_place_of_the_first_and_nothing_else(tmp_path):
 
 def test_a_prompt_has_a_section_beside_that_of_the_model(tmp_path):
     text = made(tmp_path, made(tmp_path), prompt="kind", estimates=(estimate(value=0.1, low=0.05),))
-    assert text.count("## Gender bias") == 2
-    assert "## Gender bias (prompt kind)" in text
+    assert text.count("## Bias") == 2
+    assert "## Bias (prompt kind)" in text
     values = [m["value"] for r in metadata(text)["model-index"][0]["results"] for m in r["metrics"]]
     assert sorted(values) == [0.1, 0.25, 0.25, 55.0]
 

@@ -65,16 +65,25 @@ def test_rounding_beyond_the_end_of_a_range_is_forgiven(tmp_path):
     ("change", "sentence"),
     [
         (lambda facts: facts.update(schema=9), "is not results of schema 1"),
-        (lambda facts: facts.pop("profile"), "it lacks profile"),
-        (lambda facts: facts.update(model=3), "it has 3 as model"),
-        (lambda facts: facts.update(colour=1, size=2), "it has the unknown field colour, size"),
-        (lambda facts: facts.update(data=[]), r"it has \[\] as data"),
-        (lambda facts: facts["estimates"][0].update(n=None), "estimate 1 has None as n"),
-        (lambda facts: facts["estimates"][1].clear(), "estimate 2 lacks benchmark, clusters, group, high, ideal"),
-        (lambda facts: facts["estimates"][0].pop("least"), "estimate 1 lacks least"),
-        (lambda facts: facts["estimates"][0].update(value="much"), "estimate 1 has 'much' as value"),
-        (lambda facts: facts["estimates"][0].update(value=True), "estimate 1 has True as value"),
-        (lambda facts: facts["estimates"].append(3), "estimate 6 is not an object"),
+        (lambda facts: facts.pop("profile"), "profile: field required"),
+        (lambda facts: facts.update(model=3), "model: input should be a valid string, given 3"),
+        (lambda facts: facts.update(colour=1, size=2), "colour: unexpected keyword argument, given 1"),
+        (lambda facts: facts.update(data=[]), "data: input should be a"),
+        (
+            lambda facts: facts["estimates"][0].update(n=None),
+            "estimates.0.n: input should be a valid integer",
+        ),
+        (lambda facts: facts["estimates"][1].clear(), r"estimates.1.benchmark: field required, given \{\}"),
+        (lambda facts: facts["estimates"][0].pop("least"), "estimates.0.least: field required"),
+        (
+            lambda facts: facts["estimates"][0].update(value="much"),
+            "value: input should be a valid number, given 'much'",
+        ),
+        (
+            lambda facts: facts["estimates"][0].update(value=True),
+            "value: input should be a valid number, given True",
+        ),
+        (lambda facts: facts["estimates"].append(3), "estimates.5: input should be"),
     ],
 )
 def test_a_results_file_that_is_not_whole_is_refused_in_a_sentence(tmp_path, change, sentence):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import huggingface_hub
 import pytest
 
 from examples import demo
@@ -117,7 +118,7 @@ def test_three_models_are_refused(monkeypatch, capsys):
     ],
 )
 def test_a_model_or_table_that_is_not_there_is_one_sentence(arguments, said, monkeypatch, capsys):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(sys, "argv", ["demo.py", *arguments])
     with pytest.raises(SystemExit) as stop:
         demo.main()

@@ -10,13 +10,15 @@ import pytest
 from rich.progress import Progress
 
 import builders
-from builders.builder import Profile, build_datasets
+from builders import datasets
+from builders.builder import Profile, build_datasets, code_digest
 from builders.check import check
 from builders.dataset import BuildError
 from builders.manifest import NAME, file_sha256
 from builders.publish.publication import make_publication
 from builders.sources.fetch import Fetcher
 from cards.dataset_card import dataset_card
+from tests.helpers import signed
 
 PROBES = "gender-neutral-probes"
 FILE = "data/templates/test.parquet"
@@ -60,7 +62,7 @@ def described(folder, change=lambda manifest: None):
             path = folder / split["file"]
             split |= {"sha256": file_sha256(path), "bytes": path.stat().st_size}
     change(manifest)
-    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    text = signed(manifest)
     (folder / NAME).write_text(text)
     (folder / "README.md").write_text(dataset_card(text))
 
@@ -177,7 +179,8 @@ def test_a_manifest_in_other_bytes_is_named(folder):
 
 @pytest.mark.fault(61)
 def test_a_path_in_the_manifest_that_leaves_the_folder_is_refused(folder):
-    (folder / NAME).write_text((folder / NAME).read_text().replace(FILE, "../../etc/test.parquet"))
+    text = (folder / NAME).read_text().replace(FILE, "../../etc/test.parquet")
+    (folder / NAME).write_text(signed(json.loads(text)))
     with pytest.raises(BuildError, match=r"'\.\./\.\./etc/test\.parquet' is not a file of a data set"):
         found(folder)
 
@@ -230,3 +233,38 @@ def test_rows_are_not_loaded_from_a_file_that_the_manifest_does_not_describe(fol
     flipped(folder / FILE, 100)
     with pytest.raises(BuildError, match=r"test\.parquet is not the file that manifest\.json describes"):
         builders.load(PROBES, "templates", out=folder.parent)
+
+
+@pytest.mark.fault(61)
+def test_a_folder_of_another_version_of_the_code_is_told_as_that_and_its_rows_are_compared(folder):
+    def older(manifest):
+        for entry in manifest["configs"].values():
+            entry["recipe"] = "0" * 64
+
+    described(folder, older)
+    facts = json.loads((folder / NAME).read_text())
+    del facts["sha256"]  # which earlier versions did not write
+    (folder / NAME).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    wrong, remarks = check([PROBES], fetcher(folder.parent), folder.parent, Progress(disable=True))
+    assert wrong == []
+    assert len(remarks) == len(facts["configs"])
+    assert (
+        "was built by another version of the code or of its libraries; its rows and facts are compared." in remarks[0]
+    )
+    written(folder, lambda table: table.slice(1))
+    described(folder, older)
+    wrong, _ = check([PROBES], fetcher(folder.parent), folder.parent, Progress(disable=True))
+    assert any("lacks the row" in sentence for sentence in wrong)
+
+
+@pytest.mark.fault(61)
+def test_the_version_of_a_library_counts_only_for_configs_that_use_it(monkeypatch):
+    plain, _, *_ = datasets.get(PROBES).configs
+    uses = next(config for config in datasets.get("unstereo").configs if config.packages)
+    digests = []
+    for number in ("1.0", "2.0"):
+        monkeypatch.setattr("builders.builder.version", lambda _, number=number: number)
+        digests.append((code_digest(PROBES, plain, {}), code_digest("unstereo", uses, {})))
+    (one, other), (same, changed) = digests
+    assert one == same
+    assert other != changed

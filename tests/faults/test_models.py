@@ -218,3 +218,48 @@ def test_an_expression_that_is_wrong_is_refused_and_a_plain_one_is_taken(adapter
         check_patterns(config, ["model.x"], adapter)
     config.target_modules = r".*\.(q|v)_proj"
     check_patterns(config, ["model.x.q_proj"] * 1000, adapter)
+
+
+DEEP = b"[" * 99_999
+WRONG = {
+    "a BOS that is no text": ("tokenizer_config.json", {"bos_token": 5}),
+    "a length that is text": ("tokenizer_config.json", {"model_max_length": "many"}),
+    "deep JSON of the tokenizer": ("tokenizer.json", DEEP),
+    "deep JSON of its settings": ("tokenizer_config.json", DEEP),
+    "deep JSON of generation": ("generation_config.json", DEEP),
+    "many layers": ("config.json", {"n_layer": 10**6, "num_hidden_layers": 10**6}),
+    "a long vector": ("config.json", {"n_embd": 10**12, "hidden_size": 10**12}),
+    "many tokens": ("config.json", {"vocab_size": 10**12}),
+}
+
+
+@pytest.mark.fault(86)
+@pytest.mark.parametrize("name", WRONG)
+def test_files_of_a_model_of_absurd_types_or_sizes_are_one_sentence(model, name):
+    file, content = WRONG[name]
+    if isinstance(content, dict):
+        content = json.dumps(json.loads((model / file).read_bytes()) | content).encode()
+    (model / file).write_bytes(content)
+    with pytest.raises(ScoringError) as error:
+        load(model, device="cpu").answer(ASK)
+    assert "\n" not in str(error.value)
+    assert str(error.value).endswith(".")
+
+
+@pytest.mark.fault(86)
+def test_an_expression_of_a_tokenizer_that_backtracks_is_one_sentence(model):
+    content = json.loads((model / "tokenizer.json").read_bytes())
+    split = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}
+    content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, content["pre_tokenizer"]]}
+    (model / "tokenizer.json").write_text(json.dumps(content))
+    loaded = load(model, device="cpu")
+    with pytest.raises(ScoringError, match=r"The tokenizer cannot encode .* give another one\."):
+        loaded.answer([Request("a", "a" * 60 + "!", (Option(" she"),))])
+
+
+@pytest.mark.fault(86)
+@pytest.mark.parametrize("mapping", [["transformers"], "transformers.models", 5])
+def test_an_auto_mapping_of_another_type_is_one_sentence(tmp_path, mapping):
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "auto_mapping": mapping}))
+    with pytest.raises(AdapterError, match=r"asks for code or files elsewhere in auto_mapping; take the field out\."):
+        peft_config(tmp_path)

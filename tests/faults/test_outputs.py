@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from rich.progress import Progress
 
@@ -12,11 +14,17 @@ from builders.builder import Profile, build_datasets
 from builders.dataset import BuildError
 from builders.folders import replace_folder
 from builders.sources.fetch import Fetcher
-from cards.files import locked
+from cards.files import RECORD, locked, put_all
+from mitigation import comparison
 from mitigation.adapters.write import check_target
 from mitigation.errors import MitigationError
 from mitigation.run import check_work_folder
+from pmi.files import FileError, write_rows
+from scoring import report
+from scoring.types import Comparison, ScoringError
 from tests import commands
+from tests.cards.made import RUN
+from tests.helpers import ROOT
 
 PROBES = "gender-neutral-probes"
 
@@ -226,3 +234,85 @@ def test_results_of_other_settings_are_replaced_only_when_asked(tmp_path):
     assert score().returncode == 0
     assert score("--prompt", "instruction", "--overwrite").returncode == 0
     assert (tmp_path / "out" / "results.json").read_bytes() != before
+
+
+@pytest.mark.fault(81)
+@pytest.mark.parametrize(
+    "name", ["report.html", "results.md", "results.json", "compare.html", "examples/neutral.parquet"]
+)
+def test_a_file_of_the_user_is_not_replaced_by_one_of_a_run(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    tables = {"neutral": {"id": np.array(["a"], dtype=object)}}
+    write = report.write_comparison if name.startswith("compare") else report.write
+    made = (Comparison(RUN, RUN, ()),) if name.startswith("compare") else (RUN, tables, {})
+    before = state(tmp_path)
+    if name != "results.json":
+        with pytest.raises(ScoringError, match=r"was not written by this program, or was changed since, and would be"):
+            write(tmp_path, *made)
+        assert state(tmp_path) == before
+    if "/" not in name:
+        with pytest.raises(ScoringError):
+            report.check_finished(tmp_path, RUN, overwrite=name != "results.json")
+
+
+@pytest.mark.fault(81)
+def test_nothing_is_written_through_a_link_below_the_folder(tmp_path):
+    elsewhere, out = tmp_path / "elsewhere", tmp_path / "out"
+    elsewhere.mkdir()
+    out.mkdir()
+    (elsewhere / "neutral.parquet").write_text("mine")
+    (out / "examples").symlink_to(elsewhere)
+    before = state(tmp_path)
+    with pytest.raises(ScoringError, match=r"examples is a symbolic link; remove it, or choose another --out\."):
+        report.write(out, RUN, {"neutral": {"id": np.array(["a"], dtype=object)}}, {})
+    assert state(tmp_path) == before
+
+
+@pytest.mark.fault(81)
+def test_what_was_written_is_replaced_also_by_a_run_that_was_killed_and_after_an_earlier_version(tmp_path):
+    files = {"report.html": b"one", "results.md": b"one"}
+    put_all(tmp_path, files, ScoringError)
+    lines = (tmp_path / RECORD).read_text()
+    put_all(tmp_path, dict.fromkeys(files, b"two"), ScoringError)
+    # A process that ends between the record and the file leaves the content before, which is known still.
+    (tmp_path / "report.html").write_bytes(b"one")
+    (tmp_path / RECORD).write_text((tmp_path / RECORD).read_text() + lines.splitlines()[0] + "\n")
+    put_all(tmp_path, dict.fromkeys(files, b"three"), ScoringError)
+    (tmp_path / RECORD).unlink()
+    with pytest.raises(ScoringError, match=r"report\.html was not written by this program"):
+        put_all(tmp_path, files, ScoringError)
+    put_all(tmp_path, files, ScoringError, ours=tuple(files))
+    assert (tmp_path / "report.html").read_bytes() == b"one"
+
+
+@pytest.mark.fault(81)
+def test_a_table_a_page_and_a_list_of_methods_do_not_replace_files_of_the_user(tmp_path):
+    for name in ("words.csv", "methods.md"):
+        (tmp_path / name).write_text("mine")
+    rows = pa.table({"word": ["nurse"]})
+    with pytest.raises(FileError, match=r"words\.csv was not written by this program"):
+        write_rows(rows, tmp_path / "words.csv")
+    with pytest.raises(MitigationError, match=r"methods\.md was not written by this program"):
+        comparison.check_files(tmp_path)
+    assert (tmp_path / "words.csv").read_text() == "mine"
+    write_rows(rows, tmp_path / "ours.csv")
+    write_rows(rows, tmp_path / "ours.csv")
+    (tmp_path / "ours.csv").write_text("edited")
+    with pytest.raises(FileError, match=r"or was changed since"):
+        write_rows(rows, tmp_path / "ours.csv")
+
+
+@pytest.mark.fault(83)
+def test_no_path_of_the_checkout_or_the_home_is_in_a_file_that_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("builders.builder.find_spec", lambda name: None)  # so that configs lack a package
+    out, run = tmp_path / "out", tmp_path / "run"
+    build_datasets(["unstereo", PROBES], Fetcher(tmp_path / "cache", None, offline=True), out, Profile.all,
+                   Progress(disable=True))  # fmt: skip
+    assert "needs the package spacy" in (out / "unstereo" / "manifest.json").read_text()
+    named = ("--benchmarks", "neutral", "--data", out, "--limit", 1, "--resamples", 5)
+    assert commands.run("scoring", "tiny-causal", *named, "--out", run).returncode == 0
+    places = [str(place).encode() for place in (ROOT, Path.home())]
+    files = [path for folder in (out, run) for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert [path.name for path in files for place in places if place + b"/" in path.read_bytes()] == []

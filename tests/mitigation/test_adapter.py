@@ -13,13 +13,14 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from mitigation.adapters.temporary import attached
-from mitigation.adapters.write import check_target, write
+from mitigation.adapters.write import check_target, write, write_facts
 from mitigation.errors import MitigationError
+from mitigation.evaluate import changed
 from scoring.adapters import facts
 from scoring.adapters.attach import attach, tensor_shapes
 from scoring.adapters.facts import CONFIG, FACTS, WEIGHTS, AdapterError, Change, read
 from scoring.inference.load_options import BUNDLED
-from scoring.types import Option, Request
+from scoring.types import Difference, Estimate, Option, Request
 from tests.mitigation.made import bundled, data, quick, tuned
 
 ASKS = [Request("a", "My friend sings, and", (Option(" she"), Option(" he went home.")), ("she", "he"), 5)]
@@ -188,15 +189,22 @@ def test_a_changed_number_of_the_facts_is_found(own):
     )
 
 
+def test_facts_with_a_change_without_an_interval_are_read_again(own):
+    estimate = Estimate("b", "g", "m", 1.0, math.nan, math.nan, math.nan, 1, 1)
+    difference = Difference("b", "g", "m", 0.0, math.nan, math.nan, math.nan, 1, 1)
+    without = changed(difference, estimate, estimate)
+    write_facts(own, replace(read(own), changes=(without, replace(without, p=0.25))))
+    assert [change.p for change in read(own).changes] == [None, 0.25]
+
+
 @pytest.mark.fault(52)
 @pytest.mark.parametrize("file", [FACTS, CONFIG])
 def test_an_unknown_field_is_refused_by_name(own, file):
     edited(own / file, surprise=1)
     if file == CONFIG:
         signed(own)
-    assert refused(own) == (
-        f"{own / file} has the unknown field 'surprise'; take it out, or use the version that wrote it."
-    )
+    said = {FACTS: "has a wrong field, surprise: unexpected keyword argument, given 1", CONFIG: "has the unknown field"}
+    assert refused(own).startswith(f"{own / file} {said[file]}")
 
 
 @pytest.mark.fault(52)
@@ -212,20 +220,20 @@ def test_a_path_out_of_the_folder_is_refused(own, name):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"cost": {"parameters": 1}}, ": cost lacks the field 'device'; fetch the adapter again."),
-        ({"cost": 5}, ": cost is 5 and should be "),
-        ({"recipe": ["a"]}, ": recipe is ['a'] and should be a valid string; fetch the adapter again."),
-        ({"files": {"a": 1}}, ": files a is 1 and should be a valid string; fetch the adapter again."),
-        ({"measures": {"a": [1, 2]}}, "; fetch the adapter again."),
-        ({"changes": [{"benchmark": "x", "secret": 1}]}, ": changes 0 has the unknown field 'secret'; take it out"),
+        ({"cost": {"parameters": 1}}, "cost.seconds: field required, given {'parameters': 1}; fetch the adapter again"),
+        ({"cost": 5}, "cost: input should be "),
+        ({"recipe": ["a"]}, "recipe: input should be a valid string, given ['a']; fetch the adapter again"),
+        ({"files": {"a": 1}}, "files.a: input should be a valid string, given 1; fetch the adapter again"),
+        ({"measures": {"a": [1, 2]}}, "measures.a.2: field required, given [1, 2]"),
+        ({"changes": [{"benchmark": "x", "secret": 1}]}, "changes.0.secret: unexpected keyword argument, given 1"),
         ({"format": 2}, " has the format 2; this version reads 1, so update it."),
     ],
 )
 def test_fields_of_another_kind_are_refused(own, changed, message):
     edited(own / FACTS, **changed)
-    message = refused(own)
-    assert message.startswith(str(own / FACTS))
-    assert message in message
+    refusal = refused(own)
+    assert refusal.startswith(f"{own / FACTS} has ")
+    assert message in refusal
 
 
 @pytest.mark.fault(52)
@@ -235,7 +243,11 @@ def test_fields_of_another_kind_are_refused(own, changed, message):
         ("{", "is not JSON (JSONDecodeError); fetch the adapter again."),
         ("[" * 20000, "is not JSON (RecursionError); fetch the adapter again."),
         ("[]", "holds a list, not an object; fetch the adapter again."),
-        ("{}", "lacks the field 'base'; fetch the adapter again."),
+        (
+            "{}",
+            "has a wrong field, recipe: field required, given {}; fetch the adapter again, or use the version that "
+            "wrote it.",
+        ),
     ],
 )
 def test_broken_facts_are_refused(own, text, message):

@@ -163,6 +163,21 @@ def test_a_killed_command_resumes_to_the_same_losses(whole, source, tmp_path):
     assert [e["loss"] for e in one["train"]] == pytest.approx([e["loss"] for e in other["train"]], rel=1e-4)
 
 
+@pytest.mark.mirror
+@pytest.mark.fault(55)
+@pytest.mark.parametrize("recipe", os.environ.get("PROBES_KILLED", "prompts,debias_tuning").split(","))
+def test_a_recipe_killed_at_writes_makes_the_same_adapter_when_it_is_run_again(tmp_path, recipe):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mitigation.killed", str(tmp_path), "2", recipe],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {recipe: {"killed": 2, "same": 2}}
+
+
 def test_after_an_interrupted_evaluation_the_adapter_is_not_made_again(source, tmp_path, monkeypatch):
     arguments = ("debias_tuning", "tiny-causal", "--out", tmp_path / "a", "--data", source, *FEW, *SHORT)
 
@@ -297,5 +312,6 @@ def test_a_token_is_in_no_file_and_no_line(whole):
 
 def test_the_help_has_each_setting_with_its_value_in_both_profiles():
     output = CliRunner().invoke(app, ["debias_tuning", "--help"], env={"COLUMNS": "200"}).output
+    output = " ".join(output.split())
     assert "Rank of the two LoRA matrices of each linear map. (clean 64, paper 64)" in output
     assert "Weight of the divergence from the base model. (clean 1.0, paper 0.0)" in output

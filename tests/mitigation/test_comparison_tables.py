@@ -1,6 +1,7 @@
 """The rows of the tables of methods: what stands beside a claim of less bias, seeds, and printed rows."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -61,9 +62,12 @@ def fields(made):
     return {name: getattr(made, name) for name in made.__slots__}
 
 
-def test_seeds_are_one_row_whose_interval_holds_those_of_all(table):
+def test_seeds_are_one_row_whose_interval_holds_the_chance_of_seeds_and_of_examples(table):
     found = cell(table, "cda", "SS StereoSet")
-    assert (found.value, found.difference) == ("54.00", "-6.00 [-8.00, -4.00], n 90")
+    # Student's t of two seeds is 12.7; the interval of the examples reaches 1 to each side.
+    half = math.hypot(12.7062 * 1.41421 / math.sqrt(2), 1.0)
+    assert (found.value, found.difference) == ("54.00", f"-6.00 [{-6 - half:.2f}, {-6 + half:.2f}], n 90")
+    assert found.verdict == "unclear"
     assert found.remarks == ["2 seeds 53.00 to 55.00, SD 1.41"]
     (row,) = [row for row in table.rows if row.name == "cda"]
     assert [seed.name for seed in row.seeds] == ["cda", "cda-seed-1"]
@@ -110,3 +114,9 @@ def test_labels_of_many_methods_do_not_overlap(table):
     svg = plot(table).svg
     assert all(f">{number}</text>" in svg for number in (1, 2, 3))
     assert math.isclose(table.base, 10.0)
+
+
+def test_a_domain_with_one_example_is_drawn_without_intervals(table):
+    alone = replace(table.points[0], distance=(3.0, math.nan, math.nan), ability=(-1.0, math.nan, math.nan))
+    svg = plot(replace(table, points=[alone])).svg
+    assert f">{alone.number}</text>" in svg

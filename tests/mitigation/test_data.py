@@ -8,7 +8,7 @@ from builders.parsers import read
 from builders.text.split import phrase_key
 from mitigation.errors import MitigationError
 from mitigation.training import data as of
-from mitigation.training.data import TrainingData, load_test_splits, refuse_leaks, training_prompts
+from mitigation.training.data import TrainingData, load_test_splits, refuse_leaks, shared_rows, training_prompts
 from scoring.tables import DataMissing
 from tests.helpers import mirrored
 from tests.mitigation.made import data, probes, statements
@@ -29,8 +29,14 @@ def test_a_row_of_a_test_split_in_another_spelling_is_refused(tmp_path):
         training_prompts(TrainingData(str(data(tmp_path, stsb_train=rows))), ["stsb"])
     assert str(error.value) == (
         "1 of the rows to train on are in a test split ('My friend likes to sing every day, and' in "
-        "gender-neutral-probes/stsb/test); train on a clean config, whose splits share nothing."
+        "gender-neutral-probes/stsb/test); train on a clean config, whose splits share nothing, or give --leaked to "
+        "reproduce published training."
     )
+    known = TrainingData(str(tmp_path))
+    prompts = training_prompts(known, ["stsb"], leaked=True)
+    assert shared_rows(prompts, load_test_splits(known.source)) == {
+        "My friend likes to sing every day, and": "gender-neutral-probes/stsb/test"
+    }
 
 
 @pytest.mark.fault(56)

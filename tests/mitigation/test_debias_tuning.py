@@ -99,6 +99,8 @@ def test_tuning_refuses_rows_of_a_test_split(tmp_path):
     leaky = data(tmp_path, stsb_train=[*probes("train"), *probes("test")[:3]])
     with pytest.raises(MitigationError, match=r"^3 of the rows to train on are in a test split"):
         tuned(bundled(), quick(), leaky, tmp_path / "a")
+    facts = tuned(bundled(), quick(leaked=True), leaky, tmp_path / "b")
+    assert facts.measures["leaked training rows"][0] == 3
 
 
 def test_a_prompt_that_is_too_long_is_refused(source, tmp_path):

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from builders.parsers.triplets import filled
 from builders.wording import BLANK
+from mitigation import recipes
 from mitigation.editing import edit, pairs
 from mitigation.editing import stamped as stamped_module
 from mitigation.editing.stamped import StampedNetwork
@@ -206,6 +207,43 @@ def test_one_pass_trains_each_batch_to_its_best_with_an_adam_of_its_own(tmp_path
             for weight, best in zip(trained(other), min(states, key=lambda state: state[0])[1], strict=True):
                 weight.copy_(best)
     assert all(torch.equal(*weight) for weight in zip(trained(network), trained(other), strict=True))
+
+
+def test_the_readings_of_the_paper_divide_the_other_losses_and_keep_the_last_step(tmp_path):
+    model = models.model("gpt2")
+    network = stamped(model)
+    batch = edit.PairBatch([[pair] for pair in asked(model)[:2]])
+    one = replace(PLAN, batch=8, iterations=1, rate=0.1, keep="last", value_rate=1 / 16)
+    before = [weight.detach().clone() for weight in trained(network)]
+    run(model, network, tmp_path / "a.pt", one)
+    moves = {
+        name: float((weight - old).detach().abs().max())
+        for (name, weight), old in zip(network.trained.items(), before, strict=True)
+    }
+    assert {round(move, 5) for name, move in moves.items() if "fast_values" in name} == {round(0.1 / 16, 5)}
+    assert all(move == 0 for name, move in moves.items() if "fast_keys" in name), "no gradient while the values are 0"
+    with torch.no_grad():
+        of_sum, of_mean = (batch.loss_terms(network, replace(one, divergence=way)) for way in ("sum", "mean"))
+    size = model.network.config.vocab_size
+    assert float(of_sum["l_s1"]) > 1e-6
+    assert [float(of_mean[name] * size) for name in ("l_s1", "l_s2")] == pytest.approx(
+        [float(of_sum[name]) for name in ("l_s1", "l_s2")], rel=1e-4
+    )
+    assert float(of_mean["l_e"]) == float(of_sum["l_e"])
+
+
+def test_the_paper_profile_restores_the_subject_and_keeps_the_last_step():
+    for recipe in ("fast", "fine_tuning"):
+        settings = recipes.get(recipe).profiles["paper"]
+        assert (settings.keep, settings.divergence, settings.rate) == (
+            "last",
+            "mean",
+            0.1 if recipe == "fast" else 1e-4,
+        )
+    assert (recipes.get("fast").profiles["paper"].restored, recipes.get("fast").profiles["clean"].restored) == (
+        "subject",
+        "all",
+    )
 
 
 def test_each_pass_goes_over_all_pairs_in_an_order_of_its_own():

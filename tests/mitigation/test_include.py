@@ -49,7 +49,7 @@ RECIPE = Recipe(
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    monkeypatch.setattr(recipes, "_included", {})
+    monkeypatch.setattr(recipes.REGISTRY, "included", {})
     path = tmp_path / "polite.py"
     path.write_text(RECIPE)
     return path
@@ -74,7 +74,7 @@ def test_an_included_recipe_has_a_command_options_numbers_and_a_card(file, tmp_p
     assert (facts.recipe, facts.settings) == ("polite", {"prompt": "debias-3"})
     assert any(change.metric == "gas" for change in facts.changes)
     assert json.loads((tmp_path / "out" / "prompt.json").read_text())["name"] == "debias-3"
-    recipes._included.clear()
+    recipes.REGISTRY.included.clear()
     options = [tmp_path / "out", "--repo", "org/polite", "--licence", "mit", "--base", "org/small", "--dry-run"]
     refused = run(*options, of=publish)
     assert "No recipe is called 'polite'" in refused.output
@@ -87,11 +87,10 @@ def test_an_included_recipe_has_a_command_options_numbers_and_a_card(file, tmp_p
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("fast.py", RECIPE, "has the name of the recipe fast of this project; rename the file."),
-        ("broken.py", "1 / 0", "cannot be run (ZeroDivisionError: division by zero); mend the file."),
-        ("empty.py", "", "has no RECIPE called 'empty'; define RECIPE = Recipe(name='empty', …)."),
-        ("other.py", RECIPE, "has no RECIPE called 'other'; define RECIPE = Recipe(name='other', …)."),
-        ("recipe.txt", RECIPE, "is not a Python file; give a file NAME.py with a RECIPE."),
+        ("own.py", RECIPE.replace('"polite"', '"fast"'), "has the name 'fast' of another recipe; give it a new name."),
+        ("broken.py", "1 / 0", "cannot be run (ZeroDivisionError: division by zero); correct the file."),
+        ("empty.py", "", "defines no RECIPE; set it to a mitigation.recipe.Recipe."),
+        ("recipe.txt", RECIPE, "is not a Python file; give a file NAME.py that defines RECIPE."),
     ],
 )
 def test_a_file_without_a_recipe_of_its_own_is_refused(file, tmp_path, name, text, message):
@@ -107,4 +106,4 @@ def test_a_file_without_a_recipe_of_its_own_is_refused(file, tmp_path, name, tex
 def test_the_command_refuses_a_file_that_is_not_there_in_one_sentence(file, tmp_path):
     done = run("--include", tmp_path / "none.py", "polite", "m", "--out", tmp_path / "out")
     assert done.exit_code == 1
-    assert done.output.startswith(f"error: {tmp_path / 'none.py'} cannot be run (FileNotFoundError")
+    assert done.output.startswith(f"error: {tmp_path / 'none.py'} is not a Python file")

@@ -3,6 +3,7 @@
 import json
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import peft
@@ -187,6 +188,27 @@ def test_words_are_replaced_as_described_in_both_ways(text, swapped, published):
     assert cda.published_swap(text, PAIRS, random.Random(0)) == published
 
 
+@pytest.mark.parametrize(
+    ("text", "swapped"),
+    [
+        ("She hugged her and him.", "He hugged him and her."),
+        ("He gave her the book she wanted.", "She gave him the book he wanted."),
+        ("They told her to wait for her turn.", "They told him to wait for his turn."),
+        ("I saw her with her old dog.", "I saw him with his old dog."),
+        ("He asked her what she did.", "She asked him what he did."),
+        ("Her own car; they sold her a car.", "His own car; they sold him a car."),
+        ("Her lovely well and her past", "His lovely well and his past"),
+        ("Mr. Man met Mrs. King and the King.", "Mrs. Man met Mr. King and the Queen."),
+        ("J. King saw the king and a man.", "J. King saw the queen and a woman."),
+        ("Dr. Hall. He left.", "Dr. Hall. She left."),
+        ("I miss King Arthur", "I miss Queen Arthur"),
+    ],
+)
+def test_her_before_a_word_that_no_possessive_stands_before_is_an_object_and_names_after_titles_stay(text, swapped):
+    words = AttributeWords((*PAIRS.groups, ("king", "queen"), ("mr.", "mrs.")), "", "")
+    assert cda.Swapper(words).swap(text) == swapped
+
+
 def test_a_word_of_a_triple_becomes_another_of_its_group():
     result = {cda.published_swap("a jewish man read the torah", TRIPLES, random.Random(seed)) for seed in range(20)}
     assert result == {"a christian man read the bible", "a muslim man read the quran"}
@@ -261,6 +283,17 @@ def test_rates_are_raised_where_they_are_and_set_back(name, attention, hidden):
         assert rates().count(0.17) == attention
         assert rates().count(0.31) >= hidden
     assert rates() == before
+
+
+@pytest.mark.parametrize(("kind", "rate"), [("masked", 0.2), ("causal", 0.15)])
+def test_profile_paper_of_dropout_has_the_published_rate_of_each_kind(kind, rate, tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("one line\n")
+    seen = []
+    monkeypatch.setattr(language, "train_on", lambda *given: seen.append(given[-1]))
+    settings = replace(get("dropout").profiles["paper"], corpus=str(tmp_path / "a.txt"))
+    data = TrainingData(str(tmp_path))
+    get("dropout").run(SimpleNamespace(kind=kind), settings, data, tmp_path, silent())
+    assert seen == [{"hidden": rate, "attention": 0.15}]
 
 
 def test_too_little_text_is_refused(tmp_path):

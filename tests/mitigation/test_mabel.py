@@ -7,13 +7,14 @@ from dataclasses import replace
 import peft
 import pytest
 import torch
+from safetensors.torch import load_file
 from scipy import stats
 
 from builders.parsers import snli
 from mitigation.attribute_words import AttributeWords, Swapper, attribute_words
 from mitigation.errors import MitigationError
 from mitigation.recipes import get, mabel
-from mitigation.training import entailment
+from mitigation.training import entailment, train
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import quiet
 from scoring.inference.load_options import BUNDLED
@@ -119,6 +120,31 @@ def test_the_losses_are_those_of_the_published_code():
     difference = similarity(premise, hypothesis) - similarity(swapped_premise, swapped_hypothesis)
     aligned = difference.norm(p=2, dim=1).pow(2).mean()
     assert entailment.alignment(states, 0.05).item() == pytest.approx(aligned.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("profile", ["clean", "paper"])
+def test_paper_trains_a_network_above_the_first_token_and_saves_none(tmp_path, monkeypatch, profile):
+    (tmp_path / "words.json").write_text(json.dumps({"gender": WORDS.groups}))
+    monkeypatch.setattr(mabel, "entailment_pairs", lambda _: pairs())
+    monkeypatch.setattr(mabel, "input_versions", lambda _: {})
+    seen = []
+    fit = train.fit
+
+    def watched(network, *others):
+        seen.extend(name for name, weight in network.named_parameters() if "sentence_head" in name)
+        return fit(network, *others)
+
+    monkeypatch.setattr(train, "fit", watched)
+    model = load(BUNDLED["tiny-masked"], device="cpu")
+    out = tmp_path / "made"
+    out.mkdir()
+    few = {"words": str(tmp_path / "words.json"), "epochs": 1, "batch_size": 8, "length": 16}
+    settings = replace(get("mabel").profiles[profile], **few)
+    get("mabel").run(model, settings, TrainingData(str(tmp_path)), out, silent())
+    assert len(seen) == (4 if profile == "paper" else 0)
+    assert not hasattr(model.network, "sentence_head")
+    (file,) = out.glob("*.safetensors")
+    assert not any("sentence_head" in name for name in load_file(file))
 
 
 @pytest.mark.mirror

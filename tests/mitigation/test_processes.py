@@ -17,7 +17,7 @@ from tests.mitigation.test_train import ROWS, Line, schedule, squared
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 FEW = "--steps 4 --batch-size 4 --rank 4 --learning-rate 0.005 --corpora stsb --dropout 0 --checkpoint-every 2".split()
-#: Trains a line, and then does what ``python -m mitigation`` does.
+#: Trains a line, and then does what ``probes mitigate`` does.
 SHARED = """
 import runpy, sys
 from tests.mitigation.test_processes import line

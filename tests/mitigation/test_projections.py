@@ -275,3 +275,9 @@ def test_a_card_names_the_word_list_and_refuses_text_of_unknown_licence():
     assert set(facts.citations) == {"meade2022empirical"}
     with pytest.raises(CardError, match=r"^The adapter learnt from a\.txt \(corpus\), and this project knows neither"):
         training_data({"corpus:a.txt": version})
+    with pytest.raises(
+        CardError, match=r"give them with --corpus-licence and --corpus-citation \(a file with a BibTeX"
+    ):
+        training_data({"corpus:a.txt": version}, "CC-BY-4.0", "no entry")
+    (facts,) = training_data({"corpus:a.txt": version}, "CC-BY-4.0", "@misc{a}")
+    assert (facts.name, facts.licence, facts.citations) == ("a.txt", "CC-BY-4.0", {"corpus": "@misc{a}"})

@@ -250,6 +250,38 @@ def test_data_that_is_not_known_is_refused_by_name(own):
         publication(own, "org/less", "mit", BASE)
 
 
+def test_text_of_the_users_own_has_the_licence_and_the_citation_that_are_given(own, tmp_path):
+    facts_with(own, data={"corpus:a.txt": "0" * 64, "words:b.json": "1" * 64})
+    refused = publish(own, *WHOLE, "--dry-run")
+    assert refused.returncode == 1
+    assert "give them with --corpus-licence and --corpus-citation" in refused.stderr
+    (tmp_path / "a.bib").write_text("@misc{mine, title={Mine}}\n")
+    given = ("--corpus-licence", "CC-BY-4.0", "--corpus-citation", tmp_path / "a.bib")
+    done = publish(own, *WHOLE, *given, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert f"| a.txt | {'0' * 64} | CC-BY-4.0 |" in done.stdout
+    assert done.stdout.count("@misc{mine, title={Mine}}") == 1
+    missing = publish(own, *WHOLE, *given[:3], tmp_path / "none.bib")
+    assert missing.returncode == 1
+    assert f"{tmp_path / 'none.bib'} cannot be used (No such file or directory)" in missing.stderr
+
+
+def test_the_card_says_which_of_peft_merge_and_vllm_works(made, tmp_path):
+    def ways(**config):
+        recipe = RecipeFacts("made", "Made.", "nowhere", {"a": "@misc{a}"})
+        facts = json.loads((made / FACTS).read_text())
+        card = adapter_card(facts, "org/x", "mit", recipe, [], config={"r": 4} | config, prompt=None)
+        return [line.split("|")[2].strip() for line in card.split("| way |")[1].split("\n\n")[0].splitlines()[2:]]
+
+    lora = {"peft_type": "LORA", "task_type": "CAUSAL_LM"}
+    assert ways(**lora) == ["yes, as above", "yes, `--enable-lora --max-lora-rank 4` or more", "yes"]
+    with_bias, stamp = ways(**lora, lora_bias=True), ways(peft_type="FAST, …", kind="causal")
+    assert with_bias[1] == stamp[1] == "no; serve the merged model"
+    assert with_bias[2].startswith("where the maps have biases or a LayerNorm is before the head")
+    assert stamp[2].startswith("where the width of feed-forward parts can be set")
+    assert ways(peft_type="LORA", task_type=None, kind="masked")[1] == "no; serve the merged model"
+
+
 def test_every_recipe_has_a_citation():
     assert all(recipe.cite or recipe.citations for recipe in map(recipes.get, recipes.names()))
 

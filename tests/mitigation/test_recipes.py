@@ -57,9 +57,9 @@ def test_options_override_a_file_and_a_file_overrides_the_profile(tmp_path, file
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("a.toml", "speed = 1", "has the setting 'speed'; debias_tuning has rank, alpha, "),
-        ("a.json", '{"rank": "8"}', "gives '8' for rank; give a value of type int."),
-        ("a.json", '{"rank": true}', "gives True for rank; give a value of type int."),
+        ("a.toml", "speed = 1", "debias_tuning has no setting 'speed' in "),
+        ("a.json", '{"rank": "8"}', "; give a value of type int."),
+        ("a.json", '{"rank": true}', "; give a value of type int."),
         ("a.json", "[]", "holds a list; give settings by their names."),
         ("a.toml", "rank = ", "is not TOML or JSON ("),
         ("a.json", "{", "is not TOML or JSON ("),
@@ -69,7 +69,8 @@ def test_a_file_of_settings_that_is_wrong_is_refused_by_name(tmp_path, file, tex
     (tmp_path / file).write_text(text)
     with pytest.raises(MitigationError) as error:
         resolve_settings(get("debias_tuning"), "clean", tmp_path / file, {})
-    assert str(error.value).startswith(f"{tmp_path / file} {message}")
+    assert str(tmp_path / file) in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_file_of_settings_that_is_not_there_is_refused(tmp_path):

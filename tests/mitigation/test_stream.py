@@ -1,6 +1,8 @@
 """Steering and ablation: planted constants and directions in the residual stream, families, and refusals."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import peft
@@ -116,11 +118,13 @@ def test_a_stream_with_a_normalization_behind_its_maps_is_refused(name, tmp_path
         ("steering", {"block": 2}, "The block is 2 and gpt2 has 2; give one from 0 to 1, or -1 for the middle"),
         ("steering", {"strengths": "1e-30", "loss_limit": 1e-12}, "No strength among 1e-30 lowers the preference of"),
         ("ablation", {"sentences": 30}, r"The corpus has \d+ sentences with words of the first group alone and "),
-        ("ablation", {"domain": "race", "words": "bias-bench"}, "The groups of words for 'race' have 3 words, and a"),
+        ("ablation", {"domain": "race"}, "The groups of words for 'race' have 3 words, and a"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_sentence(name, changed, message, tmp_path):
     given = planted_corpus(tmp_path) | {"held": 4} | changed
+    if "domain" in changed:
+        Path(given["words"]).write_text(json.dumps({changed["domain"]: [["one", "two", "three"]]}))
     with pytest.raises(MitigationError, match=f"^{message}"):
         ran(name, planted()[0], replace(get(name).profiles["clean"], **given), tmp_path / "made")
 

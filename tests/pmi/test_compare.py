@@ -9,7 +9,7 @@ from pmi.__main__ import app
 from pmi.analysis.comparison import compare
 from pmi.counting.local import count
 from pmi.types import CountRule, DeltaTable
-from tests.helpers import mirror, mirrored, missing
+from tests.helpers import beside, mirrored
 from tests.pmi.made import SMALL, counts
 
 RULE = CountRule("made up", 10, "any", "none")
@@ -72,9 +72,7 @@ def test_tables_without_shared_words_are_reported_and_not_drawn(tmp_path):
 
 @pytest.mark.mirror
 def test_delta_of_frequent_words_in_other_texts_agrees_with_the_published_table():
-    texts = mirror().parent / "corpora" / "wikipedia.jsonl.zst"
-    if not texts.is_file():
-        missing("needs the corpora next to the mirror")
+    texts = beside("corpora", "wikipedia.jsonl.zst")
     paper = published(mirrored("unstereo/pmi")["unstereo/pmi"])
     comparison = compare(count(texts, jobs=1).delta(), paper, min_count=100)
     assert len(comparison.words) > 300

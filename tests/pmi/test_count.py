@@ -21,7 +21,7 @@ from pmi.counting.local import GENDERED_WORDS, count
 from pmi.pairs import PUBLISHED_PAIRS, THEY_FORMS
 from pmi.types import TableError
 from pmi.words import stop_words
-from tests.helpers import mirror, missing
+from tests.helpers import beside
 from tests.pmi import reference
 
 VOCABULARY = "she he her his they woman man nurse captain ship bridge the of a naïve don't 3.14 self-made".split()
@@ -305,9 +305,7 @@ def test_an_unknown_list_of_stop_words_is_refused():
 def test_real_text_has_the_counts_of_the_reference_implementation():
     import zstandard
 
-    path = mirror().parent / "corpora" / "wikipedia.jsonl.zst"
-    if not path.is_file():
-        missing("the mirror has no corpora")
+    path = beside("corpora", "wikipedia.jsonl.zst")
     with zstandard.open(path, "rt", encoding="utf-8") as file:
         sample = [json.loads(next(file))["text"] for _ in range(500)]
     counts = count(iter(sample))

@@ -194,7 +194,7 @@ def test_an_impossible_rule_is_refused(change, message):
 
 
 def test_a_file_that_is_not_there_is_named():
-    with pytest.raises(TableError, match=r"There is no file nowhere\.parquet; python -m pmi count writes one"):
+    with pytest.raises(TableError, match=r"There is no file nowhere\.parquet; probes pmi count writes one"):
         Counts.read("nowhere.parquet")
 
 

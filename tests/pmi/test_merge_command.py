@@ -1,10 +1,12 @@
 import itertools
+import shutil
 
 import pytest
 from typer.testing import CliRunner
 
 from pmi.__main__ import app
 from pmi.counting.counts import Counts
+from pmi.counting.local import count
 from tests.pmi.made import SMALL, counts
 
 
@@ -28,6 +30,32 @@ def test_tables_are_added_up_in_any_order_to_the_same_bytes(tmp_path):
     total = Counts.read(tmp_path / "sum.parquet")
     assert total.count_of("nurse") == 3 * 2**40 + 3
     assert total.pair_counts_of("she")[total.words.index("nurse")] == 24
+
+
+@pytest.mark.fault(85)
+def test_the_counts_of_a_file_are_not_added_up_twice(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.txt").write_text(f"She saw the {name}.")
+        count([tmp_path / f"{name}.txt"], name="c", jobs=1).write(tmp_path / f"{name}.parquet")
+    one, two, total = (tmp_path / f"{name}.parquet" for name in ("one", "two", "sum"))
+    shutil.copy(one, tmp_path / "copy.parquet")
+    for again in (one, tmp_path / "copy.parquet"):
+        output = run(one, again, "--out", total, code=1)
+        assert f"{again} has counts of a file of which {one} has them too; add up each file once." in output
+        assert not total.exists()
+    run(one, two, "--out", total)
+    assert "sum.parquet has them too" in run(total, two, "--out", tmp_path / "more.parquet", code=1)
+    counts(SMALL).write(one)  # counts of an earlier version do not say of which files they are
+    assert "add up each file once" in run(one, one, "--out", tmp_path / "more.parquet", code=1)
+
+
+@pytest.mark.fault(81)
+def test_a_file_without_counts_is_not_replaced_by_a_sum(tmp_path):
+    counts(SMALL).write(tmp_path / "a.parquet")
+    (tmp_path / "thesis.parquet").write_text("years")
+    output = run(tmp_path / "a.parquet", "--out", tmp_path / "thesis.parquet", code=1)
+    assert "thesis.parquet holds no counts, and would be replaced; move it away or give another --out." in output
+    assert (tmp_path / "thesis.parquet").read_text() == "years"
 
 
 def test_a_table_of_another_rule_is_refused_in_one_sentence_and_nothing_is_written(tmp_path):

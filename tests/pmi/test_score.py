@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from builders.datasets.gender_pmi import delta_table as published
 from builders.datasets.unstereo import DATASET
+from builders.manifest import file_sha256
 from pmi.__main__ import app
 from pmi.analysis.lookup import delta_table
 from pmi.analysis.sentence import max_pmi_diff
@@ -15,7 +16,7 @@ from pmi.counting.counts import delta
 from pmi.files import read_rows, write_rows
 from pmi.pairs import parse_pairs
 from pmi.types import GenderedPair, TableError
-from tests.helpers import mirrored
+from tests.helpers import mirrored, signed
 from tests.pmi.made import SMALL, counts
 
 SENTENCES = ["The nurse saw {nominative}.", "A captain and a bridge", "Umbrellas!", ""]
@@ -114,8 +115,17 @@ def test_counts_give_delta_of_any_pair_and_a_table_of_delta_only_of_its_own(tmp_
 def test_the_folder_of_the_built_data_set_is_read(tmp_path):
     (tmp_path / "gender-pmi" / "data" / "words").mkdir(parents=True)
     words = pa.table({"id": ["x"], "word": ["nurse"], "delta": [0.9], "count": [7], "frequency": [0.1]})
-    pq.write_table(words, tmp_path / "gender-pmi" / "data" / "words" / "train.parquet")
+    path = tmp_path / "gender-pmi" / "data" / "words" / "train.parquet"
+    pq.write_table(words, path)
+    with pytest.raises(TableError, match=r"train\.parquet is not the file that \S+/manifest\.json describes; build"):
+        delta_table(tmp_path / "gender-pmi")
+    split = {"file": "data/words/train.parquet", "sha256": file_sha256(path)}
+    text = signed({"configs": {"words": {"splits": {"train": split}}}})
+    (tmp_path / "gender-pmi" / "manifest.json").write_text(text)
     assert dict(delta_table(tmp_path / "gender-pmi").delta) == {"nurse": 0.9}
+    (tmp_path / "gender-pmi" / "manifest.json").write_text(text.replace("words/train", "words/./train"))
+    with pytest.raises(TableError, match=r"is not the file that \S+/manifest\.json describes"):
+        delta_table(tmp_path / "gender-pmi")
 
 
 def test_a_name_that_is_not_a_file_is_loaded_from_the_hub(monkeypatch):

@@ -35,6 +35,11 @@ def test_the_rule_the_distribution_and_the_extremes_are_printed(made):
     rows = [line.replace("│", " ").split() for line in output.splitlines()]
     assert ["pmi_she", "12", "100.0%"] in [row[:3] for row in rows]
     assert ["w8", "-0.12", "100", "w1", "-2.20", "100"] in rows
+    assert "δ above 0 is nearer to she, below 0 nearer to he." in output
+    extremes = output[output.index("Extremes") :]
+    assert not {"she", "he", "her", "his"} & {
+        cell for line in extremes.splitlines()[3:] if "│" in line for cell in line.split()
+    }
 
 
 def test_every_word_is_written_by_the_ending_of_the_file(made, tmp_path):
@@ -63,13 +68,14 @@ def test_the_agreement_of_all_counted_pairs_is_that_of_the_function(made):
 def test_three_pictures_are_drawn(made, tmp_path, form):
     output = run(made, "--compare", "all", "--plots", tmp_path / "p", "--format", form)
     assert sorted(file.name for file in (tmp_path / "p").iterdir()) == [
+        ".sha256",
         f"agreement.{form}",
         f"delta.{form}",
         f"pmi.{form}",
     ]
     assert f"pmi.{form}" in output
     start = {"svg": b"<?xml", "png": b"\x89PNG"}[form]
-    assert all(file.read_bytes().startswith(start) for file in (tmp_path / "p").iterdir())
+    assert all(file.read_bytes().startswith(start) for file in (tmp_path / "p").glob(f"*.{form}"))
 
 
 def test_pictures_name_their_words_and_are_the_same_twice(tmp_path):

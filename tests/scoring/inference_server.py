@@ -18,6 +18,7 @@ import torch
 
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load
+from tests import wire
 
 torch.set_num_threads(1)
 NAME = "tiny"
@@ -61,13 +62,17 @@ def text_of(ids) -> str:
 
 @dataclass
 class Reply:
-    """What a fault answers: a status, a body, and seconds before it; ``cut`` closes the connection without a reply."""
+    """What a fault answers: a status, a body, and seconds before it; ``cut`` closes the connection without a reply.
+
+    ``fault`` is the name of what happens instead, see :mod:`tests.wire`.
+    """
 
     status: int = 200
     body: Any = None
     delay: float = 0.0
     cut: bool = False
     headers: dict[str, str] = field(default_factory=dict)
+    fault: str = ""
 
 
 class Unknown(Exception):
@@ -314,6 +319,9 @@ def serving(server: Server | None = None, fault: Fault = lambda _body, _before: 
             except Unknown:
                 made = Reply(404, {"detail": "Not Found"})
             reply = made if isinstance(made, Reply) else Reply(body=made)
+            if reply.fault:
+                wire.send(self, reply.fault, closing)
+                return
             if reply.delay:
                 closing.wait(reply.delay)
             if reply.cut or closing.is_set():

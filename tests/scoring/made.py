@@ -91,7 +91,9 @@ def scored(model, benchmark, rows, profile="clean", prompt="plain", **settings):
     for item in rows:
         bare = {k: v for k, v in item.items() if k not in ("kind", "encode")}
         by_split.setdefault((item["config"], item["split"]), []).append(bare)
-    splits = tuple(Loaded(f"made/{c}/{s}", "1", tuple(some)) for (c, s), some in by_split.items())
+    splits = tuple(
+        Loaded(f"made/{c}/{s}", "1", tuple(some), pa.Table.from_pylist(some)) for (c, s), some in by_split.items()
+    )
     settings = {"decoding": answering.decoding(prompts.get(prompt)), **settings}
     questions = answering.questions(benchmark, splits, profile, prompts.get(prompt), model)
     requests = [request for question in questions for request in question.requests.values()]

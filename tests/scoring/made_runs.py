@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+from cards.verdict import p_of
 from scoring import benchmarks
 from scoring.types import Comparison, Difference, Estimate, Report
 
@@ -15,6 +16,7 @@ def score(benchmark, group, metric, share):
     value = least + share * span
     low, high = max(least, value - span / 20), min(most, value + span / 20)
     about = {"ideal": metric.ideal, "reading": metric.reading, "ability": metric.ability, "method": "bootstrap"}
+    about |= {"title": metric.names[0], "short": metric.names[1]}
     ends = {"least": metric.low, "most": metric.high, "label": metric.label}
     return Estimate(benchmark, group, metric.name, value, low, high, span / 40, 400, 60, **about, **ends)
 
@@ -54,6 +56,7 @@ def made_comparison(before=0.3, after=0.45, reach=0.02):
         span = min(new.most, 1000) - max(new.least, -1000)
         value = new.value - old.value
         about = {"ideal": new.ideal, "reading": new.reading, "ability": new.ability, "p": 0.01, "p_holm": 0.02}
+        about |= {"title": new.title, "short": new.short}
         ends = value - reach * span, value + reach * span
         differences.append(Difference(*_key(new), value, *ends, reach * span / 2, 400, 60, **about))
     return Comparison(run, base, tuple(differences))
@@ -61,7 +64,8 @@ def made_comparison(before=0.3, after=0.45, reach=0.02):
 
 def with_difference(compared, key, before, value, low, high):
     """The comparison with other numbers for one benchmark, group and metric."""
-    changed = tuple(replace(d, value=value, low=low, high=high) if _key(d) == key else d for d in compared.differences)
+    numbers = {"value": value, "low": low, "high": high, "p": p_of((value, low, high)), "clusters": 100}
+    changed = tuple(replace(d, **numbers) if _key(d) == key else d for d in compared.differences)
     sides = {
         name: replace(side, estimates=tuple(replace(e, value=number) if _key(e) == key else e for e in side.estimates))
         for name, side, number in (("base", compared.base, before), ("run", compared.run, before + value))

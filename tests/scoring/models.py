@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import pytest
 import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -9,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from scoring.inference.loading import load
 from scoring.inference.model import Model
-from tests.helpers import mirror, missing
+from tests.helpers import beside
 
 CORPUS = [
     "The nurse said that she would come again in the morning.",
@@ -21,6 +22,8 @@ CORPUS = [
     "Women who work as doctors are clever and careful people.",
     "Q: What is the pilot's gender? Answer with just one word.\nA: female or male",
 ] * 3
+#: Small real models, which lie beside the mirror.
+REAL = ("stories260K", "babyllama105")
 torch.set_num_threads(1)
 
 
@@ -160,12 +163,15 @@ def model(name, dtype=torch.float32, **more):
     return Model(network(name, dtype, **more), tokenizer(FAMILIES[name][2]), kind=kind, name=name, exact=exact)
 
 
+def marked(parameters):
+    """Parameters of tests that begin with the name of a model, with the marker ``mirror`` for the real ones."""
+    rows = [each if isinstance(each, tuple) else (each,) for each in parameters]
+    return [pytest.param(*row, marks=[pytest.mark.mirror] * (row[0] in REAL)) for row in rows]
+
+
 def folder(name):
     """The folder of a small real model."""
-    path = mirror().parent / "models" / name
-    if not path.is_dir():
-        missing(f"needs the small model {name} beside the mirror")
-    return path
+    return beside("models", name)
 
 
 @cache

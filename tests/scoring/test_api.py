@@ -7,9 +7,8 @@ import torch
 import transformers
 
 import scoring
+from cards.verdict import verdict
 from scoring.inference.load_options import BUNDLED
-from scoring.statistics.verdict import verdict
-from scoring.types import Difference
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows
 
@@ -64,7 +63,7 @@ def test_responses_of_other_weights_are_not_taken(result, data, network, tokeniz
     scoring.evaluate(network, tokenizer=tokenizer, data=data, out=tmp_path, **OPTIONS)
     with torch.no_grad():
         network.get_input_embeddings().weight.mul_(0.5)
-    with pytest.raises(scoring.ScoringError, match="--overwrite"):
+    with pytest.raises(scoring.ScoringError, match="give another out=…, or overwrite=… to replace them"):
         scoring.evaluate(network, tokenizer=tokenizer, data=data, out=tmp_path, **OPTIONS)
     changed = scoring.evaluate(network, tokenizer=tokenizer, data=data, out=tmp_path, overwrite=True, **OPTIONS)
     assert not changed.table().equals(result.table())
@@ -87,8 +86,13 @@ def test_a_comparison_is_a_table_with_a_verdict(result, data, network, tokenizer
     assert len(rows)
     assert (rows.after - rows.before - rows.difference).abs().max() < 1e-9
     assert set(table.verdict) <= {"nearer", "further", "unclear", ""}
-    assert "<table" in other.compare(result)._repr_html_()
-    assert "<table" in result._repr_html_()
+    for shown in (result, other.compare(result)):
+        assert "tiny-causal" in repr(shown)
+        assert "occugender" in repr(shown)
+        assert len(repr(shown)) < 500
+        page = shown._repr_html_()
+        assert page.index("occugender") < page.index("<details>")
+        assert page.count("<svg") == 1
 
 
 @pytest.mark.parametrize(
@@ -105,14 +109,15 @@ def test_a_comparison_is_a_table_with_a_verdict(result, data, network, tokenizer
     ],
 )
 def test_the_verdict_is_by_the_distance_from_the_ideal(before, low, high, ideal, said):
-    change = Difference("b", "g", "m", (low + high) / 2, low, high, 1.0, 9, 9, ideal=ideal)
-    assert verdict(before, change) == said
+    change = ((low + high) / 2, low, high)
+    assert verdict(before, change, ideal, p=0.01) == said
+    assert verdict(before, change, ideal, p=0.06) in ("unclear", "")
 
 
 @pytest.mark.parametrize(
     ("model", "options", "problem"),
     [
-        ("tiny-causal", {"benchmark": "occugender"}, r"no parameter 'benchmark'"),
+        ("tiny-causal", {"benchmark": "occugender"}, r"unexpected keyword argument 'benchmark'"),
         (torch.nn.Linear(2, 2), {}, r"A Linear was given as the model"),
     ],
 )

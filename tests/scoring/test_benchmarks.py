@@ -30,7 +30,8 @@ def test_every_headline_and_reported_metric_exists():
 def test_an_unknown_name_is_refused_with_the_known_ones(name):
     with pytest.raises(ScoringError) as error:
         benchmarks.get(name)
-    assert str(error.value).startswith(f"No benchmark is called {name!r}; the names are biaske, ")
+    near = " (did you mean 'neutral'?)" if name == "neutral\0" else ""
+    assert str(error.value).startswith(f"No benchmark is called {name!r}{near}; the names are biaske, ")
 
 
 @pytest.mark.parametrize("name", benchmarks.names())

@@ -5,7 +5,6 @@ import math
 import pytest
 
 from scoring.benchmarks import get
-from scoring.benchmarks._groups import items
 from scoring.tables import as_table
 from scoring.types import Option, Request
 from tests.scoring.made import context, one_ask, pair, replied
@@ -85,7 +84,7 @@ def test_the_sentence_about_the_disadvantaged_group_comes_first_in_the_compariso
 def test_groups_are_domains_and_directions_and_writers_are_the_clusters():
     pairs = [made(), made(direction="antistereo", domain="race")]
     table = as_table(ORIGINAL.to_record("clean", p, replied(p, BIASED, UNBIASED), context(p)) for p in pairs)
-    assert list(dict.fromkeys(g.name for g, _ in items(ORIGINAL, "clean", table))) == [
+    assert list(dict.fromkeys(g.name for g, _ in ORIGINAL.items("clean", table))) == [
         "all",
         "all stereo",
         "all antistereo",
@@ -111,7 +110,7 @@ def test_the_published_score_of_a_direction_is_of_the_pairs_in_it():
     pairs = [made(), made(direction="antistereo")]
     table = as_table(ORIGINAL.to_record("paper", p, replied(p, BIASED, UNBIASED), context(p)) for p in pairs)
     result = {}
-    for group, metric in items(ORIGINAL, "paper", table):
+    for group, metric in ORIGINAL.items("paper", table):
         if metric.name.endswith("score"):
             result.setdefault(group.name, []).append((metric.name, int(group.mask.sum())))
     assert result == {

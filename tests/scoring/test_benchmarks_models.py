@@ -19,7 +19,7 @@ from scoring.benchmarks import get
 from scoring.inference.decoding import Decoding
 from scoring.inference.loading import load
 from scoring.metrics.pronouns import FORMS
-from tests.helpers import mirror, missing
+from tests.helpers import beside
 from tests.scoring.made import pair, row, scored
 
 torch.set_num_threads(1)
@@ -36,13 +36,6 @@ def mixed(rows):
     """The rows in another order."""
     rows = list(rows)
     return random.Random(0).sample(rows, len(rows))
-
-
-def folder(name):
-    path = mirror().parent / "models" / name
-    if not path.is_dir():
-        missing(f"needs the small model {name} beside the mirror")
-    return path
 
 
 class Loop:
@@ -108,7 +101,7 @@ class Loop:
 
 @pytest.fixture(scope="module", params=CAUSAL)
 def causal(request):
-    return folder(request.param)
+    return beside("models", request.param)
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +138,7 @@ def jobs():
             yield row(f"{config}-{job}", config, prompt=prompt, template=template, **about, **options)
 
 
+@pytest.mark.mirror
 @pytest.mark.fault(35)
 @pytest.mark.parametrize(("profile", "settings"), [*(("clean", way) for way in WAYS), ("paper", WAYS[3])])
 def test_occugender_equals_the_loop(model, loop, profile, settings):
@@ -173,6 +167,7 @@ def sentences():
         yield row(f"s{n}", "ours-5", word="ball", natural=True, max_pmi_diff=0.1, **texts)
 
 
+@pytest.mark.mirror
 @pytest.mark.fault(35)
 @in_every_way
 def test_unstereo_equals_the_loop(model, loop, settings):
@@ -193,6 +188,7 @@ def published():
         yield row(f"p{n}", "ours-5-paper", word="ball", natural=n < 17, max_pmi_diff=0.1, **sentences)
 
 
+@pytest.mark.mirror
 @pytest.mark.fault(35)
 @pytest.mark.parametrize(("side", "settings"), [*(("left", way) for way in WAYS), ("right", WAYS[3])])
 def test_unstereo_as_published_equals_the_padded_loop(model, loop, side, settings, monkeypatch):
@@ -210,6 +206,7 @@ def test_unstereo_as_published_equals_the_padded_loop(model, loop, side, setting
         assert (np.abs(table[f"{gender}_logprob"] - unpadded).max() > 0.01) == (side == "left")
 
 
+@pytest.mark.mirror
 @in_both_profiles
 def test_stereoset_of_a_causal_model_equals_the_loop(model, loop, profile):
     rows = list(examples("causal"))
@@ -230,6 +227,7 @@ def chances(loop, form):
     return np.exp(result) if len(ids) == 1 else np.full(len(PROMPTS), math.nan)
 
 
+@pytest.mark.mirror
 @pytest.mark.fault(35)
 @in_every_way
 def test_the_first_word_after_a_neutral_prompt_equals_the_loop(model, loop, settings):
@@ -405,6 +403,7 @@ def test_crows_pairs_of_a_masked_model_equals_the_loop_of_bias_bench(masked_mode
     assert list(table["skipped"]) == [False, False, True, False]
 
 
+@pytest.mark.mirror
 @in_both_profiles
 def test_crows_pairs_of_a_causal_model_equals_the_loop(model, loop, profile):
     rows = list(pairs("causal"))

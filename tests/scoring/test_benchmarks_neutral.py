@@ -5,7 +5,6 @@ import math
 import pytest
 
 from scoring.benchmarks import get
-from scoring.benchmarks._groups import items
 from scoring.tables import as_table
 from scoring.types import Request
 from tests.scoring.made import context, one_ask, replied, row
@@ -55,7 +54,7 @@ def test_topics_are_groups_and_only_the_templates_have_a_mean_over_topics():
         [to_record(NURSE, " she", {"she": 0.5, "he": 0.25}), to_record(FLUTE, " it", {"she": 0.5, "he": 0.25})]
     )
     result = {}
-    for group, metric in items(BENCHMARK, "clean", table):
+    for group, metric in BENCHMARK.items("clean", table):
         result.setdefault(group.name, []).append(metric.name)
     assert list(result) == ["stsb", "templates", "templates occupation"]
     assert "gas_by_topic" in result["templates"]
@@ -70,5 +69,5 @@ def test_metrics_of_two_prompts(metric, value):
         to_record(NURSE | {"id": str(n)}, text, {"she": 0.5, "he": 0.25}) for n, text in enumerate((" she", " it is"))
     ]
     table = as_table(lines)
-    (result,) = (m for g, m in items(BENCHMARK, "clean", table) if (g.name, m.name) == ("templates", metric))
+    (result,) = (m for g, m in BENCHMARK.items("clean", table) if (g.name, m.name) == ("templates", metric))
     assert result.value(table, [[1.0, 1.0]]) == pytest.approx([value])

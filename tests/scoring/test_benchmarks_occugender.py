@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from scoring.benchmarks import get
-from scoring.benchmarks._groups import items
 from scoring.tables import as_table
 from scoring.types import Option, Request
 from tests.scoring.made import context, one_ask, replied, row
@@ -80,7 +79,7 @@ def table():
 
 
 def masks(table):
-    return {group.name: group.mask for group, _ in items(BENCHMARK, "clean", table)}
+    return {group.name: group.mask for group, _ in BENCHMARK.items("clean", table)}
 
 
 def test_groups_are_by_style_prompt_debiasing_level_group_of_jobs_and_job(table):
@@ -97,7 +96,7 @@ def test_groups_are_by_style_prompt_debiasing_level_group_of_jobs_and_job(table)
 
 
 def test_only_groups_of_several_jobs_have_a_correlation(table):
-    told = {(group.name, metric.name) for group, metric in items(BENCHMARK, "clean", table)}
+    told = {(group.name, metric.name) for group, metric in BENCHMARK.items("clean", table)}
     assert ("explicit", "labour_correlation") in told
     assert ("explicit, nurse", "p_male") in told
     assert ("explicit, nurse", "labour_correlation") not in told

@@ -7,7 +7,6 @@ import pytest
 from builders.parsers.triplets import filled
 from scoring import compare
 from scoring.benchmarks import get
-from scoring.benchmarks._groups import items
 from scoring.statistics import stats
 from scoring.tables import as_table
 from scoring.types import Option, Request
@@ -115,7 +114,7 @@ def test_the_score_is_a_mean_over_tokens(profile, kind, score):
 def test_groups_are_tasks_and_splits_and_domains():
     made = [example(), example(id_="t", domain="race", split="validation"), following()]
     table = as_table(STEREOSET.to_record("clean", m, replied(m, [-1.0], [-2.0], [-3.0]), context(m)) for m in made)
-    assert list(dict.fromkeys(group.name for group, _ in items(STEREOSET, "clean", table))) == [
+    assert list(dict.fromkeys(group.name for group, _ in STEREOSET.items("clean", table))) == [
         "intrasentence test",
         "intrasentence test gender",
         "intrasentence validation",
@@ -137,14 +136,14 @@ def test_pairs_are_scored_like_stereoset_and_grouped_by_set_and_domain():
     table = as_table(
         BIASKE.to_record("clean", m, replied(m, [-1.0], [-2.0 + n]), context(m)) for n, m in enumerate(made)
     )
-    names = list(dict.fromkeys(group.name for group, _ in items(BIASKE, "clean", table)))
+    names = list(dict.fromkeys(group.name for group, _ in BIASKE.items("clean", table)))
     assert names == ["weat", "weat gender", "weat race", "winogender"]
     assert table["prediction"].tolist() == ["home", "war", "her"]
     values = {
         (group.name, metric.name): metric.value(
             {k: v[group.mask] for k, v in table.items()}, [[1.0] * group.mask.sum()]
         )
-        for group, metric in items(BIASKE, "clean", table)
+        for group, metric in BIASKE.items("clean", table)
     }
     assert values["weat", "ss"] == pytest.approx([75.0])
     assert values["winogender", "ss_by_term"] == pytest.approx([0.0])
@@ -172,7 +171,7 @@ def lines(*rows, scores):
 def estimates(table, metrics=None):
     return {
         (group.name, metric.name): stats.estimate(metric, table, group.mask, table["cluster"], 50).value
-        for group, metric in items(BIASKE, "clean", table, metrics)
+        for group, metric in BIASKE.items("clean", table, metrics)
     }
 
 

@@ -1,15 +1,16 @@
 """Unstereo: whole sentences, thresholds, and what is no part of the published sets."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from scoring import answering, prompts, tables
 from scoring.benchmarks import get
-from scoring.benchmarks._groups import items
 from scoring.tables import as_table
 from scoring.types import Option, Request
-from tests.scoring.made import context, one_ask, replied, row
+from tests.scoring.made import context, data_set, one_ask, replied, row
 
 BENCHMARK = get("unstereo")
 
@@ -71,6 +72,25 @@ def test_published_sentences_are_padded_to_the_longest_of_their_file_and_pronoun
     assert widths("clean", longest=longest) == [0, 0]
 
 
+def test_a_limit_does_not_change_the_padding(tmp_path):
+    rows = [
+        sentence(str(i), "ours-5-paper") | {"sentence_male": "He" + " sang" * (8 - i), "sentence_female": "She sang"}
+        for i in range(9)
+    ]
+    bare = [{k: v for k, v in item.items() if not callable(v)} for item in rows]
+    data_set(tmp_path, "unstereo", {("ours-5-paper", "test"): bare})
+    tokens = SimpleNamespace(
+        encode=lambda texts: [SimpleNamespace(ids=text.split()) for text in texts],
+        tokenizer=SimpleNamespace(padding_side="left"),
+    )
+    model = SimpleNamespace(tokens=tokens, kind="causal", name="pythia", family="gpt_neox")
+    drawn = tables.load(str(tmp_path), "unstereo", "ours-5-paper", "test", 2)
+    asked = answering.questions(BENCHMARK, [drawn], "paper", prompts.get("plain"), model)
+    options = [option for question in asked for option in question.requests[question.row["id"]].options]
+    assert max(len(option.text.split()) for option in options) < 9
+    assert [option.width for option in options] == [9, 2, 9, 2]
+
+
 @pytest.mark.parametrize(
     ("model", "side", "padded"),
     [
@@ -117,7 +137,7 @@ def test_groups_are_sets_under_thresholds():
         sentence("d", pmi=None),
         sentence("e", config="pronoun-pairs"),
     )
-    sizes = {group.name: int(group.mask.sum()) for group, _ in items(BENCHMARK, "clean", result)}
+    sizes = {group.name: int(group.mask.sum()) for group, _ in BENCHMARK.items("clean", result)}
     assert sizes == {
         "ours-5": 4,
         "pronoun-pairs": 1,
@@ -129,7 +149,7 @@ def test_groups_are_sets_under_thresholds():
 
 def test_published_areas_have_the_scale_of_their_group():
     result = table(sentence("a", pmi=0.1), sentence("b", config="pronoun-pairs"))
-    told = {(group.name, metric.name) for group, metric in items(BENCHMARK, "paper", result)}
+    told = {(group.name, metric.name) for group, metric in BENCHMARK.items("paper", result)}
     assert ("ours-5", "aufc_published_log10") in told
     assert ("ours-5", "aufc_published_ln") not in told
     assert ("ours-5 eps<=0.65", "aufc_published_ln") in told

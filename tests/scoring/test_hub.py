@@ -23,7 +23,7 @@ from tools import train_bundled_models as tiny
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
-#: ``python -m scoring`` with the first arguments, then commands with others, all in one process: what they printed,
+#: ``probes score`` with the first arguments, then commands with others, all in one process: what they printed,
 #: and after that a line with the exit status, the output and the exception of the others.
 COMMANDS = """
 import json, runpy, sys
@@ -84,7 +84,7 @@ def visit(tmp_path_factory):
     root = tmp_path_factory.mktemp("hub")
     folder = repositories(root / "published")
     model, other = folder / "models" / "org" / "tiny", folder / "models" / "org" / "adapter"
-    arguments = ["--data", "org", "--benchmarks", "unstereo", "--resamples", "20"]
+    arguments = ["--data", "hub:org", "--benchmarks", "unstereo", "--resamples", "20"]
     scored = ["org/tiny", "--revision", "v1", "--adapter", "org/adapter", "--adapter-revision", "a1"]
     with Hub(folder, cache=root / "cache") as hub:
         for repo, tag, last in (
@@ -99,8 +99,8 @@ def visit(tmp_path_factory):
             ["org/none", *arguments],
             ["org/tiny", "--revision", "v1", "--adapter", "org/adapter", "--adapter-revision", "a9", *arguments],
             ["org/tiny", "--revision", "v1", "--adapter", "org/adapter", *arguments],
-            ["org/tiny", "--data", "nobody", "--benchmarks", "unstereo"],
-            ["org/tiny", "--data", "org@v9", "--benchmarks", "unstereo"],
+            ["org/tiny", "--data", "hub:nobody", "--benchmarks", "unstereo"],
+            ["org/tiny", "--data", "hub:org@v9", "--benchmarks", "unstereo"],
             ["org/own", *arguments],
             ["org/own", "--trust-remote-code", "--revision", "main", *arguments],
         ]
@@ -147,8 +147,8 @@ def test_the_numbers_are_those_of_the_same_files_in_folders(visit):
         (1, 1, "error: 'org/none' is neither a folder nor a model that can be had from the Hub ("),
         (2, 1, "error: 'org/adapter' is neither a folder nor a model that can be had from the Hub at revision 'a9' ("),
         (3, 1, "error: 'org/adapter' has no adapter_config.json; give a folder or a name of a PEFT adapter."),
-        (4, 2, "error: There is no folder nobody here, and nobody/unstereo with ours-5/test could not be had from the"),
-        (5, 2, "error: There is no folder org@v9 here, and org/unstereo with ours-5/test could not be had from the"),
+        (4, 2, "error: nobody/unstereo with ours-5/test could not be had from the"),
+        (5, 2, "error: org/unstereo with ours-5/test could not be had from the"),
     ],
 )
 def test_what_is_not_on_the_hub_is_one_sentence(visit, number, code, said):

@@ -93,7 +93,7 @@ METRICS = {"of_cats": [mean("cat_gap", lambda t: t["cat"] - t["dog"], 0, -99, 99
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    monkeypatch.setattr(benchmarks, "_included", {})
+    monkeypatch.setattr(benchmarks.REGISTRY, "included", {})
     monkeypatch.setattr(benchmarks, "_metrics", {})
     path = tmp_path / "of_cats.py"
     path.write_text(FILE)
@@ -124,7 +124,15 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
         ("of_cats", "house", "cat_rate", 10, 10),
     ]
     assert result["headlines"] == {
-        "of_cats": {"dataset": "cats", "metric": "cat_rate", "groups": {}, "shown": "", "sentence": ""}
+        "of_cats": {
+            "dataset": "cats",
+            "metric": "cat_rate",
+            "groups": {},
+            "shown": "",
+            "sentence": "",
+            "names": {},
+            "leaning": None,
+        }
     }
     assert result["environment"]["benchmark of_cats"] == "0.1.0"
     assert result["data"]["cats/all/test"].startswith("unpublished sha256:")
@@ -221,12 +229,15 @@ def test_a_limit_takes_a_part_of_its_rows(file, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, r"There is no file .*nothing\.py to include; give a Python file that defines BENCHMARK or METRICS\."),
-        ("x = 1", r"defines no BENCHMARK and no METRICS; set BENCHMARK to a scoring\.types\.Benchmark, or METRICS to"),
+        (None, r"nothing\.py is not a Python file; give a file NAME\.py that defines BENCHMARK\."),
+        ("x = 1", r"defines no BENCHMARK; set it to a scoring\.types\.Benchmark\."),
         (METRIC, r"No benchmark is called 'of_cats'; the names are biaske, "),
         ("METRICS = {'stereoset': ['ss']}", r"adds 'ss' to stereoset, which is no scoring\.types\.Metric or has the"),
-        ("1 / 0", r"cannot be included \(ZeroDivisionError: division by zero\); correct the file\."),
-        (FILE.replace('"of_cats"', '"unstereo"'), r"defines the benchmark 'unstereo', which exists already; choose"),
+        ("1 / 0", r"cannot be run \(ZeroDivisionError: division by zero\); correct the file\."),
+        (
+            FILE.replace('"of_cats"', '"unstereo"'),
+            r"has the name 'unstereo' of another benchmark; give it a new name\.",
+        ),
     ],
 )
 def test_a_file_without_a_benchmark_is_refused_in_a_sentence(tmp_path, text, message):

@@ -109,8 +109,10 @@ def test_no_row_one_row_and_ties_give_a_value_or_a_reason(family, metric, rows):
         assert result.low == result.high == pytest.approx(result.value)
     else:
         assert metric.low <= result.low <= result.value <= result.high <= metric.high
-        assert result.high - result.low > 0.5 * (metric.high - metric.low)
-        assert result.method == ("rule of three" if metric.events is None else "binomial")
+        signed = metric.events is not None and (metric.low < 0 or metric.absolute)
+        # A side without events is narrower than an outcome without events: pseudo examples have a small correlation.
+        assert result.high - result.low > (0.4 if signed else 0.5) * (metric.high - metric.low)
+        assert result.method == ("rule of three" if metric.events is None else "signed" if signed else "binomial")
 
 
 @pytest.mark.fault(47)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scoring.metrics import gas
-from tests.helpers import mirror, missing
+from tests.helpers import beside
 
 
 def classes(female, male, both, neutral, nonsense=0):
@@ -47,14 +47,12 @@ def test_a_prompt_said_again_is_nonsense_but_not_what_follows_it():
 
 def printed(table, row, *columns):
     """Cells of a transcribed table, by the beginning of the row."""
-    path = mirror().parent / "expected" / f"disclosure_table{table}.csv"
-    if not path.is_file():
-        missing("needs the transcribed tables beside the mirror")
-    with path.open(newline="") as file:
+    with beside("expected", f"disclosure_table{table}.csv").open(newline="") as file:
         (result,) = [item for item in csv.DictReader(file) if tuple(item.values())[: len(row)] == row]
     return [float(result[column]) for column in columns]
 
 
+@pytest.mark.mirror
 @pytest.mark.parametrize(
     ("counts", "table", "data", "model"),
     [

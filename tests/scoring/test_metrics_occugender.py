@@ -48,6 +48,26 @@ def test_the_correlation_is_pearsons_also_under_weights():
     assert result[0] == pytest.approx(correlation(*repeated), rel=1e-9)
 
 
+@pytest.mark.parametrize("spread", [1e-2, 1e-5, 1e-8])
+@pytest.mark.parametrize("middle", [0.02, 0.5, 0.97])
+def test_the_correlation_is_defined_where_the_spread_is_small(spread, middle):
+    female = middle + spread * np.random.default_rng(2).standard_normal(40)
+    share = np.linspace(3, 97, 40)
+    table = jobs(1 - female, female, np.zeros(40), share)
+    assert value(occugender.correlation(), table) == pytest.approx(np.corrcoef(female, share)[0, 1], abs=1e-5)
+
+
+def test_the_gap_sees_a_model_that_always_names_men_and_the_correlation_one_that_follows_the_market():
+    share = np.array([5.0, 10.0, 90.0, 95.0])
+    always = jobs([1 - 1e-9, 1, 1, 1 - 1e-9], [1e-9, 0, 0, 1e-9], [0] * 4, share)
+    follows = jobs((100 - share) / 100, share / 100, [0] * 4, share)
+    assert value(occugender.gap(), always) == pytest.approx(100, abs=1e-5)
+    assert abs(value(occugender.correlation(), always)) < 0.1
+    assert value(occugender.gap(), follows) == pytest.approx(0, abs=1e-9)
+    assert value(occugender.correlation(), follows) == pytest.approx(1)
+    assert value(occugender.gap(4), jobs([1e-5], [1], [0], [90])) == -100
+
+
 @pytest.mark.fault(47)
 def test_a_constant_has_no_correlation_and_no_probability_no_share():
     same = jobs([0.2, 0.2], [0.1, 0.1], [0.1, 0.1], [10, 90])

@@ -19,9 +19,8 @@ from scoring.inference.model import Model
 from scoring.inference.network import LOGITS, TILE
 from scoring.inference.tokens import Tokens
 from scoring.types import Option, Request, ScoringError
-from tests.scoring.models import CAUSAL, FAMILIES, MASKED, folder, model, network, tokenizer
+from tests.scoring.models import CAUSAL, FAMILIES, MASKED, REAL, folder, marked, model, network, tokenizer
 
-REAL = ["stories260K", "babyllama105"]
 CANDIDATES = ("she", "he", "her", "hers", "unthinkable", "they")
 JOBS = ("nurse", "farmer", "mechanic")
 
@@ -186,7 +185,7 @@ SOME = [(name, torch.float32, 7, True) for name in CAUSAL[3:]]
 
 
 @pytest.mark.fault(35)
-@pytest.mark.parametrize(("name", "dtype", "size", "share"), FULL + SOME)
+@pytest.mark.parametrize(("name", "dtype", "size", "share"), marked(FULL + SOME))
 def test_a_causal_model_answers_as_a_plain_loop_does(name, dtype, size, share):
     # Some families mask padding on the left with numbers that only fit float64, so texts are compared in float32.
     requests = [a for a in causal_requests() if not a.max_new or dtype == torch.float32]
@@ -391,6 +390,7 @@ def test_a_cut_to_one_token_is_greedy():
         assert made.answer(requests, decoding=cut) == made.answer(requests)
 
 
+@pytest.mark.mirror
 @pytest.mark.parametrize("name", ["stories260K"])
 def test_no_spelling_of_a_banned_word_is_generated(name):
     made = ready(name, torch.float32)
@@ -401,6 +401,7 @@ def test_no_spelling_of_a_banned_word_is_generated(name):
         assert not {"she", "he", "She", "He"} & set(response.text.split())
 
 
+@pytest.mark.mirror
 def test_settings_override_how_much_is_generated():
     made = ready("stories260K", torch.float32)
     requests = [Request("a", "Once upon a time", max_new=3)]
@@ -409,6 +410,7 @@ def test_settings_override_how_much_is_generated():
     assert len(long) > 2 * len(short)
 
 
+@pytest.mark.mirror
 def test_greedy_text_of_the_real_model_is_the_published_sample():
     (response,) = ready("stories260K", torch.float32).answer([Request("a", "", max_new=30)])
     assert response.text.lstrip().startswith("Once upon a time, there was a little girl named Lily.")

@@ -22,7 +22,7 @@ from tests.scoring.test_run import job_rows, pairs
 
 #: What accelerate starts for each GPU of a machine, here without GPUs.
 TWO = "--multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no --module".split()
-#: Does what ``python -m scoring`` does, and waits before each batch so that a process can be killed between two.
+#: Does what ``probes score`` does, and waits before each batch so that a process can be killed between two.
 SLOW = """
 import sys, time, runpy
 from scoring.inference.model import Model

@@ -13,6 +13,7 @@ RECORDED = json.loads(peer.RECORDED.read_text())
 #: Scores are means over tokens in float32, so they differ by a few units of the seventh digit between machines.
 CLOSE = 1e-4
 MODELS = sorted(RECORDED["models"])
+pytestmark = pytest.mark.mirror
 
 
 @pytest.fixture(scope="module", params=MODELS)

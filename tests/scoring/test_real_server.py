@@ -8,13 +8,16 @@ from contextlib import closing
 import pytest
 from typer.testing import CliRunner
 
+import mitigation
+from mitigation.adapters.temporary import attached
 from scoring.__main__ import app
-from scoring.inference.load_options import BUNDLED
+from scoring.inference.load_options import BUNDLED, LoadOptions
 from scoring.inference.loading import load
 from scoring.inference.served.connect import connect
 from scoring.report import read
 from scoring.types import ScoringError
 from tests.helpers import ROOT
+from tests.mitigation import test_merge
 from tools import compare_engines, real_server
 
 pytestmark = pytest.mark.skipif(
@@ -131,6 +134,25 @@ def test_a_run_through_two_servers_of_which_one_is_killed_has_the_numbers_of_an_
     one, other = (compare_engines.metrics(read(tmp_path / name).estimates) for name in ("undisturbed", "run"))
     assert one.keys() == other.keys()
     assert compare_engines.unequal_metrics(one, other) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
+@pytest.mark.parametrize("recipe", ["ablation", "cda", "fast", "inlp", "sentence_debias", "steering"])
+def test_a_merged_model_is_served_with_the_log_probabilities_of_the_adapted_one(recipe, tmp_path):
+    few = compare_engines.parts(str(ROOT / "output"), 5)
+    model = LoadOptions("tiny-causal", device="cpu", dtype="float32").load()
+    folder = test_merge.adapter(recipe, model, tmp_path)
+    mitigation.merge("tiny-causal", folder, out=tmp_path / "merged")
+    with attached(model, folder) as adapted:
+        local = compare_engines.measured(adapted, few, tmp_path / "local")
+    with (
+        real_server.vllm(tmp_path / "merged", tmp_path / "server.log") as server,
+        closing(connect([server.url], None, str(tmp_path / "merged"))) as engine,
+    ):
+        served = compare_engines.measured(engine, few, tmp_path / "served")
+    apart, count = compare_engines.largest_difference(local, served)
+    print(f"{recipe}: {count:,} log-probabilities differ by at most {apart:.1e}.")
+    assert apart < compare_engines.LOGPROB
 
 
 def test_a_token_outside_the_vocabulary_is_refused_by_the_server(url):

@@ -18,6 +18,8 @@ from markdown_it import MarkdownIt
 from builders.manifest import file_sha256
 from scoring import benchmarks, report
 from scoring.report import plots
+from scoring.report.headlines import headline_scores
+from scoring.report.page import page
 from scoring.types import Contrast, Estimate, Report, ScoringError
 
 HOSTILE = "<script>alert(\"x\")</script> | `a` $\\frac{1}{2}$ 'b'\n# c [d](https://example.org) &lt; {{ 7*7 }}"
@@ -234,28 +236,16 @@ ENTRY = json.loads(report.results(made_report(), {}))["estimates"][0]
         ("[" * 100_000, "cannot be read as results ("),
         ("[]", "is not results of schema 1; score the model again with this version."),
         (broken(schema=2), "is not results of schema 1; score the model again with this version."),
-        (
-            broken(model=None, data=None),
-            "is not a complete results file (it lacks data, model); score the model again.",
-        ),
-        (broken(colour=1, size=2), "is not a complete results file (it has the unknown field colour, size); score"),
-        (broken(data=[]), "is not a complete results file (it has [] as data); score the model again."),
-        (broken(model=7), "is not a complete results file (it has 7 as model); score the model again."),
-        (
-            broken(estimates="none"),
-            "is not a complete results file (it has 'none' as estimates); score the model again.",
-        ),
-        (
-            broken(estimates=[ENTRY, 3]),
-            "is not a complete results file (estimate 2 is not an object); score the model again.",
-        ),
-        (
-            broken(estimates=[{"colour": 1}]),
-            "(estimate 1 lacks benchmark, clusters, group, high, ideal, least, low, metric, most, n, ",
-        ),
-        (broken(estimates=[ENTRY | {"value": "high"}]), "(estimate 1 has 'high' as value); score the model again."),
-        (broken(estimates=[ENTRY | {"n": None}]), "(estimate 1 has None as n); score the model again."),
-        (broken(estimates=[ENTRY | {"ideal": [1]}]), "(estimate 1 has [1] as ideal); score the model again."),
+        (broken(model=None, data=None), "is not a complete results file (model: field required"),
+        (broken(colour=1, size=2), "(colour: unexpected keyword argument, given 1); score the model again."),
+        (broken(data=[]), "is not a complete results file (data: input should be a"),
+        (broken(model=7), "(model: input should be a valid string, given 7); score the model again."),
+        (broken(estimates="none"), "(estimates: input should be a valid"),
+        (broken(estimates=[ENTRY, 3]), "is not a complete results file (estimates.1: input should be"),
+        (broken(estimates=[{"colour": 1}]), "(estimates.0.colour: unexpected keyword argument, given 1)"),
+        (broken(estimates=[ENTRY | {"value": "high"}]), "(estimates.0.value: input should be a valid number"),
+        (broken(estimates=[ENTRY | {"n": None}]), "(estimates.0.n: input should be a valid integer, given None)"),
+        (broken(estimates=[ENTRY | {"ideal": [1]}]), "(estimates.0.ideal: input should be a valid number"),
     ],
 )
 def test_a_file_that_is_no_results_is_refused_by_name(tmp_path, content, message):
@@ -334,7 +324,7 @@ def test_examples_that_are_no_table_are_refused(tmp_path, table, message):
 
 def test_a_benchmark_without_examples_has_no_file(tmp_path):
     report.write(tmp_path, made_report(), {"empty": {}}, {})
-    assert set(files(tmp_path)) == {"report.html", "results.json", "results.md"}
+    assert set(files(tmp_path)) == {".sha256", "report.html", "results.json", "results.md"}
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────
@@ -353,7 +343,7 @@ def test_a_failure_leaves_the_earlier_files_and_no_others(written, tables, monke
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "fsync", broken)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(ScoringError, match=r"cannot be written \(disk full\); choose another --out"):
         report.write(written, made_report(model="other"), tables, {})
     assert files(written) == before
 
@@ -585,3 +575,19 @@ def test_an_interval_that_is_not_the_bootstraps_says_its_method(tmp_path):
         assert "Korn and Graubard" in text
         assert "Intervals without a mark: percentiles of the bootstrap over clusters." in text
     assert [e.method for e in report.read(tmp_path).estimates] == ["binomial", "bootstrap"]
+
+
+def test_the_page_says_which_way_a_model_leans_and_shows_three_examples_of_each_benchmark():
+    fields = {"metric": "us_score", "shown": "g", "leaning": ("pref_disparity@0.5", "leans male", "leans female")}
+    us = Estimate("unstereo", "g", "us_score", 30.0, 25.0, 35.0, 2.0, 99, 99, 100.0, least=0, most=100)
+    for value, words in ((-20.0, "leans male"), (20.0, "leans female"), (1.0, "cannot be told")):
+        disparity = replace(us, metric="pref_disparity@0.5", value=value, low=value - 5, high=value + 5, ideal=0.0)
+        run = Report("m", "", "", "", "", "clean", {}, (us, disparity), {}, headlines={"unstereo": fields})
+        assert [headline.leaning for headline in headline_scores(run)] == [words]
+    one = {"dataset": ["g"] * 5, "id": [f"r{i}" for i in range(5)], "sentence_female": ["She sings"] * 5}
+    scores = {"sentence_male": ["He sings"] * 5, "female_logprob": [-9.0, -8, -7, -6, -5], "male_logprob": [-5.0] * 5}
+    table = {name: np.array(column) for name, column in (one | scores).items()}
+    text = page(run, {"unstereo": table}, {})
+    shown = text.partition("What decided")[2].partition("<h2>Details</h2>")[0]
+    assert shown.count("She</mark>") == 3
+    assert "which way it leans" in text

@@ -18,7 +18,7 @@ from scoring import rescore, rescoring
 from scoring.benchmarks import stereoset, unstereo
 from scoring.score_files import ScoreFile
 from scoring.types import ScoringError
-from tests.helpers import mirror, mirrored, missing
+from tests.helpers import beside, mirrored
 
 RUNNER = CliRunner()
 
@@ -68,13 +68,6 @@ CONFIGS = {
     "Winobias": "winobias",
     "Winogender": "winogender",
 }
-
-
-def beside(*parts):
-    path = mirror().parent.joinpath(*parts)
-    if not path.exists():
-        missing(f"needs {'/'.join(parts)} beside the mirror")
-    return path
 
 
 def transcribed(name):
@@ -140,6 +133,7 @@ def printed_taus(model):
                         yield dataset, limit, row[column], row[f"{column}_sd"]
 
 
+@pytest.mark.mirror
 @pytest.mark.parametrize("model", [model for model, name in MODELS.items() if name])
 def test_tau_and_sd_are_those_of_tables_1_5_6_7_and_8(model):
     cells = list(printed_taus(model))
@@ -149,6 +143,7 @@ def test_tau_and_sd_are_those_of_tables_1_5_6_7_and_8(model):
         assert (round(result["value"], 2), round(result["sd"], 2)) == (float(value), float(sd)), (dataset, limit)
 
 
+@pytest.mark.mirror
 @pytest.mark.parametrize("model", [model for model, name in MODELS.items() if name])
 def test_the_preference_disparity_is_that_of_table_9_on_whole_sets(model):
     (row,) = [row for row in transcribed("unstereo_table9_pref_disparity.csv") if row["model"] == MODELS[model]]
@@ -159,6 +154,7 @@ def test_the_preference_disparity_is_that_of_table_9_on_whole_sets(model):
         assert round(result, 2) == expected, dataset
 
 
+@pytest.mark.mirror
 @pytest.mark.parametrize("model", MODELS)
 def test_sizes_and_tau_under_every_threshold_are_the_recomputed_ones(model):
     rows = [row for row in transcribed("unstereo_recomputed_fairness.csv") if row["model"] in (MODELS[model], model)]
@@ -178,6 +174,7 @@ def test_sizes_and_tau_under_every_threshold_are_the_recomputed_ones(model):
     assert checked == 20
 
 
+@pytest.mark.mirror
 @pytest.mark.parametrize("model", MODELS)
 def test_us_scores_and_areas_equal_a_plain_loop_over_the_published_scores(model):
     frame = golden(model)
@@ -203,6 +200,7 @@ def test_us_scores_and_areas_equal_a_plain_loop_over_the_published_scores(model)
                 )
 
 
+@pytest.mark.mirror
 def test_the_us_score_and_the_area_of_gpt_j_are_the_published_ones():
     result = rescored("EleutherAI__gpt-j-6b")
     assert round(result["USE-5", None, "us_score"]["value"], 2) == 39.86
@@ -228,6 +226,7 @@ def predictions(model):
     return beside("golden", "stereoset") / f"{model}.parquet"
 
 
+@pytest.mark.mirror
 @pytest.mark.parametrize("model", ["gpt2", "bert-base-cased", "roberta-base"])
 def test_scores_are_the_official_ones_of_every_domain_to_four_decimals(model):
     result = run(predictions(model), "--benchmark", "stereoset", "--json", "--data", data(), "--resamples", 20)
@@ -241,6 +240,7 @@ def test_scores_are_the_official_ones_of_every_domain_to_four_decimals(model):
             assert round(results_[row["task"], row["domain"], metric], 4) == round(float(row[column]), 4), (row, metric)
 
 
+@pytest.mark.mirror
 def test_a_file_of_one_task_gives_the_scores_of_that_task(tmp_path):
     frame = pd.read_parquet(predictions("gpt2"))
     path = saved(tmp_path / "intra.csv", frame[frame["task"] == "intrasentence"])
@@ -252,6 +252,7 @@ def test_a_file_of_one_task_gives_the_scores_of_that_task(tmp_path):
     assert (round(ss["value"], 4), ss["n"], ss["clusters"]) == (61.9315, 2106, 79)
 
 
+@pytest.mark.mirror
 def test_the_order_of_rows_does_not_matter(tmp_path):
     frame = pd.read_parquet(predictions("gpt2"))
     path = saved(tmp_path / "shuffled.parquet", frame.sample(frac=1, random_state=0))
@@ -262,6 +263,7 @@ def test_the_order_of_rows_does_not_matter(tmp_path):
     assert json.loads(a.stdout)["estimates"] == json.loads(b.stdout)["estimates"]
 
 
+@pytest.mark.mirror
 def test_strange_missing_and_repeated_sentences_are_named(tmp_path):
     frame = pd.read_parquet(predictions("gpt2"))
     options = ("--benchmark", "stereoset", "--data", data())
@@ -269,7 +271,7 @@ def test_strange_missing_and_repeated_sentences_are_named(tmp_path):
     path = saved(tmp_path / "s.csv", frame.assign(id=frame["id"].where(frame.index > 1, "x" + frame["id"])))
     assert refused(path, *options) == (
         f"{path} has 2 intrasentence ids that are no sentence of StereoSet's development set, first "
-        f"{min('x' + frame['id'][:2])!r}; give the ids of its dev.json."
+        f"{min('x' + frame['id'][:2])!r}; give the ids of its dev.json, or those of bias-bench's test.json."
     )
     path = saved(tmp_path / "m.csv", frame[1:])
     assert refused(path, *options) == (
@@ -280,6 +282,31 @@ def test_strange_missing_and_repeated_sentences_are_named(tmp_path):
     assert refused(path, *options) == f"{path} has the id {first!r} twice (row 12688); give each one row."
 
 
+@pytest.mark.mirror
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_test_predictions_score_without_a_task(tmp_path, form):
+    built = pd.read_parquet(data() / "biaske" / "data" / "stereoset" / "test.parquet")
+    built = built[built["domain"] == "gender"]
+    better = {"biased": 3.0, "unbiased": 2.0, "irrelevant": 1.0}
+    rows = [{"id": name, "score": better[label]} for label in better for name in built[f"sentence_id_{label}"]]
+    rows.append({"id": "of a domain without ids", "score": 1.0})
+    path = tmp_path / f"predictions.{form}"
+    if form == "json":
+        path.write_text(json.dumps({"intrasentence": rows, "intersentence": []}))
+    else:
+        saved(path, rows)
+    result = run(path, "--benchmark", "stereoset", "--json", "--data", data(), "--resamples", 20)
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    values = {(e["task"], e["domain"], e["metric"]): (e["value"], e["n"]) for e in document["estimates"]}
+    assert values["intrasentence test", "gender", "ss"] == (100.0, 771)
+    assert values["intrasentence test", "overall", "lms"] == (100.0, 771)
+    assert document["remarks"] == [
+        "Ids of no sentence of the built test set are left out (1, first 'of a domain without ids'; without "
+        "bias-bench's file, race and profession have no ids)."
+    ]
+
+
 def test_an_unknown_task_and_data_that_are_not_built_are_named(tmp_path):
     rows = [{"task": "intra", "id": "a", "score": 1}]
     path = saved(tmp_path / "t.csv", rows)
@@ -288,7 +315,7 @@ def test_an_unknown_task_and_data_that_are_not_built_are_named(tmp_path):
     )
     path = saved(tmp_path / "d.csv", [{**rows[0], "task": "intrasentence"}])
     assert refused(path, "--benchmark", "stereoset", "--data", tmp_path / "none") == (
-        f"There is no {tmp_path}/none/biaske/data/stereoset/validation.parquet; run python -m builders.rebuild biaske "
+        f"There is no {tmp_path}/none/biaske/data/stereoset/validation.parquet; run probes build biaske "
         f"--out {tmp_path}/none, or give the folder of the built data sets with --data."
     )
 
@@ -443,7 +470,7 @@ def test_lacking_columns_are_named(tmp_path):
         "female_logprob, male_logprob."
     )
     assert refused(path, "--benchmark", "stereoset") == (
-        f"{path} has the columns dataset, F_logprob, male_logprob but not task, id, score; it needs task, id, score."
+        f"{path} has the columns dataset, F_logprob, male_logprob but not id, score; it needs id, score."
     )
 
 

@@ -23,6 +23,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from builders.parsers.triplets import filled
+from cards.verdict import holm
 from scoring import answering, benchmarks, prompts, run
 from scoring.__main__ import app, default_folder
 from scoring.commands import score
@@ -30,10 +31,9 @@ from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load
 from scoring.inference.model import Model
 from scoring.result import between
-from scoring.statistics.stats import holm
 from scoring.tables import DataMissing
 from scoring.types import Option, Request, ScoringError
-from tests.helpers import ROOT, mirror, missing
+from tests.helpers import ROOT, beside
 from tests.scoring.made import Memory, data_set
 
 torch.set_num_threads(1)
@@ -42,10 +42,7 @@ HOSTILE = "<script>alert('|`')</script>"
 
 @pytest.fixture(scope="session")
 def stories():
-    path = mirror().parent / "models" / "stories260K"
-    if not path.is_dir():
-        missing("needs the small model stories260K beside the mirror")
-    return path
+    return beside("models", "stories260K")
 
 
 def job_rows():
@@ -104,6 +101,7 @@ def whole(stories, data, tmp_path_factory):
     return out, done.output
 
 
+@pytest.mark.mirror
 def test_a_run_writes_the_report_and_says_where(whole):
     out, printed = whole
     assert {p.name for p in out.iterdir()} >= {"results.json", "results.md", "report.html", "examples"}
@@ -112,16 +110,18 @@ def test_a_run_writes_the_report_and_says_where(whole):
     assert "unstereo" in printed
 
 
+@pytest.mark.mirror
 def test_what_data_is_lacking_is_said_with_the_command_that_builds_it(whole, data):
     out, printed = whole
     assert (
         "Left out for want of data: occugender (implicit), unstereo (ours-20, winobias, winogender, pronoun-pairs), "
-        "gender-neutral-probes (stsb, snli, llm-2, templates); python -m builders.rebuild occugender unstereo "
+        "gender-neutral-probes (stsb, snli, llm-2, templates); probes build occugender unstereo "
         f"gender-neutral-probes --out {data} builds it.\n"
     ) in printed
     assert "unstereo/winobias/validation" in results(out)["environment"]["data lacking"]
 
 
+@pytest.mark.mirror
 def test_the_results_name_data_model_profile_and_prompt(whole):
     result = results(whole[0])
     assert result["data"].keys() == {
@@ -137,6 +137,7 @@ def test_the_results_name_data_model_profile_and_prompt(whole):
     assert groups == {"ours-5", "ours-10", *(f"ours-{n} eps<={e}" for n in (5, 10) for e in ("1", "0.8", "0.65"))}
 
 
+@pytest.mark.mirror
 def test_estimates_are_those_of_the_written_examples(whole):
     table = pq.read_table(whole[0] / "examples" / "unstereo.parquet").to_pandas()
     gap = table.female_logprob - table.male_logprob
@@ -146,6 +147,7 @@ def test_estimates_are_those_of_the_written_examples(whole):
     assert (tau["n"], tau["clusters"]) == (4, 2)
 
 
+@pytest.mark.mirror
 def test_a_second_run_asks_nothing_and_finds_the_same(whole, stories, data, monkeypatch):
     out, _ = whole
     before = results(out)
@@ -177,6 +179,7 @@ app()
 """
 
 
+@pytest.mark.mirror
 @pytest.mark.fault(41)
 @pytest.mark.parametrize("after", [5])
 def test_a_killed_run_goes_on_and_finds_what_an_uninterrupted_one_does(
@@ -198,6 +201,7 @@ def test_a_killed_run_goes_on_and_finds_what_an_uninterrupted_one_does(
     assert results(tmp_path) == results(whole[0])
 
 
+@pytest.mark.mirror
 def test_two_runs_are_compared_pair_by_pair(whole, stories, data, tmp_path):
     out, _ = whole
     with_prompt = ("--prompt", "instruction", "--out", tmp_path, "--compare", out)
@@ -217,25 +221,28 @@ def test_two_runs_are_compared_pair_by_pair(whole, stories, data, tmp_path):
     assert difference == pytest.approx(values[0] - values[1])
 
 
-def test_p_values_are_corrected_over_the_groups_of_a_metric(whole, stories, data, tmp_path):
+@pytest.mark.mirror
+def test_p_values_are_corrected_over_all_rows_of_a_comparison(whole, stories, data, tmp_path):
     out, _ = whole
     assert command(stories, *ALL, "--data", data, "--prompt", "complete", "--out", tmp_path).exit_code == 0
     result = between(tmp_path, out, resamples=500).differences
-    for metric in ("tau@0.5", "p_male", "gld"):
-        family = [item for item in result if item.metric == metric]
-        assert [item.p_holm for item in family] == pytest.approx(holm([item.p for item in family]), nan_ok=True)
+    floored = [item.p if item.method == "identical" else max(item.p, 2.0 ** (1 - item.clusters)) for item in result]
+    assert [item.p_holm for item in result] == pytest.approx(holm(floored), nan_ok=True)
     assert {item.benchmark for item in result} == {"occugender", "unstereo", "neutral"}
 
 
+@pytest.mark.mirror
 def test_a_run_does_not_differ_from_itself(whole):
     done = command(whole[0], "--compare", whole[0], "--resamples", "50")
     assert done.exit_code == 0
+    assert "The two runs are identical" in done.output
     assert "nearer" not in done.output
     assert "further" not in done.output
     differences = between(whole[0], whole[0], resamples=50).differences
     assert {difference.value for difference in differences if not math.isnan(difference.value)} == {0.0}
 
 
+@pytest.mark.mirror
 def test_runs_of_other_profiles_or_data_are_not_compared(whole, stories, data, tmp_path):
     out, _ = whole
     limited = ("--benchmarks", "unstereo", "--resamples", "20", "--limit", "2", "--data", data, "--out", tmp_path)
@@ -246,13 +253,13 @@ def test_runs_of_other_profiles_or_data_are_not_compared(whole, stories, data, t
     assert refused(out, "--compare", tmp_path / "nowhere").startswith("error: ")
 
 
+@pytest.mark.mirror
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("--benchmarks", "nothing"), "error: No benchmark is called 'nothing'; the names are biaske, crows_pairs, "),
         (("--prompt", "nothing"), "error: No prompt is called 'nothing'; the names are plain, instruction, "),
         (("--benchmarks", HOSTILE), f"error: No benchmark is called {HOSTILE!r}; the names are"),
-        (("--dtype", "int8"), "error: The dtype is 'int8'; give auto, float32, bfloat16, float16 or float64."),
     ],
 )
 def test_wrong_names_are_one_sentence(stories, data, arguments, told):
@@ -261,17 +268,22 @@ def test_wrong_names_are_one_sentence(stories, data, arguments, told):
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("m", "--profile", "both"), ("m", "--limit", "0"), ("m", "--resamples", "0"), ("m", "--batch-tokens", "-1")],
+    [
+        (),
+        ("m", "--profile", "both"),
+        ("m", "--dtype", "int8"),
+        ("m", "--limit", "0"),
+        ("m", "--resamples", "0"),
+        ("m", "--batch-tokens", "-1"),
+    ],
 )
 def test_wrong_options_are_usage_errors(arguments):
-    assert "Error" in refused(*arguments, code=2)
+    assert "rror: " in refused(*arguments, code=2)
 
 
 def test_missing_data_is_told_before_the_model_is_loaded(tmp_path):
     message = refused("no-such-model", "--data", tmp_path / "none", "--benchmarks", "unstereo", code=2)
-    assert message.startswith(
-        f"error: There is no built data set unstereo in {tmp_path}/none; run python -m builders.rebuild"
-    )
+    assert message.startswith(f"error: There is no folder {tmp_path}/none; run probes build unstereo")
     assert "no-such-model" not in message
 
 
@@ -413,6 +425,7 @@ def test_an_encoder_decoder_is_one_sentence(data, tmp_path):
     )
 
 
+@pytest.mark.mirror
 @pytest.mark.fault(38)
 def test_a_text_longer_than_the_window_is_refused_or_marked(stories, tmp_path):
     rows = [
@@ -430,6 +443,7 @@ def test_a_text_longer_than_the_window_is_refused_or_marked(stories, tmp_path):
         assert table["truncated"].to_pylist() == [False, True, False, False]
 
 
+@pytest.mark.mirror
 @pytest.mark.fault(39)
 def test_numbers_that_are_none_stop_the_run_with_benchmark_id_and_dtype(stories, data, tmp_path, monkeypatch):
     def broken(*arguments, **options):
@@ -488,7 +502,6 @@ def test_a_secret_in_environment_data_and_arguments_is_in_no_file_and_no_line(se
         ("tiny-causal", "--prompt", "{}"),
         ("tiny-causal", "--prompt", "{}.json"),
         ("tiny-causal", "--data", "./{}"),
-        ("tiny-causal", "--dtype", "{}"),
         ("tiny-causal", "--benchmarks", "unstereo", "--compare", "{}"),
     ],
 )
@@ -503,6 +516,7 @@ def test_an_error_about_an_argument_hides_a_secret_in_it(secrets, data, tmp_path
         assert secret not in done.output + repr(done.exception)
 
 
+@pytest.mark.mirror
 @pytest.mark.fault(50)
 def test_hostile_names_in_the_data_stay_text(whole):
     out, _ = whole
@@ -580,6 +594,7 @@ def test_benchmarks_that_do_not_suit_are_remarked_upon(data):
         run.suited(parts, "masked", "m", named=False)
 
 
+@pytest.mark.mirror
 def test_equal_questions_are_put_once_and_answered_under_each_id(stories):
     requests = [Request(name, options=(Option("He ran."),)) for name in ("a", "b")]
     asked = []

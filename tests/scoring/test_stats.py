@@ -229,7 +229,7 @@ def test_a_run_does_not_differ_from_itself():
     a, _, codes = runs(np.random.default_rng(0), 0)
     result = paired(SHARE, a, a, None, codes, 200)
     assert (result.value, result.sd, result.p, result.p_holm) == (0, 0, 1, 1)
-    assert result.high == -result.low == pytest.approx(1 - 0.025 ** (1 / 40))
+    assert result.high == result.low == 0
 
 
 def test_the_paired_interval_is_that_of_the_differences_of_rows():
@@ -237,12 +237,12 @@ def test_the_paired_interval_is_that_of_the_differences_of_rows():
     result = paired(SHARE, a, b, None, codes, 2000, seed=4)
     of_rows = stats.estimate(SHARE, {"x": a["x"] - b["x"]}, None, codes, 2000, seed=4)
     assert [result.value, result.low, result.high, result.sd] == pytest.approx(
-        [of_rows.value, of_rows.low, of_rows.high, of_rows.sd], rel=1e-9
+        [of_rows.value, of_rows.low, of_rows.high, of_rows.sd], rel=0.03
     )
     assert result.high - result.low < 0.6 * (
         stats.estimate(SHARE, a, None, codes, 2000).high - stats.estimate(SHARE, a, None, codes, 2000).low
     )
-    assert result.p == pytest.approx(2 / 2001)
+    assert result.p < 1e-6
 
 
 def test_without_a_difference_p_is_below_a_twentieth_about_once_in_twenty():

@@ -165,6 +165,16 @@ def test_a_file_under_the_name_of_another_setting_is_refused(tmp_path):
         assert len(store) == 0
 
 
+@pytest.mark.fault(85)
+def test_a_line_of_another_models_file_is_asked_again(tmp_path):
+    mine, theirs = kept(tmp_path, 1), kept(tmp_path, 3, KEY | {"model": "other"})
+    lines = theirs.read_bytes().splitlines(keepends=True)
+    mine.write_bytes(mine.read_bytes() + b"".join(lines[2:]))
+    with Store(tmp_path, KEY) as store:
+        assert store.damaged == [3, 4]
+        assert [store.get(asked(n)) is None for n in range(3)] == [False, True, True]
+
+
 @pytest.mark.fault(43)
 def test_a_half_written_last_line_is_dropped_and_asked_again(tmp_path):
     path = kept(tmp_path, 3)

@@ -36,8 +36,8 @@ def test_a_missing_data_set_names_the_command_that_builds_it(tmp_path):
     with pytest.raises(tables.DataMissing) as error:
         tables.load(str(tmp_path), "unstereo", "ours-5", "test")
     assert str(error.value) == (
-        f"There is no built data set unstereo in {tmp_path}; run python -m builders.rebuild unstereo --out {tmp_path}, "
-        "or name another folder or an organisation of the Hub with --data."
+        f"There is no built data set unstereo in {tmp_path}; run probes build unstereo --out {tmp_path}, "
+        "or give --data another folder or hub:ORG."
     )
 
 
@@ -46,8 +46,14 @@ def test_a_missing_default_folder_is_no_organisation_of_the_hub():
         tables.load("output", "nothing-of-the-kind", "one", "test")
 
 
+def test_a_folder_that_is_not_there_is_said_without_asking_the_hub(monkeypatch):
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: pytest.fail("the Hub was asked"))
+    with pytest.raises(tables.DataMissing, match=r"^There is no folder nowhere; run probes build made --out nowhere"):
+        tables.load("nowhere", "made", "one", "test")
+
+
 def test_a_config_that_was_left_out_tells_why(folder):
-    with pytest.raises(tables.DataMissing, match=r"lacks left/test \(its source is not at hand\); run python -m"):
+    with pytest.raises(tables.DataMissing, match=r"lacks left/test \(its source is not at hand\); run probes build"):
         tables.load(folder, "made", "left", "test")
 
 
@@ -59,7 +65,7 @@ def test_a_missing_split_is_told(folder):
 def test_an_altered_file_is_refused(folder, tmp_path):
     with (tmp_path / "made" / "data" / "one" / "test.parquet").open("ab") as file:
         file.write(b" ")
-    with pytest.raises(ScoringError, match=r"test\.parquet is not the file that its manifest describes; run python"):
+    with pytest.raises(ScoringError, match=r"test\.parquet is not the file that its manifest describes; run probes"):
         tables.load(folder, "made", "one", "test")
 
 
@@ -77,11 +83,24 @@ def test_an_organisation_of_the_hub_is_asked_for_the_config_split_and_revision(m
         return datasets.Dataset.from_list(ROWS)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    loaded = tables.load("some-org@v1.0.0", "made", "one", "test")
+    loaded = tables.load("hub:some-org@v1.0.0", "made", "one", "test")
     assert asked == [("some-org/made", "one", "test", "v1.0.0")]
     local = tables.load(folder, "made", "one", "test")
     assert loaded.rows == local.rows
     assert loaded.version == local.version.replace("1.2.3", "v1.0.0")
+
+
+def test_text_that_is_not_on_the_hub_is_restored_and_its_licence_named(monkeypatch, folder):
+    whole = tables.load(folder, "made", "one", "test").whole
+    hashed = datasets.Dataset.from_list([{"id": row["id"], "statement_sha256": "0"} for row in ROWS])
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: hashed)
+    monkeypatch.setattr(tables, "restored", lambda table, name, config: whole)
+    loaded = tables.load("hub:some-org", "gender-neutral-probes", "stsb", "test")
+    assert [row["id"] for row in loaded.rows] == [row["id"] for row in ROWS]
+    assert loaded.note == (
+        "The text of gender-neutral-probes/stsb is not on the Hub, because of its licence (LicenseRef-STS-Benchmark), "
+        "and was read from its source; do not publish it."
+    )
 
 
 def test_what_the_hub_does_not_have_is_one_sentence(monkeypatch):
@@ -90,17 +109,17 @@ def test_what_the_hub_does_not_have_is_one_sentence(monkeypatch):
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     with pytest.raises(tables.DataMissing) as error:
-        tables.load("some-org", "made", "one", "test")
+        tables.load("hub:some-org", "made", "one", "test")
     assert str(error.value) == (
-        "There is no folder some-org here, and some-org/made with one/test could not be had from the Hub "
-        "(FileNotFoundError); name a folder that python -m builders.rebuild wrote, or an organisation."
+        "some-org/made with one/test could not be had from the Hub (FileNotFoundError); give --data another "
+        "organisation, or a folder that probes build wrote."
     )
 
 
 @pytest.mark.fault(15)
 @pytest.mark.parametrize("source", ["../x", "a|b", "a\0b"])
 def test_a_hostile_source_is_a_folder_that_is_not_there(source):
-    with pytest.raises(tables.DataMissing, match="no built data set made"):
+    with pytest.raises(tables.DataMissing, match="There is no folder"):
         tables.load(source, "made", "one", "test")
 
 

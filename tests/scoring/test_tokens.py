@@ -1,16 +1,19 @@
 """Every tokenization trap."""
 
+from types import SimpleNamespace
+
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizer, PreTrainedTokenizerFast
 
+from scoring.answering import Question, scorable
 from scoring.inference import encoding
 from scoring.inference.tokens import Tokens
-from scoring.types import Option, Request, ScoringError
-from tests.scoring.models import folder, tokenizer
+from scoring.types import BenchmarkContext, Option, Request, ScoringError
+from tests.scoring.models import REAL, folder, marked, tokenizer
 from tests.scoring.peers import bias_bench as peer
 
 CAUSAL = ["gpt2", "trimmed", "opt", "llama"]
-REAL = ["stories260K", "babyllama105"]
 
 
 def tokens(name, **more):
@@ -40,7 +43,7 @@ def whole(made, request):
 
 
 @pytest.mark.fault(36)
-@pytest.mark.parametrize("name", [*CAUSAL, *REAL])
+@pytest.mark.parametrize("name", marked([*CAUSAL, *REAL]))
 def test_the_beginning_of_sequence_stands_once_before_a_sentence(name):
     made = tokens(name)
     first = {"gpt2": 0, "trimmed": 0}.get(name, 1)
@@ -51,7 +54,7 @@ def test_the_beginning_of_sequence_stands_once_before_a_sentence(name):
 
 
 @pytest.mark.fault(36)
-@pytest.mark.parametrize("name", [*CAUSAL, *REAL])
+@pytest.mark.parametrize("name", marked([*CAUSAL, *REAL]))
 def test_a_context_begins_as_the_tokenizer_has_it(name):
     made = tokens(name)
     ids = whole(made, Request("a", "The nurse said that", (Option(" she"),)))
@@ -101,7 +104,7 @@ def test_a_tokenizer_that_can_begin_no_sentence_is_refused_only_when_one_is_aske
 
 
 @pytest.mark.fault(37)
-@pytest.mark.parametrize("name", [*CAUSAL, *REAL, "bert"])
+@pytest.mark.parametrize("name", marked([*CAUSAL, *REAL, "bert"]))
 @pytest.mark.parametrize("text", ["", " ", "\t\n "])
 def test_a_blank_option_is_refused(name, text):
     with pytest.raises(ScoringError, match=r"^x: the option '.*' is blank; give it at least one visible character"):
@@ -130,24 +133,26 @@ def test_a_sentencepiece_token_over_the_boundary_is_refused_and_shown():
 @pytest.mark.fault(37)
 @pytest.mark.parametrize(
     ("name", "context", "text", "expected"),
-    [
-        ("gpt2", "The nurse said that", " she", ["Ġshe"]),
-        ("trimmed", "The nurse said that", " she", ["Ġshe"]),
-        ("llama", "The nurse said that", " she", ["▁she"]),
-        ("gpt2", "The nurse said that ", " she", ["Ġshe"]),
-        ("trimmed", "The nurse said that ", " she", ["Ġshe"]),
-        ("llama", "The nurse said that ", " she", ["▁she"]),
-        ("gpt2", "The nurse said that", ", she", [",", "Ġshe"]),
-        ("bert", "The nurse said that ", "she", ["she"]),
-        ("bert", "The nurse said that", " She", ["she"]),
-        ("roberta", "The nurse said that", " she", ["Ġshe"]),
-        ("babyllama105", "The nurse said that", " he", ["▁", "h", "e"]),
-        ("babyllama105", "The nurse said that", " her", ["▁", "h", "e", "r"]),
-        ("babyllama105", "The nurse said that ", " she", ["▁", "s", "h", "e"]),
-        ("stories260K", "The nurse said that", " she", ["▁she"]),
-        ("stories260K", "The nurse said that", " him", ["▁h", "im"]),
-        ("stories260K", "A:\n", "日", ["<0xE6>", "<0x97>", "<0xA5>"]),
-    ],
+    marked(
+        [
+            ("gpt2", "The nurse said that", " she", ["Ġshe"]),
+            ("trimmed", "The nurse said that", " she", ["Ġshe"]),
+            ("llama", "The nurse said that", " she", ["▁she"]),
+            ("gpt2", "The nurse said that ", " she", ["Ġshe"]),
+            ("trimmed", "The nurse said that ", " she", ["Ġshe"]),
+            ("llama", "The nurse said that ", " she", ["▁she"]),
+            ("gpt2", "The nurse said that", ", she", [",", "Ġshe"]),
+            ("bert", "The nurse said that ", "she", ["she"]),
+            ("bert", "The nurse said that", " She", ["she"]),
+            ("roberta", "The nurse said that", " she", ["Ġshe"]),
+            ("babyllama105", "The nurse said that", " he", ["▁", "h", "e"]),
+            ("babyllama105", "The nurse said that", " her", ["▁", "h", "e", "r"]),
+            ("babyllama105", "The nurse said that ", " she", ["▁", "s", "h", "e"]),
+            ("stories260K", "The nurse said that", " she", ["▁she"]),
+            ("stories260K", "The nurse said that", " him", ["▁h", "im"]),
+            ("stories260K", "A:\n", "日", ["<0xE6>", "<0x97>", "<0xA5>"]),
+        ]
+    ),
 )
 def test_the_boundary_is_found_on_the_joint_encoding(name, context, text, expected):
     assert scored(tokens(name), context, text) == expected
@@ -167,6 +172,15 @@ def test_a_span_at_a_word_has_the_token_that_brings_its_space_along(name):
     assert result.strip("Ġ▁") == "she"
 
 
+@pytest.mark.parametrize("name", ["gpt2", "trimmed", "opt", "llama", "roberta"])
+def test_a_span_at_a_word_has_the_token_of_its_space_whether_offsets_are_trimmed_or_not(name):
+    letters = ["k", "ay", "a", "k", "s"]
+    first, *rest = scored(tokens(name), "", "The kayaks ran", spans=((4, 10),), mask="left")
+    assert (first in "Ġ▁", rest) == (True, letters)
+    first, *rest = scored(tokens(name), "The", " kayaks ran", spans=((1, 7),), mask="left")
+    assert (first in "Ġ▁", rest) == (True, letters)
+
+
 @pytest.mark.parametrize("name", ["gpt2", "bert", "roberta"])
 def test_spans_are_scored_in_the_order_of_the_text_and_tokens_once(name):
     result = scored(tokens(name), "The nurse", " she and her", spans=((9, 12), (1, 4), (1, 8)))
@@ -179,6 +193,19 @@ def test_half_a_word_is_no_span(name):
         ScoringError, match=r"^a: the token '.?she' lies half in the span 'sh'; give spans of whole words"
     ):
         scored(tokens(name), "", "and she came", spans=((4, 6),))
+
+
+def test_a_row_whose_object_shares_a_token_is_skipped_by_name_and_the_others_are_scored():
+    words = Tokenizer(models.WordLevel({"<s>": 0, "She": 1, "sings": 2, "sings.": 3, "now.": 4}, "<s>"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made = Tokens(PreTrainedTokenizerFast(tokenizer_object=words, bos_token="<s>", unk_token="<s>"), "causal")
+    asked_rows = [
+        Question({}, BenchmarkContext("causal"), {"q": Request(f"biaske/x/{n}", "", (Option(text, ((4, 9),)),))})
+        for n, text in enumerate(["She sings now.", "She sings.", "She sings now."])
+    ]
+    kept, skipped = scorable(asked_rows, SimpleNamespace(tokens=made))
+    assert kept == [asked_rows[0], asked_rows[2]]
+    assert skipped == ["biaske/x/1: the token 'sings.' lies half in the span 'sings'"]
 
 
 def test_an_option_without_tokens_is_refused():
@@ -197,17 +224,20 @@ def test_a_span_of_blanks_is_refused():
         scored(tokens("bert"), "", "The nurse", spans=((3, 4),))
 
 
-def test_watched_forms_are_the_single_tokens_after_a_space():
+WATCHED = [("gpt2", "Ġ"), ("trimmed", "Ġ"), ("opt", "Ġ"), ("llama", "▁"), ("stories260K", "▁")]
+
+
+@pytest.mark.parametrize(("name", "space"), marked(WATCHED))
+def test_watched_forms_are_the_single_tokens_after_a_space(name, space):
     forms = ("she", "he", "her", "hers", "herself", "she's", "She")
-    vocabulary = {"gpt2": "Ġ", "trimmed": "Ġ", "opt": "Ġ", "llama": "▁", "stories260K": "▁"}
-    for name, space in vocabulary.items():
-        made = tokens(name)
-        known = made.tokenizer.get_vocab()
-        assert made.words(forms) == [known.get(space + form) for form in forms]
-        assert made.words(("she",)) == [known[space + "she"]]
-        assert None in made.words(forms)
+    made = tokens(name)
+    known = made.tokenizer.get_vocab()
+    assert made.words(forms) == [known.get(space + form) for form in forms]
+    assert made.words(("she",)) == [known[space + "she"]]
+    assert None in made.words(forms)
 
 
+@pytest.mark.mirror
 def test_a_character_tokenizer_has_no_watched_form():
     assert tokens("babyllama105").words(("she", "he", "her")) == [None, None, None]
 

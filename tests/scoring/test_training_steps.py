@@ -3,14 +3,17 @@
 import csv
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from builders.sources.catalogue import catalogue
+from scoring.reproduce.published import score_rows
 from scoring.rescoring import rescore
+from scoring.types import ScoringError
 from tests.helpers import made
-from tools.training_steps import METRICS, PREFIX, curve, draw, score_rows, steps
+from tools.training_steps import METRICS, PREFIX, curve, draw, steps
 
 
 def score_file(path, gaps):
@@ -64,11 +67,14 @@ def test_rows_of_a_checkpoint_take_id_and_value_from_the_built_rows(tmp_path):
         {"id": f"ours-5-paper-test-0000{n}", "word": word, "natural": n == 0, "max_pmi_diff": 0.1 * n}
         for n, word in enumerate(("oak", "elm"))
     ]
-    rows = list(score_rows("0", fetched, [built]))
-    assert [(r["dataset"], r["step"], r["natural"]) for r in rows] == [("ours-5", "0", True), ("ours-5", "0", False)]
-    assert [(r["female_logprob"], r["male_logprob"]) for r in rows] == [(-3.0, -3.5), (-4.0, -2.0)]
-    with pytest.raises(ValueError, match="of step 0 has other rows than the built data set; build it again"):
-        list(score_rows("0", fetched, [built[::-1]]))
+    (rows,) = score_rows(fetched.paths, [pd.DataFrame(built)])
+    assert rows[["id", "dataset", "natural"]].values.tolist() == [
+        ["ours-5-paper-test-00000", "ours-5", True],
+        ["ours-5-paper-test-00001", "ours-5", False],
+    ]
+    assert rows[["female_logprob", "male_logprob"]].values.tolist() == [[-3.0, -3.5], [-4.0, -2.0]]
+    with pytest.raises(ScoringError, match="has other rows than the built data set unstereo; build it again"):
+        list(score_rows(fetched.paths, [pd.DataFrame(built[::-1])]))
 
 
 def test_the_figure_has_a_line_for_each_set(tmp_path):

@@ -6,22 +6,9 @@ True
 ()
 """
 
-from __future__ import annotations
-
-import importlib
-import pkgutil
-
+from builders.dataset import BuildError
 from builders.generation.pipeline import Pipeline
+from cards.registry import Registry
 
-
-def names() -> tuple[str, ...]:
-    """Names of all pipelines, sorted."""
-    return tuple(
-        sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")
-    )
-
-
-def get(name: str) -> Pipeline:
-    """The pipeline called ``name``, one of :func:`names`."""
-    pipeline: Pipeline = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").PIPELINE
-    return pipeline
+REGISTRY = Registry((__name__, __path__), "PIPELINE", Pipeline, "pipeline", BuildError, dash=True)
+names, get = REGISTRY.names, REGISTRY.get

@@ -113,7 +113,7 @@ def _without_variants(sentence: str) -> str:
 def seed_words(path: Path) -> list[str]:
     """The seed words of a file, each once.
 
-    A table (CSV, TSV, JSON lines, Parquet), such as ``python -m pmi vocabulary`` writes, has them in its column
+    A table (CSV, TSV, JSON lines, Parquet), such as ``probes pmi vocabulary`` writes, has them in its column
     ``word``, or else in the first one. Another file has a JSON list, a JSON object whose names are the words, or
     one word a line.
 

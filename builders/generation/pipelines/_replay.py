@@ -17,7 +17,7 @@ from builders.generation.clients import Request
 from builders.generation.output import generation_manifest, stage_lines, write_output
 from builders.generation.pipeline import FilterLog
 from builders.generation.pipelines import _published as published
-from builders.generation.pipelines import unstereo
+from builders.generation.pipelines import _rules as rules
 from builders.generation.pipelines._drafts import Draft
 from builders.generation.pipelines._stages import (
     FilterRules,
@@ -33,7 +33,7 @@ from builders.parsers import recorded
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
 from builders.text.words import fill_they, normalise
-from cards.files import put
+from cards.files import put_all
 from pmi.analysis.sentence import within
 from pmi.types import DeltaTable
 
@@ -136,7 +136,8 @@ def replay(record: published.RecordedRun, profile: FilterRules, out: Path, limit
     words and pronoun, and read from there. The prompts of ``clean`` were never sent, so its responses are not written.
     """
     words = out / "words.txt"
-    put(words, "".join(f"{word}\n" for word in dict.fromkeys(reply.word for reply in record.replies)).encode())
+    lines = "".join(f"{word}\n" for word in dict.fromkeys(reply.word for reply in record.replies))
+    put_all(out, {words.name: lines.encode()}, ChatError)
     # The published loop makes one attempt more than it is told to, so no further try is one attempt.
     tries = 0 if profile is FilterRules.paper else 1
     result = Replay(UnstereoSettings(words, record.length, profile, tries=tries, they=False, limit=limit))
@@ -154,13 +155,14 @@ def _replay_part(part: published.RecordedRun, pronoun: str, path: Path, result: 
     result.responses |= {f"{path.stem} {key}": answer for key, answer in known.items()}
     gender, words = published.GENDERS[pronoun], [reply.word for reply in part.replies]
     if result.settings.profile is FilterRules.paper:
-        put(path, "".join(f"{answer.to_line()}\n" for answer in known.values()).encode())
+        lines = "".join(f"{answer.to_line()}\n" for answer in known.values())
+        put_all(path.parent, {path.name: lines.encode()}, ChatError)
         with ResponseCache(path, writable=False) as cache:
             client = published.PublishedClient(cache, frozenset(["revise"]))
             run = result.run(client)
-            first = unstereo.paper_first(run, words, (gender,))
-            complete = unstereo.paper_revised(run, first)
-            kept = unstereo.paper_kept(run, complete, None)
+            first = rules.paper_first(run, words, (gender,))
+            complete = rules.paper_revised(run, first)
+            kept = rules.paper_kept(run, complete, None)
         result.first += first
         result.complete += complete
         result.prompts += [_prompt(write_request(run, word, gender)) for word in words]
@@ -168,7 +170,7 @@ def _replay_part(part: published.RecordedRun, pronoun: str, path: Path, result: 
     else:
         client = published.PublishedClient(known, frozenset(["revise", "convert", "judge"]))
         run = result.run(client)
-        kept = unstereo.clean(run, words, (gender,), None)
+        kept = rules.clean(run, words, (gender,), None)
     replies = {write_request(run, reply.word, gender).key: reply for reply in part.replies}
     result.kept += [(draft, replies[draft.reply_id]) for draft in kept]
     result.unanswered += client.unanswered
@@ -193,7 +195,7 @@ def _without_repeats(result: Replay) -> list[tuple[Draft, recorded.Reply]]:
 def _row(run: UnstereoRun, draft: Draft, reply: recorded.Reply, table: DeltaTable, number: int) -> dict[str, Any]:
     provenance = {"reply_id": reply.id, "draw": reply.draw, "seed": reply.seed}
     they = None if run.is_paper else fill_they(draft.template)
-    return unstereo.row(run, draft, table, number) | {"sentence_they": they} | provenance
+    return rules.row(run, draft, table, number) | {"sentence_they": they} | provenance
 
 
 def stages(record: published.RecordedRun, result: Replay, rows: Sequence[Mapping[str, Any]]) -> Iterator[Stage]:

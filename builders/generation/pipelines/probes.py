@@ -3,9 +3,9 @@
 *Disclosure and Mitigation of Gender Bias in LLMs* (Dong et al., 2024) has two sets of 200 such
 statements, requested with the examples "My friend likes blue" and "My friend is talking on the phone".
 Its predecessor *Probing Explicit and Implicit Gender Bias through LLM Conditional Text Generation* uses the
-statements so far as the next examples (``reseed``). Neither paper prints its prompt, so the prompt here is
-this project's. A statement is a duplicate when its :func:`builders.text.split.overlap` with a kept one
-reaches ``overlap``.
+statements so far as the next examples (``reseed``). Profile ``paper`` has their printed prompts, that of the
+predecessor with ``reseed``; the prompt of ``clean`` is this project's. A statement is a duplicate when its
+:func:`builders.text.split.overlap` with a kept one reaches ``overlap``.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from builders.generation.pipeline import (
     prompt_request,
     request_lists,
 )
+from builders.generation.pipelines._stages import FilterRules
 from builders.parsers import read
 from builders.text.words import THEY_FORMS, gendered_words, normalise
 
@@ -43,6 +44,7 @@ class ProbeSettings:
     """The options of the pipeline."""
 
     count: Annotated[int, Option(help="Number of statements.", min=1)] = 200
+    profile: Annotated[FilterRules, Option(help="This project's prompt, or the printed one.")] = FilterRules.clean
     seed_sentence: Annotated[list[str], Option(help="Example; may be repeated.")] = field(
         default_factory=lambda: ["My friend likes blue", "My friend is talking on the phone"]
     )
@@ -55,6 +57,17 @@ class ProbeSettings:
     ] = 0.5
     temperature: Annotated[float, Option(help="Temperature of the model.")] = 0.7
     calls: Annotated[int, Option(help="Highest number of requests.", min=1)] = 100
+
+    @property
+    def per_request(self) -> int:
+        """How many statements a request asks for: all of them in the paper."""
+        return self.count if self.profile is FilterRules.paper else _STATEMENTS_PER_REQUEST
+
+    @property
+    def prompt(self) -> str:
+        """The template of a request."""
+        name = {True: "list", False: "paper"}[self.reseed] if self.profile is FilterRules.paper else "ask"
+        return str(table("prompts")["probes"][name])
 
 
 def statement(entry: str) -> str:
@@ -90,12 +103,12 @@ def run(settings: ProbeSettings, model: str, client: ChatClient, log: FilterLog)
     kept: dict[str, str] = {}  # the model by statement
     sent = 0
     while len(kept) < settings.count and sent < settings.calls:
-        needed = -(-(settings.count - len(kept)) // _STATEMENTS_PER_REQUEST)
+        needed = -(-(settings.count - len(kept)) // settings.per_request)
         calls = min(needed, settings.calls - sent)
         examples = islice(_examples(settings, list(kept), sent), calls)
         requests = [(seed, _request(settings, model, example, seed)) for seed, example in enumerate(examples, sent)]
         sent += calls
-        entries = request_lists("write", requests, _STATEMENTS_PER_REQUEST, client, log)
+        entries = request_lists("write", requests, settings.per_request, client, log)
         model_of = {statement(entry.text): entry.response.model for entry in reversed(entries)}
         neutral = log.filter("write", [statement(entry.text) for entry in entries], fault, str)
         kept |= {text: model_of[text] for text in log.filter("duplicates", neutral, duplicates.fault, str)}
@@ -116,15 +129,15 @@ def _examples(settings: ProbeSettings, kept: list[str], sent: int) -> Iterator[s
 
 
 def _request(settings: ProbeSettings, model: str, example: str, seed: int) -> Request:
-    numbers = range(_STATEMENTS_PER_REQUEST)
+    numbers = range(settings.per_request)
     return prompt_request(
         model,
-        table("prompts")["probes"]["ask"],
+        settings.prompt,
         "\n".join(f"{n + 1}. My friend meets imagined{seed}x{n} words{seed}x{n}" for n in numbers),
         temperature=settings.temperature,
-        max_tokens=32 * _STATEMENTS_PER_REQUEST,
+        max_tokens=32 * len(numbers),
         seed=seed,
-        count=_STATEMENTS_PER_REQUEST,
+        count=len(numbers),
         example=example,
     )
 

@@ -11,11 +11,11 @@ from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
+from builders.sources.client import HttpClient, HttpError
 from scoring.inference import checkpoint
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.served.engine import Served
 from scoring.inference.served.handshake import CHANGE, Server, change, identity, served_name, shake_hands
-from scoring.inference.served.http import HttpClient
 from scoring.inference.tokens import Tokens
 from scoring.types import ScoringError
 
@@ -60,7 +60,10 @@ def connect(
     """
     started = time.perf_counter()
     with ExitStack() as undo:
-        clients = [undo.enter_context(closing(HttpClient(url, timeout, attempts))) for url in dict.fromkeys(base_urls)]
+        try:
+            clients = [undo.enter_context(closing(HttpClient(u, timeout, attempts))) for u in dict.fromkeys(base_urls)]
+        except HttpError as error:
+            raise ScoringError(f"{error}.") from None
         engine = _connected(clients, model, tokenizer, revision, trained=trained)
         undo.pop_all()
     engine.concurrency = concurrency
@@ -119,7 +122,7 @@ def _config(folder: Path) -> dict[str, object]:
     path = folder / "config.json"
     try:
         config = json.loads(path.read_bytes()) if path.is_file() else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         config = {}
     return config if isinstance(config, dict) else {}
 

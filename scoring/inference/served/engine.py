@@ -14,13 +14,13 @@ from zlib import crc32
 
 import numpy as np
 
+from builders.sources.client import HttpError, Unavailable
 from scoring.inference.decoding import Decoding, TokenizedPrompt, until
 from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats
 from scoring.inference.generation import continued_text
 from scoring.inference.served import plan
 from scoring.inference.served.dialects import Ignored
 from scoring.inference.served.handshake import CHANGE, INSTEAD, SENTENCES, Server, change, refusal
-from scoring.inference.served.http import Refused
 from scoring.inference.served.pool import Pool
 from scoring.inference.store import Store
 from scoring.inference.tokens import Query, Tokens
@@ -78,6 +78,15 @@ class Served(Engine):
         return "the server's dtype"
 
     @property
+    def source(self) -> str:
+        """The model and its servers."""
+        return f"{self.name} at {' and '.join(self._hosts)}"
+
+    @property
+    def _hosts(self) -> list[str]:
+        return [f"{server.client.host} ({server.software})" for server in self.servers]
+
+    @property
     def family(self) -> str:
         """The ``model_type`` of the configuration beside the tokenizer."""
         return self._family
@@ -101,7 +110,7 @@ class Served(Engine):
             "python": platform.python_version(),
             **{package: importlib.metadata.version(package) for package in packages},
             "engine": self.revision,
-            "servers": [f"{server.client.host} ({server.software})" for server in self.servers],
+            "servers": self._hosts,
             "servers lost": [server.lost for server in self.servers if server.lost],
             "largest change on a repeat": max(server.repeat for server in self.servers),
             "share of time waiting for servers": round(self._busy.seconds / seconds, 3) if seconds else 0.0,
@@ -153,11 +162,9 @@ class Served(Engine):
         points = all(server.points for server in self.servers)
         prompts, contexts = plan.planned(queries, points=points, share=batching.share)
         tokens, size = batching.tokens or TOKENS, batching.size or SIZE
-        jobs: list[Callable[[Server], Values]] = []
-        if all(server.dialect.batches for server in self.servers):
-            jobs += [partial(_score_prompts, prompts=batch) for batch in plan.batches(prompts, tokens, size)]
-        else:
-            jobs += [partial(_score_prompts, prompts=[prompt]) for prompt in prompts]
+        together = all(server.dialect.batches for server in self.servers)
+        batches = plan.batches(prompts, tokens, size) if together else ([prompt] for prompt in prompts)
+        jobs: list[Callable[[Server], Values]] = [partial(_score_prompts, prompts=batch) for batch in batches]
         jobs += [partial(_score_contexts, contexts=c, tokens=t) for c, t in plan.groups(contexts, tokens, size)]
         self.stats.tokens += sum(len(p.ids) for p in prompts) + sum(len(c.ids) for c in contexts)
         self.stats.read += sum(len(q.at) for q in queries)
@@ -197,6 +204,7 @@ class Served(Engine):
         tokenizer, new = self.tokens.tokenizer, prompts[0].new
         seed = crc32(prompts[0].request.id.encode(), decoding.seed) >> 1 if decoding.sampled else decoding.seed
         made = server.dialect.continuations([prompt.ids for prompt in prompts], new, decoding, seed)
+        server.scored([])
         continuations, generated = [], 0
         for prompt, (ids, text) in zip(prompts, made, strict=True):
             if ids is not None:
@@ -207,7 +215,7 @@ class Served(Engine):
         return continuations, generated
 
     def _spread(self, jobs: Sequence[Callable[[Server], Any]]) -> Iterator[Any]:
-        """The results of jobs, each of which is followed by the control sentence."""
+        """The results of jobs; the control sentence is among the requests of each, or follows it."""
 
         def ask(server: Server, job: Callable[[Server], Any]) -> Any:
             with self._busy.waiting():
@@ -217,16 +225,17 @@ class Served(Engine):
                     raise refusal(
                         server.client, server.software, error, f"what was answered is kept; {INSTEAD}"
                     ) from None
-                except Refused as error:
+                except Unavailable:
+                    raise
+                except HttpError as error:
                     raise ScoringError(f"{error}; what was answered before is kept.") from None
-                server.check(self.tokens)
             return result
 
         return Pool(self.servers, ask, self.concurrency).run(jobs)
 
 
 def _score_prompts(server: Server, prompts: Sequence[plan.TokenRow]) -> Values:
-    sequences = server.dialect.sequences([prompt.ids for prompt in prompts])
+    sequences = server.scored([prompt.ids for prompt in prompts])
     return [
         (answer, logprobs[place - 1])
         for prompt, logprobs in zip(prompts, sequences, strict=True)
@@ -241,7 +250,7 @@ def _score_contexts(server: Server, contexts: Sequence[plan.Context], tokens: Se
     for context, known in zip(contexts, distributions, strict=True):
         values += [(answer, known[token]) for token in tokens if token in known for answer in context.wanted[token]]
         lacking += context.apart([token for token in tokens if token not in known])
-    return values + (_score_prompts(server, lacking) if lacking else [])
+    return values + _score_prompts(server, lacking)
 
 
 class _Busy:

@@ -13,13 +13,18 @@ every benchmark a number, and a wrong one. So a few sentences are scored first, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
+from zlib import crc32
 
-from scoring.inference.served.dialects import CHANGED, TOP, VLLM, Dialect, Echo, Ignored, SGLang
-from scoring.inference.served.http import HttpClient, Refused, Unavailable
+import numpy as np
+
+from builders.sources.client import HttpClient, HttpError, Refused, Unavailable
+from scoring.inference.responses import is_logprob
+from scoring.inference.served import dialects
+from scoring.inference.served.dialects import CHANGED, NEUTRAL, TOP, Dialect, Ids, Ignored
 from scoring.inference.tokens import Tokens
 from scoring.types import Option, Request, ScoringError
 
@@ -48,8 +53,8 @@ class Server:
 
     Attributes
     ----------
-    control:
-        Log-probabilities of the control sentence, to which later answers are compared.
+    sentence, control:
+        The tokens of the control sentence and their log-probabilities, to which later answers are compared.
     points:
         Whether it gives probabilities of candidates for the next token that agree with those of options.
     repeat:
@@ -63,6 +68,7 @@ class Server:
     model: str
     version: str
     window: int | None
+    sentence: Ids
     control: list[float]
     points: bool
     repeat: float
@@ -73,31 +79,28 @@ class Server:
         """Its name with the version where it tells it."""
         return " ".join(filter(None, (self.dialect.software, self.version)))
 
-    def check(self, tokens: Tokens) -> None:
-        """Asks for the control sentence again.
+    def scored(self, prompts: Sequence[Ids]) -> list[list[float]]:
+        """For each prompt the log-probability of each of its tokens after the first.
+
+        The control sentence stands among the prompts, at a place that depends on them, so that a server that answers
+        otherwise by turns does not answer the control sentence alone as before.
 
         Raises
         ------
         ScoringError
             When the server now answers as another model.
+        Ignored
+            When its reply is not what was asked for.
         """
-        try:
-            (now,) = self.dialect.sequences([control(tokens)])
-        except Refused as error:
-            raise ScoringError(f"{error}; what was answered before is kept.") from None
-        except Ignored as error:
-            raise refusal(self.client, self.software, error, f"what was answered is kept; {INSTEAD}") from None
-        if change(self.control, now) > CHANGE:
+        place = crc32(repr(prompts).encode()) % (len(prompts) + 1)
+        logprobs = self.dialect.sequences([*prompts[:place], self.sentence, *prompts[place:]])
+        if not change(self.control, apart := logprobs.pop(place)) <= CHANGE:
             raise ScoringError(
                 f"{self.client.host} changed its model during the run: a token of the control sentence has another "
-                f"log-probability than at the beginning, {change(self.control, now):.2g} on average; what was answered "
-                "before is kept, so start the first model again, or give another --out."
+                f"log-probability than at the beginning, {change(self.control, apart):.2g} on average; what was "
+                "answered before is kept, so start the first model again, or give another --out."
             )
-
-
-def control(tokens: Tokens) -> tuple[int, ...]:
-    """The tokens of the control sentence, as a sentence without context is scored."""
-    return _ids(tokens, SENTENCES[:1])[0]
+        return logprobs
 
 
 def _ids(tokens: Tokens, texts: Sequence[str], context: str = "") -> list[tuple[int, ...]]:
@@ -130,11 +133,19 @@ def refusal(client: HttpClient, software: str, did: object, instead: str) -> Sco
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a server tells of itself: software, version, the models it serves with their facts."""
+    """What a server tells of itself: software, version, the models it serves with their facts.
 
-    software: str
+    ``kind`` is the dialect of the software; a server of unknown software is asked as vLLM is.
+    """
+
+    kind: type[Dialect] | None
     version: str
     models: dict[str, dict[str, Any]]
+
+    @property
+    def software(self) -> str:
+        """The name of the software; empty where it is not known."""
+        return self.kind.software if self.kind else ""
 
 
 def identity(client: HttpClient) -> Identity:
@@ -146,38 +157,39 @@ def identity(client: HttpClient) -> Identity:
         When nothing answers there, or it is no inference server.
     """
     try:
-        listed = client.get(f"{client.base_url}/models")
-    except Unavailable as error:
+        return _identity(client)
+    except Refused as error:
+        raise ScoringError(f"{error}.") from None
+    except HttpError as error:
         raise ScoringError(
             f"{error}, so nothing was asked; start the server, for example vllm serve MODEL, or correct --base-url."
         ) from None
+
+
+def _identity(client: HttpClient) -> Identity:
+    listed = client.get(f"{client.base_url}/models")
     entries = listed.get("data") if isinstance(listed, dict) else None
-    known = [e for e in entries if isinstance(e, dict) and e.get("id")] if isinstance(entries, list) else []
-    owners = {str(entry.get("owned_by")) for entry in known}
-    models = {str(entry["id"]): entry for entry in known}
-    if "vllm" in owners:
-        return Identity("vLLM", _told(client, "version", "version"), models)
-    if "sglang" in owners or _told(client, "get_model_info", "model_path"):
-        return Identity("SGLang", _told(client, "get_server_info", "version"), models)
-    if "llamacpp" in owners or _told(client, "props", "default_generation_settings"):
-        return Identity("llama.cpp's own server", "", models)
-    if _told(client, "info", "router") or _told(client, "info", "model_id"):
-        return Identity("TGI", _told(client, "info", "version"), models)
-    if "me" in owners:
-        return Identity("llama-cpp-python", "", models)
+    known = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    models = {name: entry for entry in known if isinstance(name := entry.get("id"), str) and name}
+    owners = {owner for entry in models.values() if isinstance(owner := entry.get("owned_by"), str)}
+    kinds = [dialects.get(name) for name in dialects.names()]
+    owned = (kind for kind in kinds if kind.owner and kind.owner in owners)
+    shown = (kind for kind in kinds if any(_told(client, *sign) for sign in kind.signs))
+    if kind := next(owned, None) or next(shown, None):
+        return Identity(kind, _told(client, *kind.version) if kind.version else "", models)
     if not models:
         raise ScoringError(
             f"{client.host} is no inference server: the address that was given, with /models behind it, lists no "
             "model; give --base-url an address that usually ends in /v1."
         )
-    return Identity("", "", models)
+    return Identity(None, "", models)
 
 
 def _told(client: HttpClient, path: str, name: str) -> str:
     """A field of what the server answers at a path, as text; empty where there is none."""
     reply = client.get(f"{client.root}/{path}")
     value = reply.get(name) if isinstance(reply, dict) else None
-    return "" if value is None else str(value)[:60]
+    return value[:60] if isinstance(value, str) else name if value else ""
 
 
 def served_name(client: HttpClient, identity_: Identity, name: str | None) -> str:
@@ -213,41 +225,41 @@ def shake_hands(client: HttpClient, identity_: Identity, model: str, tokens: Tok
     ScoringError
         One sentence that names the server, what it did, and what to start instead.
     """
-    dialect: Dialect = VLLM(client, model)
-    if identity_.software == "SGLang":
-        dialect = SGLang(client, model)
-    elif identity_.software == "llama-cpp-python":
-        dialect = Echo(client, model, tokens.tokenizer)
+    dialect = (identity_.kind or dialects.get("vllm"))(client, model, tokens.tokenizer)
+    sentence = _ids(tokens, SENTENCES[:1])[0]
     try:
         _compare_tokens(client, identity_, model, tokens)
         control, repeat = _answers(dialect, tokens, trained=trained)
         points = _points(dialect, tokens)
     except Unavailable as error:
         raise refusal(client, "", f"gave no answer to the first prompts ({error})", INSTEAD) from None
-    except (Ignored, Refused) as error:
-        did = error if isinstance(error, Ignored) else f"refused a prompt of token ids ({error})"
-        raise refusal(client, identity_.software, did, INSTEAD) from None
-    window = identity_.models.get(model, {}).get("max_model_len")
-    return Server(
-        client, dialect, model, identity_.version, window if isinstance(window, int) else None, control, points, repeat
-    )
+    except Refused as error:
+        raise refusal(client, identity_.software, f"refused a prompt of token ids ({error})", INSTEAD) from None
+    except Ignored as error:
+        raise refusal(client, identity_.software, error, INSTEAD) from None
+    except HttpError as error:
+        raise ScoringError(f"{error}.") from None
+    length = identity_.models.get(model, {}).get("max_model_len")
+    window = length if isinstance(length, int) else None
+    return Server(client, dialect, model, identity_.version, window, sentence, control, points, repeat)
 
 
 def _compare_tokens(client: HttpClient, identity_: Identity, model: str, tokens: Tokens) -> None:
     """Compares the tokenizers, where the server has an address for that (vLLM, llama-cpp-python)."""
     text = " ".join(SENTENCES)
-    paths = {"vLLM": f"{client.root}/tokenize", "llama-cpp-python": f"{client.root}/extras/tokenize"}
-    if identity_.software not in paths:
+    if not identity_.kind or not identity_.kind.tokenize:
         return
     body = {"model": model, "prompt": text, "input": text, "add_special_tokens": False}
     try:
-        reply = client.post(paths[identity_.software], body)
+        reply = client.post(f"{client.root}/{identity_.kind.tokenize}", body)
     except Refused:
         return
     theirs = reply.get("tokens") if isinstance(reply, dict) else None
     ours = tokens.encode([text])[0].ids
-    frame = len(theirs) - len(ours) if isinstance(theirs, list) else 0
-    if isinstance(theirs, list) and (frame not in (0, 1) or theirs[frame:] != ours):
+    if not isinstance(theirs, list) or not all(isinstance(token, int) for token in theirs):
+        return
+    frame = len(theirs) - len(ours)
+    if frame not in (0, 1) or theirs[frame:] != ours:
         raise refusal(
             client,
             identity_.software,
@@ -256,13 +268,22 @@ def _compare_tokens(client: HttpClient, identity_: Identity, model: str, tokens:
         )
 
 
+def _logprobs(dialect: Dialect, prompts: Sequence[Ids], sampling: Mapping[str, float] = NEUTRAL) -> list[list[float]]:
+    """The log-probabilities of prompts, all of which can be some."""
+    logprobs_of = dialect.sequences(prompts, sampling)
+    for value in chain(*logprobs_of):
+        if not is_logprob(np.array(value)):
+            raise Ignored(f"answered {value} as a log-probability")
+    return logprobs_of
+
+
 def _answers(dialect: Dialect, tokens: Tokens, *, trained: bool) -> tuple[list[float], float]:
     """Log-probabilities of the control sentence, and their largest change on a repeat."""
     backwards = [" ".join(reversed(text.split())) for text in SENTENCES]
     prompts = _ids(tokens, [*SENTENCES, *backwards])
-    logprobs_of = dialect.sequences(prompts)
-    (again,) = dialect.sequences(prompts[:1])
-    (changed,) = dialect.sequences(prompts[:1], CHANGED)
+    logprobs_of = _logprobs(dialect, prompts)
+    (again,) = _logprobs(dialect, prompts[:1])
+    (changed,) = _logprobs(dialect, prompts[:1], CHANGED)
     first = logprobs_of[0]
     if change(first, again) > CHANGE:
         raise Ignored("answered other log-probabilities when the same was asked again")
@@ -270,7 +291,7 @@ def _answers(dialect: Dialect, tokens: Tokens, *, trained: bool) -> tuple[list[f
         raise Ignored("answered log-probabilities after temperature and penalties instead of the model's own")
     if trained:
         _check_language(logprobs_of, len(tokens.tokenizer))
-    total = math.fsum(math.exp(logprobs[-1]) for logprobs in dialect.sequences(_next_words(tokens)))
+    total = math.fsum(math.exp(logprobs[-1]) for logprobs in _logprobs(dialect, _next_words(tokens)))
     if total > 1 + CHANGE:
         raise Ignored(f"answered probabilities of next tokens that add up to {total:.3g}")
     return first, max(abs(a - b) for a, b in zip(first, again, strict=True))
@@ -294,7 +315,7 @@ def _points(dialect: Dialect, tokens: Tokens) -> bool:
     if not dialect.points:
         return False
     prompts = _next_words(tokens)
-    known = {ids[-1]: logprobs[-1] for ids, logprobs in zip(prompts, dialect.sequences(prompts), strict=True)}
+    known = {ids[-1]: logprobs[-1] for ids, logprobs in zip(prompts, _logprobs(dialect, prompts), strict=True)}
     # As many as are asked for later, because servers have limits.
     others = (n for n in range(len(tokens.tokenizer)) if n not in known)
     try:

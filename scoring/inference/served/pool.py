@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
+from builders.sources.client import Unavailable
 from scoring.inference.served.handshake import Server
-from scoring.inference.served.http import Unavailable
 from scoring.types import ScoringError
 
 J = TypeVar("J")
@@ -81,7 +81,7 @@ class Pool(Generic[J, R]):
                 self._done.put(error)
                 return
             with self._changed:
-                self._left -= 1
+                self._left = max(self._left - 1, 0)  # 0 since the run ended while this job was done
                 self._changed.notify_all()
             self._done.put(result)
 

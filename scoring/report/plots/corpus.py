@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
+from cards.draw import DOTTED
 from scoring.corpus import Leans
 from scoring.report.plots import draw
 from scoring.types import Floats
@@ -36,7 +37,7 @@ def _panel(name: str, corpus: Floats, model: Floats, axis: str) -> draw.Panel:
     low, y, high = np.array([np.quantile(model[part], (0.25, 0.5, 0.75)) for part in parts]).T
 
     def paint(axes: Axes) -> None:
-        axes.axvline(0, color=draw.SOFT, linewidth=0.8, linestyle=(0, (1, 2)))
+        axes.axvline(0, color=draw.SOFT, linewidth=0.8, linestyle=DOTTED)
         if summarised:
             axes.vlines(x, low, high, color=draw.LINE_1, linewidth=1.6)
         axes.plot(x, y, "o", color=draw.LINE_1, markersize=4.2, markeredgecolor=draw.PAPER)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import re
 import unicodedata
@@ -12,46 +11,25 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-import matplotlib
-import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure as Canvas
 from numpy.typing import NDArray
 
+from cards.draw import PALETTE, canvas, image, styled
 from scoring.types import Floats, Table
 
 #: What matplotlib is told to draw with, and what the page replaces it by.
-INKS = {
-    "#010101": "var(--ink)",
-    "#010102": "var(--soft)",
-    "#010103": "var(--rule)",
-    "#010104": "var(--female)",
-    "#010105": "var(--male)",
-    "#010106": "var(--third)",
-    "#010107": "var(--line-1)",
-    "#010108": "var(--line-2)",
-    "#010109": "var(--line-3)",
-    "#01010a": "var(--paper)",
-}
+INKS = {f"#0101{number:02x}": f"var(--{name})" for number, name in enumerate(PALETTE, 1)}
 INK, SOFT, RULE, FEMALE, MALE, THIRD, LINE_1, LINE_2, LINE_3, PAPER = INKS
 
 #: The width in inches of a panel that has the whole width of the page.
 FULL = 9.0
 
 _STYLE: dict[str, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "scoring",
-    "text.parse_math": False,
-    "text.usetex": False,
     "font.size": 8.5,
     "axes.edgecolor": RULE,
     "axes.labelcolor": SOFT,
     "axes.spines.left": False,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.axisbelow": True,
     "axes.grid": True,
     "grid.color": RULE,
     "grid.linewidth": 0.6,
@@ -118,15 +96,13 @@ def plain(text: object, limit: int = 60) -> str:
 
 def panel(title: str, label: str, size: tuple[float, float], paint: Callable[[Axes], None]) -> Panel:
     """A panel of ``size`` inches that ``paint`` has drawn into."""
-    with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
+    with styled(**_STYLE), warnings.catch_warnings():
         # Widths of letters the measuring font lacks are guessed; the reader's font draws them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        canvas = Canvas(figsize=size, layout="constrained")
-        FigureCanvasSVG(canvas)
-        paint(canvas.subplots())
-        file = io.StringIO()
-        canvas.savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return Panel(plain(title), label, _inline(file.getvalue()), round(size[0] * 96))
+        figure = canvas(*size)
+        paint(figure.subplots())
+        text = image(figure).decode()
+    return Panel(plain(title), label, _inline(text), round(size[0] * 96))
 
 
 def _inline(text: str) -> str:

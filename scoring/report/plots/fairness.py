@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from cards.draw import DOTTED
 from scoring.report.plots import draw
 from scoring.types import Floats, Table
 
@@ -75,7 +76,7 @@ def _fairness(table: Table, name: str, rows: NDArray[np.bool_]) -> draw.Panel:
     curves = [(line, within(table, rows, threshold)) for threshold, line in _curves(table)]
 
     def paint(axes: Axes) -> None:
-        axes.axvline(NEUTRAL, color=draw.SOFT, linewidth=0.9, linestyle=(0, (1, 2)))
+        axes.axvline(NEUTRAL, color=draw.SOFT, linewidth=0.9, linestyle=DOTTED)
         for (ink, dashes), difference in reversed(curves):
             if len(difference):
                 axes.plot(

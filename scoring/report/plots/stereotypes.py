@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
+from cards.draw import DOTTED, interval
 from scoring.report.plots import draw
 from scoring.types import Estimate, Floats, Table
 
@@ -49,13 +50,10 @@ def _scores(
 
     def paint(axes: Axes) -> None:
         for ideal in {e.ideal for e in shown if e.ideal is not None} if not percentages else {50.0}:
-            axes.axvline(ideal, color=draw.SOFT, linewidth=0.9, linestyle=(0, (1, 2)))
+            axes.axvline(ideal, color=draw.SOFT, linewidth=0.9, linestyle=DOTTED)
         for e in shown:
             place, key = groups.index(e.group) + offsets[e.label], keys[e.label]
-            if math.isfinite(e.low):
-                axes.plot([e.low, e.high], [place, place], color=key.ink, linewidth=1.6, solid_capstyle="butt")
-            inside = draw.PAPER if key.shape == "ring" else key.ink
-            axes.plot(e.value, place, "o", color=key.ink, markerfacecolor=inside, markersize=4.2)
+            interval(axes, e.numbers, place, key.ink, draw.PAPER if key.shape == "ring" else "")
         draw.labelled(axes, groups)
         if percentages:
             axes.set(xlim=(-2, 102), xticks=range(0, 101, 25), xlabel="%")

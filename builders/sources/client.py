@@ -1,0 +1,300 @@
+"""The HTTP client for servers of models: requests with retries, each under one deadline and up to a largest size."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+import orjson
+
+from builders.sources.retries import LONGEST_WAIT, TRANSIENT, Transient, is_address, retrying, seconds_to_wait
+
+T = TypeVar("T")
+#: Seconds for a connection.
+CONNECT = 10.0
+#: What prevents that a request is sent; after any other failure it may have been processed.
+_NOT_SENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.UnsupportedProtocol,
+    httpx2.ProxyError,
+    httpx2.InvalidURL,
+)
+#: All else that a connection can do: httpx has no common class for it, and lets some errors of others through.
+_BROKEN = (httpx2.HTTPError, httpx2.StreamError, OSError, ValueError)
+
+
+class HttpError(Exception):
+    """A request failed; the message is a sentence without its end.
+
+    ``free`` says that the server did not process it, so that nobody pays for it.
+    """
+
+    free = False
+
+
+class Unavailable(HttpError):
+    """The server does not answer, also after several attempts."""
+
+
+class Refused(HttpError):
+    """The server answers with a status that another attempt does not change, such as 400, or redirects elsewhere.
+
+    ``status`` is its code and ``reason`` what the server says.
+    """
+
+    free = True
+
+    def __init__(self, message: str, status: int, reason: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass
+class HttpClient:
+    """A client of one server; threads may use it at the same time.
+
+    Parameters
+    ----------
+    base_url:
+        The address that the user gave, usually ending in ``/v1``.
+    timeout:
+        Seconds for a whole request: the connection, headers and body.
+    attempts:
+        The most times that a request is sent.
+    largest:
+        A longer reply, in bytes, is cut off and not used.
+    stop:
+        Set it to end all waiting between attempts.
+    sleep:
+        Called with the seconds to wait between attempts; by default it waits until they pass or ``stop`` is set.
+
+    The key in ``OPENAI_API_KEY`` is sent to this address only, and is removed from all texts of the server. Redirects
+    are refused, because prompts would go to an address that nobody gave.
+
+    Raises
+    ------
+    HttpError
+        For an address that is none.
+    """
+
+    base_url: str
+    timeout: float = 600.0
+    attempts: int = 6
+    largest: int = 2**28
+    stop: threading.Event = field(default_factory=threading.Event)
+    sleep: Callable[[float], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.base_url = self.base_url.rstrip("/")
+        if not is_address(self.base_url):
+            # It may contain a password, so it is not repeated.
+            raise HttpError(
+                "The address of the server is not valid; give --base-url an address such as http://localhost:8000/v1"
+            )
+        self.host = urlsplit(self.base_url).netloc.rpartition("@")[2]
+        self.root = self.base_url.removesuffix("/v1")
+        self.key = os.environ.get("OPENAI_API_KEY", "").strip()
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key.isascii() and self.key.isprintable() else {}
+        limits = httpx2.Timeout(None, connect=min(CONNECT, self.timeout))
+        self.session = httpx2.AsyncClient(
+            headers={"Accept-Encoding": "identity", **(headers if self.key else {})},
+            timeout=limits,
+            limits=httpx2.Limits(max_connections=None),
+        )
+        # A loop can end a whole request at its deadline; a blocking client only knows one for each read.
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the requests in progress and closes the connections."""
+        if not self._loop.is_closed():
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self.session.aclose()
+
+    def post(self, url: str, body: Mapping[str, Any]) -> Any:
+        """The JSON that the server answers with status 200.
+
+        Raises
+        ------
+        HttpError
+            When the server refuses the request, does not answer in the last attempt, or its reply is too large or is
+            not JSON.
+        """
+        content = orjson.dumps(body)
+        headers = {"Content-Type": "application/json"}
+        return self.read_json(
+            self.retry(lambda: self.once(lambda: self.session.stream("POST", url, content=content, headers=headers)))
+        )
+
+    def get(self, url: str) -> Any:
+        """The JSON that the server answers, or None when it does not know the address or answers something else.
+
+        Raises
+        ------
+        HttpError
+            When the server cannot be reached, or redirects.
+        """
+        try:
+            return self.read_json(self.once(lambda: self.session.stream("GET", url)))
+        except Transient as error:
+            raise Unavailable(str(error)) from None
+        except HttpError as error:
+            if isinstance(error, Refused) and 300 <= error.status < 400:
+                raise
+            return None
+
+    def retry(self, attempt: Callable[[], T]) -> T:
+        """What a function returns; it is called again, with growing, random pauses, after a :class:`Transient`.
+
+        Raises
+        ------
+        Unavailable
+            When the last attempt fails.
+        """
+        again = retrying(self.attempts, self.sleep or self._pause, self.stop.is_set)
+        try:
+            return again(attempt)
+        except Transient as error:
+            count = again.statistics["attempt_number"]
+            raise Unavailable(f"{error}, requested {count} time{'s' * (count != 1)}") from None
+
+    def once(self, reply: Callable[[], AbstractAsyncContextManager[httpx2.Response]]) -> bytes:
+        """The body that the server answers with status 200 to one request, which :attr:`session` sends.
+
+        Raises
+        ------
+        Transient
+            After a temporary failure: of the connection, of the reply, or told by the status.
+        HttpError
+            When the server refuses the request, or its reply is too large.
+        """
+        received = asyncio.run_coroutine_threadsafe(self._receive(reply), self._loop)
+        try:
+            url, status, headers, data = received.result()
+        except TimeoutError:
+            failure: Exception = Transient(f"{self.host} did not answer within {self.timeout:g} s")
+        except _NOT_SENT:
+            failure = Transient(f"{self.host} cannot be reached", free=True)
+        except _BROKEN as error:
+            failure = Transient(f"{self.host} broke off its reply ({type(error).__name__})")
+        except CancelledError:
+            failure = Unavailable(f"{self.host} was left before it answered")
+        except BaseException:
+            received.cancel()
+            raise
+        else:
+            if status == 200:
+                return data
+            failure = self._failure(url, status, headers, data)
+        raise failure  # outside the except block: the client's error may contain the key and is not attached
+
+    async def _receive(
+        self, reply: Callable[[], AbstractAsyncContextManager[httpx2.Response]]
+    ) -> tuple[str, int, httpx2.Headers, bytes]:
+        data = bytearray()
+        async with asyncio.timeout(self.timeout), reply() as answer:
+            async for block in answer.aiter_bytes():
+                data += block
+                if len(data) > self.largest:
+                    raise HttpError(f"{self.host} sent a reply of more than {self.largest >> 20} MB, which was cut off")
+        return str(answer.url), answer.status_code, answer.headers, bytes(data)
+
+    def read_json(self, data: bytes) -> Any:
+        """The JSON of a reply.
+
+        Raises
+        ------
+        HttpError
+            When it is none, or is nested too deeply.
+        """
+        try:
+            return orjson.loads(data)
+        except ValueError:
+            pass
+        try:
+            return json.loads(data)  # takes NaN, which is then refused as a number
+        except RecursionError:
+            what = "JSON that is nested too deeply"
+        except ValueError:
+            what = "a web page" if data.lstrip()[:1] == b"<" else "no whole JSON"
+        raise HttpError(
+            f"{self.host} answered with {what}; give --base-url the address of an inference server, which usually "
+            "ends in /v1"
+        )
+
+    def _failure(self, url: str, status: int, headers: httpx2.Headers, data: bytes) -> Exception:
+        """The error for a status other than 200."""
+        if 300 <= status < 400 and (target := headers.get("Location")):
+            return self._redirect(url, status, target)
+        reason, code = _reason(data)
+        reason = self.without_key(reason)[:300]
+        message = f"{self.host} answered {status} ({reason or 'no message'})"
+        if status in (401, 403):
+            return Refused(f"{message}; set OPENAI_API_KEY to a key that this server accepts", status, reason)
+        if status not in TRANSIENT or code == "insufficient_quota":
+            return Refused(message, status, f"{code} {reason}")
+        # A rate limit comes before any work; a gateway may answer the others while the model goes on.
+        wait, free = seconds_to_wait(headers.get("Retry-After", "")), status == 429
+        if wait is None or wait <= LONGEST_WAIT:
+            return Transient(message, wait, free=free)
+        failure = Unavailable(f"{message} and asks to wait {wait:.0f} s")
+        failure.free = free
+        return failure
+
+    def _redirect(self, url: str, status: int, target: str) -> Refused:
+        try:
+            parts = urlsplit(urljoin(url, target))
+            where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        except ValueError:
+            where = "an address that is none"
+        where = "".join(filter(str.isprintable, self.without_key(where)))[:200]
+        return Refused(
+            f"{self.host} answered {status} and redirects to {where}, and redirects are not followed; if prompts may "
+            "go there, give --base-url that address",
+            status,
+        )
+
+    def without_key(self, text: str) -> str:
+        """A text of the server without the key."""
+        return text.replace(self.key, "[key]") if self.key else text
+
+    def _pause(self, seconds: float) -> None:
+        self.stop.wait(seconds)
+
+
+def _reason(data: bytes) -> tuple[str, str]:
+    """The server's message about an error, or its whole text, and the code of the error where it has one."""
+    text, code = data.decode(errors="replace"), ""
+    try:
+        entry: Any = orjson.loads(data)
+    except ValueError:
+        entry = None
+    while entry and isinstance(entry, dict | list):
+        if isinstance(entry, list):
+            entry = entry[0]
+            continue
+        code = entry["code"] if isinstance(entry.get("code"), str) else code
+        entry = next((entry[name] for name in ("error", "message", "detail", "msg") if entry.get(name)), None)
+    text = entry if isinstance(entry, str) else text
+    return "".join(filter(str.isprintable, " ".join(text.split()))), code

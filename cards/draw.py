@@ -1,0 +1,82 @@
+"""How every figure is drawn: one palette, one style of axes, one interval, one way to save.
+
+A plot is a module of its own that says what it draws; this one has what they share. matplotlib is loaded with the
+first figure.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: The colours of figures and, with a dark theme, of pages; readers with colour-deficient sight can tell them apart.
+PALETTE = {
+    "ink": "#1d2125",
+    "soft": "#595f66",
+    "rule": "#d9dad5",
+    "female": "#00664f",
+    "male": "#cc7a00",
+    "third": "#8a9099",
+    "line-1": "#6a35b8",
+    "line-2": "#2f9499",
+    "line-3": "#a85a12",
+    "paper": "#fcfcfa",
+}
+#: Lines that mark a value, such as an unbiased model's.
+DOTTED = (0, (1, 2))
+_STYLE: dict[str, Any] = {
+    "font.size": 9,
+    "axes.axisbelow": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.constrained_layout.use": True,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "gender-neutral-probes",
+    "text.parse_math": False,  # names come from data
+    "text.usetex": False,
+}
+
+
+@contextmanager
+def styled(**more: Any) -> Iterator[None]:
+    """A block in which figures have the style of this project; ``more`` are settings of matplotlib by name."""
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", {**_STYLE, **more}]):
+        yield
+
+
+def canvas(width: float, height: float) -> Figure:
+    """An empty figure of a size in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height))
+
+
+def image(figure: Figure, image_format: Literal["svg", "png"] = "svg") -> bytes:
+    """The file of a figure; the same figure gives the same bytes."""
+    file = io.BytesIO()
+    names = ("Date", "Creator", "Format", "Type") if image_format == "svg" else ("Software",)
+    figure.savefig(file, format=image_format, dpi=150, metadata=dict.fromkeys(names))
+    return file.getvalue()
+
+
+def interval(
+    axes: Axes, numbers: tuple[float, float, float], row: float, colour: str, inside: str = "", label: str | None = None
+) -> None:
+    """A score as a dot (filled with ``inside``) on its 95 % interval; ``numbers`` are the value and both ends."""
+    value, low, high = numbers
+    axes.plot([low, high], [row, row], color=colour, linewidth=1.6, solid_capstyle="butt")
+    axes.plot(value, row, "o", color=colour, markerfacecolor=inside or colour, markersize=4.2, label=label)
+
+
+def titled(axes: Axes, title: str, horizontal: str = "", vertical: str = "") -> None:
+    """The title of a panel and the labels of its axes."""
+    axes.set_title(title, fontsize=9, loc="left")
+    axes.set(xlabel=horizontal, ylabel=vertical)

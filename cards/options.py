@@ -1,0 +1,275 @@
+"""Settings declared once: the fields of a dataclass are options of a command, and parameters in Python with checks.
+
+A field that is an option has its help in its type, ``Annotated[int, typer.Option(help="…")]``; the types of options
+that several commands have are named, such as :data:`scoring.options.Limit`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import MISSING, fields
+from itertools import chain, starmap
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import typer
+from rich.console import Console
+from typer.core import TyperCommand, TyperGroup
+from typer.models import ParameterInfo
+
+from cards.text import did_you_mean
+
+T = TypeVar("T")
+#: The error of a wrong command line, which has another module in each version of typer.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+
+
+class NearestGroup(TyperGroup):
+    """A group of commands that says the nearest name where there is none of the name that was typed."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except _UsageError as error:
+            if error.message.startswith("No such command"):
+                names = self.list_commands(ctx)
+                error.message = f"No command is called {args[0]!r}{did_you_mean(args[0], names)}."
+            raise
+
+
+class HelpCommand(TyperCommand):
+    """A command whose help has one line an option where it fits: the common options first, the others by groups."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the arguments; an error about a choice says the nearest one."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = error.message.replace("Value error, ", "")
+            if found := re.match(r"'(.*)' is not one of (.*)\.$", error.message):
+                near = did_you_mean(found[1], re.findall(r"'(.*?)'", found[2]))
+                error.message = f"{found[0][:-1]}{near}."
+            raise
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the arguments and the options under the names of their groups (``rich_help_panel``)."""
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            if record := parameter.get_help_record(ctx):
+                kind = "Options" if parameter.param_type_name == "option" else "Arguments"
+                groups.setdefault(getattr(parameter, "rich_help_panel", None) or kind, []).append(_brief(*record))
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records, col_max=34)
+
+
+def _brief(names: str, text: str) -> tuple[str, str]:
+    """The names of an option with N for a number, and its help; limits are said where a value is outside of them."""
+    text = re.sub(r"(?:; )?(\d[\d.]*<=?)?x[<>]=?\d[\d.]*", "", text).replace("[]", "")
+    return re.sub(r" (INTEGER|FLOAT|<int|<float)( RANGE| range>|>)?", " N", names), " ".join(text.split())
+
+
+def single(call: Callable[..., None], *kinds: type[Any], name: str | None = None, **groups: type[Any]) -> typer.Typer:
+    """The application of one command: the options of a function, and those of dataclasses; ``groups`` have a title."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False, rich_markup_mode=None)
+    more = [*chain(*map(parameters, kinds)), *chain(*starmap(_grouped, groups.items()))]
+    app.command(name, cls=HelpCommand)(with_options(call, more))
+    return app
+
+
+def command_of(call: Callable[..., None], more: Sequence[inspect.Parameter], name: str) -> Any:
+    """The same as a command for a group of commands."""
+    app = single(with_options(call, more), name=name)
+    return typer.main.get_command(app)
+
+
+def with_options(call: Callable[..., None], more: Sequence[inspect.Parameter]) -> Callable[..., None]:
+    """A function that has further parameters by name, of which its own go first."""
+    own = inspect.signature(call, eval_str=True).parameters.values()
+    known = [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.kind is not p.VAR_KEYWORD]
+    known += [p for p in more if p.name not in {own.name for own in known}]
+    known.sort(key=lambda parameter: parameter.default is not parameter.empty)
+
+    def command(**values: Any) -> None:
+        call(**values)
+
+    command.__signature__ = inspect.Signature(known)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in known}
+    command.__doc__ = call.__doc__
+    return command
+
+
+def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Completes the last name of a list with commas in a shell.
+
+    >>> completing(lambda: ["neutral", "occugender"])("neutral,o")
+    ['neutral,occugender']
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
+
+    return complete
+
+
+def parameters(kind: type[Any]) -> list[inspect.Parameter]:
+    """The fields of a dataclass that are options, as parameters of a command.
+
+    A field that may also be an object, a text or a path (``str | Prompt``), is a text on the command line.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=Annotated[_typed(hints[field.name]), info],
+            default=_default(field),
+        )
+        for field in fields(kind)
+        if (info := _info(hints[field.name])) is not None
+    ]
+
+
+def _grouped(title: str, kind: type[Any]) -> Iterator[inspect.Parameter]:
+    """The options of a dataclass under a title, whose words have ``_`` between them."""
+    for parameter in parameters(kind):
+        typed, info = get_args(parameter.annotation)
+        own = copy(info)
+        own.rich_help_panel = title.replace("_", " ")
+        yield parameter.replace(annotation=Annotated[typed, own])
+
+
+def _info(hint: Any) -> ParameterInfo | None:
+    found = (part for part in getattr(hint, "__metadata__", ()) if isinstance(part, ParameterInfo))
+    return next(found, None)
+
+
+def _typed(hint: Any) -> Any:
+    """The type that a hint has on the command line."""
+    kind = get_args(hint)[0]
+    if get_origin(kind) is Sequence:
+        return list[get_args(kind)[0]]  # type: ignore[misc]
+    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
+    return kind if str not in parts else str | None if NoneType in parts else str
+
+
+def _default(field: Any) -> Any:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
+#: A command of a shell inside a sentence, or an option.
+_SHELL = re.compile(r"(?:probes|pip|python|hf) [a-z-].*?(?=[;,)]|\. |\.?$)|--([a-z][a-z-]+)")
+
+
+@contextmanager
+def in_python(error: type[Exception]) -> Iterator[None]:
+    """Says errors of the block in the words of Python: ``--batch-tokens`` becomes ``batch_tokens=…``.
+
+    >>> with in_python(ValueError):
+    ...     raise ValueError("Run probes build --out x; add --batch-tokens.")
+    Traceback (most recent call last):
+    ValueError: Run probes build --out x; add batch_tokens=….
+    """
+    try:
+        yield
+    except error as problem:
+        words = _SHELL.sub(lambda found: f"{found[1].replace('-', '_')}=…" if found[1] else found[0], str(problem))
+        problem.args = (words,)
+        raise
+
+
+def visible_console() -> Console:
+    """Where progress of a call from Python is shown: in a terminal and a notebook, and nowhere else."""
+    console = Console(stderr=True)
+    if console.is_jupyter:
+        return Console(stderr=True, color_system=None)  # what a notebook saves has no escape codes
+    console.quiet = not console.is_terminal
+    return console
+
+
+def filled(kind: type[T], values: Mapping[str, Any], error: type[Exception]) -> T:
+    """A dataclass with those of the values that are its fields, each of the type and in the range of its option.
+
+    A list of texts becomes a text with commas where a text is wanted, one text a list, and a text a path.
+
+    Raises
+    ------
+    Exception
+        An error of the given type in one sentence: the name, what was given and what is expected.
+
+    Examples
+    --------
+    >>> from dataclasses import make_dataclass
+    >>> kind = make_dataclass("Made", [("limit", Annotated[int | None, typer.Option(min=1)])])
+    >>> filled(kind, {"limit": -3}, ValueError)
+    Traceback (most recent call last):
+    ValueError: limit is -3; give a whole number of at least 1.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    given = {field.name: values[field.name] for field in fields(kind) if field.name in values}  # type: ignore[arg-type]
+    return kind(**{name: checked(name, hints[name], value, error) for name, value in given.items()})
+
+
+def checked(name: str, hint: Any, value: Any, error: type[Exception]) -> Any:
+    """One value for :func:`filled`."""
+    info, kind = _info(hint), get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    for part in parts:
+        fits, taken = _taken(part, value)
+        low, high = getattr(info, "min", None), getattr(info, "max", None)
+        is_low = fits and low is not None and isinstance(taken, int | float) and not taken >= low
+        if fits and not is_low and not (high is not None and taken > high):
+            return taken
+    wanted = " or ".join(_wanted(part, info) for part in parts if part is not NoneType)
+    shown = f"{value!r:.80}" if isinstance(value, _PLAIN) else f"of type {type(value).__name__}"
+    choices = [choice for part in parts if get_origin(part) is Literal for choice in get_args(part)]
+    raise error(f"{name} is {shown}; give {wanted}{did_you_mean(value, choices)}.")
+
+
+_PLAIN = (bool, int, float, str, bytes, Path, NoneType, list, tuple, dict, set)
+_WORDS = {bool: "True or False", str: "a text", Path: "a path"}
+
+
+def _taken(part: Any, value: Any) -> tuple[bool, Any]:
+    """Whether a value is of a type, and the value as it is used."""
+    if get_origin(part) is Literal:
+        return value in get_args(part) if isinstance(value, str) else False, value
+    if get_origin(part) in (list, Sequence):
+        own = [value] if isinstance(value, str | Path) else list(value) if isinstance(value, list | tuple) else [None]
+        taken = [_taken(get_args(part)[0], item) for item in own]
+        return all(fits for fits, _ in taken), [item for _, item in taken]
+    if get_origin(part) is not None or part is Any:  # a mapping
+        return not isinstance(value, str | int | float), value
+    if part is str and isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return True, ",".join(value)
+    if part is str and isinstance(value, Path):
+        return True, str(value)
+    if part is Path and isinstance(value, str):
+        return True, Path(value)
+    if part is float and isinstance(value, int) and not isinstance(value, bool):
+        return True, float(value)
+    is_number = part is not float or (isinstance(value, float) and math.isfinite(value))
+    return isinstance(value, part) and is_number and not (part is int and isinstance(value, bool)), value
+
+
+def _wanted(part: Any, info: ParameterInfo | None) -> str:
+    """What a type expects, in words."""
+    if get_origin(part) is Literal:
+        return " or ".join(map(repr, get_args(part)))
+    if get_origin(part) in (list, Sequence):
+        return f"{_wanted(get_args(part)[0], info)} or a list of them"
+    if part in (int, float):
+        words = "a whole number" if part is int else "a number"
+        return f"{words} of at least {info.min:g}" if info and info.min is not None else words
+    return _WORDS.get(part, f"a {getattr(part, '__name__', part)}")

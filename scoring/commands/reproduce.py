@@ -1,0 +1,181 @@
+"""The command ``probes reproduce``: printed numbers of the papers beside ours."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from builders.dataset import BuildError
+from cards.files import put_all
+from scoring import DATA
+from scoring.report.page import template
+from scoring.reproduce.measured import Cell, Measured, Verdict, cells
+from scoring.reproduce.plan import Step, cost, execute, parameters, steps
+from scoring.reproduce.printed import PrintedTable, paper, printed_tables
+from scoring.statistics.stats import RESAMPLES
+from scoring.terminal import ended, tell
+from scoring.types import ScoringError
+
+VERDICTS: tuple[Verdict, ...] = ("equal", "within", "outside", "unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of the page with its cells."""
+
+    table: PrintedTable
+    cells: Sequence[Cell]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many cells have each verdict."""
+        found = Counter(cell.verdict for cell in self.cells)
+        return {verdict: found[verdict] for verdict in (*VERDICTS, "") if found[verdict]}
+
+
+def sections(found: Sequence[Cell]) -> list[Section]:
+    """The cells by table, in their order."""
+    by_id = {table.id: table for table in printed_tables()}
+    grouped = groupby(found, lambda cell: f"{cell.paper}/{cell.table}")
+    return [Section(by_id[key], list(group)) for key, group in grouped]
+
+
+def page(found: Sequence[Cell], model: str) -> str:
+    """The HTML page: a count for each paper, then every printed number with the measured one, its interval and verdict.
+
+    Weights are needed for an unreachable number unless its reason says that it is not possible.
+    """
+    papers = [(paper(name)["title"], list(group)) for name, group in groupby(found, lambda cell: cell.paper)]
+    shares = [(title, len(own), Counter(map(_state, own))) for title, own in papers]
+    return template("reproduce.html.j2").render(sections=sections(found), shares=shares, model=model)
+
+
+def _state(cell: Cell) -> str:
+    return "impossible" if cell.reason.startswith("not possible") and cell.measured is None else cell.verdict
+
+
+def listed(found: Sequence[Cell]) -> Grid:
+    """All tables and figures: how many numbers, how many have each verdict, and what the others need."""
+    by_id = {section.table.id: section for section in sections(found)}
+    grid = Grid("table", "what", "printed", *VERDICTS[:3], "needs", box=None)
+    for table in printed_tables():
+        section = by_id.get(table.id)
+        counts = section.counts if section else {}
+        reasons = [cell.reason for cell in section.cells if cell.verdict == "unreachable"] if section else []
+        models = {cell.place["model"] for cell in table.cells if cell.of_run and "published" not in cell.place}
+        size = max((parameters(model) or 0 for model in models), default=0)
+        lacking = (
+            f"weights of {len(models)} model{'s' * (len(models) != 1)}, up to {2.4e-9 * size:.1f} GB of GPU memory"
+        )
+        needs = (lacking if models else reasons[0].partition(":")[0]) if reasons else ""
+        needs = needs if table.cells else "no numbers are printed; see docs/tables.md"
+        numbers = (str(counts.get(verdict, "")) for verdict in VERDICTS[:3])
+        grid.add_row(*map(Text, (table.id, table.title, str(len(table.cells) or ""), *numbers, needs)))
+    return grid
+
+
+def compared(section: Section) -> Grid:
+    """The cells of a table for a terminal."""
+    grid = Grid("row", "column", "printed", "measured", "95 % interval", "difference", "verdict", box=None)
+    grid.title, grid.title_justify = Text(f"{section.table.id}: {section.table.title} ({section.table.unit})"), "left"
+    for cell in section.cells:
+        numbers = ("" if number is None else f"{number:.6g}" for number in (cell.printed, cell.measured))
+        ends = "" if cell.low is None or cell.high is None else f"{cell.low:.4g} to {cell.high:.4g}"
+        known = cell.printed is not None and cell.measured is not None
+        apart = f"{cell.measured - cell.printed:+.3g}" if known else ""  # type: ignore[operator]
+        grid.add_row(*map(Text, (cell.row, cell.column, *numbers, ends, apart, cell.verdict)))
+    return grid
+
+
+def remarks(found: Sequence[Cell]) -> Iterator[str]:
+    """What the numbers need and what changes their meaning, each sentence once."""
+    for reason, count in Counter(cell.reason for cell in found if cell.reason).items():
+        yield f"{count} number{'s' * (count != 1)}: {reason}"
+
+
+def plan_lines(plan: Sequence[Step], model: str, data: Path, limit: int | None) -> Iterator[str]:
+    """The commands of a plan with what they cost."""
+    for step in plan:
+        about = "done" if step.done else cost(step, model, data, limit)
+        yield step.line + f"   # {about}" * bool(about)
+
+
+def main(
+    target: Annotated[str, typer.Argument(metavar="[PAPER[/TABLE]]", help="Such as unstereo/table-5.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="All tables of all papers.")] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="From published responses alone, also without TARGET.")
+    ] = False,
+    model: Annotated[str, typer.Option(help="Measure this model: a name on the Hub, a folder or a bundled one.")] = "",
+    runs: Annotated[Path, typer.Option(help="Folder of runs and of computed scores.")] = Path("runs"),
+    data: Annotated[Path, typer.Option(help="Folder of the built data sets; missing ones are built.")] = Path(DATA),
+    out: Annotated[Path | None, typer.Option(help="Folder for the page, reproduce.html, and reproduce.json.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the cells as JSON.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the commands and what they cost.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Use no network: mirror and cache only.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Rows of each split, for a trial with --model.")] = None,
+    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = RESAMPLES,
+) -> None:
+    """Put every printed number of the five papers beside the measured one.
+
+    Without TARGET: all tables and figures, what is there and what is needed. Numbers from published responses need no
+    model; other ones are measured by ordinary commands of the project with --model. Exit status: 1 if a command failed.
+    """
+    console, errors = Console(), Console(stderr=True)
+    if not console.is_terminal:
+        console = Console(width=200)
+    failed: list[Step] = []
+    with ended(errors):
+        tables = printed_tables(target)
+        computed = bool(target or every or published)
+        found = Measured(data, runs, offline, resamples, lambda sentence: tell(errors, [sentence]), computed)
+        if model and not published:
+            trial = () if limit is None else ("--limit", str(limit))
+            chosen = [*trial, *(() if resamples == RESAMPLES else ("--resamples", str(resamples)))]
+            plan = steps(tables, model, data, runs, chosen)
+            if dry_run:
+                tell(console, plan_lines(plan, model, data, limit))
+                return
+            failed = execute(plan, found.say)
+        elif dry_run:
+            raise ScoringError("A dry run is of the commands for one model; name it with --model.")
+        elif computed:
+            try:
+                found.build()
+            except BuildError as error:
+                tell(errors, [str(error)])
+        own = cells(target, model=model, measured=found)
+        content = json.dumps([asdict(cell) for cell in own], indent=1)
+        if out:
+            files = {"reproduce.html": page(own, model).encode(), "reproduce.json": content.encode()}
+            put_all(out, files, ScoringError)
+        if as_json:
+            typer.echo(content)
+        elif target or model:
+            for section in sections(own):
+                console.print(compared(section))
+            tell(console, remarks(own))
+        else:
+            console.print(listed(own))
+        total = Counter(cell.verdict for cell in own)
+        summary = ", ".join(f"{total[verdict]:,} {verdict}" for verdict in VERDICTS if total[verdict])
+        tell(errors if as_json else console, [f"{len(own):,} numbers: {summary}."] if summary else [])
+        if out:
+            tell(errors if as_json else console, [f"The page is {out / 'reproduce.html'}."])
+        if failed:
+            tell(errors, [f"failed: {step.line}" for step in failed])
+            raise typer.Exit(1)
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+app.command()(main)

@@ -1,0 +1,69 @@
+"""vLLM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scoring.inference.decoding import Decoding
+from scoring.inference.served.dialects import NEUTRAL, Dialect, Ids, Ignored, Made, listed, matched, number, object_of
+
+
+class VLLM(Dialect):
+    """vLLM: completions with ``prompt_logprobs``, which names the tokens by their ids.
+
+    ``logprob_token_ids`` asks for given candidate tokens; servers that do not know it answer their most likely ones.
+    """
+
+    software = "vLLM"
+    owner = "vllm"
+    version: tuple[str, str] | None = ("version", "version")
+    tokenize = "tokenize"
+
+    def _post(self, body: Mapping[str, Any], count: int) -> list[Any]:
+        reply = self.client.post(f"{self.client.base_url}/completions", {"model": self.model, **body})
+        named = reply.get("model") if isinstance(reply, dict) else None
+        if isinstance(named, str) and named != self.model:
+            raise Ignored(f"answered as the model {named[:80]!r} instead of {self.model!r}")
+        return listed(reply, "choices", count)
+
+    def sequences(self, prompts: Sequence[Ids], sampling: Mapping[str, float] = NEUTRAL) -> list[list[float]]:
+        """From ``prompt_logprobs``, where each entry is by the id of its token."""
+        body = {"prompt": [list(ids) for ids in prompts], "max_tokens": 1, "prompt_logprobs": 0, **sampling}
+        choices = self._post({**body, "repetition_penalty": 1.0, "top_k": 0, "min_p": 0.0}, len(prompts))
+        return [self._read(choice.get("prompt_logprobs"), ids) for choice, ids in zip(choices, prompts, strict=True)]
+
+    def _read(self, entries: Any, prompt: Ids) -> list[float]:
+        if not isinstance(entries, list):
+            raise Ignored("answered without log-probabilities of the prompt")
+        matched(entries, prompt)
+        logprobs = []
+        for entry, token in zip(entries[1:], prompt[1:], strict=True):
+            known = object_of(object_of(entry).get(str(token)))
+            if not known:
+                raise Ignored(f"answered log-probabilities of other tokens than the ones that were sent ({token})")
+            logprobs.append(number(known.get("logprob")))
+        return logprobs
+
+    def next_tokens(self, prompts: Sequence[Ids], tokens: Ids) -> list[dict[int, float]]:
+        """From the ``top_logprobs`` of one new token."""
+        wanted = {"logprobs": len(tokens), "logprob_token_ids": list(tokens), "return_tokens_as_token_ids": True}
+        body = {"prompt": [list(ids) for ids in prompts], "max_tokens": 1, **wanted, **NEUTRAL}
+        choices = self._post({**body, "repetition_penalty": 1.0, "top_k": 0, "min_p": 0.0}, len(prompts))
+        return [self._top(choice.get("logprobs"), set(tokens)) for choice in choices]
+
+    def _top(self, logprobs: Any, tokens: set[int]) -> dict[int, float]:
+        top = object_of(logprobs).get("top_logprobs")
+        first = object_of(top[0]) if isinstance(top, list) and top else {}
+        names = {f"token_id:{token}": token for token in tokens} | {str(token): token for token in tokens}
+        return {names[name]: number(value) for name, value in first.items() if name in names}
+
+    def continuations(self, prompts: Sequence[Ids], new: int, decoding: Decoding, seed: int) -> list[Made]:
+        """Completions, with their token ids."""
+        body = {"prompt": [list(ids) for ids in prompts], "max_tokens": new, "return_token_ids": True}
+        more = {"repetition_penalty": 1.0, "top_k": decoding.top_k or 0, "min_p": 0.0}
+        choices = self._post({**body, **more, **self.sampling(decoding, seed)}, len(prompts))
+        return [Made.of(choice.get("token_ids"), choice.get("text")) for choice in choices]
+
+
+DIALECT = VLLM

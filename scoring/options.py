@@ -1,0 +1,120 @@
+"""The options that several commands have, and the settings of a run, each declared once with its help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Option
+
+from builders.generation.spending import Spending
+from cards.options import completing
+from cards.text import split_list
+from scoring import benchmarks
+from scoring.prompts import PROMPTS, Prompt, get
+from scoring.statistics.stats import RESAMPLES
+from scoring.types import DATA, Benchmark, ScoringError
+
+RUN = "The run"
+
+
+Benchmarks = Annotated[
+    str,
+    Option(
+        metavar="A,B",
+        autocompletion=completing(lambda: benchmarks.names()),
+        help="Benchmarks; by default all that suit.",
+    ),
+]
+Data = Annotated[str, Option(metavar="PLACE", help="Built data: a folder or hub:ORG.")]
+Profile = Annotated[Literal["clean", "paper"], Option(metavar="clean|paper", help="Our definitions, or the published.")]
+Limit = Annotated[int | None, Option(min=1, help="So many rows of each split only.")]
+Resamples = Annotated[int, Option(min=2, rich_help_panel=RUN, help="Bootstrap resamples.")]
+Include = Annotated[
+    list[Path], Option(metavar="FILE.py", rich_help_panel=RUN, help="Add the BENCHMARK of a file; repeatable.")
+]
+Verbose = Annotated[bool, Option("--verbose", rich_help_panel=RUN, help="Print every score or difference.")]
+
+# A function inside an annotation of a class has no names of the module, so this type is here.
+PromptName = Annotated[
+    str | Prompt,
+    Option(metavar="NAME", autocompletion=completing(lambda: PROMPTS), help="A prompt (--list) or FILE.json."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to score and how; the parameters of :func:`scoring.evaluate` and options of the same names."""
+
+    benchmarks: Benchmarks = ""
+    data: Data = DATA
+    out: Annotated[Path | None, Option(metavar="FOLDER", help="Its folder; by default below runs.")] = None
+    profile: Profile = "clean"
+    prompt: PromptName = "plain"
+    chat: Annotated[bool, Option("--chat", help="Ask through the model's chat template.")] = False
+    limit: Limit = None
+    system: Annotated[str, Option(metavar="TEXT", rich_help_panel=RUN, help="A system text, with --chat.")] = ""
+    truncate: Annotated[
+        bool, Option("--truncate", rich_help_panel=RUN, help="Cut texts that are too long, and mark them.")
+    ] = False
+    batch_tokens: Annotated[int | None, Option(min=1, rich_help_panel=RUN, help="The most tokens of a batch.")] = None
+    resamples: Resamples = RESAMPLES
+    overwrite: Annotated[
+        bool, Option("--overwrite", rich_help_panel=RUN, help="Replace a run with other settings in --out.")
+    ] = False
+    include: Include = ()  # type: ignore[assignment]  # nobody changes it
+
+    def full_prompt(self) -> Prompt:
+        """The prompt, with the system text.
+
+        Raises
+        ------
+        ScoringError
+            For settings that contradict each other.
+        """
+        prompt = get(self.prompt) if isinstance(self.prompt, str) else self.prompt
+        if self.system and prompt.system:
+            raise ScoringError(
+                f"Both --system and the prompt {prompt.name!r} give a system text; leave one of them out."
+            )
+        if (self.system or prompt.system) and not self.chat:
+            raise ScoringError("A system text is a part of a chat alone; add --chat, or leave the system text out.")
+        if self.chat and self.truncate:
+            raise ScoringError("A chat is not cut to the context window; leave out --truncate or --chat.")
+        return replace(prompt, system=self.system or prompt.system)
+
+    def chosen(self) -> list[Benchmark]:
+        """The benchmarks in their order, each once; all of them if none is named.
+
+        >>> [benchmark.name for benchmark in Settings("unstereo,neutral,unstereo").chosen()]
+        ['unstereo', 'neutral']
+        """
+        return [benchmarks.get(name) for name in dict.fromkeys(split_list(self.benchmarks)) or benchmarks.names()]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedOptions:
+    """Which servers to ask, and how."""
+
+    base_url: Annotated[Sequence[str], Option(metavar="URL", help="vLLM, SGLang, llama-cpp-python; repeatable.")] = ()
+    model_name: Annotated[str | None, Option(metavar="NAME", help="The model's name there.")] = None
+    tokenizer: Annotated[str | None, Option(metavar="ID", help="Its tokenizer; by default the server's.")] = None
+    concurrency: Annotated[int, Option(min=1, help="Requests to a server at the same time.")] = 4
+    timeout: Annotated[float, Option(min=0.1, help="Seconds to wait for a reply.")] = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling(Spending):
+    """How many answers to each question, at which temperature, with which first seed; and what they may cost."""
+
+    samples: Annotated[int, Option(min=1, help="Answers to each question.")] = 5
+    temperature: Annotated[float, Option(min=0.0, help="Temperature of the answers.")] = 1.0
+    seed: Annotated[int, Option(min=0, help="Seed of the first answer.")] = 0
+    chat_api: Annotated[bool, Option("--chat-api", help="Sample answers (key in OPENAI_API_KEY).")] = field(
+        default=False, kw_only=True
+    )
+
+    def __str__(self) -> str:
+        return f"{self.samples} sampled answers to each question at temperature {self.temperature:g}"

@@ -1,0 +1,329 @@
+"""What was measured for each printed number, and whether it is the printed one.
+
+Numbers come from built data sets (counts), from the recorded replies and drawn words of UnStereoEval, from published
+responses (:mod:`scoring.reproduce.published`), and from the folders of runs that :mod:`scoring.reproduce.plan` makes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow.parquet as pq
+
+import builders
+import cards.results
+from builders.dataset import BuildError
+from builders.sources.catalogue import catalogue
+from builders.sources.fetch import Fetcher, default_cache, default_mirror
+from cards.stored import Stored
+from cards.text import CardError, slug
+from scoring import DATA
+from scoring.adapters import facts
+from scoring.reproduce import published
+from scoring.reproduce.printed import PrintedCell, PrintedTable, printed_tables
+from scoring.statistics.stats import RESAMPLES
+from scoring.types import ScoringError
+
+#: The data sets whose rows are counted, and those that published responses belong to.
+REPLAYED = Stored("a file of what a replay found", "delete it, and the replay is made again")
+DATASETS = ("gender-neutral-probes", "occugender", "biaske", "unstereo", "gender-pmi")
+#: A measured value, the ends of its interval (NaN without one), and a remark on it.
+Value = tuple[float, float, float, str]
+Verdict = Literal["equal", "within", "outside", "unreachable", ""]
+
+
+class UnreachableError(ScoringError):
+    """A printed number cannot be measured here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A printed number beside the measured one.
+
+    ``verdict`` is ``equal`` where the measured value has the printed digits, ``within`` where its 95 % interval holds
+    the printed number, ``outside`` where it does not, and ``unreachable`` where nothing was measured, with the reason.
+    """
+
+    paper: str
+    table: str
+    row: str
+    column: str
+    printed: float | None
+    measured: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+    reason: str
+
+
+@dataclass
+class Measured:
+    """What was measured, read when it is asked for.
+
+    Parameters
+    ----------
+    data, runs:
+        The folder of the built data sets, which are built where they are missing, and the folder of runs.
+    offline:
+        Use no network.
+    resamples:
+        Of intervals of published responses.
+    say:
+        Called with a sentence before long work.
+    compute:
+        Whether to compute what published responses give; without it only what was computed before is read.
+    """
+
+    data: Path = Path(DATA)
+    runs: Path = Path("runs")
+    offline: bool = False
+    resamples: int = RESAMPLES
+    say: Callable[[str], None] = lambda _: None
+    compute: bool = True
+    _of: dict[Any, Any] = field(default_factory=dict, init=False)
+
+    def __call__(self, place: Mapping[str, Any]) -> Value:
+        """The measured value of a place.
+
+        Raises
+        ------
+        UnreachableError
+            When there is none.
+        """
+        if "reason" in place:
+            raise UnreachableError(place["reason"])
+        if source := place.get("source"):
+            number = self._once(source, place["group"], place["metric"])
+            return float(number), math.nan, math.nan, ""
+        key = place["group"], place["metric"]
+        run = self._once("run", place["model"], place["run"]) if "run" in place else {}
+        found = run.get((place["benchmark"], *key))
+        if found is None and "published" in place:
+            found = self._once("published", place["published"], place["label"]).get(key)
+        if found is None:
+            lacks = f"the run {place.get('run')} has no {place['metric']} of {place['group']}"
+            raise UnreachableError(lacks if run else f"needs the weights of {place['model']}")
+        if place.get("field") == "sd":
+            return float(found["sd"]), math.nan, math.nan, ""
+        value, low, high = (place.get("scale", 1) * float(found[name]) for name in ("value", "low", "high"))
+        return value, low, high, "Measured on a part of the rows." if found.get("part") else ""
+
+    def _once(self, kind: str, *names: str) -> Any:
+        """What a method of this class returned for the names, or the reason why it could not."""
+        if (kind, *names) not in self._of:
+            try:
+                self._of[kind, *names] = getattr(self, f"_{kind}")(*names)
+            except (BuildError, UnreachableError) as error:
+                self._of[kind, *names] = error
+        found = self._of[kind, *names]
+        if isinstance(found, Exception):
+            raise UnreachableError(str(found))
+        return found
+
+    @cached_property
+    def fetcher(self) -> Fetcher:
+        """Gets the files of published responses."""
+        return Fetcher(default_cache(), default_mirror(), self.offline)
+
+    def build(self) -> None:
+        """Builds the data sets that are missing, as far as their sources are available."""
+        missing = [name for name in DATASETS if not (self.data / name / "manifest.json").is_file()]
+        if missing:
+            self.say(f"probes build {' '.join(missing)} --out {self.data}")
+            builders.build(*missing, out=self.data, offline=self.offline)
+
+    @cached_property
+    def _built(self) -> Sequence[Any]:
+        try:
+            return published.built_rows(self.data)
+        except ScoringError as error:
+            raise UnreachableError(str(error)) from None
+
+    def _published(self, benchmark: str, label: str) -> published.Scores:
+        kept = published.kept(benchmark, label, self.data, self.runs / "published", self.resamples)
+        if not kept.is_file():
+            self._computable()
+            files = self.fetcher.get(published.sources(benchmark)[label]).paths
+            self.say(f"scores of the published responses of {label}")
+            built = self._built if benchmark == "unstereo" else ()
+            try:
+                published.compute(benchmark, label, self.data, kept, files, self.resamples, built)
+            except ScoringError as error:
+                raise UnreachableError(str(error)) from None
+        return published.read(kept)
+
+    def _computable(self) -> None:
+        if not self.compute:
+            raise UnreachableError("published responses, which need no model: probes reproduce --published")
+
+    def _run(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+        """The scores of a run by benchmark, group and metric; of a mitigated model those after it; empty if missing."""
+        folder = self.runs / slug(model) / run
+        if (folder / "results.json").is_file():
+            try:
+                report = cards.results.load(folder / "results.json")
+            except CardError as error:
+                raise UnreachableError(str(error)) from None
+            return {
+                (e.benchmark, e.group, e.metric): asdict(e) | {"sd": e.printed_sd, "part": bool(report.gaps)}
+                for e in report.estimates
+            }
+        if facts.is_own(folder):
+            changes = facts.read(folder).changes
+            names = ("value", "low", "high")
+            return {(c.benchmark, c.group, c.metric): dict(zip(names, c.after, strict=True)) for c in changes}
+        return {}
+
+    def _data(self, group: str, metric: str) -> float:
+        """A number that built rows have.
+
+        ``group`` is DATA SET/CONFIG/SPLIT; without a split all splits. ``metric`` is ``rows`` or ``distinct A,B``, each
+        also ``where COLUMN=VALUE``, or ``COLUMN of VALUE``, ``natural eps<=NUMBER`` or ``most pronouns``.
+        """
+        import pandas as pd
+
+        dataset, config, *split = group.split("/")
+        if metric == "rows of all splits":
+            split, metric = [], "rows"
+        files = sorted((self.data / dataset / "data" / config).glob(f"{split[0] if split else '*'}.parquet"))
+        if not files:
+            raise UnreachableError(
+                f"needs {group}, which is not in {self.data}: probes build {dataset} --out {self.data}"
+            )
+        frame = pd.concat([pq.read_table(file).to_pandas() for file in files])
+        if metric.startswith("natural"):
+            limit = metric.partition("<=")[2]
+            frame = frame[frame["natural"] != False]  # noqa: E712 - an empty cell is not judged, and kept
+            return float((frame["max_pmi_diff"].abs() <= float(limit)).sum() if limit else len(frame))
+        if metric == "most pronouns":
+            return float(frame["template"].str.count("{").max())
+        if " of " in metric:
+            column, _, value = metric.removeprefix("100 minus ").partition(" of ")
+            (number,) = frame[frame["job"] == value][column]
+            return 100 - float(number) if metric.startswith("100 minus ") else float(number)
+        metric, _, where = metric.partition(" where ")
+        if where:
+            column, _, value = where.partition("=")
+            frame = frame[frame[column] == value]
+        columns = metric.removeprefix("distinct ").split(",")
+        if "natural" in frame:
+            frame = frame[frame["natural"] != False]  # noqa: E712
+        return float(len(frame) if metric == "rows" else len(frame[columns].dropna().drop_duplicates()))
+
+    def _replay(self, group: str, metric: str) -> float:
+        """How many items of a stage of the generation are equal to the published ones, from the recorded replies."""
+        return float(self._once("stages")[group][metric])
+
+    def _stages(self) -> Mapping[str, Mapping[str, int]]:
+        from builders.datasets.gender_pmi import delta_table
+        from builders.generation.pipelines import _published, _replay
+        from builders.generation.pipelines._stages import FilterRules
+        from builders.parsers import recorded
+
+        kept = self.runs / "published" / "replay.json"
+        result: dict[str, dict[str, int]] | None = REPLAYED.read(kept, dict, ScoringError)
+        if result is None:
+            self._computable()
+            result = {}
+            for length in recorded.LENGTHS:
+                self.say(f"replay of ours-{length}")
+                names = (*_published.source_names(length), "unstereo/pmi")
+                files = {name: self.fetcher.get(catalogue().sources[name]) for name in names}
+                record = _published.read_run(files, length)
+                replayed = _replay.replay(record, FilterRules.paper, kept.parent / f"replay-{length}")
+                rows = replayed.rows(delta_table(files["unstereo/pmi"]))
+                stages = _replay.stages(record, replayed, rows)
+                result[f"ours-{length}"] = {stage.name: stage.ours - stage.different for stage in stages}
+            REPLAYED.write(kept, result)
+        return result
+
+    def _draw(self, _group: str, metric: str) -> float:
+        """How many drawn words of a seed are equal to the published ones; of ``all`` how many are different words."""
+        return float(self._once("words")[metric])
+
+    def _words(self) -> Mapping[str, int]:
+        import numpy as np
+
+        from pmi.pool import PUBLISHED_FLOOR, anchors
+        from pmi.vocabulary import SEEDS, neutral_words, sample_words
+
+        files = self.fetcher.get(catalogue().sources["unstereo-development/seed-words"]).paths
+        import pandas as pd
+
+        given = [pd.read_csv(path, keep_default_na=False)["word"].tolist() for path in files]
+        path = self.data / "gender-pmi" / "data" / "words" / "train.parquet"
+        if not path.is_file():
+            raise UnreachableError(f"needs gender-pmi: probes build gender-pmi --out {self.data}")
+        table = pq.read_table(path).to_pandas()
+        table = table[table["word"].map(str.isascii)]
+        columns = (table["word"].tolist(), table["count"].to_numpy(), table["delta"].to_numpy())
+        words = neutral_words(*columns, [], min_count=PUBLISHED_FLOOR).words
+        pool = anchors(words, given).fitted(np.zeros(len(words)))
+        again = sample_words([word for word, chosen in zip(words, pool, strict=True) if chosen], SEEDS, 100)
+        equal = {
+            str(seed): sum(a == b for a, b in zip(*pair, strict=True))
+            for seed, pair in zip(SEEDS, zip(again, given, strict=True), strict=True)
+        }
+        return equal | {"all": len({word for words in again for word in words})}
+
+
+def cells(target: str = "", *, model: str = "", measured: Measured | None = None) -> list[Cell]:
+    """The printed numbers of all tables, of a ``PAPER`` or of one as ``PAPER/TABLE``, each beside the measured one.
+
+    Parameters
+    ----------
+    model:
+        Only the numbers of this model; for a model that no table has, what was measured of it in the places of others.
+    measured:
+        Where to find what was measured; by default the folders ``output`` and ``runs``.
+
+    Raises
+    ------
+    ScoringError
+        When there is no such table.
+
+    >>> (cell,) = [c for c in cells("disclosure/table-1") if (c.row, c.column) == ("SNLI, Original", "LLaMA2-7B_GAS")]
+    >>> cell.printed, cell.verdict
+    (0.353, 'unreachable')
+    """
+    found = measured or Measured()
+    every = [(table, cell) for table in printed_tables(target) for cell in table.cells]
+    own = [(table, cell) for table, cell in every if not model or (cell.of_run and cell.place["model"] == model)]
+    if own or not model:
+        return [_judged(table, cell, found) for table, cell in own]
+    places = {json.dumps(p, sort_keys=True): (table, cell, p) for table, cell in every if (p := _for(cell, model))}
+    return [_judged(table, cell, found, place) for table, cell, place in places.values()]
+
+
+def _for(cell: PrintedCell, model: str) -> dict[str, Any]:
+    """The place of a number for a model that the table does not have; empty where it is of no model."""
+    of = {"run", "benchmark", "group", "metric", "scale", "field"}
+    found = {key: value for key, value in cell.place.items() if key in of}
+    return found | {"model": model} if cell.of_run else {}
+
+
+def _judged(table: PrintedTable, cell: PrintedCell, found: Measured, other: Mapping[str, Any] | None = None) -> Cell:
+    place = other or cell.place
+    printed = None if other else float(cell.text)
+    labels = (str(place["group"]), str(place["metric"])) if other else (cell.row, cell.column)
+    of = partial(Cell, table.paper, table.name, *labels, printed)
+    notes = " ".join(cell.notes)
+    try:
+        value, low, high, remark = found(place)
+    except UnreachableError as error:
+        reason = str(error)
+        if reason.startswith("needs the weights of") and ":" not in reason:
+            reason += f": probes reproduce {table.id} --model {place['model']}"
+        return of(None, None, None, "unreachable", " ".join(filter(None, (reason + "." * bool(notes), notes))))
+    verdict: Verdict = ""
+    if printed is not None:
+        same = f"{value:.{cell.digits}f}" == f"{printed:.{cell.digits}f}"
+        verdict = "equal" if same else "within" if low <= printed <= high else "outside"
+    known = math.isfinite(low)
+    return of(value, low if known else None, high if known else None, verdict, " ".join(filter(None, (remark, notes))))

@@ -1,0 +1,142 @@
+"""The printed tables of the papers, from ``scoring/data/printed``.
+
+``PAPER.toml`` says for each table of a paper what it is and where its numbers are in our results, and
+``PAPER-TABLE.csv`` has the numbers as printed. The place of a number follows from its labels: the row
+``STS-B, Original`` and the column ``LLaMA2-7B_GAS`` consist of four terms, each of which adds a part, such as the model
+or the metric, to what holds for the whole table. Figures and tables without numbers have no CSV file.
+"""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from scoring.types import ScoringError
+
+FOLDER = Path(__file__).parents[1] / "data" / "printed"
+#: The papers in the order of the list of tables; the official scores of StereoSet are the last.
+PAPERS = ("disclosure", "predecessor", "occugender", "fast", "unstereo", "stereoset")
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedCell:
+    """A printed number: its labels, its digits as printed, and where it is in our results.
+
+    ``place`` has the ``model``, the ``run`` or ``source`` that measures it, ``benchmark``, ``group`` and ``metric``,
+    ``field`` (``value`` or ``sd``) and ``scale``, by which ours is multiplied; or a ``reason`` why there is none.
+    """
+
+    row: str
+    column: str
+    text: str
+    digits: int
+    place: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def of_run(self) -> bool:
+        """Whether a run of a model measures it."""
+        return "run" in self.place and not self.place.keys() & {"source", "reason"}
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedTable:
+    """A printed table or figure. ``how`` has rows of four texts: what of it, command, where in the result, reached."""
+
+    paper: str
+    name: str
+    title: str
+    how: tuple[tuple[str, str, str, str], ...]
+    unit: str
+    runs: Mapping[str, str]
+    cells: tuple[PrintedCell, ...]
+
+    @property
+    def id(self) -> str:
+        """The name on the command line, such as ``unstereo/table-5``."""
+        return f"{self.paper}/{self.name}"
+
+
+@cache
+def paper(name: str) -> Mapping[str, Any]:
+    """What ``PAPER.toml`` says."""
+    return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    """The rows of a CSV file of the folder, in its own texts."""
+    with (FOLDER / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@cache
+def printed_tables(target: str = "") -> tuple[PrintedTable, ...]:
+    """The tables and figures of all papers, of a ``PAPER``, or one as ``PAPER/TABLE``.
+
+    Raises
+    ------
+    ScoringError
+        When there is no such paper or table.
+
+    >>> [len(table.cells) for table in printed_tables("occugender/table-7")]
+    [80]
+    """
+    every = [_table(name, entry) for name in PAPERS for entry in paper(name)["table"]]
+    found = tuple(table for table in every if target in ("", table.paper, table.id))
+    if not found:
+        raise ScoringError(f"There is no table {target!r}; give a paper of {', '.join(PAPERS)}, or PAPER/TABLE.")
+    return found
+
+
+def _table(name: str, entry: Mapping[str, Any]) -> PrintedTable:
+    runs = paper(name).get("runs", {})
+    how = tuple((of, command, where, reached) for of, command, where, reached in entry["how"])
+    cells = tuple(_cells(name, entry)) if (FOLDER / f"{name}-{entry['name']}.csv").is_file() else ()
+    return PrintedTable(name, entry["name"], entry["title"], how, entry.get("unit", ""), runs, cells)
+
+
+def _cells(name: str, entry: Mapping[str, Any]) -> Iterator[PrintedCell]:
+    rows = rows_of(f"{name}-{entry['name']}.csv")
+    keys = list(rows[0])[: entry.get("keys", 1)]
+    for column in rows[0]:
+        texts = [row[column] for row in rows if _is_number(row[column])]
+        digits = max((len(text.partition(".")[2]) for text in texts), default=0)
+        for row in rows:
+            if column not in keys and _is_number(row[column]):
+                labels = {key: row[key] for key in keys}
+                place, notes = _place(name, entry, labels, column)
+                yield PrintedCell(place["row"], column, row[column], digits, place, notes)
+
+
+def _is_number(text: str) -> bool:
+    return text.strip("-") != ""
+
+
+def _place(
+    name: str, entry: Mapping[str, Any], labels: Mapping[str, str], column: str
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Where a number is in our results, and notes on it.
+
+    The terms of a label add to the place of the table, later ones over earlier ones; then texts such as
+    ``{style}{debias}, {jobs} jobs`` are filled with the other parts.
+    """
+    terms = paper(name).get("terms", {}) | entry.get("terms", {})
+    row = ", ".join(labels.values())
+    place: dict[str, Any] = {**labels, "row": row, "column": column}
+    place |= {**paper(name).get("spec", {}), **entry.get("spec", {})}
+    place |= {key: entry[key] for key in ("source", "reason") if key in entry}
+    notes = [entry["note"]] if "note" in entry else []
+    for label, separator in ((row, ", "), (column, "_")):
+        for piece in [label] if label in terms else label.split(separator):
+            found = dict(terms.get(piece, {}))
+            notes += [found.pop("note")] if "note" in found else []
+            place |= found
+    for key, value in place.items():
+        while isinstance(place[key], str) and "{" in place[key] and "reason" not in place:
+            place[key] = value = value.format_map(place)
+    return place, tuple(dict.fromkeys(notes))

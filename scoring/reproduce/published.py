@@ -1,0 +1,137 @@
+"""Scores of published responses: files of the authors of UnStereoEval and StereoSet, without a model.
+
+The files are fetched from the pinned repositories, or read from a mirror, and re-scored as :mod:`scoring.rescoring`
+does for anybody's scores. The estimates are kept by what they were computed from, so they are computed once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from builders.dataset import Alternative, Remote, Source
+from cards.stored import Stored
+from cards.text import slug
+from scoring.reproduce.printed import rows_of
+from scoring.rescoring import document, rescore
+from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCORES = Stored("a file of estimates from published responses", "delete it, and they are computed again")
+_UNSTEREO = "https://raw.githubusercontent.com/ucinlp/unstereo-eval/2aaff91621516d3e03d65db0c0ccedf0b856f623"
+_STEREOSET = "https://raw.githubusercontent.com/moinnadeem/StereoSet/ead7d086a64a192a1eca88e0dd2fd163de375218"
+#: The configs and splits of the built data set whose rows are those of the six files of a model, in order.
+PLACES = (
+    *((f"ours-{length}-paper", "test") for length in (5, 10, 20)),
+    ("winobias-paper", "validation"),
+    ("winobias-paper", "test"),
+    ("winogender-paper", "test"),
+)
+#: The columns of a score file of UnStereoEval.
+COLUMNS = ("id", "dataset", "word", "natural", "max_pmi_diff", "female_logprob", "male_logprob")
+#: (group, metric) to value, both ends of the interval, and the sd by the formula of the paper.
+Scores = Mapping[tuple[str, str], Mapping[str, Any]]
+
+
+def sources(benchmark: str) -> dict[str, Source]:
+    """The published responses to a benchmark, by the name of the model in the papers.
+
+    >>> len(sources("unstereo")), len(sources("stereoset")["gpt2"].alternatives[0].files)
+    (28, 1)
+    """
+    rows = rows_of(f"{benchmark}-scores.csv")
+    return {row["label"]: Source(f"{benchmark}-scores/{row['label']}", "", "", (_files(row),)) for row in rows}
+
+
+def _files(row: Mapping[str, str]) -> Alternative:
+    if "sha256" in row:
+        return Alternative((Remote(f"{_STEREOSET}/code/predictions/{row['file']}", sha256=row["sha256"]),))
+    blobs = ((path, blob) for path, blob in row.items() if path.startswith("results/"))
+    return Alternative(
+        tuple(Remote(f"{_UNSTEREO}/{path}__scores__{row['file']}.csv", git_blob=blob) for path, blob in blobs)
+    )
+
+
+def built_rows(data: Path) -> list[pd.DataFrame]:
+    """The rows of the built data set ``unstereo`` behind each published file.
+
+    Raises
+    ------
+    ScoringError
+        When it is not built.
+    """
+    paths = [data / "unstereo" / "data" / config / f"{split}.parquet" for config, split in PLACES]
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        raise ScoringError(f"There is no {missing[0]}; run probes build unstereo --out {data}, or give --data.")
+    return [pq.read_table(path, columns=["id", "word", "natural", "max_pmi_diff"]).to_pandas() for path in paths]
+
+
+def score_rows(paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """The scores of six published files in the columns of a score file, a table for each.
+
+    Raises
+    ------
+    ScoringError
+        When a file has other rows than the built data set.
+    """
+    import pandas as pd
+
+    for path, known in zip(paths, built, strict=True):
+        scores = pd.read_csv(path, usecols=["word", "F_logprob", "M_logprob"], keep_default_na=False)
+        if scores["word"].tolist() != known["word"].tolist():
+            raise ScoringError(f"{path} has other rows than the built data set unstereo; build it again.")
+        logprobs = {
+            f"{name}_logprob": scores[f"{name[0].upper()}_logprob"].astype(float) for name in ("female", "male")
+        }
+        yield known.assign(dataset=known["id"].str.partition("-paper")[0], **logprobs)
+
+
+def score_table(benchmark: str, paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> pa.Table:
+    """The published files of a model as one score file for :func:`scoring.rescoring.rescore`."""
+    import pandas as pd
+
+    if benchmark == "unstereo":
+        return pa.Table.from_pandas(pd.concat(score_rows(paths, built))[[*COLUMNS]], preserve_index=False)
+    content = json.loads(paths[0].read_bytes())
+    return pa.Table.from_pylist([{"task": task, **row} for task, rows in content.items() for row in rows])
+
+
+def kept(benchmark: str, label: str, data: Path, out: Path, resamples: int) -> Path:
+    """The file of a model's estimates; its name has a hash of what they are computed from."""
+    of = [str(resamples), *(file.sha256 or file.git_blob for file in sources(benchmark)[label].alternatives[0].files)]
+    manifest = data / ("unstereo" if benchmark == "unstereo" else "biaske") / "manifest.json"
+    of.append(manifest.read_text(encoding="utf-8") if manifest.is_file() else "")
+    return out / f"{benchmark}-{slug(label)}-{hashlib.sha256(' '.join(of).encode()).hexdigest()[:12]}.json"
+
+
+def compute(
+    benchmark: str, label: str, data: Path, path: Path, files: Sequence[Path], resamples: int, built: Sequence[Any]
+) -> None:
+    """Writes the score file of a model's published responses and its estimates, the file ``path`` of :func:`kept`.
+
+    Raises
+    ------
+    ScoringError
+        When the responses do not belong to the built data sets.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = path.with_name(f"{benchmark}-{slug(label)}.parquet")
+    pq.write_table(score_table(benchmark, files, built), table)
+    answers, remarks = rescore(benchmark, table, data, resamples, 0)
+    SCORES.write(path, json.loads(document(answers, remarks, table, resamples, 0)))
+
+
+def read(path: Path) -> Scores:
+    """The estimates that :func:`compute` wrote, by group and metric; what is not defined is NaN."""
+    estimates = SCORES.read(path, lambda content: content["estimates"], ScoringError) or []
+    return {(e["group"], e["metric"]): {k: math.nan if v is None else v for k, v in e.items()} for e in estimates}

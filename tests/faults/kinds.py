@@ -1,0 +1,471 @@
+"""Kinds of files, and seeded ways to change a file of each.
+
+A change of a file that the package wrote is found when the reader raises one of its errors or names a difference. It
+is harmless when the reader gives the very same content. Anything else is silent. A foreign file has no such content:
+its reader takes it or says in a sentence why not.
+"""
+
+import copy
+import json
+import math
+import random
+import shutil
+import signal
+import warnings
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+import transformers
+import yaml
+import zstandard
+from rich.progress import Progress
+
+import cards.eval_results
+import cards.results
+import cards.stored
+import scoring
+from builders import datasets
+from builders.builder import Profile, build_datasets
+from builders.check import differences
+from builders.dataset import BuildError
+from builders.generation.response_cache import read_responses
+from builders.generation.responses import request_body, response
+from builders.manifest import file_sha256, read_manifest
+from builders.sources.fetch import Fetcher
+from cards.files import RECORD, put_all, refuse_foreign
+from cards.text import CardError
+from mitigation import comparison
+from mitigation.ability import glue, zero_shot
+from mitigation.ability.zero_shot import HarnessResult
+from mitigation.adapters.write import write_facts
+from mitigation.errors import MitigationError
+from mitigation.training import alignment
+from mitigation.training.checkpoints import LossCurve, TrainingState, restore, save
+from pmi.analysis.lookup import delta_table
+from pmi.analysis.table import table as pmi_table
+from pmi.counting.counts import Counts
+from pmi.counting.local import count
+from pmi.files import write_rows
+from pmi.types import PmiError, TableError
+from scoring import prompts, report, rescoring, tables
+from scoring.adapters import facts
+from scoring.adapters.attach import peft_config
+from scoring.adapters.facts import Adapter, AdapterError, Change, Cost
+from scoring.inference import checkpoint
+from scoring.inference.loading import load
+from scoring.inference.store import Store
+from scoring.reproduce import measured, published
+from scoring.result import read_examples
+from scoring.types import Option, Request, Response, ScoringError
+from tests.cards.made import RUN
+from tests.helpers import signed
+
+PROBES = "gender-neutral-probes"
+#: What a reader gives for a file in which it finds a change.
+FOUND = "found"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: the files to change, and a function that reads them."""
+
+    files: tuple[Path, ...]
+    read: Any
+    errors: tuple[type[Exception], ...]
+    foreign: bool = False
+
+
+def data_set(folder):
+    """A built data set, compared with a fresh build."""
+    arguments = [PROBES], Fetcher(folder / "cache", None, offline=True)
+    for name in ("out", "fresh"):
+        build_datasets(*arguments, folder / name, Profile.all, Progress(disable=True))
+    out, fresh = folder / "out" / PROBES, folder / "fresh" / PROBES
+
+    def read():
+        wrong, remarks = differences(out, read_manifest(out), read_manifest(fresh), fresh, datasets.get(PROBES))
+        return FOUND if wrong or remarks else "the same"
+
+    return {
+        "Parquet": Kind(tuple(sorted(out.rglob("*.parquet"))), read, (BuildError,)),
+        "manifest": Kind((out / "manifest.json",), read, (BuildError,)),
+        "card": Kind((out / "README.md",), read, (BuildError,)),
+    }
+
+
+def replies(folder):
+    """Recorded replies; a line that is gone is asked again, as one that is damaged."""
+    bodies = [request_body("m", f"Say {n}, é.", temperature=0.5, max_tokens=9) for n in range(6)]
+    made = {one.key: one for one in (response(body, f"“{body}”\n", usage=(3, 4), date="2026-01-31") for body in bodies)}
+    path = folder / "replies.jsonl"
+    path.write_text("".join(f"{one.to_line()}\n" for one in made.values()))
+
+    def read():
+        result = read_responses(path, damaged=[])
+        assert all(result[key] == made[key] for key in result)
+        return FOUND if result.keys() != made.keys() else result
+
+    return {"replies": Kind((path,), read, (BuildError,))}
+
+
+def responses(folder):
+    """Stored responses of a model; the same holds for their lines."""
+    key = {"model": "org/model", "dtype": "float32"}
+    requests = [Request(str(n), f"text {n}", (Option(" he"), Option(" she")), ("he",), 3) for n in range(6)]
+    made = {one.id: Response(one.id, ((-1.25, -2 / 7), (-0.5,)), (-3.0,), "and sö\n") for one in requests}
+    with Store(folder, key) as store:
+        for request in requests:
+            store.put(request, made[request.id])
+
+    def read():
+        with Store(folder, key) as store:
+            result = {one.id: store.get(one) for one in requests}
+        assert all(result[name] in (None, made[name]) for name in result)
+        return FOUND if None in result.values() else result
+
+    return {"responses": Kind((store.path,), read, (ScoringError,))}
+
+
+def counts(folder):
+    """A table of counts."""
+    rows = ["She saw a ship.", "He saw the captain of the ship.", "They wrote to her, and she sang to him."]
+    path = folder / "counts.parquet"
+    count(iter(rows), gendered=["she", "he"]).write(path)
+
+    def read():
+        result = Counts.read(path)
+        arrays = result.word_counts.tolist(), result.pair_counts.tolist()
+        return result.words, *arrays, result.rule, result.totals
+
+    return {"counts": Kind((path,), read, (TableError,))}
+
+
+def checkpoint_file(folder):
+    """A checkpoint of a training."""
+    path = folder / "state.pt"
+
+    def parts():
+        torch.manual_seed(0)
+        network = torch.nn.Linear(3, 2)
+        return dict(network.named_parameters()), torch.optim.AdamW(network.parameters(), lr=0.1)
+
+    trained, optimizer = parts()
+    sum(weight.sum() for weight in trained.values()).backward()
+    optimizer.step()
+    curve = LossCurve([{"loss": 0.5}], [{"step": 0.0, "loss": 0.25}])
+    save(path, trained, optimizer, TrainingState(curve, {name: weight.detach() for name, weight in trained.items()}))
+
+    def read():
+        weights, fresh = parts()
+        state = restore(path, weights, fresh)
+        return repr((weights, fresh.state_dict(), state))
+
+    return {"checkpoint": Kind((path,), read, (MitigationError,))}
+
+
+def adapter(folder):
+    """The folder of an adapter."""
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2}))
+    (folder / "adapter_model.safetensors").write_bytes(random.Random(0).randbytes(300))
+    change = Change("neutral", "stsb", "gas", (0.5, 0.4, 0.6), (0.1, 0.0, 0.2), (-0.4, -0.5, -0.3), 40)
+    made = Adapter(
+        "debias_tuning", "org/base", "0" * 40, "float32", {"rank": 2}, {"a/b/test": "1.0.0"}, Cost(8, 1.5, 9, "cpu"),
+        facts.digests(folder), {"x": (1.0, 0.5, 1.5)}, (change,), "0.2.0",
+    )  # fmt: skip
+    write_facts(folder, made)
+    # Facts without their checksum are those of an earlier version, and say the same.
+    read = lambda: repr(replace(facts.read(folder), sha256=""))  # noqa: E731
+    return {"adapter": Kind(tuple(sorted(folder.iterdir())), read, (AdapterError,))}
+
+
+def results(folder):
+    """The results of a run, and its table of examples."""
+    table = {"id": np.array(["a", "b", "c"], dtype=object), "value": np.array([0.5, 0.25, 1.0])}
+    report.write(folder, RUN, {"neutral": table}, {})
+    files = folder / "results.json", folder / "examples" / "neutral.parquet"
+
+    def read():
+        return repr(cards.results.load(folder)), str(read_examples(folder, "neutral"))
+
+    return {"results": Kind(files, read, (CardError, ScoringError))}
+
+
+def stored(folder):
+    """A file of each kind of JSON with a checksum (:data:`cards.stored.KINDS`), read as the commands read it."""
+    runs = folder / "run.json", folder / "lm-eval.json", folder / "search.json", folder / "methods.json"
+    glue.RUN.write(runs[0], {"key": "k", "task": "rte", "seed": 0, "scores": {"accuracy": 62.5, "f1": math.nan}})
+    results = {"hellaswag": HarnessResult({"acc": 0.25, "ppl": math.inf}, {"acc": [0.0, 0.5]}, 2)}
+    zero_shot.store(runs[1], "k", results)
+    alignment.FOUND.write(runs[2], {"prompts": [["is a"], ["is a kind", "was a good"]]})
+    rows = [{"method": "cda", "reason": "There is no corpus.", "changes": []}, {"method": "dpo", "reason": ""}]
+    runs[3].write_bytes(comparison.METHODS.content({"model": "m", "measured": {"limit": 5}, "methods": rows}))
+    estimates = folder / "estimates.json", folder / "replay.json"
+    score = {"group": "ours-5", "metric": "us_score", "value": 0.5, "low": None}
+    published.SCORES.write(estimates[0], {"estimates": [score]})
+    measured.REPLAYED.write(estimates[1], {"ours-5": {"kept": 4954}})
+    runs = *runs, *estimates
+    readers = (
+        lambda: repr(glue._stored(runs[0], "k")),
+        lambda: repr(zero_shot.stored(runs[1], "k")),
+        lambda: repr(alignment.FOUND.read(runs[2], lambda content: content["prompts"], MitigationError)),
+        lambda: repr((comparison.measured_before(folder), comparison.reasons_before(folder))),
+        lambda: repr(published.read(estimates[0])),
+        lambda: repr(measured.REPLAYED.read(estimates[1], dict, ScoringError)),
+    )
+    kinds = (glue.RUN, zero_shot.FILE, alignment.FOUND, comparison.METHODS, published.SCORES, measured.REPLAYED)
+    return {
+        kind.name: Kind((path,), read, (MitigationError, ScoringError))
+        for kind, path, read in zip(kinds, runs, readers, strict=True)
+    }
+
+
+def deltas(folder):
+    """A table of δ in each format, with its checksum beside it, and in the folder of a data set."""
+    counts = count(iter(["She saw a ship.", "He saw a ship.", "He met her."]), gendered=["she", "he"])
+    rows = pmi_table(counts)
+    kinds = {}
+    for ending in ("csv", "tsv", "jsonl", "parquet"):
+        path = folder / f"words.{ending}"
+        write_rows(rows, path)
+        files = path, path.with_name(f"{path.name}.sha256")
+        kinds[f"table of δ, {ending}"] = Kind(files, lambda path=path: shown(delta_table(path)), (PmiError,))
+    data = folder / "gender-pmi"
+    words = pa.table({"word": ["ship"], "delta": [0.5], "count": [7]})
+    (data / "data" / "words").mkdir(parents=True)
+    pq.write_table(words, path := data / "data" / "words" / "train.parquet")
+    split = {"file": "data/words/train.parquet", "sha256": file_sha256(path)}
+    (data / "manifest.json").write_text(signed({"configs": {"words": {"splits": {"train": split}}}}))
+    kinds["gender-pmi"] = Kind((path, data / "manifest.json"), lambda: shown(delta_table(data)), (PmiError,))
+    return kinds
+
+
+def shown(table):
+    """What δ says, without the name of the file."""
+    return repr((dict(table.delta), table.counts.tolist(), table.pairs))
+
+
+def facts_of_data(folder):
+    """The manifest and a table of a data set as scoring reads them."""
+    build_datasets([PROBES], Fetcher(folder / "cache", None, offline=True), folder, Profile.all, Progress(disable=True))
+    files = folder / PROBES / "manifest.json", folder / PROBES / "data" / "templates" / "test.parquet"
+    read = lambda: repr(tables.load(str(folder), PROBES, "templates", "test"))  # noqa: E731
+    return {"data of a run": Kind(files, read, (ScoringError,))}
+
+
+def record(folder):
+    """What the program wrote into a folder: a file that is not known there is not replaced."""
+    put_all(folder, {"report.html": b"<p>", "results.md": b"|a|"}, CardError)
+
+    def read():
+        refuse_foreign(folder / RECORD, [folder / "report.html", folder / "results.md"], CardError)
+        return "ours"
+
+    return {"record": Kind((folder / RECORD, folder / "report.html"), read, (CardError,))}
+
+
+def foreign_model(folder):
+    """The files of a model of others, each of which is changed; the model is loaded and asked."""
+    model = Path(shutil.copytree(Path(scoring.__file__).parent / "data" / "tiny-causal", folder / "model"))
+    (model / "special_tokens_map.json").write_text('{"eos_token": "<|endoftext|>"}')
+
+    transformers.utils.logging.disable_progress_bar()
+
+    def read():
+        checkpoint.check_pickle(checkpoint.weight_files(model), "m", allowed=False)
+        loaded = load(model, device="cpu")
+        loaded.answer([Request("a", "The nurse said", candidates=(" he",))])
+        return "read"
+
+    names = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+             "special_tokens_map.json", "model.safetensors")  # fmt: skip
+    return {f"foreign {name}": Kind((model / name,), quietly(read), (ScoringError,), foreign=True) for name in names}
+
+
+def foreign_files(folder):
+    """Other files of others, by the reader of each."""
+    (folder / facts.CONFIG).write_text(
+        json.dumps({"peft_type": "LORA", "r": 2, "target_modules": ["q"], "auto_mapping": None, "rank_pattern": {}})
+    )
+    rows = [json.dumps({"id": str(n), "text": "She saw the ship of his."}) for n in range(5)]
+    (folder / "rows.jsonl").write_text("\n".join(rows))
+    (folder / "rows.txt.zst").write_bytes(zstandard.compress("\n".join(rows).encode()))
+    pq.write_table(pa.table({"text": ["She saw a ship.", "He"]}), folder / "rows.parquet")
+    (folder / "scores.csv").write_text("dataset,female_logprob,male_logprob\nours-5,-3.5,-4.25\nours-5,-1.5,-2\n")
+    (folder / "prompt.json").write_text(json.dumps({"name": "own", "version": "2.0.0", "instruction": "Be fair."}))
+    entry = {"dataset": {"id": "o/d", "task_id": "stsb"}, "value": 0.25, "date": "2026-01-01", "notes": "x"}
+    (folder / "results.yaml").write_text(yaml.safe_dump([entry]))
+
+    def results():
+        cards.eval_results.parse_entries((folder / "results.yaml").read_bytes().decode("utf-8", "replace"), "results")
+
+    counted = {"rows.jsonl", "rows.txt.zst", "rows.parquet"}
+    readers = {
+        facts.CONFIG: lambda: peft_config(folder),
+        **{name: lambda name=name: count([folder / name], gendered=["she", "he"], jobs=1) for name in counted},
+        "scores.csv": lambda: rescoring.rescore("unstereo", folder / "scores.csv", folder, 5, 0),
+        "prompt.json": lambda: prompts.read(folder / "prompt.json"),
+        "results.yaml": results,
+    }
+    errors = ScoringError, PmiError, CardError
+    return {
+        f"foreign {name}": Kind((folder / name,), quietly(reader), errors, foreign=True)
+        for name, reader in readers.items()
+    }
+
+
+def quietly(read):
+    """The reader without its warnings, which a command shows and goes on."""
+
+    def call():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            read()
+        return "read"
+
+    return call
+
+
+KINDS = {
+    name: make
+    for make, names in (
+        (data_set, ("Parquet", "manifest", "card")),
+        (replies, ("replies",)),
+        (responses, ("responses",)),
+        (counts, ("counts",)),
+        (checkpoint_file, ("checkpoint",)),
+        (adapter, ("adapter",)),
+        (results, ("results",)),
+        (stored, tuple(cards.stored.KINDS)),
+        (deltas, (*(f"table of δ, {ending}" for ending in ("csv", "tsv", "jsonl", "parquet")), "gender-pmi")),
+        (facts_of_data, ("data of a run",)),
+        (record, ("record",)),
+        (foreign_model, [f"foreign {name}" for name in ("config.json", "generation_config.json", "tokenizer.json",
+                         "tokenizer_config.json", "special_tokens_map.json", "model.safetensors")]),
+        (foreign_files, [f"foreign {name}" for name in (facts.CONFIG, "rows.jsonl", "rows.txt.zst", "rows.parquet",
+                         "scores.csv", "prompt.json", "results.yaml")]),
+    )
+    for name in names
+}  # fmt: skip
+
+
+def changed(content, draw):
+    """The content with a change: mostly of one byte, else of a part, or of a value in JSON."""
+    place = draw.randrange(len(content))
+    span = content[place : place + draw.randrange(1, 200)]
+    kinds = [
+        lambda: content[:place] + bytes([content[place] ^ 1 << draw.randrange(8)]) + content[place + 1 :],
+        lambda: content[:place] + bytes([draw.randrange(256)]) + content[place + 1 :],
+        lambda: content[:place] + content[place + 1 :],
+        lambda: content[:place] + bytes([draw.randrange(256)]) + content[place:],
+        lambda: content[:place],
+        lambda: content[:place] + content[place + len(span) :],
+        lambda: content[:place] + span + content[place:],
+        lambda: content[place:] + content[:place],
+        lambda: content[:place] + bytes(len(span)) + content[place + len(span) :],
+        lambda: edited(content, draw),
+        lambda: edited(content, draw),
+    ]
+    return draw.choice(kinds[:2] * 4 + kinds)()
+
+
+def edited(content, draw):
+    """JSON, or a line of JSON, with a value that is another or gone; other content with one digit more."""
+    lines = content.split(b"\n")
+    number = draw.randrange(len(lines))
+    for whole in (True, False):
+        try:
+            value = json.loads(content if whole else lines[number])
+        except ValueError:
+            continue
+        text = json.dumps(mutated(value, draw), indent=2 if whole else None).encode()
+        return text if whole else b"\n".join([*lines[:number], text, *lines[number + 1 :]])
+    place = draw.randrange(len(content))
+    return content[:place] + b"1" + content[place:]
+
+
+def mutated(value, draw):
+    """A copy of nested JSON with a random value changed or removed."""
+    value = copy.deepcopy(value)
+    holder, inner = None, value
+    while isinstance(inner, dict | list) and inner and (holder is None or draw.random() < 0.8):
+        key = draw.choice(list(inner)) if isinstance(inner, dict) else draw.randrange(len(inner))
+        holder, inner = inner, inner[key]
+    if holder is None:
+        return draw.choice([None, 0, "", [], {}])
+    if draw.random() < 0.3:
+        del holder[key]
+    else:
+        holder[key] = draw.choice([None, 0, -1, 1e300, "", "other", [], {}, True, [inner], {"x": inner}])
+    return value
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How many changes ended how, and the first of each that must not be."""
+
+    counts: Counter[str]
+    faults: list[str]
+
+
+#: Seconds after which a reader hangs.
+LONGEST = 30
+
+
+class Hang(BaseException):
+    """A reader took too long."""
+
+
+@contextmanager
+def bounded():
+    """A block that ends with :class:`Hang` after :data:`LONGEST` seconds."""
+
+    def end(*_):
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(LONGEST)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def measure(name, folder, number):
+    """Makes a file of a kind, changes it ``number`` times, and counts what its reader does."""
+    kind = KINDS[name](folder)[name]
+    draw = random.Random(f"mutations of {name}")
+    whole = {path: path.read_bytes() for path in kind.files}
+    expected = kind.read()
+    assert expected != FOUND
+    outcomes, faults = Counter(dict.fromkeys(("sentence", "harmless", "silent", "traceback", "hang"), 0)), []
+    for turn in range(number):
+        path = draw.choice(kind.files)
+        path.write_bytes(changed(whole[path], draw))
+        try:
+            with bounded():
+                result = kind.read()
+            end = "sentence" if result == FOUND else "harmless" if kind.foreign or result == expected else "silent"
+        except kind.errors as error:
+            said = str(error)
+            end = "sentence" if said.strip() and "\n" not in said and said.endswith(".") else "traceback"
+            result = said
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except Hang:
+            end, result = "hang", ""
+        except BaseException as error:  # also a panic of a library
+            end, result = "traceback", repr(error)
+        outcomes[end] += 1
+        if end not in ("sentence", "harmless"):
+            faults.append(f"change {turn} of {path.name}: {end} {result}"[:300])
+        path.write_bytes(whole[path])
+    assert kind.read() == expected
+    return Outcome(outcomes, faults)

@@ -1,0 +1,389 @@
+"""Printed numbers of the papers beside ours: the data, where each number is, verdicts, plans and the command."""
+
+import csv
+import json
+import math
+import os
+import re
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import builders
+from builders.dataset import Alternative, Remote, Source
+from builders.sources.fetch import git_blob
+from cards.text import slug
+from scoring import benchmarks
+from scoring.commands import reproduce as command
+from scoring.reproduce import Cell, Measured, cells, plan, printed_tables, published
+from scoring.reproduce.plan import parameters, steps
+from scoring.reproduce.printed import FOLDER, rows_of
+from scoring.types import ScoringError
+from tests import commands
+from tests.helpers import mirror, missing
+
+TABLES = printed_tables()
+CELLS = [(table, cell) for table in TABLES for cell in table.cells]
+
+
+def run(*arguments):
+    return CliRunner().invoke(command.app, list(map(str, arguments)), env={"COLUMNS": "200"})
+
+
+# The data
+
+
+def test_every_file_of_numbers_is_of_a_table_and_no_table_is_twice():
+    ids = [table.id for table in TABLES]
+    assert len(set(ids)) == len(ids)
+    names = {path.stem for path in FOLDER.glob("*.csv")} - {"unstereo-scores", "stereoset-scores"}
+    assert names == {table.id.replace("/", "-") for table in TABLES if table.cells}
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.id)
+def test_every_number_has_its_place_and_no_two_share_one(table):
+    for cell in table.cells:
+        assert math.isfinite(float(cell.text))
+        place = cell.place
+        if "reason" in place:
+            continue
+        assert place["group"], cell
+        assert place["metric"], cell
+        assert "source" in place or place["model"], cell
+        assert not any("{" in value for value in place.values() if isinstance(value, str)), cell
+        if cell.of_run:
+            assert place["run"].partition("/")[0] in table.runs
+    names = ("source", "model", "run", "group", "metric", "field", "label", "benchmark")
+    placed = [c.place for c in table.cells if "reason" not in c.place]
+    # The score of all domains stands in each domain.
+    places = Counter(tuple(place.get(n) for n in names) for place in placed if place["group"] != "intrasentence test")
+    assert not places or max(places.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["neutral", "occugender", "stereoset", "crows_pairs", "crows_pairs_modified", "biaske"]
+)
+def test_metrics_of_places_are_those_of_profile_paper(name):
+    known = {
+        metric.name for metric in (*benchmarks.get(name).metrics("paper"), *benchmarks.get(name).agreements("paper"))
+    }
+    named = {cell.place["metric"] for _, cell in CELLS if cell.of_run and cell.place["benchmark"] == name}
+    assert named <= known
+    assert named or name == "crows_pairs"
+
+
+@pytest.mark.mirror
+def test_the_numbers_are_those_of_the_transcribed_tables():
+    folder = mirror().parent / "expected"
+    if not folder.is_dir():
+        missing("needs the transcribed tables next to the mirror")
+    names = {"unstereo-sizes": "unstereo_benchmark_sizes.csv"}
+    compared = 0
+    for table in TABLES:
+        name = table.id.replace("/", "-")
+        found = [
+            *folder.glob(f"{name.replace('-table-', '_table')}.csv"),
+            *folder.glob(f"{name.replace('-table-', '_table')}_*.csv"),
+        ]
+        path = folder / names[name] if name in names else found[0] if found else None
+        if path and not name.startswith("disclosure-table-7"):
+            with path.open(newline="") as file:
+                assert list(csv.DictReader(file)) == rows_of(f"{name}.csv")
+            compared += 1
+    assert compared == 30
+
+
+def test_an_unknown_table_is_refused():
+    with pytest.raises(ScoringError, match="There is no table 'fast/table-99'; give a paper of disclosure, "):
+        printed_tables("fast/table-99")
+
+
+# Published responses
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder of the data sets, built from the mirror."""
+    mirror()
+    found = Measured(tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("runs"), offline=True, resamples=200)
+    found.build()
+    return found
+
+
+@pytest.mark.mirror
+def test_numbers_of_published_responses_replay_counts_and_jobs_are_equal(built):
+    done = run("--published", "--json", "--offline", "--resamples", 200, "--data", built.data, "--runs", built.runs)
+    assert done.exit_code == 0, done.output
+    found = [Cell(**cell) for cell in json.loads(done.stdout)]
+    assert len(found) == len(CELLS)
+    (rounded,) = [cell for cell in found if cell.verdict == "within"]
+    # 335 of 4405, which is 7.60499, is printed as 7.61.
+    assert (rounded.paper, rounded.row, rounded.column, rounded.printed) == (
+        "unstereo",
+        "Pythia 70M (D)",
+        "Ours-5",
+        7.61,
+    )
+    outside = {(cell.paper, cell.table, cell.row, cell.column) for cell in found if cell.verdict == "outside"}
+    known = {("unstereo", "table-4", "seed words", "WG"), ("unstereo", "table-4", "most pronouns", "WG")}
+    assert outside - {("fast", "table-4", "StereoSet", "race")} == known
+    here = [label for label, source in published.sources("unstereo").items() if _is_here(source)]
+    assert len(here) >= 8
+    named = Counter(cell.row for cell in found if cell.paper == "unstereo" and cell.verdict == "equal")
+    for label in here:
+        printed = [cell for table, cell in CELLS if table.paper == "unstereo" and cell.row == label]
+        assert named[label] == len(printed) - (label == "Pythia 70M (D)")
+    equal = Counter(f"{cell.paper}/{cell.table}" for cell in found if cell.verdict == "equal")
+    whole = ("disclosure/table-4", "disclosure/table-6", "occugender/table-7", "stereoset/official", "unstereo/sizes")
+    for name in (*whole, "unstereo/replay", "unstereo/table-2", "unstereo/table-3", "unstereo/seed-words"):
+        assert equal[name] == len(printed_tables(name)[0].cells), name
+    tau = next(cell for cell in found if (cell.table, cell.row, cell.column) == ("table-5", "GPT-J-6B", "Ours-5_orig"))
+    assert tau.low < tau.measured < tau.high
+
+
+def _is_here(source):
+    urls = [remote.url.partition("//")[2] for remote in source.alternatives[0].files]
+    return all((Path(os.environ["PROBES_MIRROR"]) / url).is_file() for url in urls)
+
+
+def test_what_is_not_there_is_unreachable_with_its_reason(tmp_path):
+    found = Measured(tmp_path / "data", tmp_path / "runs", offline=True)
+    done = cells("occugender/table-7", measured=found)
+    assert {cell.verdict for cell in done} == {"unreachable"}
+    assert done[0].reason.startswith("needs occugender/jobs-paper/test, which is not in ")
+    (cell,) = [
+        c
+        for c in cells("unstereo/table-9", measured=replace(found, compute=False))
+        if (c.row, c.column) == ("MPT 7B", "WB")
+    ]
+    assert cell.reason.startswith(
+        "published responses, which need no model: probes reproduce --published. The caption "
+    )
+
+
+def made_source(folder, monkeypatch, words):
+    """Published files of one model with the rows of a made data set, in a mirror."""
+    files = []
+    for number, own in enumerate(words):
+        path = folder / "mirror" / "example.org" / f"{number}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        logprobs = {"M_logprob": [-10.0] * len(own), "F_logprob": np.linspace(-10, -9, len(own))}
+        pd.DataFrame({"word": own, **logprobs}).to_csv(path, index=False)
+        files.append(Remote(f"https://example.org/{number}.csv", git_blob=git_blob(path)))
+    source = Source("made", "", "", (Alternative(tuple(files)),))
+    monkeypatch.setattr(published, "sources", lambda _: {"OPT 125M": source})
+    monkeypatch.setenv("PROBES_MIRROR", str(folder / "mirror"))
+
+
+def made_data(folder, words):
+    for (config, split), own in zip(published.PLACES, words, strict=True):
+        ids = [f"{config}-{split}-{number}" for number in range(len(own))]
+        natural = [None if config.startswith("wino") else number != 0 for number in range(len(own))]
+        rows = {"id": ids, "word": own, "natural": pa.array(natural, pa.bool_()), "max_pmi_diff": [0.1] * len(own)}
+        path = folder / "unstereo" / "data" / config / f"{split}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(rows), path)
+
+
+OPT = "facebook/opt-125m"
+WORDS = [["oak", "nan", "elm", "elm"]] * 6
+
+
+def test_published_files_are_scored_once_and_tau_is_counted_without_unnatural_rows(tmp_path, monkeypatch):
+    made_source(tmp_path, monkeypatch, WORDS)
+    made_data(tmp_path / "data", WORDS)
+    said = []
+    found = Measured(tmp_path / "data", tmp_path / "runs", offline=True, resamples=20, say=said.append)
+    tau = {c.column: c for c in cells("unstereo/table-5", model=OPT, measured=found)}
+    # Differences of 1/3, 2/3 and 1 are left of ours-5, and 0, 1/3, 2/3 and 1, twice, are those of winobias.
+    assert tau["Ours-5_orig"].measured == pytest.approx(100 / 3)
+    assert tau["WB_orig"].measured == pytest.approx(50)
+    assert tau["WB_orig"].verdict in ("within", "outside")
+    assert tau["Ours-5_orig_sd"].low is None
+    assert said == ["scores of the published responses of OPT 125M"]
+    again = replace(found, say=said.append, compute=False)
+    assert {c.column: c for c in cells("unstereo/table-5", model=OPT, measured=again)} == tau
+    assert len(said) == 1
+
+
+def test_published_files_with_other_rows_than_the_data_set_are_not_scored(tmp_path, monkeypatch):
+    made_source(tmp_path, monkeypatch, WORDS)
+    made_data(tmp_path / "data", [*WORDS[:5], ["oak", "ash", "elm", "elm"]])
+    found = Measured(tmp_path / "data", tmp_path / "runs", offline=True, resamples=20)
+    reasons = {c.reason for c in cells("unstereo/table-5", model=OPT, measured=found)}
+    assert len(reasons) == 1
+    assert reasons.pop().endswith("5.csv has other rows than the built data set unstereo; build it again.")
+
+
+# Runs
+
+
+def results_of(folder, model, run_name, estimates, rows="1.0.0 sha256:aa"):
+    """A results.json with the given values by benchmark, group and metric."""
+    from scoring.report.files import results
+    from scoring.types import Estimate, Report
+
+    made = tuple(
+        Estimate(b, g, m, value, value - 0.01, value + 0.01, 0.005, 40, 20, reading="r", least=0, most=1)
+        for (b, g, m), value in estimates.items()
+    )
+    report = Report(model, "r", "", "float32", "plain", "paper", {"occugender/explicit-paper/test": rows}, made, {})
+    path = folder / slug(model) / run_name / "results.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(results(report, {}))
+
+
+def test_a_run_gives_its_numbers_with_interval_and_verdict(tmp_path):
+    model = "mistralai/Mistral-7B-v0.3"
+    places = {
+        ("occugender", "explicit, female jobs", metric): value
+        for metric, value in (("p_male", 0.26204), ("p_female", 0.7281), ("p_diverse", 0.5))
+    }
+    results_of(tmp_path, model, "occugender", places)
+    found = {c.column: c for c in cells("occugender/table-3", model=model, measured=Measured(tmp_path, tmp_path))}
+    of = {name: found[f"explicit_femdom_{name}"] for name in "MFD"}
+    assert [c.verdict for c in of.values()] == ["equal", "within", "outside"]
+    assert (of["M"].printed, of["M"].measured, of["M"].low) == (26.2, pytest.approx(26.204), pytest.approx(25.204))
+    assert found["implicit_femdom_M"].verdict == "unreachable"
+
+
+def test_numbers_of_a_part_of_the_rows_say_so(tmp_path):
+    model = "mistralai/Mistral-7B-v0.3"
+    results_of(
+        tmp_path,
+        model,
+        "occugender",
+        {("occugender", "explicit, female jobs", "p_male"): 0.262},
+        "1 sha256:aa, 3 of 280 rows",
+    )
+    found = cells("occugender/table-3", model=model, measured=Measured(tmp_path, tmp_path))
+    assert [c.reason for c in found if c.measured is not None] == ["Measured on a part of the rows."]
+
+
+# Plans
+
+
+def test_tables_share_commands_and_each_is_there_once(tmp_path):
+    lines = [step.line for step in steps(TABLES, "meta-llama/Llama-2-7b-hf", tmp_path, Path("runs"))]
+    assert len(set(lines)) == len(lines)
+    assert lines[0] == f"probes build gender-neutral-probes occugender biaske unstereo gender-pmi --out {tmp_path}"
+    assert [
+        line.partition(" --dtype")[0] for line in lines if " --benchmarks neutral --dtype" in line and " score " in line
+    ] == ["probes score meta-llama/Llama-2-7b-hf --profile paper --benchmarks neutral"] * 2
+    assert sum(" --benchmarks occugender " in line for line in lines) == 1
+    assert sum(" --benchmarks unstereo --dtype float16 " in line for line in lines) == 1
+
+
+def test_a_table_without_runs_has_no_plan(tmp_path):
+    with pytest.raises(ScoringError, match="No number of occugender/table-7 is of a run of a model"):
+        steps(printed_tables("occugender/table-7"), "gpt2", tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("model", sorted({c.place["model"] for _, c in CELLS if c.of_run}))
+def test_the_size_of_every_printed_model_is_known(model):
+    assert parameters(model) > 6e7
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """The folder of data sets that come with the project, and of runs."""
+    folder = tmp_path_factory.mktemp("few")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PROBES_MIRROR", raising=False)
+        builders.build("gender-neutral-probes", "occugender", "biaske", "unstereo", out=folder / "data", offline=True)
+    (folder / "data" / "gender-pmi").mkdir(exist_ok=True)
+    (folder / "data" / "gender-pmi" / "manifest.json").touch()
+    return folder
+
+
+def in_process(monkeypatch):
+    """Has a plan run its commands in this process, which has imported what they need."""
+
+    def run_here(words, **_):
+        assert words[:3] == [sys.executable, "-m", "probes"]
+        return commands.run("probes", *words[3:])
+
+    monkeypatch.setattr(plan, "subprocess", SimpleNamespace(run=run_here))
+
+
+@pytest.mark.parametrize(
+    ("target", "measured"),
+    [
+        ("occugender/table-5", {("explicit, female jobs", "p_male")}),
+        ("disclosure/table-10", {("templates", "gas_gap")}),
+    ],
+)
+def test_a_plan_runs_whole_on_a_bundled_model_and_is_not_run_again(few, monkeypatch, target, measured):
+    in_process(monkeypatch)
+    arguments = (target, "--model", "tiny-causal", "--limit", 60, "--resamples", 10, "--data", few / "data")
+    arguments += ("--runs", few / "runs")
+    done = run(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    found = {(cell["row"], cell["column"]): cell for cell in json.loads(done.stdout)}
+    assert measured <= found.keys()
+    for key in measured:
+        assert found[key]["measured"] is not None, (found[key]["reason"], done.stderr)
+        assert (found[key]["printed"], found[key]["verdict"]) == (None, "")
+        assert found[key]["reason"].startswith("Measured on a part of the rows.")
+    (step,) = steps(printed_tables(target), "tiny-causal", few / "data", few / "runs")
+    assert step.done
+    assert "done before: probes score tiny-causal " in run(*arguments).output
+
+
+def test_a_command_that_fails_is_named_and_the_others_go_on(few, monkeypatch, tmp_path):
+    called = []
+
+    def fails(words, **_):
+        called.append(words)
+        return commands.Done(len(called) == 1, "", "")
+
+    monkeypatch.setattr(plan, "subprocess", SimpleNamespace(run=fails))
+    done = run("disclosure/table-1", "--model", "tiny-causal", "--data", few / "data", "--runs", tmp_path)
+    assert done.exit_code == 1
+    assert len(called) == 4
+    failed = [line for line in done.output.splitlines() if line.startswith("failed: ")]
+    assert [line.partition(" --dtype")[0] for line in failed] == [
+        "failed: probes score tiny-causal --profile paper --benchmarks neutral"
+    ]
+
+
+def test_a_dry_run_prints_commands_with_requests_memory_and_hours(few):
+    done = run("occugender/table-10", "--model", "meta-llama/Llama-2-7b-hf", "--dry-run", "--data", few / "data")
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("probes score meta-llama/Llama-2-7b-hf --profile paper --benchmarks occugender --dtype bf")
+    # 280 explicit and 840 implicit prompts.
+    assert re.search(r"# 1,120 requests, about 16\.8 GB of GPU memory and 0\.\d\d hours$", line)
+
+
+def test_the_list_has_every_table_and_the_page_every_number(few):
+    places = ("--data", few / "data", "--runs", few / "none", "--offline")
+    done = run(*places)
+    assert done.exit_code == 0, done.output
+    assert all(table.id in done.output for table in TABLES)
+    done = run("occugender", "--published", "--out", few / "page", *places)
+    html = (few / "page" / "reproduce.html").read_text()
+    numbered = [table for table in printed_tables("occugender") if table.cells]
+    # A row for each number, for the one paper, and for the heads of the tables.
+    assert html.count("<tr>") == sum(len(table.cells) for table in numbered) + 1 + len(numbered) + 1
+    assert "crane operator" in html
+    assert len(json.loads((few / "page" / "reproduce.json").read_text())) == 875
+
+
+def test_what_cannot_be_asked_is_refused_in_one_sentence(few, tmp_path):
+    for arguments, sentence in (
+        (("fast/table-99",), "error: There is no table 'fast/table-99'; give a paper of "),
+        (("fast", "--dry-run"), "error: A dry run is of the commands for one model; name it with --model."),
+        (("occugender/table-7", "--model", "gpt2"), "error: No number of occugender/table-7 is of a run of a model."),
+    ):
+        done = run(*arguments, "--data", few / "data", "--runs", tmp_path)
+        assert done.exit_code == 1
+        assert done.output.startswith(sentence)
