@@ -185,7 +185,7 @@ def page(local: Measured, served: Measured, chat: Measured, software: str) -> st
 
 def _apart(differences: pd.Series) -> str:
     """The largest size of a difference; a dash without any."""
-    return "–" if differences.isna().all() else f"{differences.abs().max():.1e}"
+    return "–" if differences.isna().all() else f"{differences.abs().max():.2g}"
 
 
 def main() -> None:
