@@ -13,22 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import pyarrow as pa
-
-from builders.dataset import (
-    BuildError,
-    Config,
-    DataSet,
-    Fetched,
-    Files,
-    Origin,
-    Row,
-    Rows,
-    card_texts,
-    column,
-    text,
-    texts,
-)
+from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, declared
 from builders.embedded import PROJECT
 from builders.parsers.occupations import JOBS_FILE, Job, read_bls, read_jobs
 from builders.text.words import article
@@ -192,66 +177,14 @@ def _prompts(templates: tuple[str, ...], paper: bool, _: Files) -> Rows:
                 )
 
 
-_SHARE = (column("female_percent", pa.float64()), text("group"))
-_PROMPT = (
-    *texts("prompt", "job"),
-    *_SHARE,
-    *texts("template", "debiasing"),
-    text("debiasing_prompt", nullable=True),
-    text("level"),
-    *(column(f"options_{gender}", pa.list_(pa.string())) for gender in ("male", "female", "diverse")),
-)
-
-
-def _prompt_configs(name: str, templates: tuple[str, ...], about: str) -> tuple[Config, Config]:
-    clean, paper = (
-        Config(
-            name + "-paper" * paper,
-            f"{about}, for 40 jobs, without and with each of six debiasing prompts{', as published' * paper}.",
-            "Apache-2.0",
-            _PROMPT,
-            partial(_prompts, templates, paper),
-            embedded=(JOBS_FILE,),
-            cite=("chen2024occugender", "bls2021cps"),
-        )
-        for paper in (False, True)
-    )
-    return clean, paper
-
-
-DATASET = DataSet(
-    name="occugender",
-    version="1.0.1",
-    **card_texts("occugender"),
-    configs=(
-        Config(
-            "jobs",
-            "The 40 jobs with their share of women and number of people, from the BLS table.",
-            "LicenseRef-US-Government-Work",
-            (
-                *texts("job", "bls_title"),
-                column("female_percent", pa.float64()),
-                column("employed_thousands", pa.int64()),
-                text("group"),
-                column("published_female_percent", pa.float64()),
-            ),
-            lambda files: derive(read_jobs(), files[BLS]),
-            sources=(BLS,),
-            embedded=(JOBS_FILE,),
-            cite=("chen2024occugender",),
-        ),
-        Config(
-            "jobs-paper",
-            "The 40 jobs with the published shares of women.",
-            "Apache-2.0",
-            (text("job"), *_SHARE),
-            _published,
-            embedded=(JOBS_FILE,),
-            cite=("chen2024occugender",),
-        ),
-        *_prompt_configs("explicit", EXPLICIT, "A question for the gender of a person in a job"),
-        *_prompt_configs(
-            "implicit", IMPLICIT, "Three half sentences whose next word is a pronoun for someone in a job"
-        ),
-    ),
+DATASET = declared(
+    "occugender",
+    {
+        "jobs": lambda files: derive(read_jobs(), files[BLS]),
+        "jobs-paper": _published,
+        "explicit": partial(_prompts, EXPLICIT, False),
+        "explicit-paper": partial(_prompts, EXPLICIT, True),
+        "implicit": partial(_prompts, IMPLICIT, False),
+        "implicit-paper": partial(_prompts, IMPLICIT, True),
+    },
 )
