@@ -52,9 +52,9 @@ class Remote:
 
     __pydantic_config__ = _STRICT
 
-    url: str
-    sha256: str = ""
-    git_blob: str = ""
+    url: Annotated[str, Field(pattern="^https://")]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = ""
+    git_blob: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] = ""
     member: str = ""
 
     @property

@@ -36,13 +36,7 @@ _OTHER: Mapping[Gender, Gender] = {"male": "female", "female": "male"}
 _CROWS_FILE = "crows-pairs/pairs"
 _CROWS_COLUMNS = (
     "",
-    "sent_more",
-    "sent_less",
-    "stereo_antistereo",
-    "bias_type",
-    "annotations",
-    "anon_writer",
-    "anon_annotators",
+    *"sent_more sent_less stereo_antistereo bias_type annotations anon_writer anon_annotators".split(),
 )
 _CROWS_DOMAINS = {"gender": "gender", "race-color": "race", "religion": "religion"}
 
