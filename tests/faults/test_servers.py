@@ -179,7 +179,8 @@ def test_a_run_with_one_broken_reply_in_three_has_every_reply(tmp_path, fault):
 
     with openai_server.serving(script) as server, ResponseCache(tmp_path / "r.jsonl") as cache:
         assert sent(server, cache, prompts, concurrency=2) == prompts
-    assert server.came.total() == 8
+    # A request on a connection that just ends may come once more.
+    assert 8 <= server.came.total() <= 10
 
 
 @pytest.mark.fault(79)
