@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.progress import Progress
 
 from builders.generation.costs import Budget
-from builders.generation.response_cache import ResponseCache
-from builders.generation.responses import MissingResponse, ModelNotFound, Response, request_key, response
+from builders.generation.responses import MissingResponse, ModelNotFound, Response, ResponseCache, request_key, response
 
 if TYPE_CHECKING:  # recorded responses are used without the HTTP client
     from builders.generation.endpoint import Endpoint

@@ -26,11 +26,16 @@ from builders.generation.costs import (
     parse_amount,
     prompt_text,
 )
-from builders.generation.output import REVIEW, generation_manifest, stage_lines, write_output
+from builders.generation.output import (
+    REVIEW,
+    apply_reviews,
+    generation_manifest,
+    read_reviews,
+    stage_lines,
+    write_output,
+)
 from builders.generation.pipeline import FilterLog
-from builders.generation.response_cache import ResponseCache
-from builders.generation.responses import ChatError
-from builders.generation.review import apply_reviews, read_reviews
+from builders.generation.responses import ChatError, ResponseCache
 from builders.generation.spending import Spending
 from cards.files import RECORD, refuse_foreign
 from cards.packages import missing_sentence

@@ -17,10 +17,9 @@ from rich.table import Table
 from pmi import wordnet
 from pmi.analysis.lookup import delta_table, read_counts
 from pmi.files import read_rows, text_column, write_rows
-from pmi.pairs import parse_pairs
 from pmi.pool import PUBLISHED_FLOOR, PUBLISHED_SIZE, Anchors, anchors
 from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, console, number_table, show
-from pmi.types import SHE_HE, FloatArray, IntArray
+from pmi.types import SHE_HE, FloatArray, IntArray, parse_pairs
 from pmi.vocabulary import (
     CONFIDENCE,
     NEUTRAL_DELTA,

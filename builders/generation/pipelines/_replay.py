@@ -27,10 +27,9 @@ from builders.generation.clients import Request
 from builders.generation.lists import without_markup
 from builders.generation.output import generation_manifest, stage_lines, write_output
 from builders.generation.pipeline import FilterLog, Rules
-from builders.generation.pipelines import _unstereo as unstereo
-from builders.generation.pipelines._unstereo import Draft, UnstereoRun, UnstereoSettings, convert_request, write_request
-from builders.generation.response_cache import ResponseCache
-from builders.generation.responses import ChatError, MissingResponse, Response, response
+from builders.generation.pipelines import unstereo
+from builders.generation.pipelines.unstereo import Draft, UnstereoRun, UnstereoSettings, convert_request, write_request
+from builders.generation.responses import ChatError, MissingResponse, Response, ResponseCache, response
 from builders.parsers import read, recorded
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
