@@ -33,7 +33,7 @@ from builders.generation.responses import ChatError, MissingResponse, Response, 
 from builders.parsers import read, recorded
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
-from builders.text.words import PRONOUNS, Gender, fill_they, normalise
+from builders.text.words import PRONOUNS, Gender, fill_they
 from cards.files import put_all
 from pmi.analysis.sentence import within
 from pmi.types import DeltaTable
@@ -312,7 +312,9 @@ def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = N
     for draw, pronoun in recorded.RUNS:
         _replay_part(record.part(draw, pronoun), pronoun, out / f"replies-{draw}-{pronoun}.jsonl", result)
     if profile == "clean":
-        result.kept = _without_repeats(result)
+        # Without those that repeat one of an earlier sample or pronoun.
+        fault = unstereo.repeat_fault([draft for draft, _ in result.kept])
+        result.kept = result.log.filter("set", result.kept, lambda kept: fault(kept[0]), lambda kept: kept[0].template)
     return result
 
 
@@ -346,18 +348,6 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
 
 def _prompt(request: Request) -> str:
     return str(request.body["messages"][0]["content"])
-
-
-def _without_repeats(result: Replay) -> list[tuple[Draft, recorded.Reply]]:
-    """The kept drafts without those that repeat one of an earlier sample or pronoun."""
-    first = {normalise(draft.template): draft for draft, _ in reversed(result.kept)}
-    repeat = "occurs elsewhere in the set"
-    return result.log.filter(
-        "set",
-        result.kept,
-        lambda kept: "" if first[normalise(kept[0].template)] is kept[0] else repeat,
-        lambda kept: kept[0].template,
-    )
 
 
 def _row(run: UnstereoRun, draft: Draft, reply: recorded.Reply, table: DeltaTable, number: int) -> dict[str, Any]:

@@ -378,9 +378,7 @@ def clean(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender], tab
     drafts = _filter(run, "revise", revise(run, drafts), lambda draft: missing_part(run, draft))
     drafts = _filter(run, "convert", convert(run, drafts, "convert"), _conversion_fault)
     drafts = _filter(run, "form", drafts, lambda draft: flaw(draft.template) or _length_fault(run, draft))
-    first = {normalise(draft.template): draft for draft in reversed(drafts)}
-    repeat = "occurs elsewhere in the set"
-    drafts = _filter(run, "repeats", drafts, lambda draft: "" if first[normalise(draft.template)] is draft else repeat)
+    drafts = _filter(run, "repeats", drafts, repeat_fault(drafts))
     drafts = _filter(run, "pmi", drafts, lambda draft: _pmi_fault(run, draft, table))
     return _filter(run, "judge", judge(run, drafts), _verdict_fault)
 
@@ -409,6 +407,12 @@ def paper_kept(run: UnstereoRun, drafts: Sequence[Draft], table: DeltaTable | No
 
 def _filter(run: UnstereoRun, stage: str, drafts: Iterable[Draft], fault: Callable[[Draft], str]) -> list[Draft]:
     return run.log.filter(stage, drafts, fault, lambda draft: draft.template or draft.sentence)
+
+
+def repeat_fault(drafts: Sequence[Draft]) -> Callable[[Draft], str]:
+    """Gives why a draft repeats an earlier one of these, or an empty text."""
+    first = {normalise(draft.template): draft for draft in reversed(drafts)}
+    return lambda draft: "" if first[normalise(draft.template)] is draft else "occurs elsewhere in the set"
 
 
 def _conversion_fault(draft: Draft) -> str:
