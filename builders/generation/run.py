@@ -22,7 +22,7 @@ from builders.generation.pipeline import FilterLog
 from builders.generation.responses import ChatError, ResponseCache
 from builders.generation.spending import Spending
 from cards.files import RECORD, refuse_foreign
-from cards.packages import missing_sentence
+from cards.packages import required
 
 if TYPE_CHECKING:
     from builders.generation.endpoint import Endpoint
@@ -103,10 +103,8 @@ def _prices(options: RunOptions) -> CostModel | None:
 
 def _connect(options: RunOptions) -> Endpoint:
     """The endpoint; the HTTP client is only imported when a request is sent."""
-    try:
+    with required("Sending requests (without --offline)", "generate", ChatError):
         from builders.generation.endpoint import Endpoint
-    except ModuleNotFoundError as error:
-        raise ChatError(missing_sentence("Sending requests (without --offline)", error.name, "generate")) from None
     return Endpoint(options.base_url, options.timeout, options.attempts, options.limit_name)
 
 

@@ -34,12 +34,7 @@ class Repository:
     def __init__(self, name: str, api: Any) -> None:
         self.name = name
         self.api = api
-        self._arguments = {"repo_id": name, "repo_type": "dataset"}
-
-    @property
-    def page(self) -> str:
-        """The address of its page."""
-        return f"{self.api.endpoint}/datasets/{self.name}"
+        self.arguments = {"repo_id": name, "repo_type": "dataset"}
 
     def files(self, revision: str = "main") -> dict[str, str]:
         """The digest of each file: SHA-256 of large files, git blob of others; empty without such a revision."""
@@ -47,7 +42,7 @@ class Repository:
         from huggingface_hub.hf_api import RepoFile
 
         try:
-            tree = list(self.api.list_repo_tree(recursive=True, revision=revision, **self._arguments))
+            tree = list(self.api.list_repo_tree(recursive=True, revision=revision, **self.arguments))
         except (RepositoryNotFoundError, RevisionNotFoundError):
             return {}
         return {
@@ -58,13 +53,9 @@ class Repository:
 
     def tags(self) -> set[str]:
         """The names of its tags; empty without such a repository."""
-        if not self.api.repo_exists(**self._arguments):
+        if not self.api.repo_exists(**self.arguments):
             return set()
-        return {tag.name for tag in self.api.list_repo_refs(**self._arguments).tags}
-
-    def create(self, *, private: bool) -> None:
-        """Creates the repository unless it exists."""
-        self.api.create_repo(**self._arguments, exist_ok=True, private=private)
+        return {tag.name for tag in self.api.list_repo_refs(**self.arguments).tags}
 
     def commit(self, files: Mapping[str, bytes | Path], changes: list[ConfigChange], message: str) -> str:
         """Commits changes at once; returns the revision.
@@ -80,18 +71,14 @@ class Repository:
             if change.action in ("add", "change")
         ]
         operations += [CommitOperationDelete(change.path) for change in changes if change.action == "remove"]
-        revision = str(self.api.repo_info(**self._arguments).sha)
+        revision = str(self.api.repo_info(**self.arguments).sha)
         if not operations:
             return revision
         with sending():
             commit = self.api.create_commit(
-                operations=operations, commit_message=message, parent_commit=revision, **self._arguments
+                operations=operations, commit_message=message, parent_commit=revision, **self.arguments
             )
         return str(commit.oid)
-
-    def tag(self, name: str, revision: str) -> None:
-        """Tags a revision."""
-        self.api.create_tag(tag=name, revision=revision, **self._arguments)
 
 
 def changes(files: Mapping[str, bytes | Path], published: Mapping[str, str]) -> list[ConfigChange]:
@@ -152,7 +139,7 @@ def push(
     BenchmarkRefused
         When the Hub refuses ``eval.yaml``. The data are published then.
     """
-    name, tag = publication.repository, publication.tag
+    name, tag, api = publication.repository, publication.tag, repository.api
     evaluation = {BENCHMARK: publication.benchmark} if benchmark and publication.benchmark else {}
     is_tagged = tag in repository.tags()
     tree = repository.files()
@@ -180,10 +167,10 @@ def push(
         console.print("Nothing was sent (--dry-run).")
         return
     if not is_tagged:
-        repository.create(private=private)
+        api.create_repo(**repository.arguments, exist_ok=True, private=private)
         revision = repository.commit(publication.files, planned, f"Version {publication.version}")
-        repository.tag(tag, revision)
-        console.print(f"Published: {repository.page}")
+        api.create_tag(tag=tag, revision=revision, **repository.arguments)
+        console.print(f"Published: {api.endpoint}/datasets/{name}")
     if any(change.action != "keep" for change in asked):
         try:
             repository.commit(evaluation, asked, "Describe the benchmark")

@@ -106,11 +106,11 @@ class HttpClient:
         self.host = urlsplit(self.base_url).netloc.rpartition("@")[2]
         self.root = self.base_url.removesuffix("/v1")
         self.key = os.environ.get("OPENAI_API_KEY", "").strip()
-        secrets = {"Authorization": self.key and f"Bearer {self.key}"}
-        secrets |= {name: os.environ.get(variable, "") for name, variable in _OWNERS.items()}
+        given = {name: os.environ.get(variable, "") for name, variable in _OWNERS.items()}
+        given |= {"Authorization": self.key and f"Bearer {self.key}", "Accept-Encoding": "identity"}
         limits = httpx2.Timeout(None, connect=min(CONNECT, self.timeout))
         self.session = httpx2.AsyncClient(
-            headers={"Accept-Encoding": "identity"} | {k: v for k, v in secrets.items() if v and _is_header(v)},
+            headers={name: text for name, text in given.items() if text and text.isascii() and text.isprintable()},
             timeout=limits,
             limits=httpx2.Limits(max_connections=None),
         )
@@ -284,10 +284,6 @@ class HttpClient:
 
     def _pause(self, seconds: float) -> None:
         self.stop.wait(seconds)
-
-
-def _is_header(text: str) -> bool:
-    return text.isascii() and text.isprintable()
 
 
 def _reason(data: bytes) -> tuple[str, str]:
