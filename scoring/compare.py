@@ -69,8 +69,8 @@ def _shared(one: Report, other: Report) -> list[str]:
                 f"The runs used {name} in the versions {one.data[name]} and {other.data[name]}; compare two runs over "
                 "the same data."
             )
-    names = [list(dict.fromkeys(e.benchmark for e in report.estimates)) for report in (one, other)]
-    shared = [name for name in names[0] if name in names[1]]
+    names = one.benchmarks, other.benchmarks
+    shared = [name for name in one.benchmarks if name in other.benchmarks]
     if not shared:
         listed = " and ".join(", ".join(own) or "none" for own in names)
         raise ScoringError(f"The runs have no benchmark in common: {listed}; compare two runs of one benchmark.")

@@ -127,7 +127,7 @@ def load(folder: str | Path) -> RunResult:
     """
     path = checked("folder", Path, folder, ScoringError)
     stored = report.read(path)
-    names = list(dict.fromkeys(estimate.benchmark for estimate in stored.estimates))
+    names = stored.benchmarks
     known = set(benchmarks.names())
     return RunResult(
         stored,

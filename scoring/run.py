@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -213,7 +213,7 @@ def report_of(
             "data lacking": [missing.name for part in parts for missing in part.lacking],
         },
         speed=model.stats.speed(),
-        headlines={b.name: asdict(b.headline) for b in (part.benchmark for part in parts) if b.headline},
+        headlines={part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline},
     )
 
 

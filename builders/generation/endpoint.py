@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any
+
+import httpx2
+import openai
 
 from builders.generation.responses import ChatError, ModelNotFound, Response, request_key, response
 from builders.sources.client import HttpClient, HttpError, Refused, Unavailable
 
 #: A longer reply, in bytes, is cut off and not kept.
 LONGEST_REPLY = 32 << 20
+# Sent if no key is set: a local server needs none, but the client library does.
+_NO_KEY = "none"
 #: Where requests go without ``base_url`` and ``OPENAI_BASE_URL``.
 OPENAI = "https://api.openai.com/v1"
 # A server that counts more tokens than this for one request does not count tokens.
@@ -52,6 +57,9 @@ class Endpoint:
             self._http = HttpClient(address, timeout, attempts, LONGEST_REPLY)
         except HttpError as error:
             raise ChatError(f"{error}.") from None
+        self._client = openai.AsyncOpenAI(
+            base_url=address, api_key=self._http.key or _NO_KEY, max_retries=0, http_client=self._http.session
+        )
         self.limit_name = limit_name
 
     @property
@@ -100,7 +108,19 @@ class Endpoint:
         content = {self.limit_name if name == "max_tokens" else name: value for name, value in body.items()}
         # A gateway that supports this header does not charge twice for a request that it has already processed.
         headers = {"Idempotency-Key": request_key(body)}
-        return self._response(body, self._http.send(f"{self._http.base_url}/chat/completions", content, **headers))
+        return self._response(body, self._http.once(lambda: self._chat(content, headers)))
+
+    @asynccontextmanager
+    async def _chat(self, content: Mapping[str, Any], headers: Mapping[str, str]) -> AsyncIterator[httpx2.Response]:
+        """The reply of the server, whatever its status; a broken connection is httpx's error."""
+        create = self._client.chat.completions.with_streaming_response.create
+        try:
+            async with create(**content, extra_headers=headers) as reply:
+                yield reply.http_response
+        except openai.APIStatusError as error:
+            yield error.response
+        except openai.APIConnectionError as error:
+            raise error.__cause__ or OSError(str(error)) from None
 
     def _response(self, body: Mapping[str, Any], content: bytes) -> Response:
         """The response in a reply; what has another type than it should is empty, because the reply was paid for."""

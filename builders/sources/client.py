@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -18,8 +19,6 @@ import orjson
 from builders.sources.retries import LONGEST_WAIT, TRANSIENT, Transient, is_address, retrying, seconds_to_wait
 
 T = TypeVar("T")
-#: Headers that say who pays, and their variables.
-_OWNERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 #: Seconds for a connection.
 CONNECT = 10.0
 #: What prevents that a request is sent; after any other failure it may have been processed.
@@ -80,8 +79,8 @@ class HttpClient:
     sleep:
         Called with the seconds to wait between attempts; by default it waits until they pass or ``stop`` is set.
 
-    The key in ``OPENAI_API_KEY`` is sent to this address only, with ``OPENAI_ORG_ID`` and ``OPENAI_PROJECT_ID``, and is
-    removed from all texts of the server. Redirects are refused: prompts would go to an address that nobody gave.
+    The key in ``OPENAI_API_KEY`` is sent to this address only, and is removed from all texts of the server. Redirects
+    are refused, because prompts would go to an address that nobody gave.
 
     Raises
     ------
@@ -106,11 +105,10 @@ class HttpClient:
         self.host = urlsplit(self.base_url).netloc.rpartition("@")[2]
         self.root = self.base_url.removesuffix("/v1")
         self.key = os.environ.get("OPENAI_API_KEY", "").strip()
-        given = {name: os.environ.get(variable, "") for name, variable in _OWNERS.items()}
-        given |= {"Authorization": self.key and f"Bearer {self.key}", "Accept-Encoding": "identity"}
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key.isascii() and self.key.isprintable() else {}
         limits = httpx2.Timeout(None, connect=min(CONNECT, self.timeout))
         self.session = httpx2.AsyncClient(
-            headers={name: text for name, text in given.items() if text and text.isascii() and text.isprintable()},
+            headers={"Accept-Encoding": "identity", **(headers if self.key else {})},
             timeout=limits,
             limits=httpx2.Limits(max_connections=None),
         )
@@ -143,12 +141,11 @@ class HttpClient:
             When the server refuses the request, does not answer in the last attempt, or its reply is too large or is
             not JSON.
         """
-        return self.read_json(self.retry(lambda: self.send(url, body)))
-
-    def send(self, url: str, body: Mapping[str, Any], **headers: str) -> bytes:
-        """The reply to one request with JSON. Raises as :meth:`once`."""
-        headers["Content-Type"] = "application/json"
-        return self.once("POST", url, content=orjson.dumps(body), headers=headers)
+        content = orjson.dumps(body)
+        headers = {"Content-Type": "application/json"}
+        return self.read_json(
+            self.retry(lambda: self.once(lambda: self.session.stream("POST", url, content=content, headers=headers)))
+        )
 
     def get(self, url: str) -> Any:
         """The JSON that the server answers, or None when it does not know the address or answers something else.
@@ -159,7 +156,7 @@ class HttpClient:
             When the server cannot be reached, or redirects.
         """
         try:
-            return self.read_json(self.once("GET", url))
+            return self.read_json(self.once(lambda: self.session.stream("GET", url)))
         except Transient as error:
             raise Unavailable(str(error)) from None
         except HttpError as error:
@@ -182,8 +179,8 @@ class HttpClient:
             count = again.statistics["attempt_number"]
             raise Unavailable(f"{error}, requested {count} time{'s' * (count != 1)}") from None
 
-    def once(self, method: str, url: str, **request: Any) -> bytes:
-        """The body that the server answers with status 200 to one request; ``request`` has its content and headers.
+    def once(self, reply: Callable[[], AbstractAsyncContextManager[httpx2.Response]]) -> bytes:
+        """The body that the server answers with status 200 to one request, which :attr:`session` sends.
 
         Raises
         ------
@@ -192,7 +189,7 @@ class HttpClient:
         HttpError
             When the server refuses the request, or its reply is too large.
         """
-        received = asyncio.run_coroutine_threadsafe(self._receive(method, url, request), self._loop)
+        received = asyncio.run_coroutine_threadsafe(self._receive(reply), self._loop)
         try:
             url, status, headers, data = received.result()
         except TimeoutError:
@@ -213,10 +210,10 @@ class HttpClient:
         raise failure  # outside the except block: the client's error may contain the key and is not attached
 
     async def _receive(
-        self, method: str, url: str, request: Mapping[str, Any]
+        self, reply: Callable[[], AbstractAsyncContextManager[httpx2.Response]]
     ) -> tuple[str, int, httpx2.Headers, bytes]:
         data = bytearray()
-        async with asyncio.timeout(self.timeout), self.session.stream(method, url, **request) as answer:
+        async with asyncio.timeout(self.timeout), reply() as answer:
             async for block in answer.aiter_bytes():
                 data += block
                 if len(data) > self.largest:

@@ -37,7 +37,7 @@ from cards.results import SCHEMA
 from cards.text import cell, redactor
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.examples import decisive
-from scoring.report.files import clean_table, cleaned, cleaned_comparison, file_name, markdown, parquet, read, results
+from scoring.report.files import clean_table, cleaned, file_name, markdown, parquet, read, results
 from scoring.report.numbers import Scale, interval, scale
 from scoring.report.page import Section, page
 from scoring.types import Comparison, Report, ScoringError, Table
@@ -160,5 +160,5 @@ def write_comparison(folder: Path, compared: Comparison) -> None:
     ScoringError
         When the environment holds something JSON has no form for.
     """
-    shown = cleaned_comparison(compared, redactor(os.environ))
+    shown = cleaned(compared, redactor(os.environ))
     _put(folder, {"compare.html": comparison_page(shown).encode(), "compare.json": comparison(shown).encode()})

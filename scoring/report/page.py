@@ -15,7 +15,7 @@ from cards.text import templates
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
 from scoring.report.examples import Example, decisive
-from scoring.report.headlines import answer, few_examples, headline_scores, model_name, partial, settings
+from scoring.report.headlines import answer, few_examples, headline_scores, model_name
 from scoring.report.numbers import (
     Scale,
     by_benchmark,
@@ -82,8 +82,8 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
     return template("report.html.j2").render(
         report=report,
         name=model_name(report),
-        settings=settings(report),
-        partial=partial(report),
+        settings=report.settings(),
+        partial=report.partial,
         few_examples=few_examples(report),
         headlines=headlines,
         answer=answer(headlines),
@@ -139,7 +139,7 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, lis
         if isinstance(value, Mapping):
             yield from _flat(value, f"{above}{name} · ")
         else:
-            yield above + name, [_fact(v) for v in (value if isinstance(value, list) else [value])]
+            yield above + name, [_fact(v) for v in (value if isinstance(value, list | tuple) else [value])]
 
 
 def _fact(value: Any) -> str:

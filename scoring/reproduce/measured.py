@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import builders
 import cards.results
 from builders.dataset import BuildError
+from builders.manifest import read_manifest
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.stored import Stored
@@ -132,8 +133,10 @@ class Measured:
         return Fetcher(default_cache(), default_mirror(), self.offline)
 
     def build(self) -> None:
-        """Builds the data sets that are missing, as far as their sources are available."""
-        missing = [name for name in DATASETS if not (self.data / name / "manifest.json").is_file()]
+        """Builds the data sets that are missing or lack configs, as far as their sources are available."""
+        manifests = {name: read_manifest(self.data / name) for name in DATASETS}
+        # A build without the sources, as `make demo` does it, leaves out the published configs.
+        missing = [name for name, manifest in manifests.items() if manifest is None or manifest.left_out]
         if missing:
             self.say(f"probes build {' '.join(missing)} --out {self.data}")
             builders.build(*missing, out=self.data, offline=self.offline)
