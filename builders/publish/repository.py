@@ -22,7 +22,7 @@ ATTRIBUTES = ".gitattributes"
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """The change of a file: ``action`` is add, change, remove, or keep."""
+    """The change of a file: ``action`` is add, change or remove."""
 
     path: str
     action: str
@@ -65,12 +65,12 @@ class Repository:
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-        operations: list[Any] = [
+        operations = [
             CommitOperationAdd(change.path, files[change.path])
+            if change.path in files
+            else CommitOperationDelete(change.path)
             for change in changes
-            if change.action in ("add", "change")
         ]
-        operations += [CommitOperationDelete(change.path) for change in changes if change.action == "remove"]
         revision = str(self.api.repo_info(**self.arguments).sha)
         if not operations:
             return revision
@@ -87,11 +87,10 @@ def changes(files: Mapping[str, bytes | Path], published: Mapping[str, str]) -> 
     >>> [change.action for change in changes({"a": b"1", "b": b"2"}, {"b": "x", "c": "y"})]
     ['add', 'change', 'remove']
     """
-    result = []
-    for path, content in files.items():
-        is_same = published.get(path) in digests(content)
-        result.append(ConfigChange(path, "keep" if is_same else "change" if path in published else "add"))
-    return result + [ConfigChange(path, "remove") for path in sorted(published.keys() - files.keys())]
+    new = [path for path, content in files.items() if published.get(path) not in digests(content)]
+    removed = sorted(published.keys() - files.keys())
+    changed = [ConfigChange(path, "change" if path in published else "add") for path in new]
+    return changed + [ConfigChange(path, "remove") for path in removed]
 
 
 def digests(content: bytes | Path) -> tuple[str, str]:
@@ -146,8 +145,7 @@ def push(
     current = {path: digest for path, digest in tree.items() if path != BENCHMARK}
     if is_tagged:
         at_tag = {path: digest for path, digest in repository.files(tag).items() if path != BENCHMARK}
-        differing = [change for change in changes(publication.files, at_tag) if change.action != "keep"]
-        if differing:
+        if differing := changes(publication.files, at_tag):
             raise BuildError(
                 f"{name} has the tag {tag} with other content ({differing[0].action} {differing[0].path}"
                 f"{' and more' * (len(differing) > 1)}); give the data set a new version."
@@ -158,10 +156,9 @@ def push(
         planned = changes(publication.files, current)
     asked = changes(evaluation, {BENCHMARK: tree[BENCHMARK]} if evaluation and BENCHMARK in tree else {})
     for change in (*planned, *asked):
-        if change.action != "keep":
-            console.print(f"  {change.action:6} {change.path}")
+        console.print(f"  {change.action:6} {change.path}")
     if not is_tagged:
-        kept = sum(change.action == "keep" for change in planned)
+        kept = len(publication.files) - sum(change.action != "remove" for change in planned)
         console.print(f"  {kept} of {len(publication.files)} files are unchanged; then the tag {tag}.")
     if dry_run:
         console.print("Nothing was sent (--dry-run).")
@@ -171,7 +168,7 @@ def push(
         revision = repository.commit(publication.files, planned, f"Version {publication.version}")
         api.create_tag(tag=tag, revision=revision, **repository.arguments)
         console.print(f"Published: {api.endpoint}/datasets/{name}")
-    if any(change.action != "keep" for change in asked):
+    if asked:
         try:
             repository.commit(evaluation, asked, "Describe the benchmark")
         except refusals() as error:
