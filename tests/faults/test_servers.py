@@ -22,8 +22,7 @@ from builders.generate import app as generate
 from builders.generation.clients import LiveClient, Request
 from builders.generation.costs import Budget, BudgetExceeded, CostModel, SentLog
 from builders.generation.endpoint import Endpoint
-from builders.generation.response_cache import ResponseCache
-from builders.generation.responses import ChatError, request_body
+from builders.generation.responses import ChatError, ResponseCache, request_body
 from builders.sources import retries
 from scoring.inference.served.connect import connect
 from scoring.types import Option, ScoringError
