@@ -7,8 +7,11 @@ samples, so the numbers are shares of answers and not probabilities, and every r
 from __future__ import annotations
 
 import platform
+import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -18,9 +21,12 @@ from builders.generation.clients import ChatClient, DryRunClient
 from builders.generation.clients import Request as ChatRequest
 from builders.generation.responses import Response, request_body
 from builders.generation.run import RunOptions, opened, print_costs
+from builders.generation.spending import Spending
 from cards.files import locked
 from scoring import report
 from scoring.answering import PACKAGE, package_version
+from scoring.engines import Call, EngineKind, NoModel, refuse_loading
+from scoring.inference.parallel import Processes
 from scoring.options import Sampling, Settings
 from scoring.prompts import Prompt
 from scoring.report.terminal import want
@@ -197,3 +203,34 @@ def _records(task: Sampled, rows: Sequence[Row], answers: Sequence[Response], sa
         for number, row in enumerate(rows)
         for line in task.to_records(row, texts[number * samples : (number + 1) * samples])
     ]
+
+
+def name(call: Call) -> str:
+    """The name of the model at the API."""
+    if not call.servers.model_name or len(call.servers.base_url) > 1:
+        raise NoModel("A chat API needs the name of a model (--model-name), and at most one --base-url.")
+    refuse_loading(call)
+    return call.servers.model_name
+
+
+def run(call: Call, console: Console, _processes: Processes) -> RunResult:
+    """Asks the API, which records its replies in the folder of the run, or for this call alone."""
+    with ExitStack() as stack:
+        options = RunOptions(
+            name(call),
+            call.settings.out or Path(stack.enter_context(tempfile.TemporaryDirectory())),
+            next(iter(call.servers.base_url), None),
+            concurrency=call.servers.concurrency,
+            timeout=call.servers.timeout,
+            **{field.name: getattr(call.sampling, field.name) for field in fields(Spending)},
+        )
+        return sample(options, call.sampling, replace(call.settings, chat=True), console)
+
+
+ENGINE = EngineKind(
+    lambda call: call.sampling.chat_api and not call.in_memory,
+    name,
+    run,
+    remote=True,
+    folder=lambda call: ("chat-api", call.servers.tokenizer or ""),
+)
