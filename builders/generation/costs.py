@@ -151,11 +151,10 @@ class SentLog(ResponseLog):
     def __init__(self, replies: Path, model: str) -> None:
         path = replies.with_name(f".{replies.name}.sent")
         super().__init__(path, path.with_name(f"{path.name}.lock"))
-        assert self._log
         self.model = model
         self._count: Counter[str] = Counter()
         self._tokens: dict[str, tuple[int, int]] = {}
-        contents = list(map(unsealed, self._log.lines))
+        contents = list(map(unsealed, self.lines))
         if None in contents:
             self.close()
             raise ChatError(
@@ -171,7 +170,7 @@ class SentLog(ResponseLog):
     def add(self, body: Mapping[str, Any], count: int) -> None:
         """Notes that a request is sent (1), or that one that was noted was not processed (-1)."""
         line = [request_key(body), self.model, *most_tokens(body), count]
-        self._append(sealed(json.dumps(line).encode()))
+        self.append(sealed(json.dumps(line).encode()))
 
     def unanswered(self, answered: Collection[str]) -> list[tuple[int, int]]:
         """The most tokens of each request of earlier runs that nobody answered; ``answered`` has keys of responses."""

@@ -106,7 +106,7 @@ class ResponseCache(ResponseLog):
 
     def put(self, response: Response) -> None:
         """Adds a response. Threads may call this at the same time."""
-        self._append(response.to_line().encode())
+        self.append(response.to_line().encode())
         self.own[response.key] = self._responses[response.key] = response
 
     def models(self) -> dict[str, int]:

@@ -36,9 +36,6 @@ _MALE = {
 }
 _GENDERS = ("male", "female")
 
-#: Columns of :func:`released` besides the domain.
-COLUMNS = tuple(_COLUMNS.values())
-
 _Numbered = tuple[int, dict[str, str]]
 
 

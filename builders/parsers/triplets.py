@@ -5,14 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from builders.dataset import BuildError, text, texts
+from builders.dataset import BuildError
 from builders.wording import BLANK, LABELS
-
-#: Columns of every triplet config.
-TRIPLET = (
-    *texts("domain", "prompt"),
-    *(text(f"{column}_{label}") for column in ("object", "sentence") for label in LABELS[:2]),
-)
 
 # A word or a punctuation mark with the white space before it.
 _TOKEN = re.compile(r"\s*(?:\w+(?:['’-]\w+)*|[^\w\s])|\s+")

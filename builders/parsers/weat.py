@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from builders.dataset import Files, Origin, Row, Rows, content_id, texts
+from builders.dataset import Files, Origin, Row, Rows, content_id
 from builders.embedded import PROJECT, table
 from builders.parsers import read
-from builders.parsers.triplets import TRIPLET, filled
+from builders.parsers.triplets import filled
 
-#: The word lists of SEAT and of Meade et al., and the name of their file in the rows, which is that of version 1.0.0.
-FILE = "builders/data/seat.toml"
+#: The name of the file of the word lists of SEAT and of Meade et al. in the rows, which is that of version 1.0.0.
 RECORDED_FILE = "builders/weat.py"
-
-#: Columns of :func:`rows`.
-COLUMNS = (*TRIPLET, *texts("test", "group", "subject"))
 
 #: Tests on social groups, by domain. The other tests are about flowers, instruments, diseases and age.
 RACE = ("3", "3b", "4", "5", "5b")
 GENDER = ("6", "6b", "7", "7b", "8", "8b")
-
-#: Names in ``sources.toml`` that :func:`groups` reads.
-SOURCES = tuple(f"weat/{test}" for test in (*RACE, *GENDER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +36,7 @@ class WordGroup:
 
 
 def groups(files: Files) -> Iterator[WordGroup]:
-    """The groups of the race, gender and religion tests; ``files`` has the sources :data:`SOURCES`."""
+    """The groups of the race, gender and religion tests; ``files`` has the sources ``weat/…`` of the first two."""
     for domain, tests in (("race", RACE), ("gender", GENDER)):
         for test in tests:
             yield from _published(files, test, domain)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -35,14 +34,6 @@ from pmi.vocabulary import (
     neutral_words,
     sample_words,
 )
-
-
-class VocabularyRules(StrEnum):
-    """The filters: those of this project, or those behind the published words."""
-
-    clean = "clean"
-    paper = "paper"
-
 
 _TESTS = ("fasttext", "wordnet")
 
@@ -75,9 +66,9 @@ def main(
     width: Annotated[float, typer.Option(min=0, help="The largest |δ|.")] = NEUTRAL_DELTA,
     pairs: Annotated[str | None, typer.Option(metavar=PAIRS_METAVAR, help=PAIRS_HELP)] = None,
     profile: Annotated[
-        VocabularyRules,
+        Literal["clean", "paper"],
         typer.Option(help="paper: ASCII words and the count of UnStereoEval's quantile, for its table of δ."),
-    ] = VocabularyRules.clean,
+    ] = "clean",
     drawn: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Published samples, one file a seed: fit the pool to them. May be repeated."),
@@ -92,7 +83,7 @@ def main(
     terminal = console()
     tests = english_tests(english, confidence, model, wordnet_folder)
     words, counts, values = _columns(table, pairs)
-    if profile is VocabularyRules.paper:
+    if profile == "paper":
         ascii_only = np.array([word.isascii() for word in words], dtype=np.bool_)
         words, counts, values = list(compress(words, ascii_only)), counts[ascii_only], values[ascii_only]
         floor = PUBLISHED_FLOOR if floor is None else floor

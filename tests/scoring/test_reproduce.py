@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import builders
 from builders.dataset import Alternative, Remote, Source
+from builders.manifest import read_manifest
 from builders.sources.fetch import git_blob
 from cards.text import slug
 from scoring import benchmarks
@@ -148,6 +149,19 @@ def test_numbers_of_published_responses_replay_counts_and_jobs_are_equal(built):
         assert equal[name] == len(printed_tables(name)[0].cells), name
     tau = next(cell for cell in found if (cell.table, cell.row, cell.column) == ("table-5", "GPT-J-6B", "Ours-5_orig"))
     assert tau.low < tau.measured < tau.high
+
+
+@pytest.mark.mirror
+def test_data_sets_that_were_built_without_their_sources_are_built_again(tmp_path, monkeypatch):
+    folder = mirror()
+    monkeypatch.delenv("PROBES_MIRROR", raising=False)
+    monkeypatch.setenv("PROBES_CACHE", str(tmp_path / "cache"))
+    builders.build("biaske", out=tmp_path, offline=True)
+    lacking = read_manifest(tmp_path / "biaske").left_out
+    monkeypatch.setenv("PROBES_MIRROR", str(folder))
+    Measured(tmp_path, tmp_path / "runs", offline=True).build()
+    assert lacking
+    assert not read_manifest(tmp_path / "biaske").left_out
 
 
 def _is_here(source):

@@ -26,11 +26,11 @@ from builders.generation.pipeline import (
     DuplicateFilter,
     FilterLog,
     Pipeline,
+    Rules,
     count_words,
     prompt_request,
     request_lists,
 )
-from builders.generation.pipelines._stages import FilterRules
 from builders.parsers import read
 from builders.text.words import THEY_FORMS, gendered_words, normalise
 
@@ -44,7 +44,7 @@ class ProbeSettings:
     """The options of the pipeline."""
 
     count: Annotated[int, Option(help="Number of statements.", min=1)] = 200
-    profile: Annotated[FilterRules, Option(help="This project's prompt, or the printed one.")] = FilterRules.clean
+    profile: Annotated[Rules, Option(help="This project's prompt, or the printed one.")] = "clean"
     seed_sentence: Annotated[list[str], Option(help="Example; may be repeated.")] = field(
         default_factory=lambda: ["My friend likes blue", "My friend is talking on the phone"]
     )
@@ -61,12 +61,12 @@ class ProbeSettings:
     @property
     def per_request(self) -> int:
         """How many statements a request asks for: all of them in the paper."""
-        return self.count if self.profile is FilterRules.paper else _STATEMENTS_PER_REQUEST
+        return self.count if self.profile == "paper" else _STATEMENTS_PER_REQUEST
 
     @property
     def prompt(self) -> str:
         """The template of a request."""
-        name = {True: "list", False: "paper"}[self.reseed] if self.profile is FilterRules.paper else "ask"
+        name = {True: "list", False: "paper"}[self.reseed] if self.profile == "paper" else "ask"
         return str(table("prompts")["probes"][name])
 
 

@@ -17,10 +17,8 @@ from typing import Any
 
 from builders.generation.clients import ChatClient
 from builders.generation.pipeline import FilterLog, Pipeline, read_rows
-from builders.generation.pipelines._drafts import seed_words
 from builders.generation.pipelines._replay import replay_published
-from builders.generation.pipelines._rules import clean, paper, row
-from builders.generation.pipelines._stages import UnstereoRun, UnstereoSettings
+from builders.generation.pipelines._unstereo import UnstereoRun, UnstereoSettings, clean, paper, row, seed_words
 from builders.generation.responses import ChatError
 from builders.text.words import Gender
 from pmi.types import CountRule, DeltaTable, TableError
