@@ -178,14 +178,20 @@ def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry
 
 
 def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> Entry:
-    if isinstance(entry.value, bool) or not isinstance(entry.value, (int, float)):
-        raise CardError(f"{where} has the value {entry.value!r:.40} for {entry.task_id}; give a number.")
-    notes = parse_notes(entry.notes) or Notes("value", math.nan, math.nan, 0, None, entry.notes or "")
+    number = isinstance(entry.value, (int, float)) and not isinstance(entry.value, bool)
+    try:  # YAML has whole numbers of any length
+        value, shown = float(entry.value) if number else math.nan, f"{entry.value!r:.40}"
+    except (OverflowError, ValueError):
+        value, shown = math.inf, "of too many digits"
+    if not math.isfinite(value):
+        raise CardError(f"{where} has the value {shown} for {entry.task_id}; give a number.")
+    text = entry.notes if isinstance(entry.notes, str) else ""
+    notes = parse_notes(text) or Notes("value", math.nan, math.nan, 0, None, text)
     dataset = str(entry.dataset_id).rpartition("/")[2]
     # The page of an adapter has the scores of the adapter, so the adapter's name says the setting.
     own = f"adapter {model}" if base else ""
     setting = ", ".join(part for part in notes.setting.split(", ") if part != own)
-    return Entry(model, dataset, str(entry.task_id), float(entry.value), replace(notes, setting=setting), base=base)
+    return Entry(model, dataset, str(entry.task_id), value, replace(notes, setting=setting), base=base)
 
 
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
