@@ -28,6 +28,8 @@ from scoring.terminal import ended, tell
 from scoring.types import ScoringError
 
 _BENCHMARKS = {"unstereo": sentence_leans, "occugender": job_leans}
+#: What ``corpus.json`` has of a correlation.
+_STORED = ("benchmark", "group", "pair", "value", "low", "high", "n", "clusters", "method")
 
 
 def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed: int = 0) -> list[Correlation]:
@@ -56,8 +58,8 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
     for name, values in leans.items():
         write_rows(_rows(values), out / f"corpus-{name}.parquet", out / RECORD)
     rule = {**asdict(table.rule), "pairs": [asdict(pair) for pair in table.pairs]}
-    content = {"model": result.report.model, "table": rule, "resamples": resamples, "correlations": []}
-    content["correlations"] = [asdict(correlation) for correlation in measured]
+    content = {"model": result.report.model, "table": rule, "resamples": resamples}
+    content["correlations"] = [{name: getattr(found, name) for name in _STORED} for found in measured]
     put_all(out, {"corpus.json": document(content, 2)}, ScoringError)
     _draw(out / "corpus.svg", leans, measured)
     if out.resolve() == run.resolve() and result.tables.keys() <= result.validity.keys():
