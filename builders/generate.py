@@ -14,12 +14,12 @@ from rich.progress import Progress
 
 from builders.dataset import BuildError
 from builders.generation import pipelines
-from builders.generation.pipeline import REPLAY_OPTIONS, Pipeline
+from builders.generation.pipeline import REPLAY_OPTIONS
 from builders.generation.responses import ChatError
 from builders.generation.run import RunOptions, generate
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.command import start
-from cards.options import HelpCommand, NearestGroup, parameters, with_options
+from cards.options import HelpCommand, group, parameters, with_options
 
 
 def _command(name: str) -> Callable[..., None]:
@@ -54,7 +54,9 @@ def _command(name: str) -> Callable[..., None]:
     if pipeline.replays:
         # A record has the settings of its run, so then only --out is required.
         options = [_optional(p) if p.default is p.empty and p.name != "out" else p for p in options]
-        options.append(_replay_parameter(pipeline))
+        replays = f"Repeat a recorded run without a chat model: {', '.join(pipeline.replays)}."
+        kind = Annotated[str | None, typer.Option(metavar="NAME", help=replays)]
+        options.append(options[0].replace(name="replay", default=None, annotation=kind))
     command.__doc__ = f"""{pipeline.summary}
 
     Exit status: 0 when the rows are written; 1 when something is wrong; 2 when --offline lacks replies; 3 when
@@ -92,29 +94,13 @@ def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(default=None, annotation=Annotated[kind | None, *metadata])
 
 
-def _replay_parameter(pipeline: Pipeline) -> inspect.Parameter:
-    help_text = f"Repeat a recorded run without a chat model: {', '.join(pipeline.replays)}."
-    return inspect.Parameter(
-        "replay",
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=Annotated[str | None, typer.Option(metavar="NAME", help=help_text)],
-        default=None,
-    )
-
-
 def _check_finite(values: dict[str, Any]) -> None:
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise ChatError(f"--{name.replace('_', '-')} is {value}; give a finite number.")
 
 
-app = typer.Typer(
-    cls=NearestGroup,
-    add_completion=False,
-    pretty_exceptions_show_locals=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group()
 for _name in pipelines.names():
     app.command(_name, cls=HelpCommand, short_help=pipelines.get(_name).summary)(_command(_name))
 

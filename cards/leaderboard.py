@@ -147,11 +147,15 @@ def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry
 
 
 def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> Entry:
-    if isinstance(entry.value, bool) or not isinstance(entry.value, (int, float)):
-        raise CardError(f"{where} has the value {entry.value!r:.40} for {entry.task_id}; give a number.")
-    value = float(entry.value)
-    foreign = Cell(value, math.nan, math.nan, "value", None, 0, setting=entry.notes or "")
-    score = parse_notes(entry.notes, value) or foreign
+    number = isinstance(entry.value, (int, float)) and not isinstance(entry.value, bool)
+    try:  # YAML has whole numbers of any length
+        value, shown = float(entry.value) if number else math.nan, f"{entry.value!r:.40}"
+    except (OverflowError, ValueError):
+        value, shown = math.inf, "of too many digits"
+    if not math.isfinite(value):
+        raise CardError(f"{where} has the value {shown} for {entry.task_id}; give a number.")
+    text = entry.notes if isinstance(entry.notes, str) else ""
+    score = parse_notes(text, value) or Cell(value, math.nan, math.nan, "value", None, 0, setting=text)
     # The page of an adapter has the scores of the adapter, so the adapter's name says the setting.
     own = f"adapter {model}" if base else ""
     setting = ", ".join(part for part in score.setting.split(", ") if part != own)

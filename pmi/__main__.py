@@ -13,20 +13,13 @@ import typer
 from rich.console import Console
 
 from cards.command import start
-from cards.options import HelpCommand, NearestGroup
+from cards.options import HelpCommand, group
 from cards.packages import missing_sentence
 from cards.text import printable
 from pmi import commands
 from pmi.types import JobSubmitted, PmiError
 
-app = typer.Typer(
-    cls=NearestGroup,
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_show_locals=False,
-    help="Co-occurrence (PMI) of words with gendered words: count a corpus, and analyse the counts.",
-)
+app = group(help="Co-occurrence (PMI) of words with gendered words: count a corpus, and analyse the counts.")
 
 
 def one_sentence_errors(command: Callable[..., None]) -> Callable[..., None]:

@@ -26,17 +26,8 @@ from builders.dataset import BuildError, Drop, Files, Origin, Row, Rows, content
 from builders.datasets.gender_pmi import delta_table
 from builders.parsers import read, recorded
 from builders.parsers.bundled import BundledEntry, Text, entries, path
-from builders.text.words import (
-    PRONOUNS,
-    Gender,
-    TemplateError,
-    fill,
-    fill_they,
-    is_neutral,
-    normalise,
-    plain,
-    slots,
-)
+from builders.text import words
+from builders.text.words import PRONOUNS, Gender, TemplateError, normalise
 from pmi.analysis.sentence import max_pmi_diff
 
 WRITTEN_SENTENCES = "pronoun-pairs"
@@ -173,7 +164,7 @@ def mend(template: str) -> str:
     >>> mend("The guard 's coat is a favourite of [{possessive}].")
     "The guard's coat is a favourite of {possessive_absolute}."
     """
-    mended = _BRACKETED.sub(r"\1", plain(template)).replace(" 's", "'s")
+    mended = _BRACKETED.sub(r"\1", words.plain(template)).replace(" 's", "'s")
     for wrong, right in _WORDING:
         mended = mended.replace(wrong, right)
     return _ABSOLUTE.sub("{possessive_absolute}", mended)
@@ -186,20 +177,20 @@ def flaw(template: str) -> str:
     'has a gendered word outside its slots'
     """
     try:
-        slots(template)
+        words.slots(template)
     except TemplateError:
         return "is not a template: a slot is missing, unknown or broken"
     if "\n" in template or "}/{" in template:
         return "is a chat model's remark on a sentence"
-    return "" if is_neutral(template) else "has a gendered word outside its slots"
+    return "" if words.is_neutral(template) else "has a gendered word outside its slots"
 
 
 def _sentences(template: str) -> dict[str, str | None]:
     return {
         "template": template,
-        "sentence_male": fill(template, "male"),
-        "sentence_female": fill(template, "female"),
-        "sentence_they": fill_they(template),
+        "sentence_male": words.fill(template, "male"),
+        "sentence_female": words.fill(template, "female"),
+        "sentence_they": words.fill_they(template),
     }
 
 

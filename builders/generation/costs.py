@@ -141,7 +141,7 @@ class SentLog(ResponseLog):
     Raises
     ------
     ChatError
-        When a line is not as it was written, or as :class:`builders.generation.response_cache.ResponseCache`.
+        When a line is not as it was written, or as :class:`builders.generation.responses.ResponseCache`.
     """
 
     error = ChatError

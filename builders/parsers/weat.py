@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count, islice
 
 from builders.dataset import Files, Origin, Row, Rows, content_id
 from builders.embedded import PROJECT, table
@@ -53,38 +54,35 @@ def _published(files: Files, test: str, domain: str) -> Iterator[WordGroup]:
     """The groups of a published test: its targets or, in tests 7 and 8, its attributes."""
     lists = _lists(files, test)
     people, things = ("attr", "targ") if test[0] in "78" else ("targ", "attr")
-    row = 0
+    origins = map(files[f"weat/{test}"].origin, count())
     for own, other in ((1, 2), (2, 1)):
         name, words = lists[f"{people}{own}"]
-        origins = tuple(files[f"weat/{test}"].origin(row + place) for place in range(len(words)))
-        yield WordGroup(test, domain, name, words, lists[f"{things}{own}"][1], lists[f"{things}{other}"][1], origins)
-        row += len(words)
+        expected, contrasted = lists[f"{things}{own}"][1], lists[f"{things}{other}"][1]
+        yield WordGroup(test, domain, name, words, expected, contrasted, tuple(islice(origins, len(words))))
 
 
-def _embedded(start: int, words: tuple[str, ...]) -> tuple[Origin, ...]:
-    return tuple(Origin(PROJECT, RECORDED_FILE, start + place) for place in range(len(words)))
+def _embedded() -> Iterator[Origin]:
+    return (Origin(PROJECT, RECORDED_FILE, row) for row in count())
 
 
 def _double_bind(files: Files) -> Iterator[WordGroup]:
     names = _lists(files, "6")
-    row = 0
+    origins = _embedded()
     for test, lists in table("seat")["double_bind"].items():
         expected = [tuple(words.split()) for words in lists]
         for key, (own, other) in (("targ1", expected), ("targ2", expected[::-1])):
             name, words = names[key]
-            yield WordGroup(test, "gender", name, words, own, other, _embedded(row, words))
-            row += len(words)
+            yield WordGroup(test, "gender", name, words, own, other, tuple(islice(origins, len(words))))
 
 
 def _religion() -> Iterator[WordGroup]:
     religion = table("seat")["religion"]
     good, bad = (tuple(religion[name].split()) for name in ("good", "bad"))
-    row = 0
+    origins = _embedded()
     for name, terms in religion["groups"].items():
         words = tuple(terms.split(", "))
         own, other = (good, bad) if name == "ChristianityTerms" else (bad, good)
-        yield WordGroup("religion", "religion", name, words, own, other, _embedded(row, words))
-        row += len(words)
+        yield WordGroup("religion", "religion", name, words, own, other, tuple(islice(origins, len(words))))
 
 
 def rows(pattern: str, files: Files) -> Rows:

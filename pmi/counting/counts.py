@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pmi.files import replacing
-from pmi.pairs import words_of
 from pmi.types import (
     SHE_HE,
     CorpusTotals,
@@ -30,6 +29,7 @@ from pmi.types import (
     TableError,
     as_pairs,
     first_line,
+    words_of,
 )
 
 _METADATA_KEY, _CHECKSUM_KEY = b"gender-neutral-probes", b"gender-neutral-probes-sha256"

@@ -7,6 +7,7 @@ import pytest
 from builders.embedded import DATA, table
 from builders.generation import pipelines
 from builders.generation.lists import list_entries
+from builders.generation.output import Review, apply_reviews, read_reviews, review_text
 from builders.generation.pipeline import (
     DuplicateFilter,
     FilterLog,
@@ -16,7 +17,7 @@ from builders.generation.pipeline import (
     sentence_fault,
 )
 from builders.generation.pipelines import biaske_facts, biaske_paraphrases, probes, unstereo
-from builders.generation.pipelines._unstereo import (
+from builders.generation.pipelines.unstereo import (
     UnstereoSettings,
     has_pronoun,
     restores_sentence,
@@ -24,7 +25,6 @@ from builders.generation.pipelines._unstereo import (
     to_template,
 )
 from builders.generation.responses import ChatError, response
-from builders.generation.review import Review, apply_reviews, read_reviews, review_text
 from builders.parsers import read
 from builders.parsers.recorded import numbered_entries
 from builders.text.split import overlap

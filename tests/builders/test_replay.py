@@ -14,7 +14,7 @@ from builders.datasets.unstereo import DATASET, OURS_COLUMNS
 from builders.generate import app
 from builders.generation.pipelines import _replay as published
 from builders.generation.pipelines._replay import PAPER_SIZES, replay
-from builders.generation.response_cache import read_responses
+from builders.generation.responses import read_responses
 from builders.parsers import read, recorded
 from builders.parsers.recorded import PublishedRow, Reply, ReplySentence, numbered_entries
 from pmi.vocabulary import SEEDS

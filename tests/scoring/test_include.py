@@ -234,6 +234,7 @@ def test_a_limit_takes_a_part_of_its_rows(file, tmp_path):
         (METRIC, r"No benchmark is called 'of_cats'; the names are biaske, "),
         ("METRICS = {'stereoset': ['ss']}", r"adds 'ss' to stereoset, which is no scoring\.types\.Metric or has the"),
         ("1 / 0", r"cannot be run \(ZeroDivisionError: division by zero\); correct the file\."),
+        ("import sys\nsys.exit(0)", r"cannot be run \(SystemExit: 0\); correct the file\."),
         (
             FILE.replace('"of_cats"', '"unstereo"'),
             r"has the name 'unstereo' of another benchmark; give it a new name\.",

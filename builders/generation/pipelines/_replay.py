@@ -27,14 +27,13 @@ from builders.generation.clients import Request
 from builders.generation.lists import without_markup
 from builders.generation.output import generation_manifest, stage_lines, write_output
 from builders.generation.pipeline import FilterLog, Rules
-from builders.generation.pipelines import _unstereo as unstereo
-from builders.generation.pipelines._unstereo import Draft, UnstereoRun, UnstereoSettings, convert_request, write_request
-from builders.generation.response_cache import ResponseCache
-from builders.generation.responses import ChatError, MissingResponse, Response, response
+from builders.generation.pipelines import unstereo
+from builders.generation.pipelines.unstereo import Draft, UnstereoRun, UnstereoSettings, convert_request, write_request
+from builders.generation.responses import ChatError, MissingResponse, Response, ResponseCache, response
 from builders.parsers import read, recorded
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
-from builders.text.words import PRONOUNS, Gender, fill_they, normalise
+from builders.text.words import PRONOUNS, Gender, fill_they
 from cards.files import put_all
 from pmi.analysis.sentence import within
 from pmi.types import DeltaTable
@@ -313,7 +312,9 @@ def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = N
     for draw, pronoun in recorded.RUNS:
         _replay_part(record.part(draw, pronoun), pronoun, out / f"replies-{draw}-{pronoun}.jsonl", result)
     if profile == "clean":
-        result.kept = _without_repeats(result)
+        # Without those that repeat one of an earlier sample or pronoun.
+        fault = unstereo.repeat_fault([draft for draft, _ in result.kept])
+        result.kept = result.log.filter("set", result.kept, lambda kept: fault(kept[0]), lambda kept: kept[0].template)
     return result
 
 
@@ -347,18 +348,6 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
 
 def _prompt(request: Request) -> str:
     return str(request.body["messages"][0]["content"])
-
-
-def _without_repeats(result: Replay) -> list[tuple[Draft, recorded.Reply]]:
-    """The kept drafts without those that repeat one of an earlier sample or pronoun."""
-    first = {normalise(draft.template): draft for draft, _ in reversed(result.kept)}
-    repeat = "occurs elsewhere in the set"
-    return result.log.filter(
-        "set",
-        result.kept,
-        lambda kept: "" if first[normalise(kept[0].template)] is kept[0] else repeat,
-        lambda kept: kept[0].template,
-    )
 
 
 def _row(run: UnstereoRun, draft: Draft, reply: recorded.Reply, table: DeltaTable, number: int) -> dict[str, Any]:
