@@ -25,7 +25,7 @@ from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.matrix import BANDS, Cell, ModelRow, matrix
 from cards.options import single
-from cards.text import CardError, refuse_secrets, template
+from cards.text import CardError, grouped, refuse_secrets, template
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
@@ -165,9 +165,7 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
 
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
     """The entries by data set, task and metric, nearest to the ideal first."""
-    groups: dict[tuple[str, str, str], list[Entry]] = {}
-    for entry in entries:
-        groups.setdefault((entry.dataset, entry.task, entry.metric), []).append(entry)
+    groups = grouped(entries, lambda entry: (entry.dataset, entry.task, entry.metric))
     return [_task_table(key, groups[key]) for key in sorted(groups)]
 
 

@@ -16,7 +16,7 @@ from huggingface_hub.repocard_data import eval_results_to_model_index
 from cards.eval_results import model_index
 from cards.evaluation import Result
 from cards.results import Estimate, Report
-from cards.text import CardError, slug, template
+from cards.text import CardError, grouped, slug, template
 
 #: How many lines the metadata of a card may have with the results.
 FRONT_LINES = 40
@@ -83,11 +83,8 @@ class MetricReading:
 
 def _readings(scores: list[Estimate], published: Set[tuple[str, str]]) -> list[MetricReading]:
     """The explanation of each metric; when benchmarks explain it differently, its name includes the benchmarks."""
-    benchmarks_by_reading: dict[tuple[str, str], list[str]] = {}
-    for score in scores:
-        benchmarks = benchmarks_by_reading.setdefault((score.metric, score.reading), [])
-        if score.benchmark not in benchmarks:
-            benchmarks.append(score.benchmark)
+    by_reading = grouped(scores, lambda score: (score.metric, score.reading))
+    benchmarks_by_reading = {key: list(dict.fromkeys(s.benchmark for s in own)) for key, own in by_reading.items()}
     n_readings = Counter(metric for metric, _ in benchmarks_by_reading)
     return [
         MetricReading(

@@ -200,30 +200,18 @@ def score(
                 model,
                 parts,
                 store,
-                profile=settings.profile,
                 prompt=prompt,
                 chat=chat,
-                batch_tokens=settings.batch_tokens,
-                truncate=settings.truncate,
-                resamples=settings.resamples,
                 console=console,
                 processes=processes,
+                **{name: getattr(settings, name) for name in ("profile", "batch_tokens", "truncate", "resamples")},
             )
-            damaged = [
-                f"{store.path} line {line} was not as it was written; its question was asked again."
-                for line in store.damaged
-            ]
-            notes = dict.fromkeys(loaded.note for part in parts for loaded in part.splits if loaded.note)
-            remarks = (
-                *unsuited,
-                *unable,
-                *result.remarks,
-                *model.remarks,
-                *damaged,
-                *notes,
-                *want(lacking, settings.data),
-            )
-            result = replace(result, validity=validity, remarks=remarks)
+            damaged = "{} line {} was not as it was written; its question was asked again."
+            remarks = [*unsuited, *unable, *result.remarks, *model.remarks]
+            remarks += [damaged.format(store.path, line) for line in store.damaged]
+            remarks += dict.fromkeys(loaded.note for part in parts for loaded in part.splits if loaded.note)
+            remarks += want(lacking, settings.data)
+            result = replace(result, validity=validity, remarks=tuple(remarks))
             if settings.out:
                 result.save(folder)
     return result

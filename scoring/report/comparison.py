@@ -9,6 +9,7 @@ from typing import Any
 
 from cards.results import SCHEMA
 from cards.stored import document
+from cards.text import grouped
 from cards.verdict import LEVEL, MARGIN
 from scoring.report.headlines import conclusion, described, headline_changes
 from scoring.report.numbers import Scale, around, by_benchmark, facts, methods
@@ -68,14 +69,11 @@ def _facts(report: Report) -> dict[str, Any]:
 def comparison_page(compared: Comparison) -> str:
     """The text of ``compare.html``."""
     agreements = by_benchmark(compared.agreements)
-    changes: dict[str, dict[str, list[Change]]] = {}
-    for change in compared.changes:
-        of_benchmark = changes.setdefault(change.difference.benchmark, {})
-        of_benchmark.setdefault(change.difference.metric, []).append(change)
+    changes = grouped(compared.changes, lambda change: change.difference.benchmark)
     sections = [
         ComparisonSection(
             name,
-            [_forest(metric, own) for metric, own in changes.get(name, {}).items()],
+            [_forest(own) for own in grouped(changes.get(name, []), lambda c: c.difference.metric).values()],
             scores(agreements.get(name, [])),
         )
         for name in dict.fromkeys([*changes, *agreements])
@@ -121,11 +119,11 @@ def tests(differences: Iterable[Difference]) -> Tests:
     return Tests(len(rows), sum(d.p < LEVEL for d in rows), sum(d.p_holm < LEVEL for d in rows))
 
 
-def _forest(metric: str, changes: list[Change]) -> Forest:
+def _forest(changes: list[Change]) -> Forest:
     differences = [change.difference for change in changes]
     reach = max((abs(x) for d in differences for x in d.numbers if math.isfinite(x)), default=0.0)
     return Forest(
-        metric,
+        differences[0].metric,
         list(dict.fromkeys(d.reading for d in differences if d.reading)),
         differences[0].ideal,
         around(-reach, reach),

@@ -12,7 +12,7 @@ from cards.results import last_part
 from cards.verdict import ability_verdict, standing, verdict
 from scoring.report.numbers import Scale, by_benchmark, metric_range
 from scoring.statistics.stats import corrected
-from scoring.types import Comparison, Difference, Estimate, Headline, Report
+from scoring.types import Change, Comparison, Estimate, Headline, Report
 
 #: What is said of a model whose interval is on both sides of the ideal value.
 UNCLEAR = "cannot be told"
@@ -43,12 +43,11 @@ class HeadlineScore:
 
 
 @dataclass(frozen=True, slots=True)
-class HeadlineChange:
+class HeadlineChange(Change):
     """A metric of two runs over the same examples, their difference, and what it means for the model."""
 
     before: Estimate
     after: Estimate
-    difference: Difference
 
     @property
     def scale(self) -> Scale:
@@ -147,7 +146,7 @@ def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str
 
 def changes(compared: Comparison) -> list[HeadlineChange]:
     """Every difference with the scores before and after; differences without both scores are left out."""
-    return [HeadlineChange(c.before, c.after, c.difference) for c in compared.changes if c.before and c.after]
+    return [HeadlineChange(c.difference, c.before, c.after) for c in compared.changes if c.before and c.after]
 
 
 def headline_changes(compared: Comparison) -> list[HeadlineChange]:
@@ -164,8 +163,8 @@ def headline_changes(compared: Comparison) -> list[HeadlineChange]:
     for change in every:
         d = change.difference
         if d.ability:
-            kept = ability.setdefault(d.benchmark, change).difference
-            if d.group == groups.get(d.benchmark) and kept.group != d.group:
+            first_found = ability.setdefault(d.benchmark, change).difference
+            if d.group == groups.get(d.benchmark) and first_found.group != d.group:
                 ability[d.benchmark] = change
     chosen = [*first, *(change for change in ability.values() if change not in first)]
     differences = corrected([change.difference for change in chosen])
@@ -219,9 +218,9 @@ def conclusion(changes: Sequence[HeadlineChange]) -> str:
         "unclear": bias["unclear"],
         "without a verdict": bias[""],
     }
-    said = ", ".join(f"{count} {words}" for words, count in parts.items() if count)
-    text = f"Of {total} benchmark{'s' * (total != 1)}: {said or 'none to compare'}."
+    counted = ", ".join(f"{count} {words}" for words, count in parts.items() if count)
+    text = f"Of {total} benchmark{'s' * (total != 1)}: {counted or 'none to compare'}."
     if ability:
-        said = ", ".join(f"{name} in {ability[name]}" for name in ("kept", "lost", "unclear") if ability[name])
-        text += f" Language ability: {said or 'without a verdict'}."
+        abilities = ", ".join(f"{name} in {ability[name]}" for name in ("kept", "lost", "unclear") if ability[name])
+        text += f" Language ability: {abilities or 'without a verdict'}."
     return text

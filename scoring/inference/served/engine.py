@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from builders.sources.client import HttpError, Unavailable
+from cards.text import grouped
 from scoring.inference.decoding import Decoding, TokenizedPrompt, until
 from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats
 from scoring.inference.generation import continued_text
@@ -169,12 +170,9 @@ class Served(Engine):
             )
         together = all(server.dialect.batches for server in self.servers) and not decoding.sampled
         most = (batching.size or CONTINUED) if together else 1
-        groups_: dict[int, list[TokenizedPrompt]] = {}
-        for prompt in prompts:
-            groups_.setdefault(prompt.new, []).append(prompt)
         jobs = [
             partial(self._continue, prompts=group[first : first + most], decoding=decoding)
-            for group in groups_.values()
+            for group in grouped(prompts, lambda prompt: prompt.new).values()
             for first in range(0, len(group), most)
         ]
         for continued, generated in self._spread(jobs):
