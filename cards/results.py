@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from cards.stored import document, opened, parsed, signed
+from cards.stored import Stored, document, opened, parsed, signed
 from cards.text import CardError, decimals
 from cards.validation import first_fault
 from cards.verdict import Numbers
@@ -32,6 +32,8 @@ SCHEMA: Literal[1] = 1
 #: The relative rounding error by which a number may exceed the range of its metric.
 _ROUNDING = 1e-9
 _STRICT = ConfigDict(extra="forbid", strict=True)
+#: ``compare.json``.
+COMPARISON = Stored("a comparison of two runs", "compare the runs again", unsigned=True)
 
 
 def _decode_infinity(value: Any) -> Any:

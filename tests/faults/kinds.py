@@ -39,7 +39,7 @@ from builders.manifest import file_sha256, read_manifest
 from builders.sources.fetch import Fetcher
 from cards.eval_results import FOLDER
 from cards.files import RECORD, put_all, refuse_foreign
-from cards.leaderboard import entries_of, page, task_tables
+from cards.leaderboard import entries_of, page, paired_changes, task_tables
 from cards.text import CardError
 from mitigation import comparison
 from mitigation.ability import glue, zero_shot
@@ -212,7 +212,10 @@ def stored(folder):
     score = {"group": "ours-5", "metric": "us_score", "value": 0.5, "low": None}
     published.SCORES.write(estimates[0], {"estimates": [score]})
     measured.REPLAYED.write(estimates[1], {"ours-5": {"kept": 4954}})
-    runs = *runs, *estimates
+    change = {"benchmark": "neutral", "group": "stsb", "metric": "gas", "before": 0.25, "after": 0.125}
+    change |= {"value": -0.125, "low": -0.25, "high": -0.0625, "p": 0.015625}
+    cards.results.COMPARISON.write(folder / "compare.json", {"differences": [change]})
+    runs = *runs, *estimates, folder / "compare.json"
     readers = (
         lambda: repr(glue._stored(runs[0], "k")),
         lambda: repr(zero_shot.stored(runs[1], "k")),
@@ -220,10 +223,12 @@ def stored(folder):
         lambda: repr((comparison.measured_before(folder), comparison.reasons_before(folder))),
         lambda: repr(published.read(estimates[0])),
         lambda: repr(measured.REPLAYED.read(estimates[1], dict, ScoringError)),
+        lambda: repr(paired_changes(folder)),
     )
     kinds = (glue.RUN, zero_shot.FILE, alignment.FOUND, comparison.METHODS, published.SCORES, measured.REPLAYED)
+    kinds += (cards.results.COMPARISON,)
     return {
-        kind.name: Kind((path,), read, (MitigationError, ScoringError))
+        kind.name: Kind((path,), read, (MitigationError, ScoringError, CardError))
         for kind, path, read in zip(kinds, runs, readers, strict=True)
     }
 
