@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +15,7 @@ import numpy as np
 from builders.sources.client import HttpError, Unavailable
 from cards.text import grouped
 from scoring.inference.decoding import Decoding, TokenizedPrompt, until
-from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats
+from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import continued_text
 from scoring.inference.served import plan
 from scoring.inference.served.dialects import Ignored
@@ -91,11 +89,9 @@ class Served(Engine):
     @property
     def environment(self) -> dict[str, Any]:
         """The servers, what they lack, and what share of the time was spent waiting for them."""
-        packages = ("transformers", "tokenizers", "numpy")
         seconds = self.stats.seconds
         return {
-            "python": platform.python_version(),
-            **{package: importlib.metadata.version(package) for package in packages},
+            **versions("transformers", "tokenizers", "numpy"),
             "engine": self.revision,
             "servers": self._hosts,
             "servers lost": [server.lost for server in self.servers if server.lost],
