@@ -311,7 +311,7 @@ class Probes:
             alone = torch.cat([self._once(queries[n].spelled()) for n in ends])
             if not alone.isfinite().all():
                 return 0.0 if self.broken else float("inf")
-            # With so large a reach attention costs nothing beside the weights: all that can be shared is shared, and measured.
+            # With so large a reach attention costs nothing beside the weights, so all that can be shared is measured.
             trees = plan(queries, share=share, merge=share, reach=1e12, longest=2 * length)
             together: Any = self._answers(trees)
             answers = together.split([len(query.at) for query in queries])
