@@ -111,6 +111,7 @@ def _stated(path: Path, file: str, entry: ConfigEntry, split: str) -> Iterator[s
 def _manifest_differences(published: Manifest, fresh: Manifest) -> Iterator[str]:
     """The facts in which a published manifest differs from a fresh one."""
     ours, theirs = (_flat(asdict(manifest)) for manifest in (fresh, published))
+    # Configs that only the published folder has were named already.
     for key in sorted(theirs.keys() | ours.keys()):
         if theirs.get(key) != ours.get(key) and (key[0] != "configs" or key[1] in fresh.configs):
             yield f"{NAME}: {' '.join(key)} is {theirs.get(key)!r}, expected {ours.get(key)!r}."

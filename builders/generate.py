@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from builders.dataset import BuildError
 from builders.generation import pipelines
-from builders.generation.pipeline import REPLAY_OPTIONS
+from builders.generation.pipeline import REPLAY_OPTIONS, Pipeline
 from builders.generation.responses import ChatError
 from builders.generation.run import RunOptions, generate
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
@@ -50,7 +50,7 @@ def _command(name: str) -> Callable[..., None]:
             errors.print("Interrupted; all replies are kept, so run again to continue.")
             raise typer.Exit(130) from None
 
-    options = [*parameters(pipeline.settings), *parameters(RunOptions)]
+    options = _parameters(pipeline)
     if pipeline.replays:
         # A record has the settings of its run, so then only --out is required.
         options = [_optional(p) if p.default is p.empty and p.name != "out" else p for p in options]
@@ -65,6 +65,11 @@ def _command(name: str) -> Callable[..., None]:
     return with_options(command, options)
 
 
+def _parameters(pipeline: Pipeline) -> list[inspect.Parameter]:
+    """The options of a pipeline without ``--replay``."""
+    return [*parameters(pipeline.settings), *parameters(RunOptions)]
+
+
 def _replay(name: str, replay: str, values: dict[str, Any], console: Console) -> None:
     """Runs a pipeline over a recorded run."""
     pipeline = pipelines.get(name)
@@ -72,11 +77,10 @@ def _replay(name: str, replay: str, values: dict[str, Any], console: Console) ->
         raise ChatError(
             f"There is no recorded run {replay!r} of {name}; give --replay {' or '.join(pipeline.replays)}."
         )
-    defaults = {p.name: p.default for kind in (pipeline.settings, RunOptions) for p in parameters(kind)}
-    for option, default in defaults.items():
-        given = values[option] not in (None if default is inspect.Parameter.empty else default, [])
-        if given and option not in REPLAY_OPTIONS:
-            raise ChatError(f"The recorded run {replay} has its own --{option.replace('_', '-')}; leave it out.")
+    for p in _parameters(pipeline):
+        given = values[p.name] not in (None if p.default is p.empty else p.default, [])
+        if given and p.name not in REPLAY_OPTIONS:
+            raise ChatError(f"The recorded run {replay} has its own --{p.name.replace('_', '-')}; leave it out.")
     with Progress(transient=True, console=Console(stderr=True)) as progress:
         fetcher = Fetcher(default_cache(), default_mirror(), values["offline"], progress)
         pipeline.replays[replay](values, fetcher, console)
@@ -84,9 +88,9 @@ def _replay(name: str, replay: str, values: dict[str, Any], console: Console) ->
 
 def _check_required(name: str, values: dict[str, Any]) -> None:
     """Raises an error when an option is missing that only a recorded run has itself."""
-    for parameter in (*parameters(pipelines.get(name).settings), *parameters(RunOptions)):
-        if parameter.default is parameter.empty and values[parameter.name] is None:
-            raise ChatError(f"--{parameter.name.replace('_', '-')} is missing; give it, or --replay.")
+    for p in _parameters(pipelines.get(name)):
+        if p.default is p.empty and values[p.name] is None:
+            raise ChatError(f"--{p.name.replace('_', '-')} is missing; give it, or --replay.")
 
 
 def _optional(parameter: inspect.Parameter) -> inspect.Parameter:

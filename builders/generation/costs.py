@@ -163,7 +163,7 @@ class SentLog(ResponseLog):
             )
         for content in filter(None, contents):
             key, of_model, prompt_tokens, reply_tokens, count = json.loads(content)
-            if of_model == model:
+            if of_model == model:  # prices are those of one model
                 self._count[key] += count
                 self._tokens[key] = prompt_tokens, reply_tokens
 
@@ -232,6 +232,7 @@ class Budget:
         """
         amount = self.prices.highest_cost(body)
         with self._changed:
+            # Another request may cost less than it reserved; only with nothing reserved is the answer final.
             self._changed.wait_for(lambda: self._fits(amount) or not self._reserved)
             if not self._fits(amount):
                 raise BudgetExceeded(

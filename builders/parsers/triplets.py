@@ -48,8 +48,9 @@ def blank(*sentences: str) -> tuple[str, tuple[str, ...]]:
     shortest = min(map(len, tokens))
     start = _shared(tokens)
     end = min(_shared([t[::-1] for t in tokens]), shortest - start)
-    if start + end == shortest:
+    if start + end == shortest:  # one sentence has no word of its own, so a shared word is taken into the objects
         start, end = (start - 1, end) if start else (start, end - 1)
+    # Objects that begin with different white space would not fit one prompt.
     while start and len({_space(t[start]) for t in tokens}) > 1:
         start -= 1
     objects = ["".join(t[start : len(t) - end]) for t in tokens]

@@ -261,6 +261,7 @@ def compare(first: DeltaTable, second: DeltaTable, min_count: int = 1) -> WordCo
     in_second = set(frequent[1])
     words = tuple(word for word in frequent[0] if word in in_second)
     values = [np.array([table.delta[word] for word in words]) for table in (first, second)]
+    # The place of each word in the order of values: the argsort of an argsort is the rank.
     ranks = [np.argsort(np.argsort(column, kind="stable"), kind="stable") for column in values]
     shift = (ranks[1] - ranks[0]) / max(len(words), 1)
     return WordComparison(words, values[0], values[1], kendall(values[0], values[1]), shift)

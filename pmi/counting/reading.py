@@ -221,6 +221,7 @@ def _line_blocks(pieces: Iterable[bytes]) -> Iterator[bytes | None]:
                 rest.append(block)
                 size += len(block)
             continue
+        # Of a block the rest of the open line comes first, then whole lines, then the beginning of the next one.
         first = block.find(b"\n") + 1
         if size + first > MAX_LINE:
             yield None

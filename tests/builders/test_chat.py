@@ -506,8 +506,9 @@ def test_a_budget_stops_before_the_call_that_could_exceed_it_and_resumes(live, c
 
 
 @pytest.mark.fault(29)
-def test_a_reply_whose_tokens_nobody_counted_costs_the_most_it_can(live):
-    with serving(lambda body, n: Answer("a", usage=None)) as server:
+@pytest.mark.parametrize("usage", [None, (0, 0), (0, 5), (10, 0)])
+def test_a_reply_whose_tokens_nobody_counted_costs_the_most_it_can(live, usage):
+    with serving(lambda body, n: Answer("a", usage=usage)) as server:
         budget = Budget(PRICES, Decimal(1))
         live(server, budget)("ask", requests("p"))
         live.end()

@@ -17,7 +17,7 @@ from builders.generation.pipeline import (
     sentence_fault,
 )
 from builders.generation.pipelines import biaske_facts, biaske_paraphrases, probes, unstereo
-from builders.generation.pipelines.unstereo import (
+from builders.generation.pipelines._unstereo import (
     UnstereoSettings,
     has_pronoun,
     restores_sentence,

@@ -418,8 +418,9 @@ class Outcome:
     faults: list[str]
 
 
-#: Seconds after which a reader hangs.
-LONGEST = 30
+#: Seconds of the processor after which a reader hangs, and of the clock: a busy machine is slow, and one that waits
+#: uses no processor.
+LONGEST, WAITING = 30, 600
 
 
 class Hang(BaseException):
@@ -428,18 +429,21 @@ class Hang(BaseException):
 
 @contextmanager
 def bounded():
-    """A block that ends with :class:`Hang` after :data:`LONGEST` seconds."""
+    """A block that ends with :class:`Hang` after :data:`LONGEST` or :data:`WAITING` seconds."""
 
     def end(*_):
         raise Hang
 
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(LONGEST)
+    before = {number: signal.signal(number, end) for number in (signal.SIGPROF, signal.SIGALRM)}
+    signal.setitimer(signal.ITIMER_PROF, LONGEST)
+    signal.alarm(WAITING)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def measure(name, folder, number):

@@ -27,8 +27,8 @@ from builders.generation.clients import Request
 from builders.generation.lists import without_markup
 from builders.generation.output import generation_manifest, stage_lines, write_output
 from builders.generation.pipeline import FilterLog, Rules
-from builders.generation.pipelines import unstereo
-from builders.generation.pipelines.unstereo import Draft, UnstereoRun, UnstereoSettings, convert_request, write_request
+from builders.generation.pipelines import _unstereo
+from builders.generation.pipelines._unstereo import Draft, UnstereoRun, UnstereoSettings, convert_request, write_request
 from builders.generation.responses import ChatError, MissingResponse, Response, ResponseCache, response
 from builders.parsers import read, recorded
 from builders.sources.catalogue import catalogue
@@ -147,7 +147,7 @@ def responses(run: UnstereoRun, part: RecordedRun) -> Iterator[Response]:
         yield from _versions(run, draft, sentence.template, "convert", sentence.verdicts)
         if sentence.published and sentence.published[0].revised:
             row, template, _ = sentence.published
-            yield _response(unstereo.revise_request(run, draft, 0), row.sentence, restored=True)
+            yield _response(_unstereo.revise_request(run, draft, 0), row.sentence, restored=True)
             prompt = "convert_revised" if run.is_paper else "convert"
             yield from _versions(run, replace(draft, sentence=as_read(row.sentence)), template, prompt)
 
@@ -161,12 +161,12 @@ def _versions(
         sentence = with_he(template)
         yield _response(convert_request(run, draft, prompt), sentence, restored=True)
     if verdicts:
-        converted = (unstereo.to_template_published if run.is_paper else unstereo.to_template)(sentence)
+        converted = (_unstereo.to_template_published if run.is_paper else _unstereo.to_template)(sentence)
         filled = (
-            unstereo.versions_of(run, replace(draft, template=converted)) if run.is_paper or "{" in converted else ()
+            _unstereo.versions_of(run, replace(draft, template=converted)) if run.is_paper or "{" in converted else ()
         )
         for version, verdict in zip(filled, verdicts, strict=False):
-            yield _response(unstereo.judge_request(run, version), verdict)
+            yield _response(_unstereo.judge_request(run, version), verdict)
 
 
 def _response(request: Request, text: str, *, restored: bool = False) -> Response:
@@ -313,7 +313,7 @@ def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = N
         _replay_part(record.part(draw, pronoun), pronoun, out / f"replies-{draw}-{pronoun}.jsonl", result)
     if profile == "clean":
         # Without those that repeat one of an earlier sample or pronoun.
-        fault = unstereo.repeat_fault([draft for draft, _ in result.kept])
+        fault = _unstereo.repeat_fault([draft for draft, _ in result.kept])
         result.kept = result.log.filter("set", result.kept, lambda kept: fault(kept[0]), lambda kept: kept[0].template)
     return result
 
@@ -330,9 +330,9 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
         with ResponseCache(path, writable=False) as cache:
             client = PublishedClient(cache, frozenset(["revise"]))
             run = result.run(client)
-            first = unstereo.paper_first(run, words, (gender,))
-            complete = unstereo.paper_revised(run, first)
-            kept = unstereo.paper_kept(run, complete, None)
+            first = _unstereo.paper_first(run, words, (gender,))
+            complete = _unstereo.paper_revised(run, first)
+            kept = _unstereo.paper_kept(run, complete, None)
         result.first += first
         result.complete += complete
         result.prompts += [_prompt(write_request(run, word, gender)) for word in words]
@@ -340,7 +340,7 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
     else:
         client = PublishedClient(known, frozenset(["revise", "convert", "judge"]))
         run = result.run(client)
-        kept = unstereo.clean(run, words, (gender,), None)
+        kept = _unstereo.clean(run, words, (gender,), None)
     replies = {write_request(run, reply.word, gender).key: reply for reply in part.replies}
     result.kept += [(draft, replies[draft.reply_id]) for draft in kept]
     result.unanswered += client.unanswered
@@ -353,7 +353,7 @@ def _prompt(request: Request) -> str:
 def _row(run: UnstereoRun, draft: Draft, reply: recorded.Reply, table: DeltaTable, number: int) -> dict[str, Any]:
     provenance = {"reply_id": reply.id, "draw": reply.draw, "seed": reply.seed}
     they = None if run.is_paper else fill_they(draft.template)
-    return unstereo.row(run, draft, table, number) | {"sentence_they": they} | provenance
+    return _unstereo.row(run, draft, table, number) | {"sentence_they": they} | provenance
 
 
 def stages(record: RecordedRun, result: Replay, rows: Sequence[Mapping[str, Any]]) -> Iterator[Stage]:
@@ -374,7 +374,7 @@ def stages(record: RecordedRun, result: Replay, rows: Sequence[Mapping[str, Any]
         )
         need = [n for n, s in enumerate(record.sentences) if not (s.published and not s.published[0].revised)]
         yield of(
-            "without word or pronoun", need, [n for n, d in enumerate(result.first) if unstereo.missing_part(run, d)]
+            "without word or pronoun", need, [n for n, d in enumerate(result.first) if _unstereo.missing_part(run, d)]
         )
         for name, revised in (("templates, unrevised", False), ("templates, revised", True)):
             theirs = [template for row, template, _ in final if row.revised is revised]
