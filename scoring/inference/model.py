@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
-import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +14,7 @@ import transformers
 from scoring.inference import checkpoint
 from scoring.inference.batching import Ints, Limits, Sized, Tree, plan, run
 from scoring.inference.decoding import Decoding, TokenizedPrompt
-from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats
+from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Generator
 from scoring.inference.network import Network
 from scoring.inference.probes import Probes
@@ -132,12 +129,9 @@ class Model(Engine):
     @property
     def environment(self) -> dict[str, Any]:
         """Versions and machine, and the ways of batching that this model does not allow, for a report."""
-        packages = ("torch", "transformers", "tokenizers", "peft", "accelerate", "bitsandbytes", "numpy")
-        versions = {p: importlib.metadata.version(p) for p in packages if importlib.util.find_spec(p)}
         gpu = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
         return {
-            "python": platform.python_version(),
-            **versions,
+            **versions("torch", "transformers", "tokenizers", "peft", "accelerate", "bitsandbytes", "numpy"),
             "device": gpu or self.device.type,
             "threads": torch.get_num_threads(),
             "exact": self.exact,
