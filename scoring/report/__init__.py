@@ -33,34 +33,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cards.files import RECORD, put_all, refuse_foreign
-from cards.results import SCHEMA
 from cards.stored import parsed
-from cards.text import cell, redactor
+from cards.text import redactor
 from scoring.report.comparison import comparison, comparison_page
-from scoring.report.examples import decisive
-from scoring.report.files import clean_table, cleaned, cleaned_comparison, file_name, markdown, parquet, read, results
-from scoring.report.numbers import Scale, interval, scale
-from scoring.report.page import Section, page
+from scoring.report.files import clean_table, cleaned, file_name, markdown, parquet, read, results
+from scoring.report.numbers import scale
+from scoring.report.page import Section, decisive, page
 from scoring.types import Comparison, Report, ScoringError, Table
 
-__all__ = [
-    "SCHEMA",
-    "Scale",
-    "cell",
-    "check_finished",
-    "decisive",
-    "file_name",
-    "interval",
-    "markdown",
-    "page",
-    "parquet",
-    "read",
-    "results",
-    "scale",
-    "write",
-    "write_comparison",
-    "write_page",
-]
+__all__ = ["check_finished", "decisive", "file_name", "page", "read", "results", "scale", "write", "write_comparison"]
 
 _FILES = ("results.json", "results.md", "report.html", "compare.json", "compare.html")
 _VERSION = "benchmark "
@@ -167,5 +148,5 @@ def write_comparison(folder: Path, compared: Comparison) -> None:
     ScoringError
         When the environment holds something JSON has no form for.
     """
-    shown = cleaned_comparison(compared, redactor(os.environ))
+    shown = cleaned(compared, redactor(os.environ))
     _put(folder, {"compare.html": comparison_page(shown).encode(), "compare.json": comparison(shown).encode()})

@@ -20,7 +20,7 @@ from scoring.reproduce.printed import PrintedTable, paper
 from scoring.types import BenchmarkContext, ScoringError
 
 #: What a command writes last, by its first words.
-_LAST = {"score": "results.json", "mitigate table fast": "table.json", "mitigate table": "methods.html"}
+_LAST = {"score": "results.json", "mitigate table": "methods.html"}
 #: Assumed speed in operations a second and in bytes of weights read a second, for hours on one large GPU.
 _OPERATIONS, _BYTES = 1e14, 1e12
 

@@ -13,11 +13,12 @@ from builders.generation.append_log import AppendLog
 from builders.generation.clients import LiveClient, ReplayClient, Request
 from builders.generation.costs import Budget, BudgetExceeded, CostModel, cost_model, parse_amount
 from builders.generation.endpoint import Endpoint
-from builders.generation.response_cache import ResponseCache, read_responses
 from builders.generation.responses import (
     ChatError,
     MissingResponse,
     ModelNotFound,
+    ResponseCache,
+    read_responses,
     request_body,
     request_key,
     response,

@@ -310,7 +310,7 @@ def test_a_score_of_an_included_benchmark_is_coloured_by_the_range_in_its_result
     headline = {"mine": {"dataset": "cats", "metric": "new"}}
     path = run(tmp_path, estimates=(mine,), data={"cats/all/test": "1.0.0 sha256:00"}, headlines=headline)
     (entry,) = entries_of(path)
-    assert (entry.cell.distance, entry.cell.band) == (0.5, 3)
+    assert (entry.share, entry.band) == (0.5, 3)
     assert 'class="band3"' in page(task_tables([entry]))
 
 
@@ -322,7 +322,7 @@ def compared(tmp_path):
     tuned = run(tmp_path / "b", adapter="fair@abc", estimates=(near,))
     worse = run(tmp_path / "c", adapter="org/worse", estimates=(far,))
     entry = next(entries_of(worse))
-    apart = replace(entry, model="org/worse", base="org/model", notes=replace(entry.notes, setting=""))
+    apart = replace(entry, model="org/worse", base="org/model", setting="")
     return task_tables([*entries_of(base), *entries_of(tuned), apart])
 
 

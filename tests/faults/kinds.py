@@ -34,8 +34,7 @@ from builders import datasets
 from builders.builder import Profile, build_datasets
 from builders.check import differences
 from builders.dataset import BuildError
-from builders.generation.response_cache import read_responses
-from builders.generation.responses import request_body, response
+from builders.generation.responses import read_responses, request_body, response
 from builders.manifest import file_sha256, read_manifest
 from builders.sources.fetch import Fetcher
 from cards.eval_results import FOLDER

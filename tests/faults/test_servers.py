@@ -25,8 +25,7 @@ from builders.generate import app as generate
 from builders.generation.clients import LiveClient, Request
 from builders.generation.costs import Budget, BudgetExceeded, CostModel, SentLog
 from builders.generation.endpoint import Endpoint
-from builders.generation.response_cache import ResponseCache
-from builders.generation.responses import ChatError, request_body
+from builders.generation.responses import ChatError, ResponseCache, request_body
 from builders.sources import retries
 from scoring.inference.served.connect import connect
 from scoring.types import Option, ScoringError
@@ -183,7 +182,8 @@ def test_a_run_with_one_broken_reply_in_three_has_every_reply(tmp_path, fault):
 
     with openai_server.serving(script) as server, ResponseCache(tmp_path / "r.jsonl") as cache:
         assert sent(server, cache, prompts, concurrency=2) == prompts
-    assert server.came.total() == 8
+    # A request on a connection that just ends may come once more.
+    assert 8 <= server.came.total() <= 10
 
 
 @pytest.mark.fault(79)

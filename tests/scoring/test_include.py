@@ -145,7 +145,7 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
     assert (out / "examples" / "of_cats.parquet").is_file()
 
     (entry,) = leaderboard.entries_of(out)
-    assert (entry.dataset, entry.task, entry.notes.metric) == ("cats", "all", "cat_rate")
+    assert (entry.dataset, entry.task, entry.metric) == ("cats", "all", "cat_rate")
     assert "cat_rate" in leaderboard.page(leaderboard.task_tables([entry]))
 
     run = read_run(out)
