@@ -60,6 +60,7 @@ from scoring.adapters.attach import peft_config
 from scoring.adapters.facts import Adapter, AdapterError, Change, Cost
 from scoring.inference import checkpoint
 from scoring.inference.loading import load
+from scoring.inference.probes import MEASURED
 from scoring.inference.store import Store
 from scoring.reproduce import measured, published
 from scoring.result import read_examples
@@ -210,7 +211,9 @@ def stored(folder):
     score = {"group": "ours-5", "metric": "us_score", "value": 0.5, "low": None}
     published.SCORES.write(estimates[0], {"estimates": [score]})
     measured.REPLAYED.write(estimates[1], {"ours-5": {"kept": 4954}})
-    runs = *runs, *estimates
+    network = folder / "network.json"
+    MEASURED.write(network, {"value": [True, True, False], "findings": {"cache": "Without a cache."}})
+    runs = *runs, *estimates, network
     readers = (
         lambda: repr(glue._stored(runs[0], "k")),
         lambda: repr(zero_shot.stored(runs[1], "k")),
@@ -218,8 +221,10 @@ def stored(folder):
         lambda: repr((comparison.measured_before(folder), comparison.reasons_before(folder))),
         lambda: repr(published.read(estimates[0])),
         lambda: repr(measured.REPLAYED.read(estimates[1], dict, ScoringError)),
+        lambda: repr(MEASURED.read(network, dict, ScoringError)),
     )
-    kinds = (glue.RUN, zero_shot.FILE, alignment.FOUND, comparison.METHODS, published.SCORES, measured.REPLAYED)
+    of_tables = glue.RUN, zero_shot.FILE, alignment.FOUND, comparison.METHODS
+    kinds = (*of_tables, published.SCORES, measured.REPLAYED, MEASURED)
     return {
         kind.name: Kind((path,), read, (MitigationError, ScoringError))
         for kind, path, read in zip(kinds, runs, readers, strict=True)
