@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from scoring.metrics import add, gas, gld, pronouns
+from scoring.metrics import add, gas, gld, pronouns, sums
 from scoring.types import (
     Benchmark,
     BenchmarkContext,
@@ -42,10 +42,11 @@ def requests(_: str, row: Row, _context: BenchmarkContext) -> Iterator[Request]:
 
 
 def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
-    """The continuation with its class, and the probability of each form; NaN for one that is more than one token."""
+    """The continuation with its class, JSD, and the probability of each form; NaN for one that is several tokens."""
     response = responses[row["id"]]
     chances = pronouns.to_record(response.candidate_logprobs)
-    masses = pronouns.mass({name: np.array([chance]) for name, chance in chances.items()})
+    forms = {name: np.array([chance]) for name, chance in chances.items()}
+    masses = pronouns.mass(forms)
     return {
         "id": row["id"],
         "config": row["config"].removesuffix("-paper"),
@@ -55,6 +56,7 @@ def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: Ben
         "text": response.text,
         "gender_class": gas.gender_class(response.text, row["prompt"]),
         **{f"{gender}_mass": float(mass[0]) for gender, mass in zip(("female", "male"), masses, strict=True)},
+        "jsd": float(sums.ratio(add.jsd().columns(forms))[0]),
         **chances,
     }
 

@@ -1,13 +1,14 @@
-"""The command ``probes reproduce``: printed numbers of the papers beside ours."""
+"""The command ``probes reproduce``: printed numbers of the papers beside ours, and their figures drawn from ours."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 import typer
@@ -19,7 +20,9 @@ from builders.dataset import BuildError
 from cards.files import put_all
 from scoring import DATA
 from scoring.report.page import template
-from scoring.reproduce.measured import Cell, Measured, Verdict, cells
+from scoring.report.plots import Figure
+from scoring.reproduce.figures import Panel, chart, inline, panels
+from scoring.reproduce.measured import Cell, Measured, UnreachableError, Verdict, cells
 from scoring.reproduce.plan import Step, cost, execute, parameters, steps
 from scoring.reproduce.printed import PrintedTable, paper, printed_tables
 from scoring.statistics.stats import RESAMPLES
@@ -30,11 +33,37 @@ VERDICTS: tuple[Verdict, ...] = ("equal", "within", "outside", "unreachable")
 
 
 @dataclass(frozen=True, slots=True)
+class Drawing:
+    """The panels of a figure, or what it needs."""
+
+    panels: Sequence[Panel] = ()
+    needs: str = ""
+
+    @property
+    def figure(self) -> Figure:
+        """The figure for the page."""
+        return inline(self.panels)
+
+
+def drawings(tables: Sequence[PrintedTable], found: Measured, model: str) -> dict[str, Drawing]:
+    """The figures among tables by their identifiers."""
+    made = {}
+    for table in tables:
+        if table.panels:
+            try:
+                made[table.id] = Drawing(panels(table, found, model))
+            except UnreachableError as error:
+                made[table.id] = Drawing(needs=str(error))
+    return made
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
-    """A table of the page with its cells."""
+    """A table of the page with its cells, or a figure with its drawing."""
 
     table: PrintedTable
     cells: Sequence[Cell]
+    drawing: Drawing | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -43,21 +72,23 @@ class Section:
         return {verdict: found[verdict] for verdict in (*VERDICTS, "") if found[verdict]}
 
 
-def sections(found: Sequence[Cell]) -> list[Section]:
-    """The cells by table, in their order."""
-    by_id = {table.id: table for table in printed_tables()}
-    grouped = groupby(found, lambda cell: f"{cell.paper}/{cell.table}")
-    return [Section(by_id[key], list(group)) for key, group in grouped]
+def sections(found: Sequence[Cell], drawn: Mapping[str, Drawing] = MappingProxyType({})) -> list[Section]:
+    """The tables that have cells, and the figures, in the order of the papers."""
+    by_id: dict[str, list[Cell]] = {}
+    for cell in found:
+        by_id.setdefault(f"{cell.paper}/{cell.table}", []).append(cell)
+    of = (Section(table, by_id.get(table.id, ()), drawn.get(table.id)) for table in printed_tables())
+    return [section for section in of if section.cells or section.drawing]
 
 
-def page(found: Sequence[Cell], model: str) -> str:
-    """The HTML page: a count for each paper, then every printed number with the measured one, its interval and verdict.
+def page(found: Sequence[Cell], drawn: Mapping[str, Drawing], model: str) -> str:
+    """The HTML page: counts for each paper, every printed number with the measured one, and the figures.
 
     Weights are needed for an unreachable number unless its reason says that it is not possible.
     """
     papers = [(paper(name)["title"], list(group)) for name, group in groupby(found, lambda cell: cell.paper)]
     shares = [(title, len(own), Counter(map(_state, own))) for title, own in papers]
-    return template("reproduce.html.j2").render(sections=sections(found), shares=shares, model=model)
+    return template("reproduce.html.j2").render(sections=sections(found, drawn), shares=shares, model=model)
 
 
 def _state(cell: Cell) -> str:
@@ -72,13 +103,16 @@ def listed(found: Sequence[Cell]) -> Grid:
         section = by_id.get(table.id)
         counts = section.counts if section else {}
         reasons = [cell.reason for cell in section.cells if cell.verdict == "unreachable"] if section else []
-        models = {cell.place["model"] for cell in table.cells if cell.of_run and "published" not in cell.place}
+        models = {c.place.get("model", "") for c in table.cells if c.of_run and "published" not in c.place}
         size = max((parameters(model) or 0 for model in models), default=0)
         lacking = (
             f"weights of {len(models)} model{'s' * (len(models) != 1)}, up to {2.4e-9 * size:.1f} GB of GPU memory"
         )
         needs = (lacking if models else reasons[0].partition(":")[0]) if reasons else ""
-        needs = needs if table.cells else "no numbers are printed; see docs/tables.md"
+        if table.panels:
+            needs = table.panels[0].get("reason", f"a figure: probes reproduce {table.id} --out DIR").partition(":")[0]
+        elif not table.cells:
+            needs = "no numbers are printed; see docs/tables.md"
         numbers = (str(counts.get(verdict, "")) for verdict in VERDICTS[:3])
         grid.add_row(*map(Text, (table.id, table.title, str(len(table.cells) or ""), *numbers, needs)))
     return grid
@@ -111,15 +145,17 @@ def plan_lines(plan: Sequence[Step], model: str, data: Path, limit: int | None) 
 
 
 def main(
-    target: Annotated[str, typer.Argument(metavar="[PAPER[/TABLE]]", help="Such as unstereo/table-5.")] = "",
-    every: Annotated[bool, typer.Option("--all", help="All tables of all papers.")] = False,
+    target: Annotated[
+        str, typer.Argument(metavar="[PAPER[/TABLE]]", help="Such as unstereo/table-5 or unstereo/figure-2.")
+    ] = "",
+    every: Annotated[bool, typer.Option("--all", help="All tables and figures of all papers.")] = False,
     published: Annotated[
         bool, typer.Option("--published", help="From published responses alone, also without TARGET.")
     ] = False,
     model: Annotated[str, typer.Option(help="Measure this model: a name on the Hub, a folder or a bundled one.")] = "",
     runs: Annotated[Path, typer.Option(help="Folder of runs and of computed scores.")] = Path("runs"),
     data: Annotated[Path, typer.Option(help="Folder of the built data sets; missing ones are built.")] = Path(DATA),
-    out: Annotated[Path | None, typer.Option(help="Folder for the page, reproduce.html, and reproduce.json.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for reproduce.html, reproduce.json and figures.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the cells as JSON.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the commands and what they cost.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Use no network: mirror and cache only.")] = False,
@@ -140,8 +176,8 @@ def main(
         computed = bool(target or every or published)
         found = Measured(data, runs, offline, resamples, lambda sentence: tell(errors, [sentence]), computed)
         if model and not published:
-            trial = () if limit is None else ("--limit", str(limit))
-            chosen = [*trial, *(() if resamples == RESAMPLES else ("--resamples", str(resamples)))]
+            trial = {"--limit": limit, "--resamples": None if resamples == RESAMPLES else resamples}
+            chosen = {option: str(value) for option, value in trial.items() if value is not None}
             plan = steps(tables, model, data, runs, chosen)
             if dry_run:
                 tell(console, plan_lines(plan, model, data, limit))
@@ -155,9 +191,14 @@ def main(
             except BuildError as error:
                 tell(errors, [str(error)])
         own = cells(target, model=model, measured=found)
+        drawn = drawings(tables, found, model) if computed or out else {}
         content = json.dumps([asdict(cell) for cell in own], indent=1)
         if out:
-            files = {"reproduce.html": page(own, model).encode(), "reproduce.json": content.encode()}
+            files = {"reproduce.html": page(own, drawn, model).encode(), "reproduce.json": content.encode()}
+            for table in tables:
+                if table.id in drawn and drawn[table.id].panels:
+                    made = chart(drawn[table.id].panels, f"{table.id}: {table.title}")
+                    files |= {f"{table.id.replace('/', '-')}.{ending}": data for ending, data in made.items()}
             put_all(out, files, ScoringError)
         if as_json:
             typer.echo(content)
@@ -167,6 +208,9 @@ def main(
             tell(console, remarks(own))
         else:
             console.print(listed(own))
+        for name, drawing in drawn.items() if target or model else ():
+            where = f"{out / name.replace('/', '-')}.svg and .png" if out else "can be drawn; give --out DIR"
+            tell(errors if as_json else console, [f"{name}: {drawing.needs or where}"])
         total = Counter(cell.verdict for cell in own)
         summary = ", ".join(f"{total[verdict]:,} {verdict}" for verdict in VERDICTS if total[verdict])
         tell(errors if as_json else console, [f"{len(own):,} numbers: {summary}."] if summary else [])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from scoring import DATA
 from scoring.adapters import facts
 from scoring.reproduce import published
 from scoring.reproduce.printed import PrintedCell, PrintedTable, printed_tables
+from scoring.result import read_examples
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
 
@@ -103,10 +104,17 @@ class Measured:
             number = self._once(source, place["group"], place["metric"])
             return float(number), math.nan, math.nan, ""
         key = place["group"], place["metric"]
+        if "model" not in place:
+            raise UnreachableError("needs the model, which the paper does not name: give it with --model")
+        if "examples" in place:
+            example = self._once("examples", place["model"], place["run"], place["benchmark"]).get(key[0])
+            if example is None:
+                raise UnreachableError(f"the run {place['run']} of {place['model']} has no example {key[0]}")
+            return float(example[key[1]]), math.nan, math.nan, ""
         run = self._once("run", place["model"], place["run"]) if "run" in place else {}
         found = run.get((place["benchmark"], *key))
         if found is None and "published" in place:
-            found = self._once("published", place["published"], place["label"]).get(key)
+            found = self.scores(place["published"], place["label"]).get(key)
         if found is None:
             lacks = f"the run {place.get('run')} has no {place['metric']} of {place['group']}"
             raise UnreachableError(lacks if run else f"needs the weights of {place['model']}")
@@ -114,6 +122,17 @@ class Measured:
             return float(found["sd"]), math.nan, math.nan, ""
         value, low, high = (place.get("scale", 1) * float(found[name]) for name in ("value", "low", "high"))
         return value, low, high, "Measured on a part of the rows." if found.get("part") else ""
+
+    def scores(self, benchmark: str, label: str) -> published.Scores:
+        """The scores of published responses.
+
+        Raises
+        ------
+        UnreachableError
+            When they cannot be had.
+        """
+        found: published.Scores = self._once("published", benchmark, label)
+        return found
 
     def _once(self, kind: str, *names: str) -> Any:
         """What a method of this class returned for the names, or the reason why it could not."""
@@ -142,7 +161,8 @@ class Measured:
             builders.build(*missing, out=self.data, offline=self.offline)
 
     @cached_property
-    def _built(self) -> Sequence[Any]:
+    def built(self) -> Sequence[Any]:
+        """The rows of the built data set ``unstereo`` behind published files (:func:`published.built_rows`)."""
         try:
             return published.built_rows(self.data)
         except ScoringError as error:
@@ -154,7 +174,7 @@ class Measured:
             self._computable()
             files = self.fetcher.get(published.sources(benchmark)[label]).paths
             self.say(f"scores of the published responses of {label}")
-            built = self._built if benchmark == "unstereo" else ()
+            built = () if benchmark == "stereoset" else self.built
             try:
                 published.compute(benchmark, label, self.data, kept, files, self.resamples, built)
             except ScoringError as error:
@@ -168,6 +188,8 @@ class Measured:
     def _run(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
         """The scores of a run by benchmark, group and metric; of a mitigated model those after it; empty if missing."""
         folder = self.runs / slug(model) / run
+        if run.startswith("glue"):
+            return _glue(self.runs / slug(model) / "glue", run.rpartition("/")[2] if "/" in run else "")
         if (folder / "results.json").is_file():
             try:
                 report = cards.results.load(folder / "results.json")
@@ -182,6 +204,15 @@ class Measured:
             names = ("value", "low", "high")
             return {(c.benchmark, c.group, c.metric): dict(zip(names, c.after, strict=True)) for c in changes}
         return {}
+
+    def _examples(self, model: str, run: str, benchmark: str) -> dict[str, Mapping[str, Any]]:
+        """The examples by id of a run, or of a mitigated model after it."""
+        folders = (self.runs / slug(model) / name for name in (run, f"{run}-work/after"))
+        folder = next((folder for folder in folders if (folder / "examples").is_dir()), None)
+        if folder is None:
+            raise UnreachableError(f"needs the weights of {model}")
+        table = read_examples(folder, benchmark)
+        return {name: {column: table[column][n] for column in table} for n, name in enumerate(table["id"])}
 
     def _data(self, group: str, metric: str) -> float:
         """A number that built rows have.
@@ -276,6 +307,17 @@ class Measured:
         return equal | {"all": len({word for words in again for word in words})}
 
 
+def _glue(folder: Path, adapter: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+    """The scores of ``probes mitigate glue``, of the model or with an adapter; empty if missing."""
+    path = folder / (f"glue-{adapter}.json" if adapter else "glue.json")
+    scores = json.loads(path.read_bytes())["after" if adapter else "before"] if path.is_file() else {}
+    found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    for task, own in scores.items():
+        low, high = own["interval"] or (math.nan, math.nan)
+        found["glue", task, "score"] = {"value": own["mean"], "low": low, "high": high}
+    return found
+
+
 def cells(target: str = "", *, model: str = "", measured: Measured | None = None) -> list[Cell]:
     """The printed numbers of all tables, of a ``PAPER`` or of one as ``PAPER/TABLE``, each beside the measured one.
 
@@ -297,18 +339,25 @@ def cells(target: str = "", *, model: str = "", measured: Measured | None = None
     """
     found = measured or Measured()
     every = [(table, cell) for table in printed_tables(target) for cell in table.cells]
-    own = [(table, cell) for table, cell in every if not model or (cell.of_run and cell.place["model"] == model)]
-    if own or not model:
-        return [_judged(table, cell, found) for table, cell in own]
+    if not model:
+        return [_judged(table, cell, found) for table, cell in every]
+    own = [
+        (table, replace(cell, place={**cell.place, "model": model}))
+        for table, cell in every
+        if cell.of_run and cell.place.get("model", model) == model
+    ]
+    judged = [_judged(table, cell, found) for table, cell in own]
+    if any(cell.of_run and cell.place.get("model") == model for _, cell in every):
+        return judged
     places = {json.dumps(p, sort_keys=True): (table, cell, p) for table, cell in every if (p := _for(cell, model))}
-    return [_judged(table, cell, found, place) for table, cell, place in places.values()]
+    return [*(_judged(table, cell, found, place) for table, cell, place in places.values()), *judged]
 
 
 def _for(cell: PrintedCell, model: str) -> dict[str, Any]:
     """The place of a number for a model that the table does not have; empty where it is of no model."""
     of = {"run", "benchmark", "group", "metric", "scale", "field"}
     found = {key: value for key, value in cell.place.items() if key in of}
-    return found | {"model": model} if cell.of_run else {}
+    return found | {"model": model} if cell.of_run and "model" in cell.place else {}
 
 
 def _judged(table: PrintedTable, cell: PrintedCell, found: Measured, other: Mapping[str, Any] | None = None) -> Cell:

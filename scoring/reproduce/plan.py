@@ -9,9 +9,11 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from cards.text import slug
 from scoring import benchmarks, run
@@ -20,7 +22,13 @@ from scoring.reproduce.printed import PrintedTable, paper
 from scoring.types import BenchmarkContext, ScoringError
 
 #: What a command writes last, by its first words.
-_LAST = {"score": "results.json", "mitigate table fast": "table.json", "mitigate table": "methods.html"}
+_LAST = {
+    "score": "results.json",
+    "mitigate table fast": "table.json",
+    "mitigate table": "methods.html",
+    "mitigate sweep": "sweep.json",
+}
+NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 #: Assumed speed in operations a second and in bytes of weights read a second, for hours on one large GPU.
 _OPERATIONS, _BYTES = 1e14, 1e12
 
@@ -44,9 +52,13 @@ class Step:
 
 
 def steps(
-    tables: Sequence[PrintedTable], model: str, data: Path, runs: Path, options: Sequence[str] = ()
+    tables: Sequence[PrintedTable],
+    model: str,
+    data: Path,
+    runs: Path,
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Step]:
-    """The commands that the numbers of a model need, each once; ``options`` are added to every one.
+    """The commands that the numbers of a model need, each once; ``options`` are added to every one that has them.
 
     Raises
     ------
@@ -60,24 +72,54 @@ def steps(
     missing = [name for name in DATASETS if not (data / name / "manifest.json").is_file()]
     build = Step(("build", *missing, "--out", str(data)), data / DATASETS[-1] / "manifest.json")
     made = {build.line: build} if missing else {}
-    known = any(cell.of_run and cell.place["model"] == model for table in tables for cell in table.cells)
-    for table in tables:
-        for cell in table.cells:
-            place = cell.place
-            if not cell.of_run or (known and place["model"] != model):
-                continue
-            name = place["run"].partition("/")[0]
-            values = {"dtype": "auto", "crows": "crows_pairs"} | (dict(place) if known else {}) | {"model": model}
-            out = runs / slug(model) / name
-            words = (*table.runs[name].format_map(values).split(), "--data", str(data), *options, "--out", str(out))
-            last = next(
-                (file for words_, file in _LAST.items() if table.runs[name].startswith(words_)), "mitigation.json"
-            )
-            step = Step(words, out / last)
+    places = [(table, place) for table in tables for place in _places(table)]
+    known = any(place.get("model") == model for _, place in places)
+    for table, place in places:
+        # A figure is of every model; a table of those that it has, or in their places of another one.
+        if known and place.get("model", model) != model:
+            continue
+        term = place if known and "model" in place else _terms(table).get(model, {})
+        values = {"dtype": "auto", "crows": "crows_pairs"} | dict(term) | {"model": model}
+        name, _, adapter = place["run"].partition("/")
+        for run_name in (*([adapter.partition("/")[0]] if name == "glue" and adapter else ()), name):
+            step = _step(table, run_name, values, runs / slug(model), str(data), options, adapter)
             made.setdefault(step.line, step)
     if len(made) == bool(missing):
         raise ScoringError(f"No number of {', '.join(table.id for table in tables)} is of a run of a model.")
     return list(made.values())
+
+
+def _places(table: PrintedTable) -> Iterator[Mapping[str, Any]]:
+    """Where the numbers of a table, or the values of a figure, come from a run of a model."""
+    yield from (cell.place for cell in table.cells if cell.of_run)
+    yield from ({"run": panel["run"]} for panel in table.panels if "run" in panel)
+
+
+def _terms(table: PrintedTable) -> dict[str, Mapping[str, Any]]:
+    """The models of a paper, with what holds for each."""
+    spec = paper(table.paper).get("spec", {})
+    return {term["model"]: spec | term for term in paper(table.paper).get("terms", {}).values() if "model" in term}
+
+
+def _step(
+    table: PrintedTable,
+    name: str,
+    values: Mapping[str, str],
+    runs: Path,
+    data: str,
+    options: Mapping[str, str],
+    adapter: str,
+) -> Step:
+    words = table.runs[name].format_map(values).split()
+    last = next((file for first, file in _LAST.items() if table.runs[name].startswith(first)), "mitigation.json")
+    if name == "glue":  # it reads no data set, and its scores have no bootstrap
+        words += ["--adapter", str(runs / adapter)] if adapter else []
+        last = f"glue-{Path(adapter).name}.json" if adapter else "glue.json"
+        options = {key: value for key, value in options.items() if key == "--limit"}
+    else:
+        words += ["--data", data]
+    words += [word for option in options.items() for word in option]
+    return Step((*words, "--out", str(runs / name)), runs / name / last)
 
 
 def execute(plan: Sequence[Step], say: Callable[[str], None]) -> list[Step]:
