@@ -83,6 +83,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "glue": glue.main,
     "merge": merge.main,
     "methods": methods.main,
+    "sweep": table.sweep,
     "table": table.main,
 }
 

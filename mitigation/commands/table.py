@@ -3,12 +3,17 @@
 A row is a method, a column a metric, and there is a table for each domain. A recipe that has a setting ``domain``
 makes an adapter for each domain, as the tables of FAST need. Printed rows come from ``scoring/data/printed``. They are
 of other sentences where the paper did not release its own (PS and DS).
+
+``probes mitigate sweep`` has the curves of FAST beside these tables: the effect of each block, and scores by the block
+that is edited and by the number of units (Figures 5 to 7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,10 +31,10 @@ from mitigation.columns import COLUMNS, DOMAINS, change_of, planned_columns
 from mitigation.errors import MitigationError
 from mitigation.printed import TableRow, printed_rows
 from mitigation.recipe import resolve_settings
-from mitigation.run import mitigate
+from mitigation.run import finished, mitigate
 from mitigation.training.data import TrainingData
 from scoring import DATA
-from scoring.adapters.facts import Adapter
+from scoring.adapters.facts import Adapter, read
 from scoring.inference.load_options import Device, LoadOptions, ModelName
 from scoring.options import Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
@@ -130,3 +135,64 @@ def adapters(
             assert adapter is not None, "only the other processes of a distributed training have no result"
             made[name] = adapter
         yield domain, made[name]
+
+
+def curves(adapters: Mapping[int, Adapter]) -> dict[str, list[list[float]]]:
+    """By score in percent the points of a curve: the value of a setting, the score after the edit, its interval."""
+    found: dict[str, list[list[float]]] = {}
+    for value, adapter in sorted(adapters.items()):
+        for name, column in COLUMNS.items():
+            change = change_of(adapter, name, adapter.settings["domain"])
+            if change and (column.ideal in (50.0, 100.0) or name in ("DS", "LMS")):
+                found.setdefault(name, []).append([value, *change.after])
+    return found
+
+
+def sweep(
+    model: ModelName,
+    out: Annotated[Path | None, typer.Option(help="Folder of the adapters, sweep.json and sweep.png.")] = None,
+    layer: Annotated[list[int] | None, typer.Option(help="A block to edit, from 0; by default each.")] = None,
+    units: Annotated[list[int] | None, typer.Option(help="Rows of the matrices; by default 64, 256, 1024.")] = None,
+    config: Config = None,
+    profile: Profile = "clean",
+    data: Data = DATA,
+    benchmarks: Annotated[str, typer.Option(metavar="A,B", help="Scored before and after.")] = "stereoset,biaske",
+    limit: Limit = None,
+    device: Device = None,
+    resamples: Resamples = RESAMPLES,
+) -> None:
+    """Edits MODEL with FAST in each block, and in the block that it locates with several numbers of units.
+
+    Every value has an adapter of its own; one that is complete is not made again, so an interrupted sweep goes on.
+    """
+    console, errors = Console(), Console(stderr=True)
+    with ended(errors):
+        from scoring.adapters.feed_forward import feed_forwards
+        from scoring.reproduce.figures import chart, swept
+
+        folder = out or Path("tables") / f"sweep-{Path(model).name}"
+        refuse_foreign(folder / RECORD, [folder / "sweep.json", folder / "sweep.png"], MitigationError)
+        recipe, options, rows = recipes.get("fast"), LoadOptions(model, device=device), TrainingData(data, limit)
+        settings = resolve_settings(recipe, profile, config, {})
+        planned = planned_columns(recipe, split_list(benchmarks), rows, profile, None, resamples)
+        loaded = options.load()
+
+        def made(**changes: int) -> Adapter:
+            chosen, name = replace(settings, **changes), "-".join(f"{n}-{value}" for n, value in changes.items())
+            if not finished(recipe, chosen, loaded, rows, folder / name):
+                run = partial(mitigate, recipe, chosen, options, replace(rows, versions={}), folder / name, planned)
+                run(Console(quiet=True), errors, loaded=loaded, answers=folder / "before")
+            return read(folder / name)
+
+        block = int(made(layer=-1).measures["located_block"][0])
+        effects = json.loads((folder / "layer--1" / "located.json").read_bytes())["average_indirect_effect"]
+        content: dict[str, Any] = {
+            "model": model,
+            "located": block,
+            "effects": {name: [[n, value, None, None] for n, value in enumerate(own)] for name, own in effects.items()},
+            "layer": curves({n: made(layer=n) for n in layer or range(len(feed_forwards(loaded.network)))}),
+            "units": curves({n: made(layer=block, units=n) for n in units or (64, 256, 1024)}),
+        }
+        picture = chart(swept(content), f"fast on {model}")["png"]
+        put_all(folder, {"sweep.json": document(content), "sweep.png": picture}, MitigationError)
+        tell(console, [f"Block {block} is located; sweep.json and sweep.png are in {folder}."])

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated
 
 import typer
@@ -20,8 +19,8 @@ from builders.dataset import BuildError
 from cards.files import put_all
 from scoring import DATA
 from scoring.report.page import template
-from scoring.report.plots import Figure
-from scoring.reproduce.figures import Panel, chart, inline, panels
+from scoring.report.plots.draw import inline
+from scoring.reproduce.figures import chart, panels
 from scoring.reproduce.measured import Cell, Measured, UnreachableError, Verdict, cells
 from scoring.reproduce.plan import Step, cost, execute, parameters, steps
 from scoring.reproduce.printed import PrintedTable, paper, printed_tables
@@ -29,32 +28,19 @@ from scoring.statistics.stats import RESAMPLES
 from scoring.terminal import ended, tell
 from scoring.types import ScoringError
 
+#: The files of a figure by their endings, or what it needs.
+Drawing = Mapping[str, bytes] | str
 VERDICTS: tuple[Verdict, ...] = ("equal", "within", "outside", "unreachable")
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """The panels of a figure, or what it needs."""
-
-    panels: Sequence[Panel] = ()
-    needs: str = ""
-
-    @property
-    def figure(self) -> Figure:
-        """The figure for the page."""
-        return inline(self.panels)
-
-
-def drawings(tables: Sequence[PrintedTable], found: Measured, model: str) -> dict[str, Drawing]:
-    """The figures among tables by their identifiers."""
-    made = {}
+def drawings(tables: Sequence[PrintedTable], found: Measured, model: str) -> Iterator[tuple[str, Drawing]]:
+    """The figures among tables, each with its identifier."""
     for table in tables:
-        if table.panels:
-            try:
-                made[table.id] = Drawing(panels(table, found, model))
-            except UnreachableError as error:
-                made[table.id] = Drawing(needs=str(error))
-    return made
+        try:
+            if table.panels:
+                yield table.id, chart(panels(table, found, model), table.title)
+        except UnreachableError as error:
+            yield table.id, str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +49,7 @@ class Section:
 
     table: PrintedTable
     cells: Sequence[Cell]
-    drawing: Drawing | None = None
+    drawing: Drawing = ""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -72,12 +58,12 @@ class Section:
         return {verdict: found[verdict] for verdict in (*VERDICTS, "") if found[verdict]}
 
 
-def sections(found: Sequence[Cell], drawn: Mapping[str, Drawing] = MappingProxyType({})) -> list[Section]:
+def sections(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> list[Section]:
     """The tables that have cells, and the figures, in the order of the papers."""
     by_id: dict[str, list[Cell]] = {}
     for cell in found:
         by_id.setdefault(f"{cell.paper}/{cell.table}", []).append(cell)
-    of = (Section(table, by_id.get(table.id, ()), drawn.get(table.id)) for table in printed_tables())
+    of = (Section(table, by_id.get(table.id, ()), drawn.get(table.id, "")) for table in printed_tables())
     return [section for section in of if section.cells or section.drawing]
 
 
@@ -88,7 +74,8 @@ def page(found: Sequence[Cell], drawn: Mapping[str, Drawing], model: str) -> str
     """
     papers = [(paper(name)["title"], list(group)) for name, group in groupby(found, lambda cell: cell.paper)]
     shares = [(title, len(own), Counter(map(_state, own))) for title, own in papers]
-    return template("reproduce.html.j2").render(sections=sections(found, drawn), shares=shares, model=model)
+    own = sections(found, drawn)
+    return template("reproduce.html.j2").render(sections=own, shares=shares, model=model, inline=inline)
 
 
 def _state(cell: Cell) -> str:
@@ -97,7 +84,7 @@ def _state(cell: Cell) -> str:
 
 def listed(found: Sequence[Cell]) -> Grid:
     """All tables and figures: how many numbers, how many have each verdict, and what the others need."""
-    by_id = {section.table.id: section for section in sections(found)}
+    by_id = {section.table.id: section for section in sections(found, {})}
     grid = Grid("table", "what", "printed", *VERDICTS[:3], "needs", box=None)
     for table in printed_tables():
         section = by_id.get(table.id)
@@ -110,7 +97,7 @@ def listed(found: Sequence[Cell]) -> Grid:
         )
         needs = (lacking if models else reasons[0].partition(":")[0]) if reasons else ""
         if table.panels:
-            needs = table.panels[0].get("reason", f"a figure: probes reproduce {table.id} --out DIR").partition(":")[0]
+            needs = f"a figure; {table.panels[0]['reason'].partition(':')[0]}"
         elif not table.cells:
             needs = "no numbers are printed; see docs/tables.md"
         numbers = (str(counts.get(verdict, "")) for verdict in VERDICTS[:3])
@@ -146,7 +133,7 @@ def plan_lines(plan: Sequence[Step], model: str, data: Path, limit: int | None) 
 
 def main(
     target: Annotated[
-        str, typer.Argument(metavar="[PAPER[/TABLE]]", help="Such as unstereo/table-5 or unstereo/figure-2.")
+        str, typer.Argument(metavar="[PAPER[/TABLE]]", help="unstereo/table-5, unstereo/figure-2 …")
     ] = "",
     every: Annotated[bool, typer.Option("--all", help="All tables and figures of all papers.")] = False,
     published: Annotated[
@@ -191,26 +178,25 @@ def main(
             except BuildError as error:
                 tell(errors, [str(error)])
         own = cells(target, model=model, measured=found)
-        drawn = drawings(tables, found, model) if computed or out else {}
+        drawn = dict(drawings(tables, found, model)) if computed or out else {}
         content = json.dumps([asdict(cell) for cell in own], indent=1)
         if out:
             files = {"reproduce.html": page(own, drawn, model).encode(), "reproduce.json": content.encode()}
-            for table in tables:
-                if table.id in drawn and drawn[table.id].panels:
-                    made = chart(drawn[table.id].panels, f"{table.id}: {table.title}")
-                    files |= {f"{table.id.replace('/', '-')}.{ending}": data for ending, data in made.items()}
+            for name, drawing in drawn.items():
+                made = {} if isinstance(drawing, str) else drawing
+                files |= {f"{name.replace('/', '-')}.{ending}": data for ending, data in made.items()}
             put_all(out, files, ScoringError)
         if as_json:
             typer.echo(content)
         elif target or model:
-            for section in sections(own):
+            for section in sections(own, {}):
                 console.print(compared(section))
             tell(console, remarks(own))
         else:
             console.print(listed(own))
         for name, drawing in drawn.items() if target or model else ():
             where = f"{out / name.replace('/', '-')}.svg and .png" if out else "can be drawn; give --out DIR"
-            tell(errors if as_json else console, [f"{name}: {drawing.needs or where}"])
+            tell(errors if as_json else console, [f"{name}: {drawing if isinstance(drawing, str) else where}"])
         total = Counter(cell.verdict for cell in own)
         summary = ", ".join(f"{total[verdict]:,} {verdict}" for verdict in VERDICTS if total[verdict])
         tell(errors if as_json else console, [f"{len(own):,} numbers: {summary}."] if summary else [])

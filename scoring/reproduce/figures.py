@@ -7,50 +7,56 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 import cards.results
-from cards.draw import PALETTE, canvas, image, interval, styled
+from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled
+from cards.stored import number
 from cards.text import slug
 from scoring import benchmarks
 from scoring.metrics import sums
-from scoring.report.plots import draw
+from scoring.report.plots.draw import plain
 from scoring.reproduce import published
 from scoring.reproduce.measured import Measured, UnreachableError
-from scoring.reproduce.printed import PrintedTable
+from scoring.reproduce.printed import PrintedTable, printed_tables
 from scoring.result import read_examples
 from scoring.statistics.stats import measure
-from scoring.types import Benchmark, Group, Metric, Table
+from scoring.types import Benchmark, Group, Table
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matplotlib.axes import Axes
-
-Kind = Literal["dots", "bars", "histogram", "curve"]
 #: A value and both ends of its interval, which are NaN where there is none.
 Numbers = tuple[float, float, float]
-#: The colours of series, by their names in the palette.
-_COLOURS = ("line-1", "male", "line-2", "ink", "line-3", "female", "third")
+#: Numbers by their place: a name, a number on the axis, or the number of a row.
+Points = Mapping[Any, Numbers]
+#: The colours of series.
+_COLOURS = [PALETTE[name] for name in ("line-1", "male", "line-2", "ink", "line-3", "female", "third")]
+_NAN = math.nan
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A drawing: its series by label, each with numbers by their place, which is a name or a number on the axis.
+    """A drawing: what ``figures.toml`` declares of it, and its series by label."""
 
-    Of a histogram the places are those of the rows, and only the values count.
-    """
+    entry: Mapping[str, Any]
+    series: Mapping[str, Points]
 
-    title: str
-    kind: Kind
-    series: Mapping[str, Mapping[Any, Numbers]]
-    axis: str = ""
-    unit: str = ""
+    @property
+    def places(self) -> list[Any]:
+        """The places of all series, each once."""
+        return list(dict.fromkeys(place for points in self.series.values() for place in points))
+
+    @property
+    def height(self) -> float:
+        """In inches, with title, labels and legend."""
+        rows = len(self.places) * (0.14 + 0.09 * len(self.series)) if self.entry["kind"] == "dots" else 1.6
+        return max(0.6, rows) + 0.8 + 0.17 * math.ceil(len(self.series) / 2)
 
 
 def panels(table: PrintedTable, found: Measured, model: str = "") -> list[Panel]:
@@ -61,232 +67,131 @@ def panels(table: PrintedTable, found: Measured, model: str = "") -> list[Panel]
     UnreachableError
         When nothing was measured that it shows; the message says what it needs.
     """
-    made = []
-    for entry in table.panels:
-        if "reason" in entry:
-            raise UnreachableError(entry["reason"])
-        if series := dict(_of_declared(entry, found, model)):
-            names = {name: entry[name] for name in ("title", "axis", "unit") if name in entry}
-            made.append(Panel(kind=entry.get("kind", "dots"), series=series, **names))
-    if not made:
-        ways = {"run": f"a run of a model (probes reproduce {table.id} --model MODEL)"}
-        ways |= {"published": f"published responses (probes reproduce {table.id} --published)"}
-        ways |= {"of": f"the built data sets (probes reproduce {table.id} --published)"}
-        lacks = [way for name, way in ways.items() if name in table.panels[0] and (name != "of" or len(ways) == 1)]
-        raise UnreachableError("needs " + " or ".join(lacks or [ways["of"]]))
-    return made
+    made = [Panel(entry, dict(_series(entry, found, model))) for entry in table.panels]
+    if shown := [panel for panel in made if panel.series]:
+        return shown
+    raise UnreachableError(table.panels[0]["reason"])
 
 
-def _of_declared(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[tuple[str, Mapping[Any, Numbers]]]:
+def _series(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[tuple[str, Points]]:
     """The series of a panel by label."""
     if entry.get("of") == "kept":
-        yield from _kept(found)
+        yield from _kept(found.built)
     elif "of" in entry:
         for path in _runs(entry, found, model, "sweep.json"):
-            content = json.loads(path.read_text(encoding="utf-8"))
-            for label, points in content[entry["of"]].items():
-                yield (
-                    f"{label}, {content['model']}",
-                    {x: (_number(v), _number(low), _number(high)) for x, v, low, high in points},
-                )
-    elif entry.get("kind") == "histogram":
-        for name, benchmark, table in _examples(entry, found, model):
-            for group in _groups(entry, benchmark, table):
-                for column in entry["metrics"].values():
-                    values = np.asarray(table[column], dtype=float)[group.mask] if column in table else np.zeros(0)
-                    points = {n: (float(v), math.nan, math.nan) for n, v in enumerate(values) if math.isfinite(v)}
-                    yield f"{group.name}, {name}", points
-    else:
-        yield from _of_scores(entry, dict(_scores(entry, found, model)))
+            content = json.loads(path.read_bytes())
+            yield from ((f"{label}, {content['model']}", p) for label, p in _curves(content[entry["of"]]))
+    elif "column" in entry:
+        edges = np.linspace(0, entry["most"], 33)
+        for name, _, table, groups in _examples(entry, found, model):
+            column = np.asarray(table.get(entry["column"], np.full(len(table["id"]), _NAN)), dtype=float)
+            for group in groups:
+                values = column[group.mask & np.isfinite(column)]
+                shares = 100 * np.histogram(values, edges)[0] / max(len(values), 1)
+                points = {float(x): (float(y), _NAN, _NAN) for x, y in zip(edges[1:], shares, strict=True)}
+                yield f"{group.name}, {name} (n = {len(values):,})", points
+    elif "metrics" in entry:
+        series: dict[str, dict[Any, Numbers]] = {}
+        for name, group_name, metric, numbers in _scores(entry, found, model):
+            one, place = (name, metric) if entry.get("rows") == "metric" else (metric, name)
+            if math.isfinite(numbers[0]):
+                series.setdefault(", ".join(filter(None, (group_name, one))), {})[place] = numbers
+        yield from series.items()
 
 
-def _of_scores(
-    entry: Mapping[str, Any], scores: Mapping[str, Mapping[tuple[str, str], Numbers]]
-) -> Iterator[tuple[str, Mapping[Any, Numbers]]]:
-    """Series over models, one for each group and metric; or over metrics, one for each model and group."""
-    by_metric = entry.get("rows") == "metric"
-    series: dict[str, dict[Any, Numbers]] = {}
-    for name, own in scores.items():
-        for group, label in own:
-            parts, place = ((name, group), label) if by_metric else ((group, label), name)
-            series.setdefault(", ".join(filter(None, parts)), {})[place] = own[group, label]
-    return ((label, points) for label, points in series.items() if any(math.isfinite(v) for v, *_ in points.values()))
+def _curves(content: Mapping[str, Sequence[Sequence[Any]]]) -> Iterator[tuple[str, Points]]:
+    for label, points in content.items():
+        yield label, {x: (number(value), number(low), number(high)) for x, value, low, high in points}
 
 
-def _scores(
-    entry: Mapping[str, Any], found: Measured, model: str
-) -> Iterator[tuple[Any, Mapping[tuple[str, str], Numbers]]]:
-    """By model, or by thousands of training steps, the numbers by the labels of group and metric."""
-    if of := entry.get("published"):
-        for label in published.sources(of):
-            try:
-                known = found.scores(of, label)
-            except UnreachableError:
-                continue  # the files of some models are not everywhere
-            named = label if of == "unstereo" else int(label) / 1000
-            yield (
-                named,
-                {
-                    (group, metric): _numbers(known[names[0], m])
-                    for group, names in entry["groups"].items()
-                    for metric, m in entry["metrics"].items()
-                },
-            )
-    for name, benchmark, table in _examples(entry, found, model):
+def swept(content: Mapping[str, Any]) -> list[Panel]:
+    """The panels of ``probes mitigate sweep``, of one model, as the figures of FAST declare them."""
+    entries = [entry for table in printed_tables("fast") for entry in table.panels]
+    return [Panel(entry, dict(_curves(content[entry["of"]]))) for entry in entries]
+
+
+def _scores(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[tuple[Any, str, str, Numbers]]:
+    """Model or thousands of training steps, the labels of group and metric, the numbers."""
+    sources = published.sources(entry["published"]) if "published" in entry else ()
+    for of, group, metric in product(sources, entry["groups"], entry["metrics"]):
+        place = {"group": entry["groups"][group][0], "metric": entry["metrics"][metric], "label": of, "model": of}
+        with suppress(UnreachableError):  # the files of some models are not everywhere
+            value, low, high, _ = found(place | {"published": entry["published"]})
+            yield int(of) / 1000 if of.isdecimal() else of, group, metric, (value, low, high)
+    for name, benchmark, table, groups in _examples(entry, found, model):
         metrics = {metric.name: metric for metric in benchmark.metrics("paper")}
-        chosen = [
-            (label, metrics.get(m) or _column(m), group)
-            for group in _groups(entry, benchmark, table)
-            for label, m in entry["metrics"].items()
-        ]
-        items = [(group, metric) for _, metric, group in chosen]
+        chosen = {label: metrics.get(m) or sums.of_column(m) for label, m in entry["metrics"].items()}
+        places = list(product(groups, chosen))
+        items = [(group, chosen[label]) for group, label in places]
         estimates = measure(items, table, table[benchmark.cluster], resamples=found.resamples)
-        yield name, {(g.name, label): e.numbers for (label, _, g), e in zip(chosen, estimates, strict=True)}
-
-
-def _column(name: str) -> Metric:
-    """The mean of a column of examples, where it has a value."""
-    return sums.mean(name, lambda t: t[name], None, 0, 1, "", where=lambda t: np.isfinite(t[name].astype(float)))
+        yield from ((name, g.name, label, e.numbers) for (g, label), e in zip(places, estimates, strict=True))
 
 
 def _runs(entry: Mapping[str, Any], found: Measured, model: str, file: str) -> list[Path]:
     return sorted(found.runs.glob(f"{slug(model) if model else '*'}/{entry['run']}/{file}")) if "run" in entry else []
 
 
-def _examples(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[tuple[str, Benchmark, Table]]:
-    """The name, the benchmark and the examples of each run."""
+def _examples(
+    entry: Mapping[str, Any], found: Measured, model: str
+) -> Iterator[tuple[str, Benchmark, Table, list[Group]]]:
+    """The name of the model, the benchmark and the examples of each run, and groups pooled from the benchmark's."""
     for path in _runs(entry, found, model, "results.json"):
-        yield (
-            cards.results.load(path).model,
-            benchmarks.get(entry["benchmark"]),
-            read_examples(path.parent, entry["benchmark"]),
-        )
+        name, benchmark = cards.results.load(path).model, benchmarks.get(entry["benchmark"])
+        table = read_examples(path.parent, benchmark.name)
+        masks = {group.name: group.mask for group in benchmark.groups(table)}
+        named = {label: [masks[n] for n in names if n in masks] for label, names in entry["groups"].items()}
+        pooled = (Group(label, np.any(own, axis=0)) for label, own in named.items() if own)
+        yield name, benchmark, table, [group for group in pooled if group.mask.any()]
 
 
-def _groups(entry: Mapping[str, Any], benchmark: Benchmark, table: Table) -> list[Group]:
-    """The groups of a panel that have rows, each pooled from groups of the benchmark."""
-    masks = {group.name: group.mask for group in benchmark.groups(table)}
-    none = np.zeros(len(table["id"]), bool)
-    pooled = [
-        Group(label, np.any([masks.get(n, none) for n in names], axis=0)) for label, names in entry["groups"].items()
-    ]
-    return [group for group in pooled if group.mask.any()]
-
-
-def _kept(found: Measured) -> Iterator[tuple[str, Mapping[Any, Numbers]]]:
+def _kept(built: Iterable[Any]) -> Iterator[tuple[str, Points]]:
     """The share of sentences of each set of UnStereoEval whose |MaxPMIDiff| is within a limit, by the limit."""
-    limits = np.linspace(0, 3, 61)
     sizes: dict[str, list[float]] = {}
-    for rows in found.built:
+    for rows in built:
         natural = rows[rows["natural"] != False]  # noqa: E712 - an empty cell is not judged, and kept
-        sizes.setdefault(natural["id"].iloc[0].partition("-paper")[0], []).extend(natural["max_pmi_diff"].abs())
+        sizes.setdefault(rows["id"].iloc[0].partition("-paper")[0], []).extend(natural["max_pmi_diff"].abs())
     for name, own in sizes.items():
-        shares = [100 * float(np.mean(np.array(own) <= limit)) for limit in limits]
-        yield name, {float(x): (y, math.nan, math.nan) for x, y in zip(limits, shares, strict=True)}
-
-
-def _numbers(score: Mapping[str, Any]) -> Numbers:
-    return float(score["value"]), float(score["low"]), float(score["high"])
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+        yield name, {x: (100 * float(np.mean(np.array(own) <= x)), _NAN, _NAN) for x in np.linspace(0, 3, 61).tolist()}
 
 
 def chart(drawn: Sequence[Panel], title: str) -> dict[str, bytes]:
-    """The files of a figure by their endings: its panels below each other."""
-    sizes = [_size(panel) for panel in drawn]
+    """The files of a figure by their endings, with its panels below each other."""
+    heights = [panel.height for panel in drawn]
     with styled():
-        figure = canvas(sizes[0][0], 0.4 + sum(height for _, height in sizes))
-        figure.suptitle(title, fontsize=10, x=0.01, ha="left", wrap=True)
-        ratios = {"height_ratios": [height for _, height in sizes]}
-        rows = figure.subplots(len(drawn), 1, squeeze=False, gridspec_kw=ratios)[:, 0]
-        for axes, panel in zip(rows, drawn, strict=True):
-            _paint(axes, panel, PALETTE)
-            axes.set_title(panel.title, fontsize=9, loc="left")
+        figure = canvas(5.6, 0.4 + sum(heights))
+        figure.suptitle(title, fontsize=10, x=0.01, ha="left")
+        rows = figure.subfigures(len(drawn), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for part, panel in zip(rows, drawn, strict=True):
+            axes, entry, flat = part.subplots(), panel.entry, panel.entry["kind"] == "dots"
+            (_dots if flat else _curve)(axes, panel)
+            axes.set_title(entry["title"], fontsize=9, loc="left")
+            axes.set(xlabel=entry.get("axis", entry["unit"]), ylabel="" if flat else entry["unit"])
+            axes.grid(axis="x" if flat else "y", color=PALETTE["rule"], linewidth=0.6)
+            if "ideal" in entry:
+                (axes.axvline if flat else axes.axhline)(entry["ideal"], color=PALETTE["soft"], linestyle=DOTTED)
+            if len(panel.series) > 1:
+                known = axes.get_legend_handles_labels()
+                part.legend(*known, fontsize=7.5, ncols=2, frameon=False, loc="outside lower left")
         return {"svg": image(figure), "png": image(figure, "png")}
 
 
-def inline(drawn: Sequence[Panel]) -> draw.Figure:
-    """The figure for a page, in the page's own colours."""
-    inks = dict(zip(PALETTE, draw.INKS, strict=True))
-    made = (
-        draw.panel(p.title, f"{p.title}: {', '.join(p.series)}.", _size(p), partial(_paint, panel=p, inks=inks))
-        for p in drawn
-    )
-    return draw.Figure("", "", (), tuple(made))
-
-
-def _size(panel: Panel) -> tuple[float, float]:
-    return 5.6, 0.9 + _height(panel) + 0.2 * math.ceil(len(panel.series) / 2) * (len(panel.series) > 1)
-
-
-def _paint(axes: Axes, panel: Panel, inks: Mapping[str, str]) -> None:
-    colours = [inks[name] for name in _COLOURS]
-    {"dots": _dots, "bars": _bars, "histogram": _histogram, "curve": _curve}[panel.kind](axes, panel, colours)
-    curve, flat = panel.kind == "curve", panel.kind in ("dots", "bars")
-    axes.set(xlabel=panel.axis if curve else panel.unit)
-    axes.set_ylabel(panel.unit if curve else "% of prompts" if not flat else "")
-    axes.grid(visible=False)
-    axes.grid(axis="x" if flat else "y", color=inks["rule"], linewidth=0.6)
-    if len(panel.series) > 1:
-        below = -0.45 / _height(panel)
-        axes.legend(fontsize=7.5, ncols=2, frameon=False, loc="upper left", bbox_to_anchor=(0, below), borderpad=0)
-
-
-def _height(panel: Panel) -> float:
-    if panel.kind not in ("dots", "bars"):
-        return 1.6
-    return len(_places(panel)) * (0.26 if panel.kind == "bars" else 0.14 + 0.1 * len(panel.series))
-
-
-def _places(panel: Panel) -> list[Any]:
-    return list(dict.fromkeys(place for points in panel.series.values() for place in points))
-
-
-def _rows(axes: Axes, places: Sequence[Any]) -> None:
-    axes.set_yticks(range(len(places)), [str(place)[-40:] for place in places], fontsize=8)
-    axes.set_ylim(len(places) - 0.4, -0.6)
-
-
-def _dots(axes: Axes, panel: Panel, colours: Sequence[str]) -> None:
-    places = _places(panel)
+def _dots(axes: Axes, panel: Panel) -> None:
     for n, (label, points) in enumerate(panel.series.items()):
         shift = 0.7 * ((n + 0.5) / len(panel.series) - 0.5)
-        inside = "white" if n // len(colours) % 2 else ""
-        shown = [(place, numbers) for place, numbers in points.items() if math.isfinite(numbers[0])]
-        for m, (place, numbers) in enumerate(shown):
-            row = places.index(place) + shift
-            interval(axes, numbers, row, colours[n % len(colours)], inside, None if m else label)
-    _rows(axes, places)
+        inside = "white" if n // len(_COLOURS) % 2 else ""
+        for place, numbers in points.items():
+            row, first = panel.places.index(place) + shift, place == next(iter(points))
+            interval(axes, numbers, row, _COLOURS[n % len(_COLOURS)], inside, label if first else None)
+    axes.set_yticks(range(len(panel.places)), [plain(place, 40) for place in panel.places], fontsize=8)
+    axes.set_ylim(len(panel.places) - 0.4, -0.6)
 
 
-def _bars(axes: Axes, panel: Panel, colours: Sequence[str]) -> None:
-    places = _places(panel)
-    left = np.zeros(len(places))
+def _curve(axes: Axes, panel: Panel) -> None:
     for n, (label, points) in enumerate(panel.series.items()):
-        widths = np.nan_to_num([points[place][0] if place in points else 0.0 for place in places])
-        axes.barh(range(len(places)), widths, left=left, height=0.68, color=colours[n % len(colours)], label=label)
-        left = left + widths
-    _rows(axes, places)
-
-
-def _histogram(axes: Axes, panel: Panel, colours: Sequence[str]) -> None:
-    values = {label: [value for value, *_ in points.values()] for label, points in panel.series.items()}
-    edges = np.histogram_bin_edges(np.concatenate([list(v) for v in values.values()]), 30)
-    for n, (label, own) in enumerate(values.items()):
-        weights = np.full(len(own), 100 / max(len(own), 1))
-        ink = colours[n % len(colours)]
-        axes.hist(own, edges.tolist(), weights=weights, histtype="step", color=ink, label=f"{label} (n = {len(own):,})")
-
-
-def _curve(axes: Axes, panel: Panel, colours: Sequence[str]) -> None:
-    for n, (label, points) in enumerate(panel.series.items()):
-        x = sorted(points)
-        value, low, high = np.array([points[place] for place in x]).T
-        ink = colours[n % len(colours)]
-        axes.plot(x, value, "o-" if len(x) < 40 else "-", color=ink, markersize=3, linewidth=1.3, label=label)
-        if np.isfinite(low).any():
-            axes.fill_between(x, low, high, color=ink, alpha=0.15, linewidth=0)
-    if panel.axis == "units":
+        value, low, high = np.array([points[x] for x in sorted(points)]).T
+        ink, mark = _COLOURS[n % len(_COLOURS)], "o-" if len(points) < 30 else "-"
+        step = "steps-pre" if "column" in panel.entry else "default"
+        axes.plot(sorted(points), value, mark, drawstyle=step, color=ink, linewidth=1.3, markersize=3, label=label)
+        axes.fill_between(sorted(points), low, high, color=ink, alpha=0.15, linewidth=0)
+    if panel.entry["axis"] == "units":
         axes.set_xscale("log", base=2)

@@ -106,15 +106,10 @@ class Measured:
         key = place["group"], place["metric"]
         if "model" not in place:
             raise UnreachableError("needs the model, which the paper does not name: give it with --model")
-        if "examples" in place:
-            example = self._once("examples", place["model"], place["run"], place["benchmark"]).get(key[0])
-            if example is None:
-                raise UnreachableError(f"the run {place['run']} of {place['model']} has no example {key[0]}")
-            return float(example[key[1]]), math.nan, math.nan, ""
-        run = self._once("run", place["model"], place["run"]) if "run" in place else {}
+        run = self._once(place.get("reader", "run"), place["model"], place["run"]) if "run" in place else {}
         found = run.get((place["benchmark"], *key))
         if found is None and "published" in place:
-            found = self.scores(place["published"], place["label"]).get(key)
+            found = self._once("published", place["published"], place["label"]).get(key)
         if found is None:
             lacks = f"the run {place.get('run')} has no {place['metric']} of {place['group']}"
             raise UnreachableError(lacks if run else f"needs the weights of {place['model']}")
@@ -122,17 +117,6 @@ class Measured:
             return float(found["sd"]), math.nan, math.nan, ""
         value, low, high = (place.get("scale", 1) * float(found[name]) for name in ("value", "low", "high"))
         return value, low, high, "Measured on a part of the rows." if found.get("part") else ""
-
-    def scores(self, benchmark: str, label: str) -> published.Scores:
-        """The scores of published responses.
-
-        Raises
-        ------
-        UnreachableError
-            When they cannot be had.
-        """
-        found: published.Scores = self._once("published", benchmark, label)
-        return found
 
     def _once(self, kind: str, *names: str) -> Any:
         """What a method of this class returned for the names, or the reason why it could not."""
@@ -188,8 +172,6 @@ class Measured:
     def _run(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
         """The scores of a run by benchmark, group and metric; of a mitigated model those after it; empty if missing."""
         folder = self.runs / slug(model) / run
-        if run.startswith("glue"):
-            return _glue(self.runs / slug(model) / "glue", run.rpartition("/")[2] if "/" in run else "")
         if (folder / "results.json").is_file():
             try:
                 report = cards.results.load(folder / "results.json")
@@ -205,14 +187,24 @@ class Measured:
             return {(c.benchmark, c.group, c.metric): dict(zip(names, c.after, strict=True)) for c in changes}
         return {}
 
-    def _examples(self, model: str, run: str, benchmark: str) -> dict[str, Mapping[str, Any]]:
-        """The examples by id of a run, or of a mitigated model after it."""
+    def _examples(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+        """The probabilities of both genders by example of neutral probes, of a run or of a mitigated model after it."""
         folders = (self.runs / slug(model) / name for name in (run, f"{run}-work/after"))
-        folder = next((folder for folder in folders if (folder / "examples").is_dir()), None)
-        if folder is None:
-            raise UnreachableError(f"needs the weights of {model}")
-        table = read_examples(folder, benchmark)
-        return {name: {column: table[column][n] for column in table} for n, name in enumerate(table["id"])}
+        tables = [read_examples(folder, "neutral") for folder in folders if (folder / "examples").is_dir()]
+        return {
+            ("neutral", name, mass): {"value": table[mass][n], "low": math.nan, "high": math.nan}
+            for table in tables
+            for n, name in enumerate(table["id"])
+            for mass in ("female_mass", "male_mass")
+        }
+
+    def _glue(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+        """The scores of ``probes mitigate glue``, of the model or with the adapter that the run names."""
+        _, with_adapter, adapter = run.rpartition("/")
+        path = self.runs / slug(model) / "glue" / (f"glue-{adapter}.json" if with_adapter else "glue.json")
+        scores = json.loads(path.read_bytes())["after" if with_adapter else "before"] if path.is_file() else {}
+        found = ((task, own["mean"], *(own["interval"] or (math.nan, math.nan))) for task, own in scores.items())
+        return {("glue", task, "score"): {"value": mean, "low": low, "high": high} for task, mean, low, high in found}
 
     def _data(self, group: str, metric: str) -> float:
         """A number that built rows have.
@@ -307,17 +299,6 @@ class Measured:
         return equal | {"all": len({word for words in again for word in words})}
 
 
-def _glue(folder: Path, adapter: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
-    """The scores of ``probes mitigate glue``, of the model or with an adapter; empty if missing."""
-    path = folder / (f"glue-{adapter}.json" if adapter else "glue.json")
-    scores = json.loads(path.read_bytes())["after" if adapter else "before"] if path.is_file() else {}
-    found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
-    for task, own in scores.items():
-        low, high = own["interval"] or (math.nan, math.nan)
-        found["glue", task, "score"] = {"value": own["mean"], "low": low, "high": high}
-    return found
-
-
 def cells(target: str = "", *, model: str = "", measured: Measured | None = None) -> list[Cell]:
     """The printed numbers of all tables, of a ``PAPER`` or of one as ``PAPER/TABLE``, each beside the measured one.
 
@@ -341,21 +322,17 @@ def cells(target: str = "", *, model: str = "", measured: Measured | None = None
     every = [(table, cell) for table in printed_tables(target) for cell in table.cells]
     if not model:
         return [_judged(table, cell, found) for table, cell in every]
-    own = [
-        (table, replace(cell, place={**cell.place, "model": model}))
-        for table, cell in every
-        if cell.of_run and cell.place.get("model", model) == model
-    ]
-    judged = [_judged(table, cell, found) for table, cell in own]
-    if any(cell.of_run and cell.place.get("model") == model for _, cell in every):
-        return judged
+    of_any = [(table, cell) for table, cell in every if cell.of_run and cell.place.get("model", model) == model]
+    own = [_judged(table, replace(cell, place={**cell.place, "model": model}), found) for table, cell in of_any]
+    if any(cell.place.get("model") == model for _, cell in of_any):
+        return own
     places = {json.dumps(p, sort_keys=True): (table, cell, p) for table, cell in every if (p := _for(cell, model))}
-    return [*(_judged(table, cell, found, place) for table, cell, place in places.values()), *judged]
+    return [*(_judged(table, cell, found, place) for table, cell, place in places.values()), *own]
 
 
 def _for(cell: PrintedCell, model: str) -> dict[str, Any]:
     """The place of a number for a model that the table does not have; empty where it is of no model."""
-    of = {"run", "benchmark", "group", "metric", "scale", "field"}
+    of = {"run", "reader", "benchmark", "group", "metric", "scale", "field"}
     found = {key: value for key, value in cell.place.items() if key in of}
     return found | {"model": model} if cell.of_run and "model" in cell.place else {}
 
@@ -372,7 +349,8 @@ def _judged(table: PrintedTable, cell: PrintedCell, found: Measured, other: Mapp
         reason = str(error)
         if reason.startswith("needs the weights of") and ":" not in reason:
             reason += f": probes reproduce {table.id} --model {place['model']}"
-        return of(None, None, None, "unreachable", " ".join(filter(None, (reason + "." * bool(notes), notes))))
+        reason = reason.removesuffix(".") + "." if notes else reason
+        return of(None, None, None, "unreachable", " ".join(filter(None, (reason, notes))))
     verdict: Verdict = ""
     if printed is not None:
         same = f"{value:.{cell.digits}f}" == f"{printed:.{cell.digits}f}"

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from cards.text import slug
@@ -21,14 +20,8 @@ from scoring.reproduce.measured import DATASETS
 from scoring.reproduce.printed import PrintedTable, paper
 from scoring.types import BenchmarkContext, ScoringError
 
-#: What a command writes last, by its first words.
-_LAST = {
-    "score": "results.json",
-    "mitigate table fast": "table.json",
-    "mitigate table": "methods.html",
-    "mitigate sweep": "sweep.json",
-}
-NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
+#: What the command of a run writes last, if not the results of scoring or of a recipe.
+_LAST = {"fast": "table.json", "methods": "methods.html", "sweep": "sweep.json", "glue": "glue.json"}
 #: Assumed speed in operations a second and in bytes of weights read a second, for hours on one large GPU.
 _OPERATIONS, _BYTES = 1e14, 1e12
 
@@ -52,11 +45,7 @@ class Step:
 
 
 def steps(
-    tables: Sequence[PrintedTable],
-    model: str,
-    data: Path,
-    runs: Path,
-    options: Mapping[str, str] = MappingProxyType({}),
+    tables: Sequence[PrintedTable], model: str, data: Path, runs: Path, options: Mapping[str, str] | None = None
 ) -> list[Step]:
     """The commands that the numbers of a model need, each once; ``options`` are added to every one that has them.
 
@@ -75,14 +64,20 @@ def steps(
     places = [(table, place) for table in tables for place in _places(table)]
     known = any(place.get("model") == model for _, place in places)
     for table, place in places:
-        # A figure is of every model; a table of those that it has, or in their places of another one.
         if known and place.get("model", model) != model:
             continue
-        term = place if known and "model" in place else _terms(table).get(model, {})
-        values = {"dtype": "auto", "crows": "crows_pairs"} | dict(term) | {"model": model}
+        values = {"dtype": "auto", "crows": "crows_pairs"} | (dict(place) if known else {}) | {"model": model}
         name, _, adapter = place["run"].partition("/")
         for run_name in (*([adapter.partition("/")[0]] if name == "glue" and adapter else ()), name):
-            step = _step(table, run_name, values, runs / slug(model), str(data), options, adapter)
+            words, of = table.runs[run_name].format_map(values).split(), runs / slug(model)
+            last = _LAST.get(run_name, "results.json" if words[0] == "score" else "mitigation.json")
+            given = {"--data": str(data), **(options or {})}
+            if run_name == "glue":  # it reads no built data set, and its scores have no bootstrap
+                given = {key: value for key, value in given.items() if key == "--limit"}
+                given |= {"--adapter": str(of / adapter)} if adapter else {}
+                last = f"glue-{Path(adapter).name}.json" if adapter else last
+            words += [*(word for option in given.items() for word in option), "--out", str(of / run_name)]
+            step = Step(tuple(words), of / run_name / last)
             made.setdefault(step.line, step)
     if len(made) == bool(missing):
         raise ScoringError(f"No number of {', '.join(table.id for table in tables)} is of a run of a model.")
@@ -90,36 +85,11 @@ def steps(
 
 
 def _places(table: PrintedTable) -> Iterator[Mapping[str, Any]]:
-    """Where the numbers of a table, or the values of a figure, come from a run of a model."""
+    """Where the numbers of a table come from a run of a model, and a figure from one of each model of the paper."""
     yield from (cell.place for cell in table.cells if cell.of_run)
-    yield from ({"run": panel["run"]} for panel in table.panels if "run" in panel)
-
-
-def _terms(table: PrintedTable) -> dict[str, Mapping[str, Any]]:
-    """The models of a paper, with what holds for each."""
-    spec = paper(table.paper).get("spec", {})
-    return {term["model"]: spec | term for term in paper(table.paper).get("terms", {}).values() if "model" in term}
-
-
-def _step(
-    table: PrintedTable,
-    name: str,
-    values: Mapping[str, str],
-    runs: Path,
-    data: str,
-    options: Mapping[str, str],
-    adapter: str,
-) -> Step:
-    words = table.runs[name].format_map(values).split()
-    last = next((file for first, file in _LAST.items() if table.runs[name].startswith(first)), "mitigation.json")
-    if name == "glue":  # it reads no data set, and its scores have no bootstrap
-        words += ["--adapter", str(runs / adapter)] if adapter else []
-        last = f"glue-{Path(adapter).name}.json" if adapter else "glue.json"
-        options = {key: value for key, value in options.items() if key == "--limit"}
-    else:
-        words += ["--data", data]
-    words += [word for option in options.items() for word in option]
-    return Step((*words, "--out", str(runs / name)), runs / name / last)
+    terms = paper(table.paper).get("terms", {}).values()
+    models = [paper(table.paper).get("spec", {}) | term for term in terms if "model" in term] or [{}]
+    yield from ({**term, "run": panel["run"]} for panel in table.panels if "run" in panel for term in models)
 
 
 def execute(plan: Sequence[Step], say: Callable[[str], None]) -> list[Step]:

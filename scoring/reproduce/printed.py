@@ -117,8 +117,7 @@ def _table(name: str, entry: Mapping[str, Any]) -> PrintedTable:
     runs = paper(name).get("runs", {})
     how = tuple((of, command, where, reached) for of, command, where, reached in entry["how"])
     cells = tuple(_cells(name, entry)) if (FOLDER / f"{name}-{entry['name']}.csv").is_file() else ()
-    shared = {key: value for key, value in entry.items() if key not in ("name", "title", "how", "panel")}
-    panels = tuple(shared | panel for panel in entry.get("panel", ()))
+    panels = tuple({"kind": "dots", "unit": "", **entry, **panel} for panel in entry.get("panel", ()))
     return PrintedTable(name, entry["name"], entry["title"], how, entry.get("unit", ""), runs, cells, panels)
 
 
