@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 
 from cards.draw import PALETTE, canvas, image, interval, styled, titled
-from cards.results import Score, supported_digits
+from cards.results import Estimate, supported_digits
 
 
-def forest(scores: list[Score], labels: list[str]) -> bytes:
+def forest(scores: list[Estimate], labels: list[str]) -> bytes:
     """An SVG with one line per score: its interval on the range of its metric, and the ideal as a tick.
 
     Each line is scaled to the range of its own metric. The same scores give the same bytes.
@@ -33,7 +33,7 @@ def forest(scores: list[Score], labels: list[str]) -> bytes:
         return image(figure)
 
 
-def _scale(score: Score) -> Callable[[float], float]:
+def _scale(score: Estimate) -> Callable[[float], float]:
     """Maps a value to 0 … 1 on the range of its metric; on its interval when the range is infinite."""
     ends = (score.least, score.most) if math.isfinite(score.most - score.least) else (score.low, score.high)
     width = ends[1] - ends[0]

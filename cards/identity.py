@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from cards.hub import HubModel, downloaded
-from cards.results import Run
+from cards.results import Report
 from cards.text import CardError
 
 #: Configuration, tokenizer and weights of a model, in this order.
@@ -50,7 +50,7 @@ def _repository_digests(model: HubModel, revision: str) -> Iterator[tuple[str, s
                 yield entry.path, hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def check_model(run: Run, model: HubModel) -> None:
+def check_model(run: Report, model: HubModel) -> None:
     """Refuses a run of another model than the one of a card.
 
     A run of a model with an adapter may be added to the card of either. A run of a repository must be of a commit

@@ -11,22 +11,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cards.results import supported_digits
+from cards.results import Key, supported_digits
 from cards.verdict import Numbers, holm, p_of, unpaired, verdict
 
 #: The upper ends of the colours but the last one, as shares of the greatest possible distance from the ideal.
 BANDS = (0.05, 0.15, 0.3, 0.5)
 
 
-#: Data set, task and metric.
-Key = tuple[str, str, str]
-
-
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A score in the matrix; without an interval its ends are NaN, and without an ideal the distance is None.
+    """A published score; without an interval its ends are NaN, and without an ideal its place is None.
 
-    ``least`` and ``most`` are the ends of the metric's range; NaN where they are not known.
+    ``least`` and ``most`` are the ends of the metric's range; NaN where they are not known. ``remark`` is a restriction
+    such as a part of the rows, and ``setting`` says with which adapter or prompt a model was scored.
     """
 
     value: float
@@ -38,6 +35,7 @@ class Cell:
     remark: str = ""
     least: float = math.nan
     most: float = math.nan
+    setting: str = ""
 
     @property
     def numbers(self) -> Numbers:
@@ -52,20 +50,30 @@ class Cell:
     @property
     def interval(self) -> str:
         """The interval as text; empty when there is none."""
-        if not math.isfinite(self.high - self.low):
+        if not self.has_interval:
             return ""
         return " to ".join(supported_digits(end, self.low, self.high) for end in (self.low, self.high))
 
     @property
-    def distance(self) -> float | None:
+    def has_interval(self) -> bool:
+        """Whether both ends of the interval are known."""
+        return math.isfinite(self.high - self.low)
+
+    @property
+    def distance(self) -> float:
+        """The distance from the ideal; the value itself when there is no ideal."""
+        return self.value if self.ideal is None else abs(self.value - self.ideal)
+
+    @property
+    def share(self) -> float | None:
         """The distance from the ideal as a share of the greatest possible one; None where one of them is unknown.
 
-        >>> Cell(75, 70, 80, "ss", 50, 9, "", 0, 100).distance, Cell(3, 2, 4, "other", 0, 9).distance
+        >>> Cell(75, 70, 80, "ss", 50, 9, "", 0, 100).share, Cell(3, 2, 4, "other", 0, 9).share
         (0.5, None)
         """
         if self.ideal is None or not math.isfinite(self.most - self.least) or self.most == self.least:
             return None
-        return min(1.0, abs(self.value - self.ideal) / max(self.most - self.ideal, self.ideal - self.least))
+        return min(1.0, self.distance / max(self.most - self.ideal, self.ideal - self.least))
 
     @property
     def band(self) -> int | None:
@@ -74,7 +82,7 @@ class Cell:
         >>> Cell(0.04, 0, 0.1, "gas", 0, 9, "", 0, 1).band, Cell(0.51, 0, 1, "gas", 0, 9, "", 0, 1).band
         (0, 4)
         """
-        return None if self.distance is None else sum(self.distance > end for end in BANDS)
+        return None if self.share is None else sum(self.share > end for end in BANDS)
 
     def comparable(self, base: Cell | None) -> bool:
         """Whether the change from a base has a verdict: both have intervals, of the same metric with an ideal.
@@ -85,7 +93,7 @@ class Cell:
         """
         if base is None or self.ideal is None or (base.metric, base.ideal) != (self.metric, self.ideal):
             return False
-        return math.isfinite(self.high - self.low + base.high - base.low)
+        return self.has_interval and base.has_interval
 
     def arrow(self, base: Cell) -> str:
         """Both values as text, with so many digits that different values look different.
@@ -105,7 +113,7 @@ class Cell:
 class ModelRow:
     """A model with a setting, such as an adapter; ``base`` is the name of the model that the adapter changes.
 
-    ``cells`` are the scores by data set, task and metric.
+    ``cells`` are the scores by a key of data set, task and metric.
     """
 
     model: str

@@ -15,7 +15,7 @@ from cards.command import start
 from cards.options import NearestGroup, command_of, parameters
 from mitigation import recipes
 from mitigation.api import Options, built, mitigated
-from mitigation.commands import glue, merge, methods, table
+from mitigation.commands import glue, merge, table
 from mitigation.recipe import Recipe
 from scoring.adapters.facts import Adapter, is_whole_model
 from scoring.inference.load_options import ModelName
@@ -82,8 +82,7 @@ def _option(recipe: Recipe, field: Field[Any]) -> inspect.Parameter:
 COMMANDS: dict[str, Callable[..., None]] = {
     "glue": glue.main,
     "merge": merge.main,
-    "methods": methods.main,
-    "sweep": table.sweep,
+    "methods": table.main,
     "table": table.main,
 }
 
@@ -95,12 +94,6 @@ class RecipeGroup(NearestGroup):
         """The names of all recipes and other commands."""
         del ctx
         return [*recipes.names(), *COMMANDS]
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of the arguments; ``table MODEL --methods A,B`` is the command ``methods``."""
-        if args[0] == "table" and any(arg.partition("=")[0] == "--methods" for arg in args):
-            args = ["methods", *args[1:]]
-        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a recipe or another command; None if there is none of that name."""

@@ -85,7 +85,7 @@ def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: M
     """
     settings = recipe.profiles[profile]
     types = {setting.name: type(getattr(settings, setting.name)) for setting in fields(settings)}
-    for origin, overrides in ((f" in {file}", _read(file) if file else {}), ("", options)):
+    for origin, overrides in ((f" in {file}", read_settings(file) if file else {}), ("", options)):
         for name, value in overrides.items():
             if name not in types:
                 near = did_you_mean(name, types)
@@ -118,7 +118,14 @@ def check_ranges(
         raise MitigationError(f"The setting {wrong[0]} is {values[wrong[0]]}; give a value in its range.")
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_settings(file: Path) -> dict[str, Any]:
+    """The settings in a TOML or JSON file.
+
+    Raises
+    ------
+    MitigationError
+        If it cannot be read, or holds something else.
+    """
     try:
         text = file.read_text(encoding="utf-8")
         content = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)

@@ -21,7 +21,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cards.text import redactor
+from cards.text import grouped, redactor
 from scoring.inference.chat import Chat
 from scoring.prompts import Prompt
 from scoring.tables import Loaded
@@ -156,10 +156,8 @@ def answer(
     The model gets requests that differ only in their ids once.
     """
     known = {request.id: response for request in requests if (response := store.get(request)) is not None}
-    same: dict[Request, list[Request]] = {}
-    for request in requests:
-        if request.id not in known:
-            same.setdefault(replace(request, id=""), []).append(request)
+    unknown = [request for request in requests if request.id not in known]
+    same = grouped(unknown, lambda request: replace(request, id=""))
     rest = {group[0].id: group for group in same.values()}
     first = [group[0] for group in rest.values()]
     with _progress(first, len(known), console) as advance:

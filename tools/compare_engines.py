@@ -23,8 +23,9 @@ from rich.console import Console
 
 from builders.generation.run import RunOptions, opened
 from cards.files import put
-from scoring import benchmarks, chat_api, prompts, run
+from scoring import benchmarks, prompts, run
 from scoring.answering import key, questions
+from scoring.engines import chat_api
 from scoring.inference.engine import Engine
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load

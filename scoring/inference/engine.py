@@ -61,6 +61,11 @@ class Stats:
     seconds: float = 0.0
     load_seconds: float = 0.0
 
+    def add(self, **more: float) -> None:
+        """Counts more, by name."""
+        for name, count in more.items():
+            setattr(self, name, getattr(self, name) + count)
+
     def speed(self) -> dict[str, float]:
         """Tokens per second and the shares of padding and of tokens saved, for a report."""
         return {

@@ -149,9 +149,7 @@ class Model(Engine):
         before = replace(self.stats)
         trees, limits = self._trees(queries, self._limits(batching), batching.share)
         for _, scored in run(trees, self._score, limits):
-            self.stats.tokens += scored.tokens
-            self.stats.padding += scored.padding
-            self.stats.read += scored.read
+            self.stats.add(tokens=scored.tokens, padding=scored.padding, read=scored.read)
             yield Scored(scored.answers, scored.values)
         self.stats.flops += self._flops(before)
 
@@ -163,10 +161,7 @@ class Model(Engine):
         invalid = partial(not_a_number, f"{self.name} in {self.dtype}")
         generator = Generator(self._network, self.tokens, self.probes, decoding, invalid, exact=self.exact)
         for batch, made in run(prompts, generator.generate, generator.limits(prompts, self._limits(batching))):
-            self.stats.asked += made.tokens
-            self.stats.tokens += made.tokens
-            self.stats.padding += made.padding
-            self.stats.generated += made.generated
+            self.stats.add(asked=made.tokens, tokens=made.tokens, padding=made.padding, generated=made.generated)
             yield from map(Continued, batch, made.texts)
         self.stats.flops += self._flops(before)
 

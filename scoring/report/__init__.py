@@ -33,33 +33,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cards.files import RECORD, put_all, refuse_foreign
-from cards.results import SCHEMA
-from cards.text import cell, redactor
+from cards.stored import parsed
+from cards.text import redactor
 from scoring.report.comparison import comparison, comparison_page
-from scoring.report.examples import decisive
-from scoring.report.files import clean_table, cleaned, cleaned_comparison, file_name, markdown, parquet, read, results
-from scoring.report.numbers import Scale, interval, scale
-from scoring.report.page import Section, page
+from scoring.report.files import clean_table, cleaned, file_name, markdown, parquet, read, results
+from scoring.report.numbers import scale
+from scoring.report.page import Section, decisive, page
 from scoring.types import Comparison, Report, ScoringError, Table
 
-__all__ = [
-    "SCHEMA",
-    "Scale",
-    "cell",
-    "check_finished",
-    "decisive",
-    "file_name",
-    "interval",
-    "markdown",
-    "page",
-    "parquet",
-    "read",
-    "results",
-    "scale",
-    "write",
-    "write_comparison",
-    "write_page",
-]
+__all__ = ["check_finished", "decisive", "file_name", "page", "read", "results", "scale", "write", "write_comparison"]
 
 _FILES = ("results.json", "results.md", "report.html", "compare.json", "compare.html")
 _VERSION = "benchmark "
@@ -95,7 +77,13 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
 def _put(folder: Path, files: Mapping[str, bytes]) -> None:
     """Writes files of a run; without a record, those beside a ``results.json`` are of an earlier version."""
     earlier = [*_FILES, *(f"examples/{path.name}" for path in (folder / "examples").glob("*.parquet"))]
-    put_all(folder, files, ScoringError, ours=earlier if (folder / "results.json").is_file() else ())
+    put_all(folder, files, ScoringError, ours=earlier if _of_earlier_version(folder) else ())
+
+
+def _of_earlier_version(folder: Path) -> bool:
+    """Whether a ``results.json`` is of a run, also of a version that kept no record; other programs have this name."""
+    file = folder / "results.json"
+    return file.is_file() and parsed(file.read_bytes()).keys() >= {"schema", "estimates"}
 
 
 def _shown(
@@ -131,7 +119,7 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False) ->
     names = [name.removeprefix(_VERSION) for name in planned.environment if name.startswith(_VERSION)]
     files = [*_FILES, *(f"examples/{file_name(name)}" for name in names)]
     finished = (folder / "results.json").is_file()
-    if not finished or (folder / RECORD).exists():
+    if (folder / RECORD).exists() or not _of_earlier_version(folder):
         refuse_foreign(folder / RECORD, [folder / name for name in files], ScoringError)
     if overwrite or not finished:
         return
@@ -160,5 +148,5 @@ def write_comparison(folder: Path, compared: Comparison) -> None:
     ScoringError
         When the environment holds something JSON has no form for.
     """
-    shown = cleaned_comparison(compared, redactor(os.environ))
+    shown = cleaned(compared, redactor(os.environ))
     _put(folder, {"compare.html": comparison_page(shown).encode(), "compare.json": comparison(shown).encode()})

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,11 +16,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import cards.results
-from cards.results import SCHEMA
-from cards.stored import checksum, finite
 from cards.text import CardError, cell, slug
 from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, marked, methods, scale
-from scoring.types import Comparison, Difference, Estimate, Report, ScoringError, Table
+from scoring.types import Estimate, Report, ScoringError, Table
 
 
 def file_name(benchmark: str) -> str:
@@ -41,15 +37,7 @@ def results(report: Report, tables: Mapping[str, Table], files: Mapping[str, byt
         file = f"examples/{file_name(name)}"
         of_file = {"sha256": hashlib.sha256(files[file]).hexdigest()} if file in files else {}
         examples[name] = {"file": file, "rows": len(table["id"]), **of_file}
-    content = finite({**asdict(report), "schema": SCHEMA, "examples": examples})
-    return document(content | {"sha256": checksum(content)})
-
-
-def document(content: Mapping[str, Any]) -> str:
-    """A mapping as JSON that a page may hold."""
-    text = json.dumps(finite(content), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-    # A "<" before what could start a tag is spelt as an escape: the file stays harmless inside a page.
-    return re.sub(r"<(?=[A-Za-z/!?])", r"\\u003c", text) + "\n"
+    return cards.results.text(report, examples)
 
 
 def read(path: Path) -> Report:
@@ -61,11 +49,9 @@ def read(path: Path) -> Report:
         When there is no such file, it has another schema, or a field is missing, unknown or of another type.
     """
     try:
-        run = asdict(cards.results.load(path))
+        return cards.results.load(path)
     except CardError as error:
         raise ScoringError(str(error)) from None
-    estimates = tuple(Estimate(**score) for score in run["estimates"])
-    return Report(**{f.name: run[f.name] for f in fields(Report)} | {"estimates": estimates})
 
 
 def parquet(benchmark: str, table: Table) -> bytes:
@@ -110,32 +96,25 @@ def _line(e: Estimate, on: Scale) -> str:
     return f"| {' | '.join([*map(cell, (e.benchmark, e.group, e.metric)), value, ideal, str(e.n), str(e.clusters)])} |"
 
 
-def cleaned(report: Report, hide: Callable[[Any], Any]) -> Report:
-    """The report in plain Python values, without secrets."""
-    values = {f.name: _plain(getattr(report, f.name), hide) for f in fields(Report) if f.name != "estimates"}
-    return Report(**values, estimates=tuple(Estimate(**_plain(asdict(entry), hide)) for entry in report.estimates))
+def cleaned(value: Any, hide: Callable[[Any], Any]) -> Any:
+    """A report or a comparison in plain Python values, without secrets.
 
-
-def cleaned_comparison(comparison: Comparison, hide: Callable[[Any], Any]) -> Comparison:
-    """The comparison in plain Python values, without secrets."""
-    return Comparison(
-        cleaned(comparison.run, hide),
-        cleaned(comparison.base, hide),
-        tuple(Difference(**_plain(asdict(entry), hide)) for entry in comparison.differences),
-        tuple(Estimate(**_plain(asdict(entry), hide)) for entry in comparison.agreements),
-    )
-
-
-def _plain(value: Any, hide: Callable[[Any], Any]) -> Any:
+    Raises
+    ------
+    ScoringError
+        For a value that JSON has no form for.
+    """
     match value:
         case np.generic():
-            return _plain(value.item(), hide)
+            return cleaned(value.item(), hide)
         case Mapping():
-            return {str(hide(str(k))): _plain(v, hide) for k, v in value.items()}
+            return {str(hide(str(k))): cleaned(v, hide) for k, v in value.items()}
         case list() | tuple():
-            return [_plain(v, hide) for v in value]
+            return type(value)(cleaned(v, hide) for v in value)
         case str() | int() | float() | None:
             return hide(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: cleaned(getattr(value, f.name), hide) for f in fields(value)})
     raise ScoringError(f"The report holds {value!r}, a {type(value).__name__}; use text, numbers, lists and mappings.")
 
 

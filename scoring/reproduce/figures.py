@@ -104,8 +104,8 @@ def _curves(content: Mapping[str, Sequence[Sequence[Any]]]) -> Iterator[tuple[st
         yield label, {x: (number(value), number(low), number(high)) for x, value, low, high in points}
 
 
-def swept(content: Mapping[str, Any]) -> list[Panel]:
-    """The panels of ``probes mitigate sweep``, of one model, as the figures of FAST declare them."""
+def swept_panels(content: Mapping[str, Any]) -> list[Panel]:
+    """The panels of ``probes mitigate table fast --sweep``, of one model, as the figures of FAST declare them."""
     entries = [entry for table in printed_tables("fast") for entry in table.panels]
     return [Panel(entry, dict(_curves(content[entry["of"]]))) for entry in entries]
 

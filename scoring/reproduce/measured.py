@@ -248,8 +248,7 @@ class Measured:
 
     def _stages(self) -> Mapping[str, Mapping[str, int]]:
         from builders.datasets.gender_pmi import delta_table
-        from builders.generation.pipelines import _published, _replay
-        from builders.generation.pipelines._stages import FilterRules
+        from builders.generation.pipelines import _replay
         from builders.parsers import recorded
 
         kept = self.runs / "published" / "replay.json"
@@ -259,10 +258,10 @@ class Measured:
             result = {}
             for length in recorded.LENGTHS:
                 self.say(f"replay of ours-{length}")
-                names = (*_published.source_names(length), "unstereo/pmi")
+                names = (*_replay.source_names(length), "unstereo/pmi")
                 files = {name: self.fetcher.get(catalogue().sources[name]) for name in names}
-                record = _published.read_run(files, length)
-                replayed = _replay.replay(record, FilterRules.paper, kept.parent / f"replay-{length}")
+                record = _replay.read_run(files, length)
+                replayed = _replay.replay(record, "paper", kept.parent / f"replay-{length}")
                 rows = replayed.rows(delta_table(files["unstereo/pmi"]))
                 stages = _replay.stages(record, replayed, rows)
                 result[f"ours-{length}"] = {stage.name: stage.ours - stage.different for stage in stages}

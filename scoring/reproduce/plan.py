@@ -21,7 +21,7 @@ from scoring.reproduce.printed import PrintedTable, paper
 from scoring.types import BenchmarkContext, ScoringError
 
 #: What the command of a run writes last, if not the results of scoring or of a recipe.
-_LAST = {"fast": "table.json", "methods": "methods.html", "sweep": "sweep.json", "glue": "glue.json"}
+_LAST = {"fast": "methods.html", "methods": "methods.html", "sweep": "sweep.json", "glue": "glue.json"}
 #: Assumed speed in operations a second and in bytes of weights read a second, for hours on one large GPU.
 _OPERATIONS, _BYTES = 1e14, 1e12
 

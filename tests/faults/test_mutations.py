@@ -38,7 +38,6 @@ WRITERS = {
     "mitigation.adapters.publication": "a copy that is sent to the Hub and removed",
     "mitigation.adapters.write": "adapter",
     "mitigation.commands.glue.main": SHOWN,
-    "mitigation.commands.table.main": SHOWN,
     "mitigation.comparison.write": "a list of methods",
     "mitigation.cost": "a file of the kernel",
     "mitigation.editing.measure.write_pairs": "adapter",

@@ -5,14 +5,15 @@ import math
 import shutil
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from mitigation import comparison
+from mitigation import comparison, comparison_page
 from mitigation.__main__ import app
 from mitigation.adapters.write import write_facts
 from mitigation.api import mitigate
-from mitigation.commands import methods
+from mitigation.commands import table as methods
 from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter, Change, Cost, read
@@ -58,8 +59,9 @@ def folder(tmp_path):
 
 def test_the_page_has_every_method_and_the_unchanged_model(folder):
     reasons = {"broken": "There is <no> corpus.", "helps": "is made already"}
-    page = comparison.write(folder, "tiny-causal", comparison.rows_of(folder, reasons)).read_text()
-    assert "<strong>60.00</strong>" in page
+    comparison_page.write(folder, "tiny-causal", comparison.rows_of(folder, reasons))
+    page = (folder / "methods.html").read_text()
+    assert "<b>60.00</b>" in page
     assert "−7.00 [−9.00, −5.00]" in page
     assert "not made: There is &lt;no&gt; corpus." in page
     assert "is made already" not in page
@@ -73,6 +75,14 @@ def test_the_page_has_every_method_and_the_unchanged_model(folder):
     widths = {line.count("|") for line in lines if line.startswith("|")}
     assert len(widths) == 1
     assert sum("nearer, ability lost" in line for line in lines) == 1
+    stored = pd.read_csv(folder / "methods.csv").set_index(["method", "column"])
+    assert stored.loc[("helps", "SS StereoSet"), ["before", "after", "verdict", "ability"]].tolist() == [
+        60.0,
+        53.0,
+        "nearer",
+        "kept",
+    ]
+    assert {"measured", "Table 2, gpt2"} == set(stored.source)
 
 
 def test_adapters_of_two_models_are_refused(folder):

@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from builders.sources.client import HttpError, Unavailable
+from cards.text import grouped
 from scoring.inference.decoding import Decoding, TokenizedPrompt, until
 from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats
 from scoring.inference.generation import continued_text
@@ -49,6 +50,10 @@ class Served(Engine):
         Requests to one server at the same time.
     """
 
+    kind, adapter, exact = "causal", "", False
+    dtype, family = "the server's dtype", ""
+    capabilities: frozenset[Capability] = frozenset({"logprobs", "generation"})
+
     def __init__(
         self,
         servers: Sequence[Server],
@@ -59,23 +64,15 @@ class Served(Engine):
         identity: str = "",
         concurrency: int = 4,
     ) -> None:
-        self.kind = "causal"
         self.name = name
         self.revision = f"served by {' and '.join(sorted({server.software for server in servers}))}"
-        self.adapter = ""
-        self.exact = False
         self.tokens = tokens
         self.stats = Stats()
         self.servers = servers
         self.concurrency = concurrency
-        self._family = family
+        self.family = family
         self._identity = identity
         self._busy = _Busy()
-
-    @property
-    def dtype(self) -> str:
-        """What the server computes in, which it does not tell."""
-        return "the server's dtype"
 
     @property
     def source(self) -> str:
@@ -85,16 +82,6 @@ class Served(Engine):
     @property
     def _hosts(self) -> list[str]:
         return [f"{server.client.host} ({server.software})" for server in self.servers]
-
-    @property
-    def family(self) -> str:
-        """The ``model_type`` of the configuration beside the tokenizer."""
-        return self._family
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Log-probabilities and continuations."""
-        return frozenset({"logprobs", "generation"})
 
     @property
     def store_key(self) -> dict[str, str]:
@@ -183,18 +170,14 @@ class Served(Engine):
             )
         together = all(server.dialect.batches for server in self.servers) and not decoding.sampled
         most = (batching.size or CONTINUED) if together else 1
-        groups_: dict[int, list[TokenizedPrompt]] = {}
-        for prompt in prompts:
-            groups_.setdefault(prompt.new, []).append(prompt)
         jobs = [
             partial(self._continue, prompts=group[first : first + most], decoding=decoding)
-            for group in groups_.values()
+            for group in grouped(prompts, lambda prompt: prompt.new).values()
             for first in range(0, len(group), most)
         ]
         for continued, generated in self._spread(jobs):
-            self.stats.asked += sum(len(continuation.prompt.ids) for continuation in continued)
-            self.stats.tokens += sum(len(continuation.prompt.ids) for continuation in continued)
-            self.stats.generated += generated
+            sent = sum(len(continuation.prompt.ids) for continuation in continued)
+            self.stats.add(asked=sent, tokens=sent, generated=generated)
             yield from continued
 
     def _continue(

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from cards.text import grouped
 from scoring.inference.batching import common
 from scoring.inference.served.dialects import TOP
 from scoring.inference.tokens import Query
@@ -107,10 +108,7 @@ def batches(prompts: Sequence[TokenRow], tokens: int, size: int) -> Iterator[lis
 
 def groups(contexts: Sequence[Context], tokens: int, size: int) -> Iterator[tuple[list[Context], list[int]]]:
     """Contexts that want the same tokens, in batches, with at most ``TOP`` of these tokens at one time."""
-    by_wanted: dict[Ids, list[Context]] = {}
-    for context in contexts:
-        by_wanted.setdefault(tuple(sorted(context.wanted)), []).append(context)
-    for wanted, same_tokens in by_wanted.items():
+    for wanted, same_tokens in grouped(contexts, lambda context: tuple(sorted(context.wanted))).items():
         for start in range(0, len(wanted), TOP):
             chosen = list(wanted[start : start + TOP])
             own = sorted(same_tokens, key=lambda c: c.ids)
