@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from cards.verdict import ability_verdict, p_of, verdict
-from mitigation.api import planned_evaluation
 from mitigation.editing import PAIRS, SIDES
-from mitigation.recipe import Recipe
-from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter, Change
-
-if TYPE_CHECKING:
-    from mitigation.evaluate import Evaluation
-    from scoring.inference.model import Model
-    from scoring.run import Part
 
 DOMAINS = ("gender", "race", "religion")
 #: Benchmarks that the columns need, with the splits of which the columns are; those for another kind of model are left
@@ -141,31 +131,6 @@ COLUMNS: Mapping[str, Column] = {
         "accuracy of lm-evaluation-harness, without examples", (("lm-eval", "lambada_openai", "acc"),), span=1.0
     ),
 }
-
-
-def planned_columns(
-    recipe: Recipe, names: Sequence[str], data: TrainingData, profile: str, text: Path | None, resamples: int
-) -> Callable[[Model], Evaluation]:
-    """A function from a model to the evaluation of benchmarks, by default of what the columns need and suits the model.
-
-    Named benchmarks are scored whole; of the others only the splits of the columns, because a table has many methods.
-    """
-    planned = planned_evaluation(
-        replace(recipe, benchmarks=tuple(BENCHMARKS)), names, data, profile, text, False, resamples
-    )
-
-    def evaluation(model: Model) -> Evaluation:
-        whole = planned(model)
-        return whole if names else replace(whole, parts=tuple(filter(None, map(_of_columns, whole.parts))))
-
-    return evaluation
-
-
-def _of_columns(part: Part) -> Part | None:
-    """The part of a benchmark that the columns need, published forms of its data too; None without any."""
-    needed = BENCHMARKS[part.benchmark.name]
-    splits = tuple(split for split in part.splits if split.name.replace("-paper/", "/") in needed)
-    return replace(part, splits=splits) if splits else None
 
 
 def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:

@@ -26,7 +26,7 @@ from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe, setting
 from mitigation.training.data import TrainingData
 from scoring import answering
-from scoring.adapters.facts import PROMPT, Adapter, Numbers
+from scoring.adapters.facts import PROMPT, Adapter
 from scoring.benchmarks import neutral
 from scoring.inference.store import Store
 from scoring.metrics.gas import gas
@@ -81,7 +81,7 @@ def run(model: Model, settings: DecodingSettings, data: TrainingData, out: Path,
     best = BANNED if settings.constrained else least_gas(scores)
     put(out / PROMPT, with_seeds(PROMPTS[best], seeds)[0].json().encode())
     console.print(score_table(scores, best))
-    measures: dict[str, Numbers] = {f"gas {name}": (e.value, e.low, e.high) for name, e in scores.items()}
+    measures = {f"gas {name}": (e.value, e.low, e.high) for name, e in scores.items()}
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=meter.cost(0), measures=measures)
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from mitigation.adapters.write import describe
 from mitigation.editing.settings import OPEN, PairSettings
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.recipe import Recipe, setting
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter
 
@@ -24,15 +24,11 @@ if TYPE_CHECKING:
     from scoring.inference.model import Model
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FineTuningSettings(PairSettings):
     """Which pairs are trained, how long, and the size of the LoRA."""
 
-    rank: int = setting(16, "Rank of the LoRA matrices of each linear map; their product is not scaled.", OPEN)
-
-    def __post_init__(self) -> None:
-        super(FineTuningSettings, self).__post_init__()
-        check_ranges(self, positive=("rank",))
+    rank: int = setting(16, "Rank of the LoRA matrices of each linear map; their product is not scaled.", OPEN, above=0)
 
 
 def run(model: Model, settings: FineTuningSettings, data: TrainingData, out: Path, console: Console) -> Adapter:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from mitigation.comparison import RECIPES, UNCHANGED, Method, by_method, changes_frame, printed_rows
-from mitigation.comparison_page import label_places, markdown, page, plot, tables_of
+from mitigation.comparison import RECIPES, UNCHANGED, Method, by_method, changes_frame, printed_rows, tables_of
+from mitigation.comparison_page import label_places, markdown, page, plot
 from scoring.adapters.facts import Adapter, Change, Cost
 
 GENDER = "intrasentence test gender"
