@@ -21,7 +21,7 @@ from cards.files import RECORD, put_all, refuse_foreign
 from cards.stored import Stored
 from cards.text import decimals
 from cards.verdict import LEVEL, holm, p_of
-from mitigation.columns import COLUMNS, DOMAINS, change_of, p_value, said
+from mitigation.columns import COLUMNS, DOMAINS, PRINTED, change_of, p_value, said
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Change, Numbers, read
@@ -33,31 +33,8 @@ _FILES = ("methods.json", "methods.csv", "methods.md", "methods.html")
 #: The order of methods by their verdict.
 _ORDER = ("nearer", "unclear", "", "further")
 _SEED = re.compile(r"(.+)-seed-\d+")
-#: What papers call a recipe of this project; the unchanged model has the name of the model.
-RECIPES = {
-    "AutoDebias": "auto_debias",
-    "CDA": "cda",
-    "Dropout": "dropout",
-    "FAST": "fast",
-    "INLP": "inlp",
-    "MABEL": "mabel",
-    "SelfDebias": "self_debias",
-    "SentDebias": "sentence_debias",
-}
 #: Names of the unchanged model.
 UNCHANGED = ("BERT", "GPT2", "original")
-#: The columns of the printed tables by their name in ours.
-_PRINTED = {
-    "SS_StereoSet": "SS StereoSet",
-    "SS_CrowS": "SS CrowS-Pairs",
-    "SS_BEC": "SS BEC-Pro",
-    "PS_BEC": "PS BEC-Pro",
-    "SS_Winogender": "SS Winogender",
-    "PS_Winogender": "PS Winogender",
-    **{name: name for name in ("PS", "DS", "LMS", "ICAT")},
-}
-#: The model of the tables whose rows stand beside those of any model of its kind.
-_MODELS = {"masked": "bert-base-uncased", "causal": "gpt2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,9 +339,9 @@ def printed_rows(model: str, domain: str, kind: str = "") -> Iterator[dict[str, 
     cells = [(table, cell) for table in printed_tables("fast") for cell in table.cells]
     cells = [(table, cell) for table, cell in cells if cell.place["domain"] == domain]
     if not any(cell.place.get("model") == model for _, cell in cells):
-        model = _MODELS.get(kind, "")
+        model = PRINTED["models"].get(kind, "")
     for table, cell in cells:
-        of, column = str(cell.place.get("model")), _PRINTED.get(cell.column.removeprefix(f"{domain}_"))
+        of, column = str(cell.place.get("model")), PRINTED["columns"].get(cell.column.removeprefix(f"{domain}_"))
         if column and model in ("", of):
             method = cell.row.rpartition(", ")[2].replace("Ours", "FAST")
             source = f"Table {table.name.removeprefix('table-')}, {of}"

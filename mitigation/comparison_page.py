@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 
 from cards.text import cell as escaped
 from cards.text import decimals
-from mitigation.columns import COLUMNS
-from mitigation.comparison import RECIPES, UNCHANGED, DomainTable, change_text, verdict_text
+from mitigation.columns import COLUMNS, PRINTED
+from mitigation.comparison import UNCHANGED, DomainTable, change_text, verdict_text
 from scoring.report.page import template
 from scoring.report.plots import draw
 
@@ -44,7 +44,7 @@ def page(model: str, tables: Sequence[DomainTable], measured: Mapping[str, Any])
         measured=measured,
         columns=columns,
         panels=panels,
-        recipes=RECIPES,
+        recipes=PRINTED["recipes"],
         unchanged=UNCHANGED,
     )
 

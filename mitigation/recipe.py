@@ -18,7 +18,9 @@ from scoring.adapters.facts import Adapter
 
 if TYPE_CHECKING:
     from mitigation.training.data import TrainingData
-    from scoring.inference.model import Model
+    from scoring.inference.model import Model as Model  # recipes name the type from here, without loading torch
+else:
+    Model = object
 
 T = TypeVar("T")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -14,22 +13,18 @@ from cards.text import split_list
 from mitigation.cost import CostMeter
 from mitigation.editing import measure, pairs
 from mitigation.editing.edit import edit, mean_terms
-from mitigation.editing.settings import OPENINGS
+from mitigation.editing.pairs import EditPair
+from mitigation.editing.settings import OPENINGS, PairSettings
+from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
 from mitigation.plots import plot_changes, write_losses
-from mitigation.training.checkpoints import checkpoint_path
+from mitigation.training.checkpoints import LossCurve, checkpoint_path
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import Change
 from scoring.inference.decoding import Decoding
+from scoring.inference.model import Model
 from scoring.terminal import tell
 from scoring.types import Request, Row
-
-if TYPE_CHECKING:
-    from mitigation.editing.pairs import EditPair
-    from mitigation.editing.settings import PairSettings
-    from mitigation.editing.stamped import StampedNetwork
-    from mitigation.training.checkpoints import LossCurve
-    from mitigation.training.data import TrainingData
-    from scoring.adapters.facts import Change
-    from scoring.inference.model import Model
 
 
 class EditingSession:

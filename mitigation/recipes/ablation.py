@@ -17,7 +17,7 @@ from rich.console import Console
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
-from mitigation.recipe import Recipe
+from mitigation.recipe import Model, Recipe
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import text_versions
 from scoring.adapters.facts import Adapter
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import torch
 
     from mitigation.projections.lora import Matrices
-    from scoring.inference.model import Model
 
 #: What may remain of the differences between texts along the direction, as a share; more is no rounding.
 REMAINS = 0.05

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -23,13 +22,10 @@ from builders.sources.catalogue import catalogue
 from mitigation.adapters.write import describe
 from mitigation.attribute_words import SOURCE, attribute_words, source_file
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, defaults, setting
+from mitigation.recipe import Model, Recipe, defaults, setting
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import OPEN, TrainingSettings
 from scoring.adapters.facts import Adapter
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 PUBLISHED, SEARCH = "auto-debias", "search"
 CODE, PAPER = "code of Guo et al. 2022", "Guo et al. 2022"

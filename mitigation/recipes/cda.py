@@ -12,19 +12,15 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from mitigation.attribute_words import AttributeWords, Swapper, name_pairs
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, setting
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import CLEAN, CODE, LanguageSettings, WordSettings, text_versions
 from scoring.adapters.facts import Adapter
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 #: What may stand after a listed word in the published code.
 _ENDINGS = ("", ".", ",", "?", "!", ";", ":")

@@ -19,7 +19,7 @@ from rich.console import Console
 from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, defaults, setting
+from mitigation.recipe import Model, Recipe, defaults, setting
 from mitigation.training.data import TrainingData, load_prompts, load_test_splits, shared_rows, training_prompts
 from mitigation.training.settings import TrainingSettings
 from scoring.adapters.facts import Adapter
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from mitigation.training.losses import FormTokens
     from mitigation.training.train import LossTerms, TokenRows
-    from scoring.inference.model import Model
 
 #: What is said of training rows that are in a test split.
 LEAKED = "{} of the training rows are in a test split, so scores on the neutral probes tell nothing of new text."

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -23,7 +22,7 @@ from cards.files import put
 from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, setting
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
 from scoring import answering
 from scoring.adapters.facts import PROMPT, Adapter
@@ -35,9 +34,6 @@ from scoring.run import table
 from scoring.statistics.stats import estimate
 from scoring.tables import Loaded
 from scoring.types import Estimate, Table
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 _PAPER = "Dong et al. 2024"
 #: The parameters of decoding that are tried, one at a time.

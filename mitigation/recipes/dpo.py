@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -19,16 +19,13 @@ from rich.console import Console
 from cards.text import split_list
 from mitigation.adapters.write import describe, save_peft
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, defaults, setting
+from mitigation.recipe import Model, Recipe, defaults, setting
 from mitigation.recipes.debias_tuning import encode_prompts
 from mitigation.training.data import TrainingData, load_prompts, training_prompts
 from mitigation.training.settings import OPEN, LoraSettings
 from scoring.adapters.facts import Adapter
 from scoring.terminal import tell
 from scoring.types import Floats, Request
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 _PAPER = "Rafailov et al. 2023"
 #: The pronouns that are preferred and rejected; the ratio of their probabilities is what is balanced.

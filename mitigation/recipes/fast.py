@@ -25,16 +25,15 @@ from rich.console import Console
 from cards.files import put
 from mitigation.adapters.write import describe, save_peft
 from mitigation.editing import POSITIONS
-from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings
+from mitigation.editing.settings import OPEN, OWN, PAPER, PUBLISHED, PairSettings
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, setting
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import CONFIG, WEIGHTS, Adapter
 from scoring.types import Row
 
 if TYPE_CHECKING:
     from scoring.adapters.stamp import StampConfig
-    from scoring.inference.model import Model
 
 
 @dataclass(frozen=True)
@@ -165,18 +164,7 @@ RECIPE = Recipe(
     cite=("chen2024fast",),
     profiles={
         "clean": FastSettings(),
-        "paper": FastSettings(
-            held_out=0.0,
-            passes=1,
-            batch=4,
-            iterations=20,
-            rate=0.1,
-            compare="probability",
-            score="paper",
-            keep="last",
-            divergence="mean",
-            restored="subject",
-        ),
+        "paper": FastSettings(**PUBLISHED, rate=0.1, restored="subject"),
     },
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),

@@ -10,18 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from mitigation.adapters.write import describe
-from mitigation.editing.settings import OPEN, PairSettings
-from mitigation.recipe import Recipe, setting
+from mitigation.editing.settings import OPEN, PUBLISHED, PairSettings
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 
 @dataclass(frozen=True)
@@ -56,18 +52,7 @@ RECIPE = Recipe(
     cite=("chen2024fast",),
     profiles={
         "clean": FineTuningSettings(passes=10),
-        "paper": FineTuningSettings(
-            held_out=0.0,
-            passes=1,
-            batch=4,
-            iterations=20,
-            rate=1e-4,
-            rank=64,
-            compare="probability",
-            score="paper",
-            keep="last",
-            divergence="mean",
-        ),
+        "paper": FineTuningSettings(**PUBLISHED, rate=1e-4, rank=64),
     },
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),

@@ -11,20 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
-from mitigation.recipe import Recipe, setting
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import CODE, OPEN, text_versions
 from scoring.adapters.facts import Adapter
 from scoring.terminal import tell
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
-from mitigation.recipe import Recipe, setting
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import CODE, text_versions
 from scoring.adapters.facts import Adapter
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 _PACKAGE = "default of concept-erasure 0.2.4"
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -23,13 +22,10 @@ from builders.parsers import snli
 from mitigation.adapters.write import describe
 from mitigation.attribute_words import PUBLISHED, SOURCE, Swapper, fetched_source
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, defaults, setting
+from mitigation.recipe import Model, Recipe, defaults, setting
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import OPEN, TrainingSettings, WordSettings
 from scoring.adapters.facts import Adapter
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 CODE = "code of He et al. 2022"
 PAIRS = "snli/train"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -18,13 +18,10 @@ from cards.files import put
 from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, Settings, setting
+from mitigation.recipe import Model, Recipe, Settings, setting
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import PROMPT, Adapter, Cost
 from scoring.prompts import Prompt
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 _PAPER = "Schick et al. 2021"
 #: The beginning of the published prefixes, which the name of a kind of bias follows.

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, finish, tuple_states
-from mitigation.recipe import Recipe, setting
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import CODE, text_versions
 from scoring.adapters.facts import Adapter
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -19,14 +18,11 @@ from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
-from mitigation.recipe import Recipe, setting
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import OPEN, text_versions
 from scoring.adapters.facts import Adapter
 from scoring.terminal import tell
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -17,15 +17,13 @@ from mitigation.adapters.write import describe
 from mitigation.cost import CostMeter
 from mitigation.errors import MitigationError
 from mitigation.training import train
+from mitigation.training.data import TrainingData
+from mitigation.training.settings import LanguageSettings
+from mitigation.training.train import LossTerms, TokenRows
 from mitigation.training.trainable import tune
 from scoring.adapters.attach import without_remarks
-
-if TYPE_CHECKING:
-    from mitigation.training.data import TrainingData
-    from mitigation.training.settings import LanguageSettings
-    from mitigation.training.train import LossTerms, TokenRows
-    from scoring.adapters.facts import Adapter
-    from scoring.inference.model import Model
+from scoring.adapters.facts import Adapter
+from scoring.inference.model import Model
 
 #: Texts that are measured and not trained on, and the least that are trained on.
 HELD, LEAST = 0.05, 8

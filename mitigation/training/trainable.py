@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -18,12 +18,10 @@ from mitigation.errors import MitigationError
 from mitigation.plots import write_losses
 from mitigation.training import train
 from mitigation.training.checkpoints import LossCurve, checkpoint_path
-
-if TYPE_CHECKING:
-    from mitigation.training.data import TrainingData
-    from mitigation.training.settings import TrainingSettings
-    from mitigation.training.train import LossTerms, TrainingSchedule
-    from scoring.inference.model import Model
+from mitigation.training.data import TrainingData
+from mitigation.training.settings import TrainingSettings
+from mitigation.training.train import LossTerms, TrainingSchedule
+from scoring.inference.model import Model
 
 
 @dataclass(frozen=True, slots=True)
