@@ -17,12 +17,14 @@ new = $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 
 MAKEFLAGS += --jobs=2
 
 SERVED := .venv-served
+GPU := .venv-gpu
+GPU_VLLM := .venv-gpu-vllm
 
 # What a mirror would have, unless there is one.
 SOURCES := .sources
 DOWNLOADED := $(if $(or $(PROBES_MIRROR),$(wildcard ../shared/sources)),,$(SOURCES)/.ready)
 
-.PHONY: demo test environments test-architectures test-served trust docs bench clean
+.PHONY: demo test environments test-architectures test-served trust docs bench gpu clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/python -m builders.rebuild --offline --out output
@@ -58,6 +60,11 @@ trust: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m benchmarks.rebuild
 	$(VENV)/bin/python -m benchmarks.scoring
+
+# All that needs a GPU, on a machine that has nothing but Python and a package index: installs, measures, and writes
+# benchmarks/gpu/README.md. It goes on where it was; `make gpu STEPS=right OPTIONS='--corpus FOLDER'` takes one step.
+gpu: $(GPU)/.ready $(GPU_VLLM)/.ready
+	$(GPU)/bin/python -m benchmarks.gpu $(STEPS) $(OPTIONS)
 
 # The stamp file is written last, so an incomplete environment is created again. `make test` adds its packages to
 # the environment of `make demo` if that one is up to date.
@@ -95,6 +102,19 @@ $(SERVED)/.ready: tests/served.txt
 	$(SERVED)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 
+$(GPU)/.ready: pyproject.toml constraints.txt
+	rm -rf $(GPU)
+	$(PYTHON) -m venv $(GPU)
+	$(GPU)/bin/python $(PIP) --constraint constraints.txt --editable '.[score,train]' lm-eval
+	touch $@
+
+# vLLM with the harness, a peer that is left out by name where it cannot be installed.
+$(GPU_VLLM)/.ready: benchmarks/gpu/vllm.txt
+	rm -rf $(GPU_VLLM)
+	$(PYTHON) -m venv $(GPU_VLLM)
+	if $(GPU_VLLM)/bin/python $(PIP) --requirement $<; then touch $(GPU_VLLM)/bin/.works; else echo "vLLM is left out."; fi
+	touch $@
+
 $(DOCS)/.ready: docs/requirements.txt constraints.txt
 	rm -rf $(DOCS)
 	$(PYTHON) -m venv $(DOCS)
@@ -102,4 +122,4 @@ $(DOCS)/.ready: docs/requirements.txt constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(SERVED) $(DOCS) $(SOURCES) output site
+	rm -rf $(VENV) $(OLDEST) $(SERVED) $(GPU) $(GPU_VLLM) $(DOCS) $(SOURCES) output site

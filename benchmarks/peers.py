@@ -89,6 +89,20 @@ class Harness:
         """The options' log-probabilities."""
         return self._ask(self._found, requests)
 
+    def continued(self, requests: Sequence[Request]) -> list[str]:
+        """Greedy continuations, of as many tokens as each request wants."""
+        asked = [
+            self._request(
+                request_type="generate_until",
+                doc={},
+                arguments=(request.context, {"until": [], "max_gen_toks": request.max_new, "do_sample": False}),
+                idx=n,
+            )
+            for n, request in enumerate(requests)
+        ]
+        results: list[str] = self._found.generate_until(asked, disable_tqdm=True)
+        return results
+
     def _ask(self, model: Any, requests: Sequence[Request]) -> list[float]:
         pairs = [(request.context, option.text) for request in requests for option in request.options]
         requests = [

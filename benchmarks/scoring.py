@@ -4,8 +4,8 @@ Every side answers the same questions with the same network in one process with 
 take turns, so that what else the machine does meets all alike, and the median of each is taken; a side
 whose turn is long has one. The slow sides set how many rows are affordable: a drawn sample, the same rows
 for all. Two networks are asked: a small real one, and one of random weights in the shape of GPT-2 small,
-whose tokenizer is trained on the questions themselves. ``--gpu`` adds a shape of 7 billion weights in
-bfloat16.
+whose tokenizer is trained on the questions themselves. ``python -m benchmarks.gpu fast`` does the same on a GPU with
+larger shapes.
 
 Beside each ratio stands ``at_peak``, what it would be if our operations ran at the speed of the matrix
 product measured in the same turns. Where that is below a goal, no batching reaches it.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -45,20 +45,15 @@ GOALS: Mapping[str, Mapping[str, float]] = {
     "stereoset": {"one_by_one": 10, "lm_eval": 2},
     "unstereo": {"padded": 5, "lm_eval": 2},
 }
-PEAK_SHARE = {"gpt2-small-shape": 0.5, "7b-shape": 0.6}
-#: Seconds on a GPU: 1,241 continuations of 50 tokens, and everything that all benchmarks request.
-GENERATED, SUITE = 10, 60
-#: A shape for which the command of a GPU can be tried on a CPU.
-SMALL = transformers.LlamaConfig(
-    hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=2, vocab_size=1000
-)
+PEAK_SHARE = {"gpt2-small-shape": 0.5}
+#: The sides that every comparison has.
+OWN = ("ours", "lm_eval")
 #: The most by which the log-probability of an option may differ between sides.
 CLOSE = 1e-3
 #: Rows of each file that are asked about. The padded loop needs a full batch of each file.
 ROWS: Mapping[str, Mapping[str, int]] = {
     "small": {"occugender": 100, "stereoset": 1000, "unstereo": 200},
     "gpt2-small-shape": {"occugender": 8, "stereoset": 120, "unstereo": 64},
-    "7b-shape": {"occugender": 10, "stereoset": 60, "unstereo": 64},
 }
 
 
@@ -131,11 +126,17 @@ def cpu_median(turns: Sequence[Turn]) -> float:
     return statistics.median(turn.cpu_seconds for turn in turns)
 
 
-def compared(model: Model, name: str, some: Sequence[File], harness: peers.Harness | None) -> dict[str, Any]:
-    """Every side of one benchmark: seconds, tokens per second, and how many times as fast we are."""
+def compared(
+    model: Model,
+    name: str,
+    some: Sequence[File],
+    harness: peers.Harness | None,
+    loops: Collection[str] = ("one_by_one", "padded"),
+) -> dict[str, Any]:
+    """Every side of one benchmark, of the loops those that are named: seconds, tokens per second, and the ratios."""
     requests = [request for file in some for request in file.drawn]
-    together = _together(model, some) if "padded" in GOALS[name] else []
-    sides = _sides(model, name, together, harness)
+    together = _together(model, some) if "padded" in GOALS[name] and "padded" in loops else []
+    sides = {key: side for key, side in _sides(model, name, together, harness).items() if key in {*loops, *OWN}}
     for key, side in sides.items():  # Threads and memory are there when the clock starts.
         if key != "ours":
             side(requests[:1])
@@ -345,45 +346,6 @@ def random_model(config: Any, data: str, device: str, dtype: torch.dtype) -> Mod
     return Model(network, tokenizer, kind="causal", name=f"random {config.model_type}")
 
 
-def on_gpu(data: str, limit: int | None, config: Any = None, device: str = "cuda") -> dict[str, Any]:
-    """A shape of 7 billion weights in bfloat16: all questions, all continuations, and the comparisons.
-
-    On a CPU, where the command is tried with a small shape, ``limit`` holds for the questions too.
-
-    Raises
-    ------
-    ScoringError
-        Where there is no GPU.
-    """
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ScoringError("There is no GPU that this torch can use, so nothing was measured; leave --gpu out.")
-    model = random_model(config or transformers.LlamaConfig(), data, device, torch.bfloat16)
-    rows = limit if device == "cpu" else None
-    requests = [request for name in causal() for request in whole(name, data, limit=rows) if request.options]
-    prompts = whole("neutral", data, "paper", rows)
-    model.answer([*requests[:64], replace(prompts[0], max_new=2)])
-    before = replace(model.stats)
-    scoring = in_turn({"peak": lambda: peak(model), "ours": lambda: len(model.answer(requests))})
-    seconds, top = median(scoring["ours"]), statistics.median(turn.result for turn in scoring["peak"])
-    operations = flops(model, requests, _since(model.stats, before, len(scoring["ours"])))
-    continued = median(in_turn({"ours": lambda: len(model.answer(prompts))})["ours"])
-    share = operations / seconds / top
-    return {
-        "device": torch.cuda.get_device_name() if device == "cuda" else device,
-        **_judged("share", share, PEAK_SHARE["7b-shape"], share >= PEAK_SHARE["7b-shape"]),
-        "peak_gflops_per_second": _short(top / 1e9),
-        "requests": len(requests),
-        "scoring_seconds": _short(seconds),
-        "generation": {
-            "prompts": len(prompts),
-            "new_tokens": prompts[0].max_new,
-            **_judged("seconds", continued, GENERATED, continued <= GENERATED),
-        },
-        "suite": _judged("seconds", seconds + continued, SUITE, seconds + continued <= SUITE),
-        "compared": measured(model, "7b-shape", data, limit),
-    }
-
-
 def goals_with_figures(kind: str, results: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The comparisons and shares of one model by a name, with their goals."""
     for name, compared in results["benchmarks"].items():
@@ -397,9 +359,6 @@ def goals_with_figures(kind: str, results: Mapping[str, Any]) -> Iterator[tuple[
 def goals(result: Mapping[str, Any]) -> dict[str, bool]:
     """Every goal by a name, and whether it is met."""
     results = [line for kind, item in result["models"].items() for line in goals_with_figures(kind, item)]
-    if gpu := result["gpu"]:
-        results += goals_with_figures("7b-shape", gpu["compared"])
-        results += [("7b-shape share of the peak", gpu), *((f"7b-shape {n}", gpu[n]) for n in ("generation", "suite"))]
     return {name: bool(side["met"]) for name, side in results}
 
 
@@ -411,14 +370,11 @@ def main(
         str, typer.Option(help="Models to compare, with commas: small, gpt2-small-shape.")
     ] = "small,gpt2-small-shape",
     threads: Annotated[int, typer.Option(help="Threads of all sides; 0 for one on every core.")] = 0,
-    gpu: Annotated[bool, typer.Option(help="Measure a 7B shape on a GPU as well.")] = False,
-    try_gpu: Annotated[bool, typer.Option(help="Try the command of --gpu on a CPU, with a small shape.")] = False,
     out: Annotated[Path, typer.Option(help="Where the figures go.")] = RESULT,
 ) -> None:
     """Measures, prints and writes the figures; goals stand beside them."""
     machine = describe("torch", "transformers", "tokenizers", "numpy")
     torch.set_num_threads(threads or int(machine["cores"]))
-    on_device = on_gpu(data, limit) if gpu else on_gpu(data, limit, SMALL, "cpu") if try_gpu else None
     makers = {
         "small": lambda: load(model, dtype="float32", device="cpu"),
         "gpt2-small-shape": lambda: random_model(transformers.GPT2Config(), data, "cpu", torch.float32),
@@ -438,7 +394,6 @@ def main(
         "most_turns": RUNS,
         "lm_eval": peers.harness_version() or "left out, because lm_eval is not installed",
         "models": results,
-        "gpu": on_device,
     }
     reached = goals(result)
     result |= {"goals": reached, "goals_met": all(reached.values())}

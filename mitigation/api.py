@@ -21,7 +21,8 @@ from mitigation.recipe import Recipe, resolve_settings
 from mitigation.training.data import TrainingData
 from scoring import DATA
 from scoring.adapters.facts import Adapter, Change
-from scoring.api import check_loaded, engine_of, name_of, unchanged
+from scoring.engines import name_of
+from scoring.engines.loaded import check_loaded, engine_of, unchanged
 from scoring.inference.load_options import (
     MODEL,
     AllowPickle,

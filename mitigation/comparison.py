@@ -6,7 +6,6 @@ changes and the figures that papers print are one table (:func:`changes_frame`),
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,19 +16,19 @@ from typing import Any
 
 import pandas as pd
 
-from cards.files import RECORD, put_all, refuse_foreign
+from cards.files import RECORD, refuse_foreign
 from cards.stored import Stored
 from cards.text import decimals
 from cards.verdict import LEVEL, holm, p_of
 from mitigation.columns import COLUMNS, DOMAINS, PRINTED, change_of, p_value, said
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
-from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Change, Numbers, read
+from scoring.adapters.facts import FACTS, Adapter, Change, Numbers, read
 from scoring.reproduce.printed import printed_tables
 from scoring.statistics.intervals import student
 
 METHODS = Stored("a list of methods", "remove it, and it is written again", unsigned=True)
-_FILES = ("methods.json", "methods.csv", "methods.md", "methods.html")
+FILES = ("methods.json", "methods.csv", "methods.md", "methods.html")
 #: The order of methods by their verdict.
 _ORDER = ("nearer", "unclear", "", "further")
 _SEED = re.compile(r"(.+)-seed-\d+")
@@ -401,21 +400,21 @@ def _content(folder: Path) -> dict[str, Any]:
     return METHODS.read(folder / "methods.json", dict, MitigationError) or {}
 
 
-def _ours(folder: Path) -> tuple[str, ...]:
+def own_files(folder: Path) -> tuple[str, ...]:
     """The files that an earlier version wrote, if there is its ``methods.json``."""
-    return tuple(name for name in _FILES if name != "methods.csv") if "methods" in _content(folder) else ()
+    return tuple(name for name in FILES if name != "methods.csv") if "methods" in _content(folder) else ()
 
 
 def check_files(folder: Path) -> None:
-    """Refuses a folder in which :func:`write` would replace what this program did not write.
+    """Refuses a folder in which :func:`mitigation.comparison_page.write` would replace what this program did not write.
 
     Raises
     ------
     MitigationError
         With the first such file.
     """
-    if (folder / RECORD).exists() or not _ours(folder):
-        refuse_foreign(folder / RECORD, [folder / name for name in _FILES], MitigationError)
+    if (folder / RECORD).exists() or not own_files(folder):
+        refuse_foreign(folder / RECORD, [folder / name for name in FILES], MitigationError)
 
 
 def check_same(folder: Path, measured: Mapping[str, Any]) -> None:
@@ -433,36 +432,3 @@ def check_same(folder: Path, measured: Mapping[str, Any]) -> None:
     other = [f"{name} {value} instead of {now}" for name, (value, now) in pairs.items() if value != now]
     if other:
         raise MitigationError(f"{folder} has methods measured with {other[0]}; give another --out.")
-
-
-def write(
-    folder: Path, model: str, rows: Sequence[Method], measured: Mapping[str, Any] | None = None
-) -> list[DomainTable]:
-    """Writes ``methods.json``, ``.csv`` (the table of changes), ``.md`` and ``.html``; what they say of each domain.
-
-    ``measured`` says how the scores were measured; without it the folder's own statement is kept.
-    """
-    from mitigation.comparison_page import markdown, page  # with it comes matplotlib
-
-    measured = measured or measured_before(folder)
-    facts = [
-        {"method": row.name, "reason": row.reason, "changes": [], "cost": None}
-        | (_facts(row.adapter) if row.adapter else {})
-        for row in rows
-    ]
-    content, frame = {"model": model, "measured": measured, "methods": facts}, changes_frame(model, rows)
-    tables = tables_of(frame, rows)
-    texts = (
-        METHODS.content(content),
-        frame.to_csv(index=False).encode(),
-        markdown(model, tables).encode(),
-        page(model, tables, measured or {}).encode(),
-    )
-    put_all(folder, dict(zip(_FILES, texts, strict=True)), MitigationError, ours=_ours(folder))
-    return tables
-
-
-def _facts(adapter: Adapter) -> dict[str, Any]:
-    """The recipe, its settings, changes and cost, as JSON; NaN is null."""
-    facts = json.loads(SCHEMA.dump_json(adapter))
-    return {name: facts[name] for name in ("recipe", "settings", "changes", "cost")}

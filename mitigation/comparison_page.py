@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,10 +11,25 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from cards.files import put_all
 from cards.text import cell as escaped
 from cards.text import decimals
 from mitigation.columns import COLUMNS, PRINTED
-from mitigation.comparison import UNCHANGED, DomainTable, change_text, verdict_text
+from mitigation.comparison import (
+    FILES,
+    METHODS,
+    UNCHANGED,
+    DomainTable,
+    Method,
+    change_text,
+    changes_frame,
+    measured_before,
+    own_files,
+    tables_of,
+    verdict_text,
+)
+from mitigation.errors import MitigationError
+from scoring.adapters.facts import SCHEMA, Adapter
 from scoring.report.page import template
 from scoring.report.plots import draw
 
@@ -189,3 +205,34 @@ def moved_away(before: float, change: tuple[float, float, float], ideal: float) 
     far, (value, low, high) = abs(before - ideal), change
     ends = sorted(abs(before + end - ideal) - far for end in (low, high))
     return abs(before + value - ideal) - far, -far if low <= ideal - before <= high else ends[0], ends[1]
+
+
+def write(
+    folder: Path, model: str, rows: Sequence[Method], measured: Mapping[str, Any] | None = None
+) -> list[DomainTable]:
+    """Writes ``methods.json``, ``.csv`` (the table of changes), ``.md`` and ``.html``; what they say of each domain.
+
+    ``measured`` says how the scores were measured; without it the folder's own statement is kept.
+    """
+    measured = measured or measured_before(folder)
+    facts = [
+        {"method": row.name, "reason": row.reason, "changes": [], "cost": None}
+        | (_facts(row.adapter) if row.adapter else {})
+        for row in rows
+    ]
+    content, frame = {"model": model, "measured": measured, "methods": facts}, changes_frame(model, rows)
+    tables = tables_of(frame, rows)
+    texts = (
+        METHODS.content(content),
+        frame.to_csv(index=False).encode(),
+        markdown(model, tables).encode(),
+        page(model, tables, measured or {}).encode(),
+    )
+    put_all(folder, dict(zip(FILES, texts, strict=True)), MitigationError, ours=own_files(folder))
+    return tables
+
+
+def _facts(adapter: Adapter) -> dict[str, Any]:
+    """The recipe, its settings, changes and cost, as JSON; NaN is null."""
+    facts = json.loads(SCHEMA.dump_json(adapter))
+    return {name: facts[name] for name in ("recipe", "settings", "changes", "cost")}

@@ -55,6 +55,7 @@ os.environ["PROBES_TESTS_MIRROR"] = _MIRROR
 LONGEST = {
     "test_docs.py",
     "test_families.py",
+    "test_gpu.py",
     "test_notebook.py",
     "test_parallel.py",
     "test_pipelines.py",

@@ -193,7 +193,9 @@ class _Masked(Kind):
         return rows >= len(self.special)
 
     def loss(self, model: Any, rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        masked = self.predicted(rows) & (torch.rand(rows.shape, generator=generator) < self.share)
+        # Drawn on the processor, so that the masks are the same on every device.
+        drawn = (torch.rand(rows.shape, generator=generator) < self.share).to(rows.device)
+        masked = self.predicted(rows) & drawn
         hidden = model.bert(rows.masked_fill(masked, self.mask)).last_hidden_state[masked]
         return torch.nn.functional.cross_entropy(model.cls(hidden), rows[masked])
 

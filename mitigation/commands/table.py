@@ -110,6 +110,8 @@ def main(
             raise MitigationError(f"The domain is {wrong[0]!r}; give some of {', '.join(DOMAINS)}.")
         given = read_config(config, *one)
         comparison.check_files(out)
+        from mitigation.comparison_page import write  # with it comes matplotlib
+
         reasons = comparison.reasons_before(out)
         measured = None
         if chosen:
@@ -140,14 +142,14 @@ def main(
                         loaded=shared,
                         answers=out / "before",
                     )
-                    comparison.write(out, model, comparison.rows_of(out, reasons), measured)
+                    write(out, model, comparison.rows_of(out, reasons), measured)
                 except (ScoringError, BuildError) as error:
                     reasons[row] = str(error)
                     tell(errors, [f"{row}: {error}"])
                     loaded = options.load()  # what a recipe left in the middle is not for the next one
         if glue:
             add_to_methods(out, LoadOptions(model, device=device), split_list(glue), limit, errors)
-        tables = comparison.write(out, model, comparison.rows_of(out, reasons), measured)
+        tables = write(out, model, comparison.rows_of(out, reasons), measured)
         for table in tables:
             if one:
                 console.print(grid(table.frame, table.domain))

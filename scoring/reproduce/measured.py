@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import builders
 import cards.results
 from builders.dataset import BuildError
+from builders.manifest import read_manifest
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.stored import Stored
@@ -132,8 +133,10 @@ class Measured:
         return Fetcher(default_cache(), default_mirror(), self.offline)
 
     def build(self) -> None:
-        """Builds the data sets that are missing, as far as their sources are available."""
-        missing = [name for name in DATASETS if not (self.data / name / "manifest.json").is_file()]
+        """Builds the data sets that are missing or lack configs, as far as their sources are available."""
+        manifests = {name: read_manifest(self.data / name) for name in DATASETS}
+        # A build without the sources, as `make demo` does it, leaves out the published configs.
+        missing = [name for name, manifest in manifests.items() if manifest is None or manifest.left_out]
         if missing:
             self.say(f"probes build {' '.join(missing)} --out {self.data}")
             builders.build(*missing, out=self.data, offline=self.offline)
@@ -222,8 +225,7 @@ class Measured:
 
     def _stages(self) -> Mapping[str, Mapping[str, int]]:
         from builders.datasets.gender_pmi import delta_table
-        from builders.generation.pipelines import _published, _replay
-        from builders.generation.pipelines._stages import FilterRules
+        from builders.generation.pipelines import _replay
         from builders.parsers import recorded
 
         kept = self.runs / "published" / "replay.json"
@@ -233,10 +235,10 @@ class Measured:
             result = {}
             for length in recorded.LENGTHS:
                 self.say(f"replay of ours-{length}")
-                names = (*_published.source_names(length), "unstereo/pmi")
+                names = (*_replay.source_names(length), "unstereo/pmi")
                 files = {name: self.fetcher.get(catalogue().sources[name]) for name in names}
-                record = _published.read_run(files, length)
-                replayed = _replay.replay(record, FilterRules.paper, kept.parent / f"replay-{length}")
+                record = _replay.read_run(files, length)
+                replayed = _replay.replay(record, "paper", kept.parent / f"replay-{length}")
                 rows = replayed.rows(delta_table(files["unstereo/pmi"]))
                 stages = _replay.stages(record, replayed, rows)
                 result[f"ours-{length}"] = {stage.name: stage.ours - stage.different for stage in stages}

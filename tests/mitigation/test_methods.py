@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from mitigation import comparison
+from mitigation import comparison, comparison_page
 from mitigation.__main__ import app
 from mitigation.adapters.write import write_facts
 from mitigation.api import mitigate
@@ -59,7 +59,7 @@ def folder(tmp_path):
 
 def test_the_page_has_every_method_and_the_unchanged_model(folder):
     reasons = {"broken": "There is <no> corpus.", "helps": "is made already"}
-    comparison.write(folder, "tiny-causal", comparison.rows_of(folder, reasons))
+    comparison_page.write(folder, "tiny-causal", comparison.rows_of(folder, reasons))
     page = (folder / "methods.html").read_text()
     assert "<b>60.00</b>" in page
     assert "−7.00 [−9.00, −5.00]" in page

@@ -34,6 +34,12 @@ KINDS = {
     "causal": (modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, transformers.AutoModelForCausalLM),
     "masked": (modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, transformers.AutoModelForMaskedLM),
 }
+#: Families of every `make test`, and of a GPU; `.ci/run` sets PROBES_ALL_FAMILIES and takes all.
+FAST = {
+    "causal": "bart bert bigbird_pegasus bloom deepseek_v3 falcon_mamba gemma2 gemma3_text gpt2 gpt_neo gpt_neox "
+    "granite lfm2 llama llama4_text mamba2 mistral mixtral mpt opt phi3 qwen3_next rwkv xglm".split(),
+    "masked": "bert convbert deberta-v2 fnet longformer mobilebert modernbert yoso".split(),
+}
 #: More than the 2,048 tokens of the vocabulary that a CPU computes at one time.
 VOCABULARY = 2400
 SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "mask_token": "<mask>", "unk_token": "<unk>"}
@@ -179,8 +185,10 @@ class Plain:
         if key not in self.known:
             mask = torch.ones(1, len(ids), dtype=torch.long)
             mask[:, 1 : 1 + hidden] = 0
-            logits = self.network(input_ids=torch.tensor([ids]), attention_mask=mask).logits[0, : len(ids)]
-            self.known[key] = torch.log_softmax(logits.float(), -1)
+            inputs = {"input_ids": torch.tensor([ids]), "attention_mask": mask}
+            inputs = {name: values.to(self.network.device) for name, values in inputs.items()}
+            logits = self.network(**inputs).logits[0, : len(ids)]
+            self.known[key] = torch.log_softmax(logits.float(), -1).cpu()
         return self.known[key]
 
     def following(self, ids, start, hidden=0):
@@ -267,35 +275,43 @@ class Finding:
 
 
 def examine(name, kind, *, exact=False, half=True):
-    """Compares the answers of a family or variant with the plain loop, in float32 and in bfloat16.
+    """Compares the answers of a family or variant with the plain loop, in float32 and in bfloat16."""
+    finding, plain = examine_float32(name, kind, build(name, kind), exact=exact)
+    if half and not exact and finding.differences:
+        examine_coarse(finding, plain, build(name, kind, torch.bfloat16), "half ")
+    return finding
 
-    In bfloat16 the bound of a difference is twice what that dtype changes in the plain loop itself
-    (the larger difference between the plain loops in bfloat16 and float32, over all numbers), plus 0.02.
-    """
-    network = build(name, kind)
+
+def examine_float32(name, kind, network, *, exact=False):
+    """What the answers of a network in float32 are found to be, and the plain loop that they are compared with."""
     finding = Finding(name, kind, sum(weight.numel() for weight in network.parameters()))
     plain = Plain(network)
-    replies = _replies(finding, name, kind, network, exact, "")
-    for aspect, result in replies.items():
+    for aspect, result in _replies(finding, name, kind, network, exact, "").items():
         finding.bounds[aspect] = TIE if aspect == "continued" else CLOSE
         finding.differences[aspect] = max(_differences(plain, requests(kind)[aspect], result))
-    if half and not exact and replies:
-        halved = build(name, kind, torch.bfloat16)
-        half_plain = Plain(halved)
-        asked = {aspect: some for aspect, some in requests(kind).items() if aspect != "continued"}
-        try:
-            pairs = [(plain.scores(request), half_plain.scores(request)) for some in asked.values() for request in some]
-        except Exception as error:  # The code of the family does not run in this dtype, so a refusal is right.
-            finding.not_half = _shown(error)
-            _replies(finding, name, kind, halved, exact, "half ")
-            return finding
-        rounding = max(_distance(one, other) for one, other in pairs)
-        for aspect, result in _replies(finding, name, kind, halved, exact, "half ").items():
-            if aspect != "continued":
-                key = f"half {aspect}"
-                finding.bounds[key] = 2 * rounding + 0.02
-                finding.differences[key] = max(_differences(half_plain, asked[aspect], result))
-    return finding
+    return finding, plain
+
+
+def examine_coarse(finding, plain, network, prefix):
+    """Adds what the answers of the same network in a coarser form are found to be, under names with a prefix.
+
+    The bound of a difference is twice what that form changes in the plain loop itself (the larger difference between
+    the plain loops of this network and of the one in float32, over all numbers), plus 0.02.
+    """
+    name, kind = finding.name, finding.kind
+    coarse_plain = Plain(network)
+    asked = {aspect: some for aspect, some in requests(kind).items() if aspect != "continued"}
+    try:
+        pairs = [(plain.scores(request), coarse_plain.scores(request)) for some in asked.values() for request in some]
+    except Exception as error:  # The code of the family does not run in this form, so a refusal is right.
+        finding.not_half = _shown(error)
+        _replies(finding, name, kind, network, False, prefix)
+        return
+    rounding = max(_distance(one, other) for one, other in pairs)
+    for aspect, result in _replies(finding, name, kind, network, False, prefix).items():
+        if aspect != "continued":
+            finding.bounds[prefix + aspect] = 2 * rounding + 0.02
+            finding.differences[prefix + aspect] = max(_differences(coarse_plain, asked[aspect], result))
 
 
 def _distance(one, other):

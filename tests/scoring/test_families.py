@@ -18,12 +18,6 @@ from tests.scoring.models import CORPUS, tokenizer
 torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()
 ALL = os.environ.get("PROBES_ALL_FAMILIES") == "1"
-#: Families of every `make test`; `.ci/run` sets PROBES_ALL_FAMILIES and takes all.
-FAST = {
-    "causal": "bart bert bigbird_pegasus bloom deepseek_v3 falcon_mamba gemma2 gemma3_text gpt2 gpt_neo gpt_neox "
-    "granite lfm2 llama llama4_text mamba2 mistral mixtral mpt opt phi3 qwen3_next rwkv xglm".split(),
-    "masked": "bert convbert deberta-v2 fnet longformer mobilebert modernbert yoso".split(),
-}
 #: What is refused, by kind and family or variant, with the sentence.
 NOT_CAUSAL = "answers depend on later tokens"
 BY_CHANCE = "gives another answer when it is asked again"
@@ -50,7 +44,7 @@ REFUSED = {
     ("masked", "perceiver"): NOT_RUN,
     ("masked", "reformer"): BY_CHANCE,
 }
-CASES = [(kind, name) for kind in families.KINDS for name in (families.names(kind) if ALL else FAST[kind])]
+CASES = [(kind, name) for kind in families.KINDS for name in (families.names(kind) if ALL else families.FAST[kind])]
 CASES += [(variant["kind"], name) for name, variant in families.VARIANTS.items()]
 EXACT = [
     ("causal", "gpt_neo"),
@@ -93,7 +87,7 @@ def test_enough_families_are_tested():
     assert len(families.names("causal")) >= 120
     assert len(families.names("masked")) >= 25
     for kind in families.KINDS:
-        assert set(FAST[kind]) <= set(families.names(kind))
+        assert set(families.FAST[kind]) <= set(families.names(kind))
         assert set(families.LEFT_OUT[kind]) <= set(families.KINDS[kind][0])
 
 

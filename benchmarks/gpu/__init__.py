@@ -1,0 +1,1 @@
+"""Everything that needs a GPU, by one command: ``make gpu``."""

@@ -1,0 +1,225 @@
+"""What recipes cost on this device with large shapes, and whether all recipes do here what they do on a processor."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+import mitigation
+from benchmarks import scoring as bench
+from benchmarks.gpu import fast
+from benchmarks.gpu.step import Goal, Measured, NotPossible, Part, Setting, Step
+from mitigation import recipes
+from mitigation.errors import MitigationError
+from scoring.adapters.facts import Change
+from scoring.inference.load_options import BUNDLED
+from tools.bundled_kinds import KINDS
+
+MINUTE = 60.0
+#: Few steps for the bundled models, and fewer for a trial; a recipe takes those that it has.
+FEW: dict[str, Any] = {
+    "steps": 60,
+    "passes": 4,
+    "traced": 16,
+    "units": 64,
+    "rank": 8,
+    "prefixes": 1,
+    "validation": 32,
+    "sentences": 400,
+    "held": 50,
+    "classifiers": 5,
+    "epochs": 1,
+    "seeds": "42",
+    "search_length": 2,
+    "search_beam": 10,
+    "search_words": 100,
+}
+FEWER = FEW | {"steps": 3, "passes": 1, "traced": 4, "units": 8}
+#: Steps that show seconds a step and the memory, with a shape of 7 billion weights.
+LARGE = {"debias_tuning": {"steps": 40}, "fast": {"passes": 2, "traced": 32, "prefixes": 1}}
+#: A recipe here does what it does on a processor where a difference is apart by no more of their two intervals.
+NOISE = 1.0
+KIND_OF = {"tiny-causal": "causal", "tiny-masked": "masked"}
+GOALS = (
+    Goal("debias_tuning in 4 bits, Llama-2-7B", "runs; peak memory"),
+    Goal("fast, Llama-2-7B", "runs; peak memory"),
+    Goal("fast, BERT-base", f"at most {MINUTE:.0f} s"),
+    *(Goal(f"recipes on {name}", "all within noise", "CPU") for name in BUNDLED),
+)
+
+
+def parts(setting: Setting) -> dict[str, Callable[[], Part]]:
+    """The large shapes, and then each recipe on each bundled model that it is for."""
+    large: dict[str, Callable[[], Part]] = {
+        GOALS[2].what: partial(bert, setting),
+        GOALS[0].what: partial(made, setting, "debias_tuning", "4bit"),
+        GOALS[1].what: partial(made, setting, "fast", "none"),
+    }
+    names = ["debias_tuning"] if setting.small else recipes.names()
+    pairs = [(name, model) for model in KIND_OF for name in names if KIND_OF[model] in recipes.get(name).kinds]
+    return large | {f"{name} on {model}": partial(beside, setting, name, model) for name, model in pairs}
+
+
+def few(setting: Setting, recipe: str) -> dict[str, Any]:
+    """The settings for few steps that a recipe has, with the text that it needs."""
+    own = recipes.get(recipe).profiles["clean"]
+    chosen: dict[str, Any] = dict(FEWER if setting.small else FEW) | {"corpus": str(text(setting))}
+    known = {field.name: getattr(own, field.name) for field in fields(own)}
+    return {name: value for name, value in chosen.items() if name in known and type(known[name]) is type(value)}
+
+
+def text(setting: Setting) -> Path:
+    """A file of sentences for the recipes that learn from text: those of the data sets, with both genders named."""
+    path = setting.scratch / "text.txt"
+    if not path.is_file():
+        requests = bench.whole("unstereo", fast.data_of(setting), limit=setting.few(200, 2000))
+        path.write_text("\n".join(option.text for request in requests for option in request.options[:2]) + "\n")
+    return path
+
+
+def folder_of(setting: Setting) -> Path:
+    """A folder with random weights in the large shape, which recipes load as users do."""
+    folder = setting.scratch / "large"
+    if not (folder / ".ready").is_file():
+        model = fast.model_of(setting, fast.LARGE)
+        model.network.config.architectures = [type(model.network).__name__]
+        model.network.save_pretrained(folder)
+        model.tokens.tokenizer.save_pretrained(folder)
+        (folder / ".ready").touch()
+        del model
+        fast.model_of.cache_clear()
+        if setting.device == "cuda":
+            torch.cuda.empty_cache()
+    return folder
+
+
+def made(setting: Setting, recipe: str, quantize: Any) -> Part:
+    """Seconds and memory of one recipe on the large shape."""
+    out = setting.scratch / recipe
+    for folder in (out, out.with_name(f"{recipe}-work")):
+        shutil.rmtree(folder, ignore_errors=True)
+    known = {field.name for field in fields(recipes.get(recipe).profiles["clean"])}
+    settings: Any = {name: value for name, value in setting.few(FEWER, LARGE[recipe]).items() if name in known}
+    result = mitigation.mitigate(
+        recipe,
+        str(folder_of(setting)),
+        out=out,
+        data=fast.data_of(setting),
+        limit=setting.few(20, None),
+        evaluate=False,
+        device=setting.device,
+        quantize=quantize,
+        dtype="bfloat16",
+        **settings,
+    )
+    cost = result.facts.cost
+    return {"recipe_seconds": cost.seconds, "recipe_memory": cost.memory, "parameters": cost.parameters, **settings}
+
+
+def bert(setting: Setting) -> Part:
+    """Seconds of an edit with the settings of the project, on random weights in the shape of BERT-base."""
+    folder, out = setting.scratch / "bert", setting.scratch / "bert-stamp"
+    sentences = text(setting).read_text().splitlines()
+    tokenizer = KINDS["masked"].tokenizer(sentences, 30522, 512)
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    torch.manual_seed(0)
+    config: Any = transformers.BertConfig
+    network: Any = transformers.BertForMaskedLM(config(vocab_size=len(tokenizer), **setting.few(shape, {})))
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    for old in (out, out.with_name(f"{out.name}-work")):
+        shutil.rmtree(old, ignore_errors=True)
+    result = mitigation.mitigate(
+        "fast",
+        str(folder),
+        out=out,
+        data=fast.data_of(setting),
+        limit=setting.few(20, None),
+        evaluate=False,
+        device=setting.device,
+        **({name: FEWER[name] for name in ("passes", "traced", "units")} if setting.small else {}),
+    )
+    cost = result.facts.cost
+    return {"recipe_seconds": cost.seconds, "recipe_memory": cost.memory, "parameters": cost.parameters}
+
+
+def beside(setting: Setting, recipe: str, model: str) -> Part:
+    """The changes that a recipe makes here and on the processor, with few steps; what differs by more than noise."""
+    changes: list[dict[tuple[str, str, str], Change]] = []
+    reasons = []
+    for device in (setting.device, "cpu"):
+        out = setting.scratch / f"{recipe}-{model}-{device}-{len(changes)}"
+        for old in (out, out.with_name(f"{out.name}-work")):
+            shutil.rmtree(old, ignore_errors=True)
+        try:
+            result = mitigation.mitigate(
+                recipe,
+                model,
+                out=out,
+                data=fast.data_of(setting),
+                limit=setting.few(20, 200),
+                benchmarks="stereoset",
+                resamples=setting.few(20, 1000),
+                device=device,
+                dtype="float32",
+                quantize="none",
+                **few(setting, recipe),
+            )
+        except MitigationError as error:
+            reasons.append(str(error))
+            continue
+        changes.append({(c.benchmark, c.group, c.metric): c for c in result.facts.changes})
+    if len(reasons) == 2:
+        raise NotPossible(reasons[0])
+    if reasons:
+        raise MitigationError(f"On one of the two devices only: {reasons[0]}")
+    here, there = changes
+    apart = {" ".join(place): _apart(here[place], there[place]) for place in here.keys() & there.keys()}
+    turned = [" ".join(place) for place in here.keys() & there.keys() if _turned(here[place], there[place])]
+    return {"changes": len(apart), "differing": {n: v for n, v in apart.items() if v > NOISE}, "turned": turned}
+
+
+def _turned(one: Change, other: Change) -> bool:
+    """Whether both differences are clear and of other signs."""
+    (_, low, high), (_, other_low, other_high) = one.difference, other.difference
+    return (low > 0 and other_high < 0) or (high < 0 and other_low > 0)
+
+
+def _apart(one: Change, other: Change) -> float:
+    """How far two differences are apart, as a share of half of the widths of both intervals."""
+    (value, low, high), (other_value, other_low, other_high) = one.difference, other.difference
+    width = (high - low + other_high - other_low) / 2
+    # Where nothing changes, the interval has no width: a hundredth is then the unit.
+    return 0.0 if value == other_value or width != width else float(abs(value - other_value) / max(width, 0.01))
+
+
+def figures(done: Mapping[str, Part]) -> dict[str, Measured]:
+    """Seconds and memory of the large shapes, and how many recipes are within noise of the processor."""
+    results = {}
+    for name, part in done.items():
+        if "recipe_seconds" in part:
+            text = f"{part['recipe_seconds']:.1f} s, {part['recipe_memory'] / 2**30:.2f} GiB"
+            text += f", {part['steps']} steps" if "steps" in part and "debias" in name else ""
+            results[name] = Measured(text, part["recipe_seconds"] <= MINUTE if name == GOALS[2].what else True)
+    for model in BUNDLED:
+        compared = {name: part for name, part in done.items() if name.endswith(f" on {model}") and "changes" in part}
+        if compared:
+            bad = [name.split(" on ")[0] for name, part in compared.items() if part["turned"] or part["differing"]]
+            text = f"{len(compared) - len(bad)} of {len(compared)}" + f" ({', '.join(bad)} not)" * bool(bad)
+            results[f"recipes on {model}"] = Measured(text, not bad)
+    return results
+
+
+SUMMARY = (
+    "Debias tuning in 4 bits and the fairness stamp on random weights in the shape of Llama-2-7B with their peak "
+    "memory, the stamp with the settings of the project on the shape of BERT-base, and every recipe on the two bundled "
+    "models with few steps: the changes of the scores are those on a processor, within their intervals."
+)
+STEP = Step("mitigation", SUMMARY, GOALS, parts, figures)

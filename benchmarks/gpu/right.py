@@ -1,0 +1,194 @@
+"""Whether the answers on this device are right: forty architectures, the engines, and the bundled models."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+import transformers
+
+import scoring
+from benchmarks import peers
+from benchmarks.gpu import rows, vllm_peer
+from benchmarks.gpu.step import Goal, Measured, Part, Setting, Step
+from benchmarks.scoring import CLOSE, whole
+from scoring.inference import checkpoint
+from scoring.inference.load_options import BUNDLED, LoadOptions
+from scoring.types import ScoringError
+
+families: Any = importlib.import_module("tests.scoring.families")
+#: Besides those of every test, so that there are forty.
+MORE = {"causal": "qwen2 qwen3 falcon olmo2 cohere".split(), "masked": "roberta distilbert electra".split()}
+SMALL = {"causal": ["llama"], "masked": ["bert"]}
+#: A form of the weights: the dtype of the products, and how the weights are stored.
+FORMS: Mapping[str, tuple[torch.dtype, str | None]] = {
+    "bfloat16": (torch.bfloat16, None),
+    "float16": (torch.float16, None),
+    "8bit": (torch.float16, "8bit"),
+    "4bit": (torch.bfloat16, "4bit"),
+}
+#: The most by which a metric on this device may differ from that of the processor, as a share of its interval's width.
+NOISE = 0.05
+GOALS = (
+    *(Goal(f"architectures in {form}", "none differs", "plain loop on this device") for form in ("float32", *FORMS)),
+    Goal("engines", f"below {CLOSE} nats", "lm-evaluation-harness, vLLM"),
+    Goal("metrics of tiny-causal", "all equal", "CPU"),
+    Goal("metrics of tiny-masked", "all equal", "CPU"),
+)
+
+
+def parts(setting: Setting) -> dict[str, Callable[[], Part]]:
+    """The bundled models and the engines first; then the architectures."""
+    chosen = SMALL if setting.small else {kind: families.FAST[kind] + MORE[kind] for kind in MORE}
+    result: dict[str, Callable[[], Part]] = {f"metrics of {name}": partial(bundled, setting, name) for name in BUNDLED}
+    result |= {"engine of the harness": partial(harness, setting), "engine vLLM": partial(served, setting)}
+    for kind, names in chosen.items():
+        result |= {f"{kind} {name}": partial(architecture, setting, kind, name) for name in names}
+    return result
+
+
+def architecture(setting: Setting, kind: str, name: str) -> Part:
+    """How far the answers of a small random network are from a plain loop on this device, in every form."""
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    network = families.build(name, kind).to(setting.device)
+    finding, plain = families.examine_float32(name, kind, network)
+    lacking: dict[str, str] = {}
+    if finding.differences:
+        for form, (dtype, quantize) in FORMS.items():
+            try:
+                coarse = in_form(setting, kind, network, dtype, quantize)
+            except ScoringError as error:
+                lacking[form] = str(error)
+                continue
+            families.examine_coarse(finding, plain, coarse, f"{form} ")
+    return {
+        "differences": finding.differences,
+        "wrong": finding.wrong,
+        "refused": finding.refused,
+        "crashed": finding.crashed,
+        "lacking": lacking,
+        "decided": finding.decided,
+    }
+
+
+def in_form(setting: Setting, kind: Any, network: Any, dtype: torch.dtype, quantize: str | None) -> Any:
+    """The same network with its weights in another form, loaded as users load one.
+
+    Raises
+    ------
+    ScoringError
+        Where it cannot be loaded in this form on this device.
+    """
+    with tempfile.TemporaryDirectory(dir=setting.scratch) as folder:
+        network.save_pretrained(folder)
+        loaded = checkpoint.network(
+            checkpoint.fetched(folder, None, None),
+            type(network).__name__,
+            kind,
+            dtype=dtype,
+            device_map={"": torch.device(setting.device)} if quantize else None,
+            quantization_config=checkpoint.quantized(quantize, dtype),
+        )
+    return loaded.eval() if quantize else loaded.to(setting.device).eval()
+
+
+def harness(setting: Setting) -> Part:
+    """The largest difference of log-probabilities from lm-evaluation-harness and from a loop, on the same network."""
+    model = LoadOptions("tiny-causal", device=setting.device).load()
+    data = rows.folder(setting.data, setting.out / "parts" / "data")
+    few = setting.few(3, 40)
+    requests = [item for name in ("occugender", "stereoset", "unstereo") for item in whole(name, data, limit=few)]
+    ours = [sum(values) for response in model.answer(requests) for values in response.logprobs]
+    network, tokenizer = model.network, model.tokens.tokenizer
+    sides = {"one by one": peers.one_by_one(network, tokenizer, requests)}
+    if peers.harness_version():
+        sides["lm-evaluation-harness"] = peers.Harness(network, tokenizer, requests)(requests)
+    return {"options": len(ours), "differences": {name: _largest(ours, theirs) for name, theirs in sides.items()}}
+
+
+def served(setting: Setting) -> Part:
+    """The same through the vLLM engine of lm-evaluation-harness."""
+    model = LoadOptions("tiny-causal", device=setting.device, dtype="float32").load()
+    data = rows.folder(setting.data, setting.out / "parts" / "data")
+    requests = whole("occugender", data, limit=setting.few(3, 40))
+    ours = [sum(values) for response in model.answer(requests) for values in response.logprobs]
+    done = vllm_peer.asked(setting, BUNDLED["tiny-causal"], requests, (), dtype="float32", dummy=False)
+    return {"options": len(ours), "differences": {"vLLM": _largest(ours, done["logprobs"])}}
+
+
+def _largest(ours: list[float], theirs: list[float]) -> float:
+    return max(abs(one - other) for one, other in zip(ours, theirs, strict=True))
+
+
+def bundled(setting: Setting, name: str) -> Part:
+    """Every metric of a bundled model on this device and on the processor."""
+    data = rows.folder(setting.data, setting.out / "parts" / "data")
+    options: dict[str, Any] = {"data": data, "limit": setting.few(4, 100), "resamples": setting.few(20, 1000)}
+    here, there = (
+        scoring.evaluate(name, device=device, dtype="float32", **options).report.estimates
+        for device in (setting.device, "cpu")
+    )
+    pairs = {(one.benchmark, one.group, one.metric): (one, other) for one, other in zip(here, there, strict=True)}
+    apart = {" ".join(place): _apart(*pair) for place, pair in pairs.items()}
+    other = {place: value for place, value in apart.items() if not value <= NOISE}
+    return {"metrics": len(pairs), "differing": other}
+
+
+def _apart(one: Any, other: Any) -> float:
+    """The difference of two estimates as a share of the width of the second one's interval."""
+    if one.value == other.value or (math.isnan(one.value) and math.isnan(other.value)):
+        return 0.0
+    width = other.high - other.low
+    return float(abs(one.value - other.value) / width) if width > 0 else math.inf
+
+
+def figures(done: Mapping[str, Part]) -> dict[str, Measured]:
+    """How many architectures differ in each form, the largest difference of engines, and metrics that differ."""
+    results = {}
+    examined = {name: part for name, part in done.items() if "wrong" in part}
+    for form in ("float32", *FORMS) if examined else ():
+        prefix = "" if form == "float32" else f"{form} "
+        seen = {name for name, part in examined.items() if any(_of(key, prefix) for key in part["differences"])}
+        bad = {
+            name
+            for name, part in examined.items()
+            if any(_of(key, prefix) for key in (*part["wrong"], *part["crashed"]))
+        }
+        lacking = {name for name, part in examined.items() if form in part["lacking"]}
+        if lacking and not seen | bad:
+            results[f"architectures in {form}"] = Measured(f"not possible here: {_first(examined, form)}")
+        elif seen or bad:
+            text = f"{len(seen - bad)} of {len(seen | bad)} equal" + f" ({', '.join(sorted(bad))} not)" * bool(bad)
+            results[f"architectures in {form}"] = Measured(
+                text + f"; {len(lacking)} cannot be loaded" * bool(lacking), not bad
+            )
+    apart = {who: value for part in done.values() if "options" in part for who, value in part["differences"].items()}
+    if apart:
+        text = ", ".join(f"{who} {value:.1e}" for who, value in apart.items())
+        results["engines"] = Measured(text, max(apart.values()) < CLOSE)
+    for name, part in done.items():
+        if "metrics" in part:
+            equal = part["metrics"] - len(part["differing"])
+            results[name] = Measured(f"{equal} of {part['metrics']} equal", not part["differing"])
+    return results
+
+
+def _first(examined: Mapping[str, Part], form: str) -> str:
+    return next(str(part["lacking"][form]) for part in examined.values() if form in part["lacking"])
+
+
+def _of(key: str, prefix: str) -> bool:
+    """Whether the name of a finding is of a form of the weights."""
+    return key.startswith(prefix) if prefix else not key.startswith(tuple(f"{form} " for form in FORMS))
+
+
+SUMMARY = (
+    "Small random networks of forty architectures answer as a plain loop on the same device, in five forms of their "
+    "weights; the engines give equal numbers; the two bundled models have the metrics that they have on a processor."
+)
+STEP = Step("right", SUMMARY, GOALS, parts, figures)

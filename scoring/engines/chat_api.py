@@ -1,0 +1,223 @@
+"""Benchmarks through a chat API, which answers in words: each question several times, and shares of answers.
+
+The requests, their recording, the budget and the dry run are those of :mod:`builders.generation`. The answers are
+samples, so the numbers are shares of answers and not probabilities, and every report says so.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from builders.dataset import BuildError
+from builders.generation.clients import ChatClient, DryRunClient
+from builders.generation.clients import Request as ChatRequest
+from builders.generation.responses import Response, request_body
+from builders.generation.run import RunOptions, opened, print_costs
+from builders.generation.spending import Spending
+from cards.files import locked
+from scoring import report
+from scoring.engines import Call, EngineKind, NoModel, refuse_loading
+from scoring.inference.parallel import Processes
+from scoring.options import Sampling, Settings
+from scoring.prompts import Prompt
+from scoring.report.terminal import want
+from scoring.result import RunResult
+from scoring.run import Part, environment, estimate, read, versions, without
+from scoring.statistics.stats import RESAMPLES
+from scoring.tables import as_table
+from scoring.types import Benchmark, Estimate, Report, Request, Row, Sampled, ScoringError, Table
+
+_NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not give"
+#: What a report says of the numbers.
+SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
+
+
+class ChatFailed(ScoringError):
+    """An error of the chat API, with the exit status that it has in ``probes generate``."""
+
+    def __init__(self, error: BuildError) -> None:
+        super().__init__(str(error))
+        self.exit_code = error.exit_code
+
+
+def sample(options: RunOptions, sampling: Sampling, settings: Settings, console: Console) -> RunResult:
+    """Asks a chat API and writes the report to ``settings.out``; or prints what that would cost, without scores.
+
+    Raises
+    ------
+    ScoringError
+        For data that is missing, a benchmark that needs probabilities, and a failure of the API; all replies are kept.
+    """
+    prompt = settings.full_prompt()
+    if prompt.decoding:
+        raise ScoringError(
+            f"The prompt {prompt.name!r} has decoding settings, and a chat API takes --temperature alone; give another "
+            "one."
+        )
+    named = bool(settings.benchmarks)
+    parts, remarks = without(
+        [Part(benchmark) for benchmark in settings.chosen()],
+        lambda part: "" if part.benchmark.sampled else _NEEDS.format(part.benchmark.name),
+        "use a server that gives them",
+        "; it is left out.",
+        named=named,
+    )
+    benchmarks = [part.benchmark for part in parts]
+    parts = read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
+    lacking = [missing.name for part in parts for missing in part.lacking]
+    parts = [part for part in parts if not part.empty]
+    about: dict[str, Any] = {"sampling": sampling, "profile": settings.profile, "prompt": prompt}
+    try:
+        with opened(options, console) as client:
+            answers = ask(client, parts, model=options.model, **about)
+            if isinstance(client, DryRunClient):
+                print_costs(client, options, console)
+                return result({}, (), model=options.model, **about)
+    except BuildError as error:
+        raise ChatFailed(error) from None
+    scored = result(answers, parts, model=options.model, resamples=settings.resamples, **about)
+    notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
+    all_remarks = (*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}")
+    scored = replace(scored, validity=notes, remarks=all_remarks)
+    if out := settings.out:
+        with locked(out, ScoringError):
+            report.check_finished(out, scored.report, overwrite=settings.overwrite)
+            scored.save(out)
+    return scored
+
+
+Answers = Mapping[str, tuple[list[Row], list[Response]]]
+
+
+def ask(
+    client: ChatClient, parts: Sequence[Part], *, model: str, sampling: Sampling, profile: str, prompt: Prompt
+) -> Answers:
+    """The rows that are asked and their answers, ``sampling.samples`` for each row in order, by benchmark.
+
+    Raises
+    ------
+    ChatError
+        When an answer cannot be had; those before it are recorded.
+    """
+    answers_by_benchmark = {}
+    for part in parts:
+        task = _sampled(part.benchmark)
+        asked_rows = questions(part, profile, prompt)
+        bodies = [
+            _body(model, prompt, text, task.longest, sampling, number)
+            for _, text in asked_rows
+            for number in range(sampling.samples)
+        ]
+        answers = client(part.benchmark.name, [ChatRequest(body, task.example) for body in bodies])
+        answers_by_benchmark[part.benchmark.name] = [row for row, _ in asked_rows], answers
+    return answers_by_benchmark
+
+
+def result(
+    answers: Answers,
+    parts: Sequence[Part],
+    *,
+    model: str,
+    sampling: Sampling,
+    profile: str,
+    prompt: Prompt,
+    resamples: int = RESAMPLES,
+) -> RunResult:
+    """The table of answers of each benchmark, and the report with every metric."""
+    tables: dict[str, Table] = {}
+    estimates: list[Estimate] = []
+    for part in parts:
+        name, task = part.benchmark.name, _sampled(part.benchmark)
+        tables[name] = as_table(_records(task, *answers[name], sampling.samples))
+        of_answers = replace(
+            part.benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster, headline=None
+        )
+        estimates += estimate(of_answers, profile, tables[name], resamples)
+    found = Report(
+        model=model,
+        revision=", ".join(sorted({answer.model for _, some in answers.values() for answer in some})),
+        adapter="",
+        dtype="sampled answers, not probabilities",
+        prompt=prompt.name,
+        profile=profile,
+        data=versions(parts),
+        estimates=tuple(estimates),
+        environment=environment(parts, resamples)
+        | {
+            "engine": "chat API",
+            "answers": f"{sampling}. {SAMPLED}",
+            f"prompt {prompt.name}": prompt.version,
+            "system": prompt.system,
+        },
+    )
+    return RunResult(found, tables)
+
+
+def _sampled(benchmark: Benchmark) -> Sampled:
+    assert benchmark.sampled, f"{benchmark.name} is not for sampled answers"
+    return benchmark.sampled
+
+
+def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]:
+    """The rows that are asked, each with the user's turn; an instruction of the prompt stands before it."""
+    task, asked_rows = _sampled(part.benchmark), []
+    for loaded in part.splits:
+        for row in loaded.rows:
+            if text := task.question(profile, row):
+                # An instruction after "Q:" is at the beginning of the user's turn.
+                where = replace(prompt, placement={n: p for n, p in prompt.placement.items() if p == "none"})
+                asked_rows.append((row, where.put(Request(row["id"], text), part.benchmark.name).context))
+    return asked_rows
+
+
+def _body(model: str, prompt: Prompt, text: str, longest: int, sampling: Sampling, number: int) -> dict[str, Any]:
+    body = request_body(model, text, temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
+    system = [{"role": "system", "content": prompt.system}] if prompt.system else []
+    return body | {"messages": [*system, *body["messages"]]}
+
+
+def _records(task: Sampled, rows: Sequence[Row], answers: Sequence[Response], samples: int) -> list[dict[str, Any]]:
+    texts = [answer.text for answer in answers]
+    return [
+        line
+        for number, row in enumerate(rows)
+        for line in task.to_records(row, texts[number * samples : (number + 1) * samples])
+    ]
+
+
+def name(call: Call) -> str:
+    """The name of the model at the API."""
+    if not call.servers.model_name or len(call.servers.base_url) > 1:
+        raise NoModel("A chat API needs the name of a model (--model-name), and at most one --base-url.")
+    refuse_loading(call)
+    return call.servers.model_name
+
+
+def run(call: Call, console: Console, _processes: Processes) -> RunResult:
+    """Asks the API, which records its replies in the folder of the run, or for this call alone."""
+    with ExitStack() as stack:
+        options = RunOptions(
+            name(call),
+            call.settings.out or Path(stack.enter_context(tempfile.TemporaryDirectory())),
+            next(iter(call.servers.base_url), None),
+            concurrency=call.servers.concurrency,
+            timeout=call.servers.timeout,
+            **{field.name: getattr(call.sampling, field.name) for field in fields(Spending)},
+        )
+        return sample(options, call.sampling, replace(call.settings, chat=True), console)
+
+
+ENGINE = EngineKind(
+    lambda call: call.sampling.chat_api and not call.in_memory,
+    name,
+    run,
+    remote=True,
+    folder=lambda call: ("chat-api", call.servers.tokenizer or ""),
+)
