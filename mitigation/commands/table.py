@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
@@ -30,8 +30,8 @@ from cards.stored import document
 from cards.text import decimals, split_list
 from mitigation import comparison, recipes
 from mitigation.ability.tasks import named
-from mitigation.api import Text
-from mitigation.columns import COLUMNS, DOMAINS, change_of, planned_columns
+from mitigation.api import Text, planned_evaluation
+from mitigation.columns import BENCHMARKS, COLUMNS, DOMAINS, change_of
 from mitigation.commands.glue import add_to_methods
 from mitigation.errors import MitigationError
 from mitigation.quantization import choose_quantization
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mitigation.evaluate import Evaluation
+    from scoring.inference.model import Model
+    from scoring.run import Part
 
 
 def main(
@@ -213,11 +215,36 @@ def settings_of(
     recipe: Recipe, profile: str, given: Mapping[str, Any], corpus: str, seed: int = 0, domain: str = ""
 ) -> Any:
     """The settings of a recipe with its own table of a configuration, the corpus, and a seed added to its own."""
-    settings = resolve_settings(recipe, profile, None, {**given, **({"domain": domain} if domain else {})})
-    names = {field.name for field in fields(settings)}
-    own = "corpus" in given  # a configuration may name another text for a recipe
-    changes: dict[str, Any] = {"corpus": corpus} if corpus and "corpus" in names and not own else {}
-    return replace(settings, **changes, **({"seed": settings.seed + seed} if "seed" in names else {}))
+    names = {field.name for field in fields(recipe.profiles[profile])}
+    # A configuration may name another text for a recipe.
+    own: dict[str, Any] = {"corpus": corpus} if corpus and "corpus" in names else {}
+    settings = resolve_settings(recipe, profile, None, own | {**given} | ({"domain": domain} if domain else {}))
+    return replace(settings, seed=settings.seed + seed) if "seed" in names else settings
+
+
+def planned_columns(
+    recipe: Recipe, names: Sequence[str], data: TrainingData, profile: str, text: Path | None, resamples: int
+) -> Callable[[Model], Evaluation]:
+    """A function from a model to the evaluation of benchmarks, by default of what the columns need and suits the model.
+
+    Named benchmarks are scored whole; of the others only the splits of the columns, because a table has many methods.
+    """
+    planned = planned_evaluation(
+        replace(recipe, benchmarks=tuple(BENCHMARKS)), names, data, profile, text, False, resamples
+    )
+
+    def evaluation(model: Model) -> Evaluation:
+        whole = planned(model)
+        return whole if names else replace(whole, parts=tuple(filter(None, map(_of_columns, whole.parts))))
+
+    return evaluation
+
+
+def _of_columns(part: Part) -> Part | None:
+    """The part of a benchmark that the columns need, published forms of its data too; None without any."""
+    needed = BENCHMARKS[part.benchmark.name]
+    splits = tuple(split for split in part.splits if split.name.replace("-paper/", "/") in needed)
+    return replace(part, splits=splits) if splits else None
 
 
 def how_measured(evaluation: Evaluation, limit: int | None, text: Path | None) -> dict[str, Any]:
