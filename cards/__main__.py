@@ -50,7 +50,7 @@ def build(
     if published and find_spec("matplotlib") is None:
         remarks = [*remarks, "The plot needs the package matplotlib; pip install 'gender-neutral-probes[score]'."]
     elif published:
-        from cards.figure import forest
+        from cards.draw import forest
 
         figure = f"images/gender-bias{'-' * bool(run.setting)}{slug(run.setting) if run.setting else ''}.svg"
         files[figure] = forest(

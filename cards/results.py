@@ -12,26 +12,21 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    TypeAdapter,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+import pydantic
+from pydantic import BeforeValidator, TypeAdapter, ValidationError, WrapValidator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from cards.stored import document, opened, parsed, signed
+from cards.stored import Stored, document, opened, parsed, signed
 from cards.text import CardError, decimals
-from cards.validation import first_fault
+from cards.validation import STRICT, first_fault
 from cards.verdict import Numbers
 
 #: The version of ``results.json`` that is written and read.
 SCHEMA: Literal[1] = 1
 #: The relative rounding error by which a number may exceed the range of its metric.
 _ROUNDING = 1e-9
-_STRICT = ConfigDict(extra="forbid", strict=True)
+#: ``compare.json``.
+COMPARISON = Stored("a comparison of two runs", "compare the runs again", unsigned=True)
 
 
 def _decode_infinity(value: Any) -> Any:
@@ -54,7 +49,7 @@ Key = tuple[str, str, str]
 UNPUBLISHED = "unpublished"
 
 
-@pydantic_dataclass(frozen=True, slots=True, config=_STRICT)
+@pydantic_dataclass(frozen=True, slots=True, config=STRICT)
 class Headline:
     """The published number of a benchmark: the data set, the metric, and the group by config where names differ.
 
@@ -92,7 +87,7 @@ class Measurement:
     its names for readers.
     """
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     benchmark: str
     group: str
     metric: str
@@ -201,7 +196,7 @@ def interval_text(value: float, low: float, high: float) -> str:
     return "{} [{}, {}]".format(*(supported_digits(number, low, high) for number in (value, low, high)))
 
 
-def _complete(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+def _complete(value: Any, validate: pydantic.ValidatorFunctionWrapHandler) -> Any:
     """A score of a file, which has also the fields that Python knows a default of, but for those of later versions."""
     score = validate(value)
     if missing := [f.name for f in fields(score) if f.name not in value and f.name not in _LATER]:
@@ -218,7 +213,7 @@ class Report:
     number of each benchmark that has one. ``examples`` describes the files with the examples, once they are written.
     """
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     model: str
     revision: str
     adapter: str

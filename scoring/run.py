@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from scoring import tables
-from scoring.answering import (
-    PACKAGE,
-    Question,
-    answer,
-    decoding,
-    facts,
-    package_version,
-    questions,
-    scorable,
-    truncated,
-)
+from scoring import answering, tables
+from scoring.answering import Question
 from scoring.inference.chat import Chat
 from scoring.inference.parallel import together
 from scoring.prompts import Prompt
@@ -128,15 +118,15 @@ def run(
         model = with_prompt(model, prompt)
     asked, skipped = {}, []
     for part in parts:
-        every = questions(part.benchmark, part.splits, profile, prompt, model, chat)
-        asked[part.benchmark.name], without = scorable(every, model)
+        every = answering.questions(part.benchmark, part.splits, profile, prompt, model, chat)
+        asked[part.benchmark.name], without = answering.scorable(every, model)
         skipped += without
     requests = [request for own in asked.values() for question in own for request in question.requests.values()]
-    settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": decoding(prompt)}
+    settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": answering.decoding(prompt)}
     if processes and processes.count > 1:
-        together(processes, model, requests, store, lambda own: answer(model, own, store, settings, console))
-    responses = answer(model, requests, store, settings, console)
-    cut = truncated(model, requests) if truncate else frozenset()
+        together(processes, model, requests, store, lambda own: answering.answer(model, own, store, settings, console))
+    responses = answering.answer(model, requests, store, settings, console)
+    cut = answering.truncated(model, requests) if truncate else frozenset()
     records, estimates = {}, []
     for part in parts:
         name = part.benchmark.name
@@ -221,7 +211,7 @@ def report_of(
 def environment(parts: Sequence[Part], resamples: int) -> dict[str, Any]:
     """What the environment of every report has."""
     return {
-        PACKAGE: package_version(),
+        answering.PACKAGE: answering.package_version(),
         "platform": platform.platform(),
         **{f"benchmark {part.benchmark.name}": part.benchmark.version for part in parts},
         "resamples": resamples,
@@ -290,7 +280,7 @@ def able(parts: Sequence[Part], engine: Engine, profile: str, *, named: bool) ->
     """
 
     def reason(part: Part) -> str:
-        lacking = sorted(part.benchmark.needs(profile, facts(engine)) - engine.capabilities)
+        lacking = sorted(part.benchmark.needs(profile, answering.facts(engine)) - engine.capabilities)
         needs = f"The benchmark {part.benchmark.name} needs {' and '.join(lacking)}"
         return f"{needs}, which the engine of this run ({engine.revision}) does not have" if lacking else ""
 

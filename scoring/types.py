@@ -429,8 +429,8 @@ class Comparison:
             headline = self.run.headlines.get(d.benchmark)
             if d.benchmark not in chosen or (headline and (d.metric, d.group) == (headline.metric, headline.shown)):
                 chosen[d.benchmark] = change
-        said = {}
+        by_sentence = {}
         for change in chosen.values():
             d, value = change.difference, change.before.value if change.before else math.nan
-            said[f"{d.benchmark} {d.metric} {value:.3g} {d.value:+.3g} {change.verdict}".rstrip()] = d
-        return said
+            by_sentence[f"{d.benchmark} {d.metric} {value:.3g} {d.value:+.3g} {change.verdict}".rstrip()] = d
+        return by_sentence

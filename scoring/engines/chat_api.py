@@ -84,8 +84,8 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
         raise ChatFailed(error) from None
     scored = result(answers, parts, model=options.model, resamples=settings.resamples, **about)
     notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
-    told = (*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}")
-    scored = replace(scored, validity=notes, remarks=told)
+    all_remarks = (*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}")
+    scored = replace(scored, validity=notes, remarks=all_remarks)
     if out := settings.out:
         with locked(out, ScoringError):
             report.check_finished(out, scored.report, overwrite=settings.overwrite)

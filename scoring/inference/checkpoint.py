@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import math
@@ -17,6 +16,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 from transformers.models.auto import modeling_auto
 
+from cards.identity import files_digest, folder_digests
 from cards.stored import parsed
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
@@ -30,7 +30,6 @@ _SPECIAL = ("bos_token", "eos_token", "mask_token", "pad_token", "unk_token", "c
 #: The largest numbers of a configuration by the end of their names; beyond them, building the network does not end.
 _LARGEST = {"layers": 2_000, "layer": 2_000, "size": 10**8, "embd": 10**8, "inner": 10**8, "positions": 10**9,
             "embeddings": 10**9, "ctx": 10**9, "head": 10**5, "heads": 10**5, "experts": 10**5}  # fmt: skip
-_PICKLES = ("*.bin", "*.pt", "*.pth")
 #: Where transformers looks for weights, in its order.
 _WEIGHTS = (
     "model.safetensors",
@@ -363,12 +362,7 @@ def identity(folder: Path) -> str:
     """The commit of a folder in the Hub's cache, or the SHA-256 of its configuration, tokenizer and weights."""
     if folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name):
         return folder.name
-    digest = hashlib.sha256()
-    for pattern in ("*.json", "*.txt", "*.model", "*.py", "*.safetensors", *_PICKLES):
-        for path in sorted(folder.glob(pattern)):
-            with path.open("rb") as file:
-                digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
-    return digest.hexdigest()
+    return files_digest(dict(folder_digests(folder)))
 
 
 def first_sentence(error: BaseException) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
-import platform
+import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,10 +12,12 @@ import numpy as np
 import torch
 import transformers
 
-from scoring.inference import checkpoint
+from builders.sources.fetch import default_cache
+from cards.stored import digest
+from scoring.inference import batching, checkpoint, differences, network, probes
 from scoring.inference.batching import Ints, Limits, Sized, Tree, plan, run
 from scoring.inference.decoding import Decoding, TokenizedPrompt
-from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats
+from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Generator
 from scoring.inference.network import Network
 from scoring.inference.probes import Probes
@@ -106,6 +106,24 @@ class Model(Engine):
         self.probes = Probes(self._network, self.name or type(self._network.bare).__name__, self.tokens.window, special)
         self.probes.check()
 
+    def keep_measurements(self) -> None:
+        """Keeps what is measured of this network for later processes, by all that it depends on.
+
+        That are weights, configuration, dtype, device, versions and code. Another network in its place is measured
+        anew, because the revision does not say what its weights are.
+        """
+        bare = self._network.bare
+        known_by = {
+            **self.environment,
+            "processor": torch.backends.cpu.get_cpu_capability(),
+            "config": bare.config.to_json_string(use_diff=False),
+            "attention": str(bare.config._attn_implementation),
+            "places": str(getattr(bare, "hf_device_map", "")),
+            "model": (self.revision, self.adapter, self.kind, self.dtype, self.tokens.window),
+            "code": [inspect.getsource(module) for module in (batching, differences, network, probes)],
+        }
+        self.probes.kept = default_cache() / "networks" / digest(known_by)
+
     @property
     def device(self) -> torch.device:
         """The device of inputs."""
@@ -132,12 +150,9 @@ class Model(Engine):
     @property
     def environment(self) -> dict[str, Any]:
         """Versions and machine, and the ways of batching that this model does not allow, for a report."""
-        packages = ("torch", "transformers", "tokenizers", "peft", "accelerate", "bitsandbytes", "numpy")
-        versions = {p: importlib.metadata.version(p) for p in packages if importlib.util.find_spec(p)}
         gpu = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
         return {
-            "python": platform.python_version(),
-            **versions,
+            **versions("torch", "transformers", "tokenizers", "peft", "accelerate", "bitsandbytes", "numpy"),
             "device": gpu or self.device.type,
             "threads": torch.get_num_threads(),
             "exact": self.exact,

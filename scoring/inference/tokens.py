@@ -335,6 +335,7 @@ class Tokens:
         scored = targets[bisect_left(targets, 0 if frame else 1) : bisect_left(targets, end)]
         if not scored:
             raise ScoringError(f"{request.id}: no token of {self._shown(piece)!r} can be scored; give a longer option.")
+        # The output at a position predicts the token after it, so each place moves by the frame and by one less.
         before = len(frame) - drop - 1
         at, want = tuple([i + before for i in scored]), tuple([piece.ids[i] for i in scored])
         return Query((*frame, *piece.ids[drop : scored[-1]]), at, want, int(pads > 0), gap)
@@ -359,6 +360,7 @@ class Tokens:
         drop, end = self._fit(request, piece.start, len(piece.ids), len(self.prefix) + len(self.suffix))
         ids = [*self.prefix, *piece.ids[drop:end], *self.suffix]
         shift = len(self.prefix) - drop
+        # Special tokens before the text move its places to the right, and tokens that are cut off there move them back.
         spans = [[i + shift for i in span if i < end] for span in piece.spans]
         if not any(spans):
             raise self._cut_off(request)
@@ -372,6 +374,7 @@ class Tokens:
         bias-bench asks masked models so (Meade et al., 2022). The text is encoded anew, so the tokens before the
         mask may differ from those decoded. Where there are several spans, the first mask is read.
         """
+        # The texts around the spans are joined anew by each mask, so that all spans change together.
         ends = [0, *chain(*option.spans or ()), len(option.text)]
         around = [option.text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True)]
         around[0] = request.context + around[0]

@@ -16,18 +16,8 @@ import numpy as np
 from cards.text import templates
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
+from scoring.report import numbers
 from scoring.report.headlines import answer, few_examples, headline_scores, model_name
-from scoring.report.numbers import (
-    Scale,
-    by_benchmark,
-    by_metric,
-    facts,
-    interval,
-    marked,
-    methods,
-    scale,
-    signed_distance,
-)
 from scoring.types import Contrast, Estimate, Report, Table
 
 #: How many decisive examples of a benchmark the page shows.
@@ -102,7 +92,7 @@ class Scores:
     metric: str
     readings: list[str]
     ideal: float | None
-    scale: Scale
+    scale: numbers.Scale
     estimates: list[Estimate]
 
 
@@ -124,7 +114,7 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
     """The text of ``report.html``; ``more`` sections come after those of the benchmarks."""
     from scoring.report import plots  # matplotlib is loaded where something is drawn, not to read results
 
-    estimates = by_benchmark(report.estimates)
+    estimates = numbers.by_benchmark(report.estimates)
     names = list(dict.fromkeys([*estimates, *tables]))
     first_with = {validity[name]: name for name in reversed(names) if name in validity}
     sections = [
@@ -133,7 +123,7 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
             [p for p in re.split(r"\n\s*\n", validity.get(name, "")) if p.strip()],
             "" if first_with.get(validity.get(name, ""), name) == name else first_with[validity[name]],
             scores(estimates.get(name, [])),
-            methods(estimates.get(name, [])),
+            numbers.methods(estimates.get(name, [])),
             plots.figures(tables.get(name, {}), estimates.get(name, [])),
             decisive(tables.get(name, {}), benchmarks.get(name).contrast if name in benchmarks.names() else None),
             len(tables[name]["id"]) if name in tables else 0,
@@ -150,7 +140,7 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
         headlines=headlines,
         answer=answer(headlines),
         bundled=report.model in BUNDLED,
-        facts=facts(report),
+        facts=numbers.facts(report),
         sections=[*sections, *more],
         environment=list(_flat(report.environment)),
         speed=list(_flat(report.speed)),
@@ -160,14 +150,14 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
 
 def scores(estimates: Iterable[Estimate]) -> list[Scores]:
     """Estimates of one benchmark by their metric."""
-    return [_scores(metric, group) for metric, group in by_metric(estimates).items()]
+    return [_scores(metric, group) for metric, group in numbers.by_metric(estimates).items()]
 
 
 def _scores(metric: str, estimates: list[Estimate]) -> Scores:
     """The estimates of one metric; the ideal value is in the heading when all groups share it."""
     readings = list(dict.fromkeys(e.reading for e in estimates if e.reading))
     ideals = {e.ideal for e in estimates}
-    return Scores(metric, readings, ideals.pop() if len(ideals) == 1 else None, scale(estimates), estimates)
+    return Scores(metric, readings, ideals.pop() if len(ideals) == 1 else None, numbers.scale(estimates), estimates)
 
 
 def template(name: str, *folders: Path) -> jinja2.Template:
@@ -178,7 +168,7 @@ def template(name: str, *folders: Path) -> jinja2.Template:
     environment.filters["digits"] = lambda value: f"{value:#.4g}".replace("-", "\N{MINUS SIGN}")
     environment.filters["more"] = lambda count: f"{count} more group{'s' * (count > 1)}"
     environment.tests["nan"] = math.isnan
-    environment.globals |= {"interval": interval, "marked": marked, "common_place": common_place}
+    environment.globals |= {"interval": numbers.interval, "marked": numbers.marked, "common_place": common_place}
     return environment.get_template(name)
 
 
@@ -191,7 +181,7 @@ def common_place(value: float, of: Estimate) -> float | None:
     >>> common_place(75.0, score), common_place(50.0, score)
     (75.0, 50.0)
     """
-    distance = signed_distance(value, of)
+    distance = numbers.signed_distance(value, of)
     return None if math.isnan(distance) else round(50 + 50 * min(max(distance, -1.0), 1.0), 2)
 
 

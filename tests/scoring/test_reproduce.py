@@ -243,7 +243,7 @@ def test_published_files_with_other_rows_than_the_data_set_are_not_scored(tmp_pa
 
 def results_of(folder, model, run_name, estimates, rows="1.0.0 sha256:aa"):
     """A results.json with the given values by benchmark, group and metric."""
-    from scoring.report.files import results
+    from scoring.report.__init__ import results
     from scoring.types import Estimate, Report
 
     made = tuple(
