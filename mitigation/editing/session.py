@@ -19,7 +19,7 @@ from mitigation.editing.settings import OPENINGS
 from mitigation.errors import MitigationError
 from mitigation.plots import plot_changes, write_losses
 from mitigation.training.checkpoints import checkpoint_path
-from scoring.inference.decoding import Decoding
+from scoring.inference.generation import Decoding
 from scoring.terminal import tell
 from scoring.types import Request, Row
 

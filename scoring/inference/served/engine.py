@@ -31,9 +31,8 @@ import numpy as np
 from builders.sources.client import HttpError, Unavailable
 from cards.text import grouped
 from scoring.inference.batching import common
-from scoring.inference.decoding import Decoding, TokenizedPrompt, until
 from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats, versions
-from scoring.inference.generation import continued_text
+from scoring.inference.generation import Decoding, TokenizedPrompt, continued_text, until
 from scoring.inference.served.dialects import TOP, Ignored
 from scoring.inference.served.handshake import CHANGE, INSTEAD, SENTENCES, Server, change, refusal
 from scoring.inference.store import Store
