@@ -116,12 +116,12 @@ def run(
         from scoring.inference.self_debias import with_prompt
 
         model = with_prompt(model, prompt)
-    asked, skipped = {}, []
+    by_benchmark, skipped = {}, []
     for part in parts:
         every = answering.questions(part.benchmark, part.splits, profile, prompt, model, chat)
-        asked[part.benchmark.name], without = answering.scorable(every, model)
-        skipped += without
-    requests = [request for own in asked.values() for question in own for request in question.requests.values()]
+        by_benchmark[part.benchmark.name], left_out = answering.scorable(every, model)
+        skipped += left_out
+    requests = [request for own in by_benchmark.values() for question in own for request in question.requests.values()]
     settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": answering.decoding(prompt)}
     if processes and processes.count > 1:
         together(processes, model, requests, store, lambda own: answering.answer(model, own, store, settings, console))
@@ -130,7 +130,7 @@ def run(
     records, estimates = {}, []
     for part in parts:
         name = part.benchmark.name
-        records[name] = table(part.benchmark, profile, asked[name], responses, cut if truncate else None)
+        records[name] = table(part.benchmark, profile, by_benchmark[name], responses, cut if truncate else None)
         estimates += estimate(part.benchmark, profile, records[name], resamples)
     report = report_of(model, parts, profile, prompt, chat, estimates, resamples)
     if skipped:
@@ -196,24 +196,31 @@ def report_of(
         profile=profile,
         data=versions(parts),
         estimates=tuple(estimates),
-        environment=environment(parts, resamples)
-        | model.environment
-        | {
-            f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}",
-            "chat template": f"sha256:{_sha256(chat.template)}" if chat else "",
-            "system": chat.system if chat else "",
-        },
+        environment=environment(
+            parts,
+            resamples,
+            model.environment,
+            {
+                f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}",
+                "chat template": f"sha256:{_sha256(chat.template)}" if chat else "",
+                "system": chat.system if chat else "",
+            },
+        ),
         speed=model.stats.speed(),
         headlines={part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline},
     )
 
 
-def environment(parts: Sequence[Part], resamples: int) -> dict[str, Any]:
-    """What the environment of every report has."""
+def environment(
+    parts: Sequence[Part], resamples: int, engine: Mapping[str, Any], prompt: Mapping[str, str]
+) -> dict[str, Any]:
+    """The environment of a report: what every one has, and facts of the engine and of the prompt."""
     return {
         answering.PACKAGE: answering.package_version(),
         "platform": platform.platform(),
+        **engine,
         **{f"benchmark {part.benchmark.name}": part.benchmark.version for part in parts},
+        **prompt,
         "resamples": resamples,
         "data lacking": [missing.name for part in parts for missing in part.lacking],
     }

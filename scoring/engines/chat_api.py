@@ -149,13 +149,12 @@ def result(
         profile=profile,
         data=versions(parts),
         estimates=tuple(estimates),
-        environment=environment(parts, resamples)
-        | {
-            "engine": "chat API",
-            "answers": f"{sampling}. {SAMPLED}",
-            f"prompt {prompt.name}": prompt.version,
-            "system": prompt.system,
-        },
+        environment=environment(
+            parts,
+            resamples,
+            {"engine": "chat API", "answers": f"{sampling}. {SAMPLED}"},
+            {f"prompt {prompt.name}": prompt.version, "system": prompt.system},
+        ),
     )
     return RunResult(found, tables)
 

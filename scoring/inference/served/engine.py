@@ -387,9 +387,9 @@ class Served(Engine):
         continuations, generated = [], 0
         for prompt, (ids, text) in zip(prompts, made, strict=True):
             if ids is not None:
-                kept = until(ids[:new], {tokenizer.eos_token_id})
-                text = continued_text(tokenizer, prompt.ids, kept)
-                generated += len(kept)
+                named = until(ids[:new], {tokenizer.eos_token_id})
+                text = continued_text(tokenizer, prompt.ids, named)
+                generated += len(named)
             continuations.append(Continued(prompt, text))
         return continuations, generated
 
