@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -78,10 +78,12 @@ def entries_of(path: Path) -> Iterator[Entry]:
         When there are no scores, or a file cannot be read.
     """
     folder = path if path.name == FOLDER else path / FOLDER
-    yield from _published_entries(folder) if folder.is_dir() else _run_entries(results.read(path))
+    yield from _published_entries(folder) if folder.is_dir() else _run_entries(path)
 
 
-def _run_entries(run: results.Report) -> Iterator[Entry]:
+def _run_entries(path: Path) -> Iterator[Entry]:
+    run = results.read(path)
+    paired = paired_changes(path if path.is_dir() else path.parent)
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
     for benchmark in filter(run.headlines.__contains__, run.benchmarks):
         dataset = run.headlines[benchmark].dataset
@@ -89,7 +91,27 @@ def _run_entries(run: results.Report) -> Iterator[Entry]:
             if math.isfinite(score.value):
                 remark = "only a part of the rows" if f"{dataset}/{config}" in partial else ""
                 facts = {name: getattr(score, name) for name in _OF_SCORE}
-                yield Entry(**facts, remark=remark, setting=run.setting, model=run.name, dataset=dataset, task=config)
+                facts |= {"paired": paired.get(score.key, ()), "remark": remark, "setting": run.setting}
+                yield Entry(**facts, model=run.name, dataset=dataset, task=config)
+
+
+def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
+    """The changes in the comparison of a run with its base, as :attr:`Cell.paired`; none without ``compare.json``.
+
+    Raises
+    ------
+    CardError
+        When the file was changed.
+    """
+    names = ("before", "after", "value", "low", "high", "p")
+
+    def changes(content: Mapping[str, Any]) -> dict[results.Key, tuple[float, ...]]:
+        return {
+            (d["benchmark"], d["group"], d["metric"]): tuple(math.nan if d[n] is None else float(d[n]) for n in names)
+            for d in content["differences"]
+        }
+
+    return results.COMPARISON.read(folder / "compare.json", changes, CardError) or {}
 
 
 def left_out(path: Path) -> Iterator[str]:

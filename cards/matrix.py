@@ -23,7 +23,8 @@ class Cell:
     """A published score; without an interval its ends are NaN, and without an ideal its place is None.
 
     ``least`` and ``most`` are the ends of the metric's range; NaN where they are not known. ``remark`` is a restriction
-    such as a part of the rows, and ``setting`` says with which adapter or prompt a model was scored.
+    such as a part of the rows, and ``setting`` says with which adapter or prompt a model was scored. ``paired`` is a
+    change that a comparison of runs found: the score before and after, the difference with both ends, and its p.
     """
 
     value: float
@@ -36,6 +37,7 @@ class Cell:
     least: float = math.nan
     most: float = math.nan
     setting: str = ""
+    paired: tuple[float, ...] = ()
 
     @property
     def numbers(self) -> Numbers:
@@ -95,6 +97,22 @@ class Cell:
             return False
         return self.has_interval and base.has_interval
 
+    def change(self, base: Cell) -> tuple[Numbers, float]:
+        """The difference from the score of a base, and its p.
+
+        It is the paired one where the run was compared with that base, else that of independent scores
+        (:func:`cards.verdict.unpaired`), because examples are not at hand.
+
+        >>> base = Cell(0.11, 0.06, 0.17, "gas", 0, 9)
+        >>> Cell(0.10, 0.05, 0.16, "gas", 0, 9, paired=(0.11, 0.10, -0.01, -0.015, -0.005, 0.001)).change(base)
+        ((-0.01, -0.015, -0.005), 0.001)
+        """
+        if self.paired[:2] == (base.value, self.value):
+            _, _, value, low, high, p = self.paired
+            return (value, low, high), p
+        difference = unpaired(self.numbers, base.numbers)
+        return difference, p_of(difference)
+
     def arrow(self, base: Cell) -> str:
         """Both values as text, with so many digits that different values look different.
 
@@ -124,8 +142,7 @@ class ModelRow:
     def changes(self, base: ModelRow) -> dict[Key, str]:
         """Whether each score is nearer to the ideal than that of the base, further, or unclear.
 
-        The runs' examples are not at hand, so the difference is that of independent scores
-        (:func:`cards.verdict.unpaired`). p is corrected for the scores of the row.
+        Differences are those of :meth:`Cell.change`. p is corrected for the scores of the row.
 
         >>> row, base = (ModelRow("m", "", "", {("d", "t", "gas"): Cell(*score, "gas", 0, 9)})
         ...              for score in ((0.03, 0.01, 0.06), (0.11, 0.06, 0.17)))
@@ -134,11 +151,11 @@ class ModelRow:
         """
         pairs = {key: (cell, base.cells.get(key)) for key, cell in self.cells.items()}
         before = {key: (cell, old) for key, (cell, old) in pairs.items() if old and cell.comparable(old)}
-        differences = {key: unpaired(cell.numbers, old.numbers) for key, (cell, old) in before.items()}
-        p = holm([p_of(difference) for difference in differences.values()])
+        found = {key: cell.change(old) for key, (cell, old) in before.items()}
+        corrected = holm([p for _, p in found.values()])
         return {
-            key: verdict(before[key][1].value, difference, before[key][0].ideal, adjusted)
-            for (key, difference), adjusted in zip(differences.items(), p, strict=True)
+            key: verdict(before[key][1].value, difference, before[key][0].ideal, p)
+            for (key, (difference, _)), p in zip(found.items(), corrected, strict=True)
         }
 
 

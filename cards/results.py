@@ -16,7 +16,7 @@ import pydantic
 from pydantic import BeforeValidator, TypeAdapter, ValidationError, WrapValidator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from cards.stored import document, opened, parsed, signed
+from cards.stored import Stored, document, opened, parsed, signed
 from cards.text import CardError, decimals
 from cards.validation import STRICT, first_fault
 from cards.verdict import Numbers
@@ -25,6 +25,8 @@ from cards.verdict import Numbers
 SCHEMA: Literal[1] = 1
 #: The relative rounding error by which a number may exceed the range of its metric.
 _ROUNDING = 1e-9
+#: ``compare.json``.
+COMPARISON = Stored("a comparison of two runs", "compare the runs again", unsigned=True)
 
 
 def _decode_infinity(value: Any) -> Any:

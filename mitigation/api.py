@@ -83,13 +83,9 @@ class Mitigated:
 
     def table(self) -> pd.DataFrame:
         """Every score before and after over the same examples, a row each, with the paired difference and interval."""
-        import pandas as pd
+        from mitigation.evaluate import changes_table
 
-        rows = [
-            (c.benchmark, c.group, c.metric, c.before[0], c.after[0], *c.difference, c.n) for c in self.facts.changes
-        ]
-        columns = ["benchmark", "group", "metric", "before", "after", "difference", "low", "high", "n"]
-        return pd.DataFrame(rows, columns=columns)
+        return changes_table(self.facts.changes)
 
     def __repr__(self) -> str:
         """The recipe, the model, the folder, and the first score of each benchmark before and after, in one line."""

@@ -18,8 +18,9 @@ import pandas as pd
 
 from cards.files import RECORD, refuse_foreign
 from cards.stored import Stored
-from cards.verdict import holm, p_of
-from mitigation.columns import COLUMNS, DOMAINS, change_of, p_value, said
+from cards.text import decimals
+from cards.verdict import LEVEL, holm, p_of
+from mitigation.columns import COLUMNS, DOMAINS, PRINTED, change_of, p_value, said
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import FACTS, Adapter, Change, Numbers, read
@@ -28,32 +29,11 @@ from scoring.statistics.intervals import student
 
 METHODS = Stored("a list of methods", "remove it, and it is written again", unsigned=True)
 FILES = ("methods.json", "methods.csv", "methods.md", "methods.html")
+#: The order of methods by their verdict.
+_ORDER = ("nearer", "unclear", "", "further")
 _SEED = re.compile(r"(.+)-seed-\d+")
-#: What papers call a recipe of this project; the unchanged model has the name of the model.
-RECIPES = {
-    "AutoDebias": "auto_debias",
-    "CDA": "cda",
-    "Dropout": "dropout",
-    "FAST": "fast",
-    "INLP": "inlp",
-    "MABEL": "mabel",
-    "SelfDebias": "self_debias",
-    "SentDebias": "sentence_debias",
-}
 #: Names of the unchanged model.
 UNCHANGED = ("BERT", "GPT2", "original")
-#: The columns of the printed tables by their name in ours.
-_PRINTED = {
-    "SS_StereoSet": "SS StereoSet",
-    "SS_CrowS": "SS CrowS-Pairs",
-    "SS_BEC": "SS BEC-Pro",
-    "PS_BEC": "PS BEC-Pro",
-    "SS_Winogender": "SS Winogender",
-    "PS_Winogender": "PS Winogender",
-    **{name: name for name in ("PS", "DS", "LMS", "ICAT")},
-}
-#: The model of the tables whose rows stand beside those of any model of its kind.
-_MODELS = {"masked": "bert-base-uncased", "causal": "gpt2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +198,135 @@ def costs(methods: Sequence[Method], domain: str) -> dict[str, str]:
     return said
 
 
+@dataclass(frozen=True, slots=True)
+class DomainTable:
+    """What the page says of a domain.
+
+    Parameters
+    ----------
+    frame, seeds:
+        The table of changes of the domain, and that of single seeds of the methods that have several.
+    bias:
+        The column by which methods are judged: that of held-out pairs, or else the first score of bias.
+    cost:
+        Method to its cost in words.
+    missing:
+        Method to the reason why it could not be made.
+    """
+
+    domain: str
+    frame: pd.DataFrame
+    seeds: pd.DataFrame
+    bias: str
+    cost: Mapping[str, str]
+    missing: Mapping[str, str]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that were measured, in their order."""
+        return [name for name in COLUMNS if name in set(self.measured.column)]
+
+    @property
+    def measured(self) -> pd.DataFrame:
+        """The changes that were measured."""
+        return self.frame[self.frame.source == "measured"]
+
+    @property
+    def tests(self) -> int:
+        """The number of changes of bias scores, for which p-values are corrected."""
+        return int(self.measured.p.notna().sum())
+
+    @property
+    def by_chance(self) -> float:
+        """How many p-values would be below 0.05 where no method changed anything."""
+        return LEVEL * self.tests
+
+    def cells(self, frame: pd.DataFrame | None = None) -> dict[str, dict[str, Any]]:
+        """Method to column to the change; methods that bring the score of bias nearer come first."""
+        rows: dict[str, dict[str, Any]] = {}
+        for row in records(self.measured if frame is None else frame):
+            rows.setdefault(row.method, {})[row.column] = row
+        return dict(sorted(rows.items(), key=lambda item: _ORDER.index(getattr(item[1].get(self.bias), "verdict", ""))))
+
+    @property
+    def base(self) -> dict[str, str]:
+        """Column to the score of the unchanged model; scores of the own pairs of a method are in its row.
+
+        The differentiation score is of two runs: the model agrees with itself.
+        """
+        others = self.measured[~self.measured.own_pairs.astype(bool)].drop_duplicates("column")
+        scores = {row.column: decimals(row.before, 2, missing="") for row in records(others)}
+        return {column: "100.00" if column == "DS" else score for column, score in scores.items()}
+
+    @property
+    def printed(self) -> dict[tuple[str, str], dict[str, float]]:
+        """Method and printed table to its figures by column, the unchanged model first."""
+        rows: dict[tuple[str, str], dict[str, float]] = {}
+        for row in records(self.frame[self.frame.source != "measured"]):
+            rows.setdefault((row.method, row.source), {})[row.column] = row.after
+        return dict(sorted(rows.items(), key=lambda item: item[0][0] not in UNCHANGED))
+
+    @property
+    def conclusion(self) -> list[str]:
+        """Which methods bring the score of bias nearer to its ideal value and at what cost; "None" if none does."""
+        ideal, rows = (
+            COLUMNS[self.bias].ideal or 0.0,
+            [row[self.bias] for row in self.cells().values() if self.bias in row],
+        )
+        near, far = ([row for row in rows if row.verdict == which] for which in ("nearer", "further"))
+        said = [
+            f"{row.method} brings {self.bias} nearer to {ideal:g}: {change_text(row)} from {row.before:.2f}, language "
+            f"ability {row.ability}, {self.cost[row.method]}."
+            for row in near
+        ]
+        none = f"None of {len(rows)} methods brings {self.bias} nearer to {ideal:g} beyond noise"
+        of_model = f" (unchanged model: {self.base[self.bias]})" if self.bias in self.base else ""
+        said = said or [f"{none}{of_model}."]
+        if far:
+            said.append(f"Further from it: {', '.join(f'{row.method} ({change_text(row)})' for row in far)}.")
+        others = self.measured[(self.measured.verdict == "nearer") & (self.measured.column != self.bias)]
+        kept = others[others.ability == "kept"].groupby("column", sort=False).method.agg(list)
+        if len(kept):
+            which = "; ".join(f"{column} ({', '.join(names)})" for column, names in kept.items())
+            said.append(f"Other scores of bias nearer to their ideal values, with language ability kept: {which}.")
+        return said
+
+
+def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTable]:
+    """What is said of each domain in which any method has a score of bias."""
+    several = set(frame[frame.seeds > 1].method)
+    seeds = changes_frame("", [method for method in methods if _is_seed(method, several)], alone=True)
+    tables = []
+    for domain, of in frame.groupby("domain", sort=False):
+        measured = set(of[of.source == "measured"].column)
+        bias = next(name for name, column in COLUMNS.items() if name in measured and not column.ability)
+        missing = {method.name: method.reason for method in methods if not method.adapter}
+        own = seeds[seeds.domain == domain]
+        tables.append(DomainTable(str(domain), of, own, bias, costs(methods, str(domain)), missing))
+    return tables
+
+
+def _is_seed(method: Method, several: set[str]) -> bool:
+    return method.adapter is not None and any(method.name == name or f"{name}-" in method.name for name in several)
+
+
+def records(frame: pd.DataFrame) -> list[Any]:
+    """The rows of a table, with the columns as attributes."""
+    return list(frame.itertuples(index=False))
+
+
+def change_text(row: Any) -> str:
+    """The difference of a change with its interval; of an agreement, which has none, the interval of the score."""
+    if math.isnan(row.low):
+        return "" if math.isnan(row.after_low) else f"[{row.after_low:.2f}, {row.after_high:.2f}]"
+    return f"{row.difference:+.2f} [{row.low:.2f}, {row.high:.2f}]"
+
+
+def verdict_text(row: Any) -> str:
+    """What a change says; no text says less bias without what the method does to ability."""
+    return f"nearer, ability {row.ability}" if row.verdict == "nearer" else str(row.verdict)
+
+
 def printed_rows(model: str, domain: str, kind: str = "") -> Iterator[dict[str, Any]]:
     """The figures that papers print for a model in a domain, as rows of the table of changes.
 
@@ -229,9 +338,9 @@ def printed_rows(model: str, domain: str, kind: str = "") -> Iterator[dict[str, 
     cells = [(table, cell) for table in printed_tables("fast") for cell in table.cells]
     cells = [(table, cell) for table, cell in cells if cell.place["domain"] == domain]
     if not any(cell.place.get("model") == model for _, cell in cells):
-        model = _MODELS.get(kind, "")
+        model = PRINTED["models"].get(kind, "")
     for table, cell in cells:
-        of, column = str(cell.place.get("model")), _PRINTED.get(cell.column.removeprefix(f"{domain}_"))
+        of, column = str(cell.place.get("model")), PRINTED["columns"].get(cell.column.removeprefix(f"{domain}_"))
         if column and model in ("", of):
             method = cell.row.rpartition(", ")[2].replace("Ours", "FAST")
             source = f"Table {table.name.removeprefix('table-')}, {of}"

@@ -5,29 +5,28 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import pandas as pd
 from matplotlib.axes import Axes
 
 from cards.files import put_all
 from cards.text import cell as escaped
 from cards.text import decimals
-from cards.verdict import LEVEL
-from mitigation.columns import COLUMNS
+from mitigation.columns import COLUMNS, PRINTED
 from mitigation.comparison import (
     FILES,
     METHODS,
-    RECIPES,
     UNCHANGED,
+    DomainTable,
     Method,
+    change_text,
     changes_frame,
-    costs,
     measured_before,
     own_files,
+    tables_of,
+    verdict_text,
 )
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import SCHEMA, Adapter
@@ -39,136 +38,6 @@ _TEMPLATES = Path(__file__).with_name("templates")
 _SIZE = (7.0, 4.8)
 #: Points of a letter and of a line of the labels.
 _LETTER, _LINE = 4.6, 10.5
-_ORDER = ("nearer", "unclear", "", "further")
-
-
-@dataclass(frozen=True, slots=True)
-class DomainTable:
-    """What the page says of a domain.
-
-    Parameters
-    ----------
-    frame, seeds:
-        The table of changes of the domain, and that of single seeds of the methods that have several.
-    bias:
-        The column by which methods are judged: that of held-out pairs, or else the first score of bias.
-    cost:
-        Method to its cost in words.
-    missing:
-        Method to the reason why it could not be made.
-    """
-
-    domain: str
-    frame: pd.DataFrame
-    seeds: pd.DataFrame
-    bias: str
-    cost: Mapping[str, str]
-    missing: Mapping[str, str]
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that were measured, in their order."""
-        return [name for name in COLUMNS if name in set(self.measured.column)]
-
-    @property
-    def measured(self) -> pd.DataFrame:
-        """The changes that were measured."""
-        return self.frame[self.frame.source == "measured"]
-
-    @property
-    def tests(self) -> int:
-        """The number of changes of bias scores, for which p-values are corrected."""
-        return int(self.measured.p.notna().sum())
-
-    @property
-    def by_chance(self) -> float:
-        """How many p-values would be below 0.05 where no method changed anything."""
-        return LEVEL * self.tests
-
-    def cells(self, frame: pd.DataFrame | None = None) -> dict[str, dict[str, Any]]:
-        """Method to column to the change; methods that bring the score of bias nearer come first."""
-        rows: dict[str, dict[str, Any]] = {}
-        for row in records(self.measured if frame is None else frame):
-            rows.setdefault(row.method, {})[row.column] = row
-        return dict(sorted(rows.items(), key=lambda item: _ORDER.index(getattr(item[1].get(self.bias), "verdict", ""))))
-
-    @property
-    def base(self) -> dict[str, str]:
-        """Column to the score of the unchanged model; scores of the own pairs of a method are in its row.
-
-        The differentiation score is of two runs: the model agrees with itself.
-        """
-        others = self.measured[~self.measured.own_pairs.astype(bool)].drop_duplicates("column")
-        scores = {row.column: decimals(row.before, 2, missing="") for row in records(others)}
-        return {column: "100.00" if column == "DS" else score for column, score in scores.items()}
-
-    @property
-    def printed(self) -> dict[tuple[str, str], dict[str, float]]:
-        """Method and printed table to its figures by column, the unchanged model first."""
-        rows: dict[tuple[str, str], dict[str, float]] = {}
-        for row in records(self.frame[self.frame.source != "measured"]):
-            rows.setdefault((row.method, row.source), {})[row.column] = row.after
-        return dict(sorted(rows.items(), key=lambda item: item[0][0] not in UNCHANGED))
-
-    @property
-    def conclusion(self) -> list[str]:
-        """Which methods bring the score of bias nearer to its ideal value and at what cost; "None" if none does."""
-        ideal, rows = (
-            COLUMNS[self.bias].ideal or 0.0,
-            [row[self.bias] for row in self.cells().values() if self.bias in row],
-        )
-        near, far = ([row for row in rows if row.verdict == which] for which in ("nearer", "further"))
-        said = [
-            f"{row.method} brings {self.bias} nearer to {ideal:g}: {change_text(row)} from {row.before:.2f}, language "
-            f"ability {row.ability}, {self.cost[row.method]}."
-            for row in near
-        ]
-        none = f"None of {len(rows)} methods brings {self.bias} nearer to {ideal:g} beyond noise"
-        of_model = f" (unchanged model: {self.base[self.bias]})" if self.bias in self.base else ""
-        said = said or [f"{none}{of_model}."]
-        if far:
-            said.append(f"Further from it: {', '.join(f'{row.method} ({change_text(row)})' for row in far)}.")
-        others = self.measured[(self.measured.verdict == "nearer") & (self.measured.column != self.bias)]
-        kept = others[others.ability == "kept"].groupby("column", sort=False).method.agg(list)
-        if len(kept):
-            which = "; ".join(f"{column} ({', '.join(names)})" for column, names in kept.items())
-            said.append(f"Other scores of bias nearer to their ideal values, with language ability kept: {which}.")
-        return said
-
-
-def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTable]:
-    """What is said of each domain in which any method has a score of bias."""
-    several = set(frame[frame.seeds > 1].method)
-    seeds = changes_frame("", [method for method in methods if _is_seed(method, several)], alone=True)
-    tables = []
-    for domain, of in frame.groupby("domain", sort=False):
-        measured = set(of[of.source == "measured"].column)
-        bias = next(name for name, column in COLUMNS.items() if name in measured and not column.ability)
-        missing = {method.name: method.reason for method in methods if not method.adapter}
-        own = seeds[seeds.domain == domain]
-        tables.append(DomainTable(str(domain), of, own, bias, costs(methods, str(domain)), missing))
-    return tables
-
-
-def _is_seed(method: Method, several: set[str]) -> bool:
-    return method.adapter is not None and any(method.name == name or f"{name}-" in method.name for name in several)
-
-
-def records(frame: pd.DataFrame) -> list[Any]:
-    """The rows of a table, with the columns as attributes."""
-    return list(frame.itertuples(index=False))
-
-
-def change_text(row: Any) -> str:
-    """The difference of a change with its interval; of an agreement, which has none, the interval of the score."""
-    if math.isnan(row.low):
-        return "" if math.isnan(row.after_low) else f"[{row.after_low:.2f}, {row.after_high:.2f}]"
-    return f"{row.difference:+.2f} [{row.low:.2f}, {row.high:.2f}]"
-
-
-def verdict_text(row: Any) -> str:
-    """What a change says; no text says less bias without what the method does to ability."""
-    return f"nearer, ability {row.ability}" if row.verdict == "nearer" else str(row.verdict)
 
 
 def tone(row: Any) -> str:
@@ -191,7 +60,7 @@ def page(model: str, tables: Sequence[DomainTable], measured: Mapping[str, Any])
         measured=measured,
         columns=columns,
         panels=panels,
-        recipes=RECIPES,
+        recipes=PRINTED["recipes"],
         unchanged=UNCHANGED,
     )
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cards.results import SCHEMA
-from cards.stored import document
+from cards.stored import document, signed
 from cards.text import grouped
 from cards.verdict import LEVEL, MARGIN
 from scoring.report.headlines import conclusion, described, headline_changes
@@ -59,7 +59,7 @@ def comparison(compared: Comparison) -> str:
         "differences": differences,
         "agreements": [asdict(entry) for entry in compared.agreements],
     }
-    return document(content, 2, in_page=True).decode()
+    return document(signed(content), 2, in_page=True).decode()
 
 
 def _facts(report: Report) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from cards import matrix
 from cards.eval_results import ResultSource, eval_files
 from cards.evaluation import published_results
 from cards.leaderboard import entries_of, page, task_tables
-from cards.results import read
+from cards.results import COMPARISON, read
 from cards.text import CardError
 from tests import commands
 from tests.cards.made import DIGEST, PROBES, RUN, estimate, manifest, run
@@ -336,6 +336,20 @@ def test_an_adapter_stands_below_its_base_with_the_change(compared):
     assert cells[cells.index("org/worse") :][:3] == ["org/worse", "0.25 → 0.60", "further"]
     titles = [attrs["title"] for tag, attrs in shown.tags if "title" in attrs]
     assert "org/model: gas 0.25, 95 % interval 0.20 to 0.31, ideal 0, n 40" in titles
+
+
+def test_a_run_that_was_compared_with_its_base_has_the_paired_change(tmp_path):
+    base = run(tmp_path / "a", estimates=(estimate(value=0.25, low=0.15, high=0.35),))
+    near = run(tmp_path / "b", adapter="fair@abc", estimates=(estimate(value=0.2, low=0.1, high=0.3),))
+    change = {"benchmark": "neutral", "group": estimate().group, "metric": "gas", "before": 0.25, "after": 0.2}
+    change |= {"value": -0.05, "low": -0.06, "high": -0.04, "p": 1e-6}
+    words = []
+    for before in (None, 0.25, 0.75):  # the last is of another base
+        if before is not None:
+            COMPARISON.write(near / "compare.json", {"differences": [{**change, "before": before}]})
+        texts = [text.strip() for text in Page(page(of(base, near))).texts if text.strip()]
+        words.append(texts[texts.index("adapter fair") + 2])
+    assert words == ["unclear", "nearer", "unclear"]
 
 
 def test_a_colour_is_a_fixed_share_of_the_greatest_distance():

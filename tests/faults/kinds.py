@@ -39,7 +39,7 @@ from builders.manifest import file_sha256, read_manifest
 from builders.sources.fetch import Fetcher
 from cards.eval_results import FOLDER
 from cards.files import RECORD, put_all, refuse_foreign
-from cards.leaderboard import entries_of, page, task_tables
+from cards.leaderboard import entries_of, page, paired_changes, task_tables
 from cards.text import CardError
 from mitigation import comparison
 from mitigation.ability import glue, zero_shot
@@ -60,6 +60,7 @@ from scoring.adapters.attach import peft_config
 from scoring.adapters.facts import Adapter, AdapterError, Change, Cost
 from scoring.inference import checkpoint
 from scoring.inference.loading import load
+from scoring.inference.probes import MEASURED
 from scoring.inference.store import Store
 from scoring.reproduce import measured, published
 from scoring.result import read_examples
@@ -212,7 +213,12 @@ def stored(folder):
     score = {"group": "ours-5", "metric": "us_score", "value": 0.5, "low": None}
     published.SCORES.write(estimates[0], {"estimates": [score]})
     measured.REPLAYED.write(estimates[1], {"ours-5": {"kept": 4954}})
-    runs = *runs, *estimates
+    change = {"benchmark": "neutral", "group": "stsb", "metric": "gas", "before": 0.25, "after": 0.125}
+    change |= {"value": -0.125, "low": -0.25, "high": -0.0625, "p": 0.015625}
+    cards.results.COMPARISON.write(folder / "compare.json", {"differences": [change]})
+    network = folder / "network.json"
+    MEASURED.write(network, {"value": [True, True, False], "findings": {"cache": "Without a cache."}})
+    runs = *runs, *estimates, folder / "compare.json", network
     readers = (
         lambda: repr(glue._stored(runs[0], "k")),
         lambda: repr(zero_shot.stored(runs[1], "k")),
@@ -220,10 +226,13 @@ def stored(folder):
         lambda: repr((comparison.measured_before(folder), comparison.reasons_before(folder))),
         lambda: repr(published.read(estimates[0])),
         lambda: repr(measured.REPLAYED.read(estimates[1], dict, ScoringError)),
+        lambda: repr(paired_changes(folder)),
+        lambda: repr(MEASURED.read(network, dict, ScoringError)),
     )
-    kinds = (glue.RUN, zero_shot.FILE, alignment.FOUND, comparison.METHODS, published.SCORES, measured.REPLAYED)
+    of_tables = glue.RUN, zero_shot.FILE, alignment.FOUND, comparison.METHODS
+    kinds = (*of_tables, published.SCORES, measured.REPLAYED, cards.results.COMPARISON, MEASURED)
     return {
-        kind.name: Kind((path,), read, (MitigationError, ScoringError))
+        kind.name: Kind((path,), read, (MitigationError, ScoringError, CardError))
         for kind, path, read in zip(kinds, runs, readers, strict=True)
     }
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from mitigation.comparison import RECIPES, UNCHANGED, Method, by_method, changes_frame, printed_rows
-from mitigation.comparison_page import label_places, markdown, page, plot, tables_of
+from mitigation.columns import PRINTED
+from mitigation.comparison import UNCHANGED, Method, by_method, changes_frame, printed_rows, tables_of
+from mitigation.comparison_page import label_places, markdown, page, plot
 from scoring.adapters.facts import Adapter, Change, Cost
 
 GENDER = "intrasentence test gender"
@@ -126,7 +127,7 @@ def test_printed_rows_are_a_table_of_their_own_and_others_are_not_run_here(table
 
 def test_every_printed_method_is_a_recipe_or_the_unchanged_model_or_fmd():
     methods = {row["method"] for domain in ("gender", "race", "religion") for row in printed_rows("any", domain)}
-    assert methods - set(RECIPES) - set(UNCHANGED) == {"FMD"}
+    assert methods - set(PRINTED["recipes"]) - set(UNCHANGED) == {"FMD"}
     assert {row["source"] for row in printed_rows("any", "race", "causal")} == {"Table 7, gpt2"}
 
 

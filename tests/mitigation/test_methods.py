@@ -122,13 +122,13 @@ def of_base(asked):
 def test_the_unchanged_model_is_asked_once_and_a_method_is_not_run_again(tmp_path, asked, monkeypatch):
     source, out = data(tmp_path / "data"), tmp_path / "out"
     common = ("--data", source, *COMMON)
-    done = run("tiny-causal", "--out", out, "--methods", "prompts,leace", *common)
+    done = run("tiny-causal", "--out", out, "--methods", "prompts,task_vector", *common)
     assert done.exit_code == 0, done.output
-    assert "leace: This recipe learns from text and no corpus is given" in done.output
-    assert not (out / "leace").exists()
+    assert "task_vector: The recipe task_vector needs the setting corpus" in done.output
+    assert not (out / "task_vector").exists()
     reasons = [row["reason"] for row in json.loads((out / "methods.json").read_text())["methods"]]
     assert reasons[0] == ""
-    assert reasons[1].startswith("This recipe learns from text")
+    assert reasons[1].startswith("The recipe task_vector needs")
 
     plain = of_base(asked)
     assert len(plain) == len(set(plain)) == 1
@@ -153,7 +153,7 @@ def test_the_unchanged_model_is_asked_once_and_a_method_is_not_run_again(tmp_pat
     assert [(row["method"], row["reason"]) for row in rows] == [
         ("prompts", ""),
         ("prompts-2", ""),
-        ("leace", reasons[1]),
+        ("task_vector", reasons[1]),
     ]
     refused = run("tiny-causal", "--out", out, "--methods", "prompts", *common, "--limit", 2)
     assert refused.exit_code == 1
