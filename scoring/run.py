@@ -33,11 +33,6 @@ class Part:
     splits: tuple[tables.Loaded, ...] = ()
     lacking: tuple[tables.DataMissing, ...] = ()
 
-    @property
-    def empty(self) -> bool:
-        """Whether no split could be read."""
-        return bool(self.lacking) and not self.splits
-
 
 def configs(benchmark: Benchmark, profile: str) -> list[tuple[str, str, str]]:
     """The configs a profile reads: the published form (``-paper``) of those that have one, or the project's own."""
@@ -59,7 +54,7 @@ def read(
         the one of its manifest.
     """
     parts = [_read(benchmark, source, profile, limit) for benchmark in benchmarks]
-    empty = [part for part in parts if part.empty]
+    empty = [part for part in parts if not part.splits]
     if empty and (named or len(empty) == len(parts)):
         raise empty[0].lacking[0]
     return parts
@@ -236,9 +231,11 @@ def _sha256(text: str) -> str:
 
 
 def without(
-    parts: Sequence[Part], reason: Callable[[Part], str], advice: str, end: str, *, named: bool
+    parts: Sequence[Part], reason: Callable[[Part], str], advice: str, end: str, *, named: bool, unread: bool = False
 ) -> tuple[list[Part], list[str]]:
     """The parts for which there is no ``reason`` to leave them out, and a remark for each other one.
+
+    Of parts whose data are ``unread`` it is not known whether any is left.
 
     Raises
     ------
@@ -248,7 +245,7 @@ def without(
     reasons = {part.benchmark.name: reason(part) for part in parts}
     left = [part for part in parts if not reasons[part.benchmark.name]]
     remarks = list(filter(None, reasons.values()))
-    if remarks and (named or all(part.empty for part in left)):
+    if remarks and (named or not (any(part.splits for part in left) or unread)):
         raise ScoringError(f"{remarks[0]}; leave the benchmark out, or {advice}.")
     return left, [f"{remark}{end}" for remark in remarks]
 
@@ -274,7 +271,7 @@ def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tupl
 
     way = "run without --chat" if kind == "chat" else "give another model"
     fit, remarks = without(parts, reason, way, ".", named=named)
-    return [part for part in fit if not part.empty], remarks
+    return [part for part in fit if part.splits], remarks
 
 
 def able(parts: Sequence[Part], engine: Engine, profile: str, *, named: bool) -> tuple[list[Part], list[str]]:
