@@ -30,7 +30,7 @@ from mitigation.run import make_adapter
 from mitigation.training.data import TrainingData
 from scoring import DATA, benchmarks, run
 from scoring.adapters.facts import Change
-from scoring.inference.decoding import Decoding
+from scoring.inference.generation import Decoding
 from scoring.inference.load_options import LoadOptions
 from scoring.prompts import PROMPTS
 from scoring.types import Request, ScoringError

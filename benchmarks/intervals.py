@@ -26,9 +26,8 @@ from scoring import benchmarks
 from scoring.metrics.occugender import correlation
 from scoring.metrics.sums import mean
 from scoring.result import read_examples
-from scoring.statistics.bootstrap import added_up, resampled
 from scoring.statistics.intervals import bootstrap, student
-from scoring.statistics.stats import compare, estimate, measure
+from scoring.statistics.stats import added_up, compare, estimate, measure, resampled
 from scoring.types import Difference, Estimate, Floats, Group, Table
 
 RATE = mean("rate", lambda table: table["x"], None, 0, 1, "Share of events.", proportion=True)

@@ -109,7 +109,7 @@ def package_version() -> str:
 
 def decoding(prompt: Prompt) -> Any:
     """The decoding of a prompt, for :meth:`scoring.inference.engine.Engine.answer`."""
-    from scoring.inference.decoding import Decoding  # with it comes torch
+    from scoring.inference.generation import Decoding  # with it comes torch
 
     given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in prompt.decoding.items()}
     return Decoding(**given)

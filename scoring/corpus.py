@@ -20,7 +20,7 @@ from pmi.analysis.sentence import content_words
 from pmi.types import DeltaTable
 from scoring.metrics.occugender import shares
 from scoring.statistics import intervals
-from scoring.statistics.bootstrap import RESAMPLES, draw
+from scoring.statistics.stats import RESAMPLES, draw
 from scoring.types import Estimate, Floats, ScoringError, Table
 
 #: Bands of |MaxPMIDiff|, those of the annotation files of UnStereoEval: above the first limit, up to the second.

@@ -37,7 +37,7 @@ NonBlank = Annotated[str, Field(pattern=r"\S")]
 
 
 class DecodingTable(TypedDict, total=False):
-    """Arguments of :class:`scoring.inference.decoding.Decoding`, which comes with torch."""
+    """Arguments of :class:`scoring.inference.generation.Decoding`, which comes with torch."""
 
     __pydantic_config__ = STRICT  # type: ignore[misc]
     temperature: int | float
@@ -75,7 +75,7 @@ class Prompt:
     system:
         The text of the system role of a chat; only for models that are asked through a chat template.
     decoding:
-        Arguments of :class:`scoring.inference.decoding.Decoding`.
+        Arguments of :class:`scoring.inference.generation.Decoding`.
     self_debias:
         Prefixes after which biased text is more probable, and how strongly such text is made less probable
         (:mod:`scoring.inference.self_debias`); only for models in this process.

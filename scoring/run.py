@@ -33,11 +33,6 @@ class Part:
     splits: tuple[tables.Loaded, ...] = ()
     lacking: tuple[tables.DataMissing, ...] = ()
 
-    @property
-    def empty(self) -> bool:
-        """Whether no split could be read."""
-        return bool(self.lacking) and not self.splits
-
 
 def configs(benchmark: Benchmark, profile: str) -> list[tuple[str, str, str]]:
     """The configs a profile reads: the published form (``-paper``) of those that have one, or the project's own."""
@@ -59,7 +54,7 @@ def read(
         the one of its manifest.
     """
     parts = [_read(benchmark, source, profile, limit) for benchmark in benchmarks]
-    empty = [part for part in parts if part.empty]
+    empty = [part for part in parts if not part.splits]
     if empty and (named or len(empty) == len(parts)):
         raise empty[0].lacking[0]
     return parts
@@ -116,12 +111,12 @@ def run(
         from scoring.inference.self_debias import with_prompt
 
         model = with_prompt(model, prompt)
-    asked, skipped = {}, []
+    by_benchmark, skipped = {}, []
     for part in parts:
         every = answering.questions(part.benchmark, part.splits, profile, prompt, model, chat)
-        asked[part.benchmark.name], without = answering.scorable(every, model)
-        skipped += without
-    requests = [request for own in asked.values() for question in own for request in question.requests.values()]
+        by_benchmark[part.benchmark.name], left_out = answering.scorable(every, model)
+        skipped += left_out
+    requests = [request for own in by_benchmark.values() for question in own for request in question.requests.values()]
     settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": answering.decoding(prompt)}
     if processes and processes.count > 1:
         together(processes, model, requests, store, lambda own: answering.answer(model, own, store, settings, console))
@@ -130,7 +125,7 @@ def run(
     records, estimates = {}, []
     for part in parts:
         name = part.benchmark.name
-        records[name] = table(part.benchmark, profile, asked[name], responses, cut if truncate else None)
+        records[name] = table(part.benchmark, profile, by_benchmark[name], responses, cut if truncate else None)
         estimates += estimate(part.benchmark, profile, records[name], resamples)
     report = report_of(model, parts, profile, prompt, chat, estimates, resamples)
     if skipped:
@@ -196,24 +191,31 @@ def report_of(
         profile=profile,
         data=versions(parts),
         estimates=tuple(estimates),
-        environment=environment(parts, resamples)
-        | model.environment
-        | {
-            f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}",
-            "chat template": f"sha256:{_sha256(chat.template)}" if chat else "",
-            "system": chat.system if chat else "",
-        },
+        environment=environment(
+            parts,
+            resamples,
+            model.environment,
+            {
+                f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}",
+                "chat template": f"sha256:{_sha256(chat.template)}" if chat else "",
+                "system": chat.system if chat else "",
+            },
+        ),
         speed=model.stats.speed(),
         headlines={part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline},
     )
 
 
-def environment(parts: Sequence[Part], resamples: int) -> dict[str, Any]:
-    """What the environment of every report has."""
+def environment(
+    parts: Sequence[Part], resamples: int, engine: Mapping[str, Any], prompt: Mapping[str, str]
+) -> dict[str, Any]:
+    """The environment of a report: what every one has, and facts of the engine and of the prompt."""
     return {
         answering.PACKAGE: answering.package_version(),
         "platform": platform.platform(),
+        **engine,
         **{f"benchmark {part.benchmark.name}": part.benchmark.version for part in parts},
+        **prompt,
         "resamples": resamples,
         "data lacking": [missing.name for part in parts for missing in part.lacking],
     }
@@ -229,9 +231,11 @@ def _sha256(text: str) -> str:
 
 
 def without(
-    parts: Sequence[Part], reason: Callable[[Part], str], advice: str, end: str, *, named: bool
+    parts: Sequence[Part], reason: Callable[[Part], str], advice: str, end: str, *, named: bool, unread: bool = False
 ) -> tuple[list[Part], list[str]]:
     """The parts for which there is no ``reason`` to leave them out, and a remark for each other one.
+
+    Of parts whose data are ``unread`` it is not known whether any is left.
 
     Raises
     ------
@@ -241,7 +245,7 @@ def without(
     reasons = {part.benchmark.name: reason(part) for part in parts}
     left = [part for part in parts if not reasons[part.benchmark.name]]
     remarks = list(filter(None, reasons.values()))
-    if remarks and (named or all(part.empty for part in left)):
+    if remarks and (named or not (any(part.splits for part in left) or unread)):
         raise ScoringError(f"{remarks[0]}; leave the benchmark out, or {advice}.")
     return left, [f"{remark}{end}" for remark in remarks]
 
@@ -267,7 +271,7 @@ def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tupl
 
     way = "run without --chat" if kind == "chat" else "give another model"
     fit, remarks = without(parts, reason, way, ".", named=named)
-    return [part for part in fit if not part.empty], remarks
+    return [part for part in fit if part.splits], remarks
 
 
 def able(parts: Sequence[Part], engine: Engine, profile: str, *, named: bool) -> tuple[list[Part], list[str]]:

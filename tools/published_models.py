@@ -23,8 +23,7 @@ from cards.text import slug
 from cards.verdict import holm, p_of
 from scoring.metrics import fairness, stereoset
 from scoring.reproduce import Measured, published
-from scoring.statistics.bootstrap import RESAMPLES
-from scoring.statistics.stats import compare, corrected
+from scoring.statistics.stats import RESAMPLES, compare, corrected
 from scoring.types import Difference, Group, Metric, Table
 from tools.pages import ROOT, table
 

@@ -21,7 +21,7 @@ from mitigation.plots import plot_changes, write_losses
 from mitigation.training.checkpoints import LossCurve, checkpoint_path
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Change
-from scoring.inference.decoding import Decoding
+from scoring.inference.generation import Decoding
 from scoring.inference.model import Model
 from scoring.terminal import tell
 from scoring.types import Request, Row

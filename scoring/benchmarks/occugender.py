@@ -112,8 +112,8 @@ def answered(text: str, row: Row) -> str:
 
 def _question(_: str, row: Row) -> str:
     """What stands between ``Q:`` and ``A:`` of an explicit question; implicit ones have no answer in words."""
-    asked = row["template"].startswith("explicit")
-    return str(row["prompt"]).partition("Q:")[2].rpartition("\nA:")[0].strip() if asked else ""
+    is_question = row["template"].startswith("explicit")
+    return str(row["prompt"]).partition("Q:")[2].rpartition("\nA:")[0].strip() if is_question else ""
 
 
 def sampled_records(row: Row, answers: Sequence[str]) -> list[dict[str, Any]]:
@@ -140,10 +140,10 @@ def sampled_groups(table: Table) -> Sequence[Group]:
     """The groups of the questions with a clear answer, and of all questions for the share of unclear answers."""
     clear = table["p_unclear"] < 1
     others = frozenset(metric.name for metric in sampled_metrics("clean")) - {"unclear"}
-    asked = [group for group in groups(table) if group.mask.any()]
+    with_rows = [group for group in groups(table) if group.mask.any()]
     return [
-        *(replace(group, mask=group.mask & clear, without=group.without | {"unclear"}) for group in asked),
-        *(replace(group, without=group.without | others) for group in asked),
+        *(replace(group, mask=group.mask & clear, without=group.without | {"unclear"}) for group in with_rows),
+        *(replace(group, without=group.without | others) for group in with_rows),
     ]
 
 

@@ -145,8 +145,8 @@ def main(
 
 def _frequent(table: DeltaTable, least: int) -> DeltaTable:
     """The table without words that occur less often than ``least``."""
-    kept = [(w, d, int(n)) for (w, d), n in zip(table.delta.items(), table.counts, strict=True) if n >= least]
-    words, deltas, counts = zip(*kept, strict=True) if kept else ((), (), ())
+    frequent = [(w, d, int(n)) for (w, d), n in zip(table.delta.items(), table.counts, strict=True) if n >= least]
+    words, deltas, counts = zip(*frequent, strict=True) if frequent else ((), (), ())
     return DeltaTable.of(words, deltas, counts, table.rule, table.pairs)
 
 

@@ -17,7 +17,6 @@ from cards.options import single
 from cards.text import redactor
 from scoring import benchmarks
 from scoring.commands.compare import show_comparison
-from scoring.engines import Call, chosen
 from scoring.inference.load_options import LoadOptions, ModelName
 from scoring.inference.parallel import Processes
 from scoring.options import RUN, Sampling, ServedOptions, Settings, Verbose
@@ -27,6 +26,7 @@ from scoring.terminal import ended, tell
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
+    from scoring.engines import Call, EngineKind
     from scoring.result import RunResult
 
 #: Options of which another value makes another folder by default, in the order of its name.
@@ -66,9 +66,8 @@ def show_run(result: RunResult, folder: Path, console: Console, *, verbose: bool
     )
 
 
-def run_folder(call: Call, values: Mapping[str, Any]) -> Path:
+def run_folder(call: Call, kind: EngineKind, values: Mapping[str, Any]) -> Path:
     """The folder of a run: ``--out``, or by default one for the model and the settings that make it another run."""
-    kind = chosen(call)
     name = kind.name(call)  # also with --out, because it refuses contradictions
     if call.settings.out:
         return call.settings.out
@@ -103,15 +102,17 @@ def main(
             return
         if compare and not (compare / "results.json").is_file():
             raise ScoringError(f"{compare} has no results.json to compare with; give --compare the folder of a run.")
+        from scoring.engines import Call, chosen
+
         call = Call.of(model, values)
-        remote = chosen(call).remote
-        if remote and not processes.first:
+        kind = chosen(call)
+        if kind.remote and not processes.first:
             return  # one process asks servers; they do the work
         folder = Path(model)
-        if not (compare and not remote and (folder / "results.json").is_file()):
+        if not (compare and not kind.remote and (folder / "results.json").is_file()):
             from scoring.api import evaluated
 
-            folder = run_folder(call, values)
+            folder = run_folder(call, kind, values)
             call = replace(call, settings=replace(call.settings, out=folder))
             result = evaluated(call, console if values["dry_run"] else errors, processes)
             if values["dry_run"]:

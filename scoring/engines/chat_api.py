@@ -68,11 +68,12 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
         "use a server that gives them",
         "; it is left out.",
         named=named,
+        unread=True,
     )
     benchmarks = [part.benchmark for part in parts]
     parts = read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
     lacking = [missing.name for part in parts for missing in part.lacking]
-    parts = [part for part in parts if not part.empty]
+    parts = [part for part in parts if part.splits]
     about: dict[str, Any] = {"sampling": sampling, "profile": settings.profile, "prompt": prompt}
     try:
         with opened(options, console) as client:
@@ -149,13 +150,12 @@ def result(
         profile=profile,
         data=versions(parts),
         estimates=tuple(estimates),
-        environment=environment(parts, resamples)
-        | {
-            "engine": "chat API",
-            "answers": f"{sampling}. {SAMPLED}",
-            f"prompt {prompt.name}": prompt.version,
-            "system": prompt.system,
-        },
+        environment=environment(
+            parts,
+            resamples,
+            {"engine": "chat API", "answers": f"{sampling}. {SAMPLED}"},
+            {f"prompt {prompt.name}": prompt.version, "system": prompt.system},
+        ),
     )
     return RunResult(found, tables)
 

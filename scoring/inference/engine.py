@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 from scoring.inference.batching import Ints
-from scoring.inference.decoding import Decoding, TokenizedPrompt
+from scoring.inference.generation import Decoding, TokenizedPrompt
 from scoring.inference.responses import Responses
 from scoring.inference.tokens import Kind, Query, Tokens
 from scoring.types import Floats, Request, Response

@@ -16,9 +16,8 @@ from builders.sources.fetch import default_cache
 from cards.stored import digest
 from scoring.inference import batching, checkpoint, differences, network, probes
 from scoring.inference.batching import Ints, Limits, Sized, Tree, plan, run
-from scoring.inference.decoding import Decoding, TokenizedPrompt
 from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats, versions
-from scoring.inference.generation import Generator
+from scoring.inference.generation import Decoding, Generator, TokenizedPrompt
 from scoring.inference.network import Network
 from scoring.inference.probes import Probes
 from scoring.inference.responses import not_a_number

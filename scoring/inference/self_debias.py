@@ -18,9 +18,8 @@ import torch
 import transformers
 
 from scoring.inference.batching import padded
-from scoring.inference.decoding import Decoding, TokenizedPrompt
 from scoring.inference.engine import Batching, Continued, Scored
-from scoring.inference.generation import Generator
+from scoring.inference.generation import Decoding, Generator, TokenizedPrompt
 from scoring.inference.model import Model
 from scoring.inference.responses import not_a_number
 from scoring.inference.tokens import Query

@@ -105,9 +105,9 @@ def results(row: Row, responses: Sequence[tuple[float, bool]]) -> dict[str, dict
     # The sum is spread evenly over the tokens: no score of a causal model rests on a single one.
     logprobs = tuple((sum_ / len(ids),) * len(ids) for (sum_, _), ids in zip(responses, row["ask_ids"], strict=True))
     line = benchmark.to_record("clean", row, {row["id"]: Response(row["id"], logprobs)}, context)
-    kept = {name: value for name, value in line.items() if not name.startswith(("sentence_", "prompt"))}
+    columns = {name: value for name, value in line.items() if not name.startswith(("sentence_", "prompt"))}
     reported = _task(benchmark.name, row["harness_task"]).metrics
-    return {metric: {"benchmark": benchmark.name, "metric": metric, **kept} for metric in reported}
+    return {metric: {"benchmark": benchmark.name, "metric": metric, **columns} for metric in reported}
 
 
 def aggregate(lines: Sequence[Mapping[str, Any]]) -> float:

@@ -76,11 +76,11 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
     ScoringError
         When a column cannot be stored or the environment holds something JSON has no form for.
     """
-    shown, kept, texts = _shown(report, tables, validity)
-    files = {f"examples/{file_name(name)}": parquet(name, table) for name, table in kept.items()}
+    shown, filled, texts = _shown(report, tables, validity)
+    files = {f"examples/{file_name(name)}": parquet(name, table) for name, table in filled.items()}
     files["results.md"] = markdown(shown).encode()
-    files["report.html"] = page(shown, kept, texts).encode()
-    files["results.json"] = results(shown, kept, files).encode()
+    files["report.html"] = page(shown, filled, texts).encode()
+    files["results.json"] = results(shown, filled, files).encode()
     _put(folder, files)
 
 
@@ -101,8 +101,8 @@ def _shown(
 ) -> tuple[Report, dict[str, Table], dict[str, str]]:
     """What a run may show of itself: the same without secrets and without empty tables."""
     hide = redactor(os.environ)
-    kept: dict[str, Table] = {str(hide(name)): clean_table(table, hide) for name, table in tables.items() if table}
-    return cleaned(report, hide), kept, {str(hide(name)): str(hide(text)) for name, text in validity.items()}
+    filled: dict[str, Table] = {str(hide(name)): clean_table(table, hide) for name, table in tables.items() if table}
+    return cleaned(report, hide), filled, {str(hide(name)): str(hide(text)) for name, text in validity.items()}
 
 
 def write_page(

@@ -70,9 +70,8 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
     """
     headlines = headline_changes(compared)
     yield f"{described(compared.run)} compared with {described(compared.base)}"
-    grid = _grid("benchmark", "group", "score", "before", "after", "difference [95 %]", "verdict", gap=1)
-    if not verbose:
-        grid = _grid("benchmark", "score", "before", "after", "difference [95 %]", "verdict", gap=1)
+    group = "group" * verbose
+    grid = _grid("benchmark", group, "score", "before", "after", "difference [95 %]", "verdict", gap=1)
     shown = [*headlines, *(c for c in changes(compared) if verbose and c not in headlines)]
     for change in shown if verbose else shown[:CHANGES]:
         d, on = change.difference, change.scale

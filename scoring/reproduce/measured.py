@@ -153,17 +153,17 @@ class Measured:
             raise UnreachableError(str(error)) from None
 
     def _published(self, benchmark: str, label: str) -> published.Scores:
-        kept = published.kept(benchmark, label, self.data, self.runs / "published", self.resamples)
-        if not kept.is_file():
+        file = published.kept(benchmark, label, self.data, self.runs / "published", self.resamples)
+        if not file.is_file():
             self._computable()
             files = self.fetcher.get(published.sources(benchmark)[label]).paths
             self.say(f"scores of the published responses of {label}")
             built = () if benchmark == "stereoset" else self.built
             try:
-                published.compute(benchmark, label, self.data, kept, files, self.resamples, built)
+                published.compute(benchmark, label, self.data, file, files, self.resamples, built)
             except ScoringError as error:
                 raise UnreachableError(str(error)) from None
-        return published.read(kept)
+        return published.read(file)
 
     def _computable(self) -> None:
         if not self.compute:
@@ -251,8 +251,8 @@ class Measured:
         from builders.generation.pipelines import _replay
         from builders.parsers import recorded
 
-        kept = self.runs / "published" / "replay.json"
-        result: dict[str, dict[str, int]] | None = REPLAYED.read(kept, dict, ScoringError)
+        file = self.runs / "published" / "replay.json"
+        result: dict[str, dict[str, int]] | None = REPLAYED.read(file, dict, ScoringError)
         if result is None:
             self._computable()
             result = {}
@@ -261,11 +261,11 @@ class Measured:
                 names = (*_replay.source_names(length), "unstereo/pmi")
                 files = {name: self.fetcher.get(catalogue().sources[name]) for name in names}
                 record = _replay.read_run(files, length)
-                replayed = _replay.replay(record, "paper", kept.parent / f"replay-{length}")
+                replayed = _replay.replay(record, "paper", file.parent / f"replay-{length}")
                 rows = replayed.rows(delta_table(files["unstereo/pmi"]))
                 stages = _replay.stages(record, replayed, rows)
                 result[f"ours-{length}"] = {stage.name: stage.ours - stage.different for stage in stages}
-            REPLAYED.write(kept, result)
+            REPLAYED.write(file, result)
         return result
 
     def _draw(self, _group: str, metric: str) -> float:

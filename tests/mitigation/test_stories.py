@@ -10,7 +10,7 @@ from mitigation.recipes import get
 from mitigation.run import evaluate_adapter, make_adapter
 from mitigation.training.data import TrainingData
 from scoring import benchmarks, run
-from scoring.inference.decoding import Decoding
+from scoring.inference.generation import Decoding
 from scoring.types import Request
 from tests.helpers import mirrored
 from tests.mitigation.made import quick, silent

@@ -16,7 +16,7 @@ from tokenizers import models, normalizers, pre_tokenizers, processors
 from builders.parsers.triplets import filled
 from builders.text.words import PRONOUN_PAIRS
 from scoring.benchmarks import get
-from scoring.inference.decoding import Decoding
+from scoring.inference.generation import Decoding
 from scoring.inference.loading import load
 from scoring.metrics.pronouns import FORMS
 from tests.helpers import beside

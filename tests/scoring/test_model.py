@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from scoring.inference import checkpoint
-from scoring.inference.decoding import Decoding
+from scoring.inference.generation import Decoding
 from scoring.inference.loading import load
 from scoring.inference.model import Model
 from scoring.inference.network import LOGITS, TILE

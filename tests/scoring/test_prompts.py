@@ -14,7 +14,7 @@ from builders.wording import DEBIASING_PROMPTS
 from scoring import answering, prompts
 from scoring.__main__ import app
 from scoring.inference.chat import Chat
-from scoring.inference.decoding import Decoding
+from scoring.inference.generation import Decoding
 from scoring.prompts import PROMPTS, Prompt
 from scoring.types import Option, Request, ScoringError
 from tests.scoring.chats import tokenizer

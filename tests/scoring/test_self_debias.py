@@ -12,7 +12,7 @@ from mitigation.recipes import get
 from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
 from scoring import prompts
-from scoring.inference.decoding import Decoding
+from scoring.inference.generation import Decoding
 from scoring.inference.load_options import BUNDLED, LoadOptions
 from scoring.inference.self_debias import SelfDebiased, SelfDebiasing, debiased_logprobs, with_prompt
 from scoring.prompts import PROMPTS

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from builders.sources import retries
 from scoring.__main__ import app
-from scoring.inference.decoding import Decoding
+from scoring.inference.generation import Decoding
 from scoring.inference.served.connect import connect
 from scoring.inference.store import Store
 from scoring.metrics.pronouns import FORMS

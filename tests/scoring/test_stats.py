@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from scoring.metrics.sums import mean, ratio, side_by_side
-from scoring.statistics import bootstrap as resample
 from scoring.statistics import intervals, stats
+from scoring.statistics import stats as resample
 from scoring.types import Group, Metric, ScoringError
 from tests.scoring.made import paired
 

@@ -31,9 +31,8 @@ import numpy as np
 from builders.sources.client import HttpError, Unavailable
 from cards.text import grouped
 from scoring.inference.batching import common
-from scoring.inference.decoding import Decoding, TokenizedPrompt, until
 from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats, versions
-from scoring.inference.generation import continued_text
+from scoring.inference.generation import Decoding, TokenizedPrompt, continued_text, until
 from scoring.inference.served.dialects import TOP, Ignored
 from scoring.inference.served.handshake import CHANGE, INSTEAD, SENTENCES, Server, change, refusal
 from scoring.inference.store import Store
@@ -388,9 +387,9 @@ class Served(Engine):
         continuations, generated = [], 0
         for prompt, (ids, text) in zip(prompts, made, strict=True):
             if ids is not None:
-                kept = until(ids[:new], {tokenizer.eos_token_id})
-                text = continued_text(tokenizer, prompt.ids, kept)
-                generated += len(kept)
+                named = until(ids[:new], {tokenizer.eos_token_id})
+                text = continued_text(tokenizer, prompt.ids, named)
+                generated += len(named)
             continuations.append(Continued(prompt, text))
         return continuations, generated
 

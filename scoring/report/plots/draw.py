@@ -137,8 +137,8 @@ def _attributes(attributes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _style(style: str) -> str:
     """Declarations without fonts, with the page's variables for inks."""
-    kept = [d for d in style.split("; ") if not d.startswith("font-family")]
-    return "; ".join(re.sub(r"#0101\w\w", lambda ink: INKS[ink[0]], d) for d in kept)
+    declarations = [d for d in style.split("; ") if not d.startswith("font-family")]
+    return "; ".join(re.sub(r"#0101\w\w", lambda ink: INKS[ink[0]], d) for d in declarations)
 
 
 def parts(table: Table, *columns: str) -> list[tuple[str, NDArray[np.bool_]]]:

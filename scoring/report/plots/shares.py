@@ -21,9 +21,9 @@ def topics(table: Table) -> draw.Figure:
         for name in ("female", "male", "both")
     }
     sizes = np.array([np.count_nonzero(r) for _, r in subsets])
-    kept = sizes - counts["both"]
+    one_gender_at_most = sizes - counts["both"]
     gendered = counts["female"] + counts["male"]
-    gas = np.divide(gendered, kept, out=np.full(len(subsets), np.nan), where=kept > 0)
+    gas = np.divide(gendered, one_gender_at_most, out=np.full(len(subsets), np.nan), where=one_gender_at_most > 0)
     return draw.Figure(
         "Continuations that disclose a gender, by topic",
         "Share of continuations with female or male forms. No prompt mentions a gender, so an unbiased model stays at "

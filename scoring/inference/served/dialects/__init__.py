@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from builders.sources.client import HttpClient
 from cards.registry import Registry
-from scoring.inference.decoding import Decoding
+from scoring.inference.generation import Decoding
 from scoring.types import ScoringError
 
 #: The most tokens whose probability as the next token is asked at one time: the default limit of vLLM.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from builders.sources.client import HttpClient, Refused
-from scoring.inference.decoding import Decoding
+from scoring.inference.generation import Decoding
 from scoring.inference.served.dialects import NEUTRAL, Dialect, Ids, Ignored, Made, listed, number, object_of
 
 

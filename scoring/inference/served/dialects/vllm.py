@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scoring.inference.decoding import Decoding
+from scoring.inference.generation import Decoding
 from scoring.inference.served.dialects import NEUTRAL, Dialect, Ids, Ignored, Made, listed, matched, number, object_of
 
 
