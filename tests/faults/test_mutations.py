@@ -42,6 +42,7 @@ WRITERS = {
     "mitigation.editing.measure.write_pairs": "adapter",
     "mitigation.plots": "adapter",
     "mitigation.recipes": "adapter",
+    "mitigation.run.mitigate": SHOWN,
     "mitigation.training.checkpoints.save": "checkpoint",
     "pmi.analysis.plots": SHOWN,
     "pmi.counting.counts.write_counts": "counts",
