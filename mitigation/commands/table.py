@@ -2,7 +2,8 @@
 
 ``table RECIPE MODEL`` makes an adapter for each domain with one recipe, as the tables of FAST need, and also prints its
 scores beside those that papers print. Printed rows come from ``scoring/data/printed``. They are of other sentences
-where the paper did not release its own (PS and DS).
+where the paper did not release its own (PS and DS). ``--sweep`` adds the curves of FAST (Figures 5 to 7): the effect of
+each block, and scores by the block that is edited and by the number of units.
 
 A method whose adapter is complete is not run again, so the command goes on where it was interrupted. The folders of
 methods that another machine made can be put into the same folder; ``--methods ""`` then only writes the page.
@@ -11,8 +12,10 @@ methods that another machine made can be put into the same folder; ``--methods "
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,11 +25,13 @@ from rich.table import Table as Grid
 from rich.text import Text as Line
 
 from builders.dataset import BuildError
+from cards.files import put_all
+from cards.stored import document
 from cards.text import decimals, split_list
 from mitigation import comparison, recipes
 from mitigation.ability.tasks import named
 from mitigation.api import Text, planned_evaluation
-from mitigation.columns import BENCHMARKS, COLUMNS, DOMAINS
+from mitigation.columns import BENCHMARKS, COLUMNS, DOMAINS, change_of
 from mitigation.commands.glue import add_to_methods
 from mitigation.errors import MitigationError
 from mitigation.quantization import choose_quantization
@@ -34,6 +39,7 @@ from mitigation.recipe import Recipe, read_settings, resolve_settings
 from mitigation.run import finished, mitigate
 from mitigation.training.data import TrainingData
 from scoring import DATA
+from scoring.adapters.facts import FACTS, read
 from scoring.inference.load_options import Device, LoadOptions
 from scoring.options import Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
@@ -90,6 +96,10 @@ def main(
     glue: Annotated[
         str, typer.Option(metavar="A,B", help="Tasks of GLUE, each fine-tuned three times for every method.")
     ] = "",
+    sweep: Annotated[
+        bool,
+        typer.Option("--sweep", help="fast also in each block and with several numbers of units: sweep.json, .png."),
+    ] = False,
 ) -> None:
     """Makes an adapter or prompt of MODEL with each recipe, and writes all before and after scores on one page.
 
@@ -111,6 +121,7 @@ def main(
         given = read_config(config, *one)
         comparison.check_files(out)
         from mitigation.comparison_page import write  # with it comes matplotlib
+        from scoring.adapters.feed_forward import feed_forwards
 
         reasons = comparison.reasons_before(out)
         measured = None
@@ -122,7 +133,8 @@ def main(
             measured = how_measured(planned(loaded), limit, text)
             comparison.check_same(out, measured)
         for recipe in chosen:
-            for row, changed in variants(recipe, profile, of_domains, seeds):
+            values = swept(len(feed_forwards(loaded.network))) if sweep and recipe.name == "fast" else [{}]
+            for row, changed in variants(recipe, profile, of_domains, seeds, values):
                 try:
                     settings = settings_of(recipe, profile, given.get(recipe.name, {}), corpus, **changed)
                     if finished(recipe, settings, loaded, rows, out / row):
@@ -149,6 +161,8 @@ def main(
                     loaded = options.load()  # what a recipe left in the middle is not for the next one
         if glue:
             add_to_methods(out, LoadOptions(model, device=device), split_list(glue), limit, errors)
+        if sweep:
+            write_sweep(out, model, f"fast-{of_domains[0]}")
         tables = write(out, model, comparison.rows_of(out, reasons), measured)
         for table in tables:
             if one:
@@ -157,13 +171,44 @@ def main(
         tell(console, [f"{out / 'methods.html'} has all methods side by side."])
 
 
-def variants(recipe: Recipe, profile: str, domains: Sequence[str], seeds: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The folder of each adapter of a recipe, and its domain and the number of its seed if it has such settings."""
+def variants(
+    recipe: Recipe, profile: str, domains: Sequence[str], seeds: int, values: Sequence[Mapping[str, int]] = ({},)
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The folder of each adapter of a recipe, and its domain and the number of its seed if it has such settings.
+
+    ``values`` are of other settings, an adapter for each.
+    """
     known = {field.name for field in fields(recipe.profiles[profile])}
     for domain in domains if domains and "domain" in known else [""]:
-        for seed in range(seeds if "seed" in known else 1):
+        for seed, value in product(range(seeds if "seed" in known else 1), values):
             name = f"{recipe.name}{f'-{domain}' if domain else ''}{f'-seed-{seed}' if seed else ''}"
-            yield name, ({"domain": domain} if domain else {}) | ({"seed": seed} if "seed" in known else {})
+            name += "".join(f"-{setting}-{number}" for setting, number in value.items())
+            yield (
+                name,
+                {**({"domain": domain} if domain else {}), **({"seed": seed} if "seed" in known else {}), **value},
+            )
+
+
+def swept(blocks: int) -> list[dict[str, int]]:
+    """Settings of FAST for the curves, first those of the profile."""
+    return [{}, *({"layer": n} for n in range(blocks)), *({"units": n} for n in (64, 256, 1024, 4096))]
+
+
+def write_sweep(out: Path, model: str, name: str) -> None:
+    """Writes the curves of FAST from the adapters of a folder; ``name`` is that with the settings of the profile."""
+    from scoring.reproduce.figures import chart, swept_panels
+
+    effects = json.loads((out / name / "located.json").read_bytes())["average_indirect_effect"]
+    curves = {label: [[n, value, None, None] for n, value in enumerate(own)] for label, own in effects.items()}
+    content: dict[str, Any] = {"model": model, "effects": curves, "layer": {}, "units": {}}
+    folders = (folder.parent for folder in out.glob(f"{name}-*/{FACTS}"))
+    points = sorted((int(n), of, path) for path in folders for of, n in [path.name.rsplit("-", 2)[1:]] if of in content)
+    for (value, of, path), column in product(points, COLUMNS):
+        change = change_of(read(path), column, name.rpartition("-")[2])
+        if change and (COLUMNS[column].ideal in (50.0, 100.0) or column in ("DS", "LMS")):  # those in percent
+            content[of].setdefault(column, []).append([value, *change.after])
+    picture = chart(swept_panels(content), f"fast on {model}")["png"]
+    put_all(out, {"sweep.json": document(content), "sweep.png": picture}, MitigationError)
 
 
 def settings_of(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from scoring.metrics import add, gas, gld, pronouns
+from scoring.metrics import add, gas, gld, pronouns, sums
 from scoring.types import (
     Benchmark,
     BenchmarkContext,
@@ -42,14 +42,16 @@ def requests(_: str, row: Row, _context: BenchmarkContext) -> Iterator[Request]:
 
 
 def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
-    """The continuation with its class, and the probability of each form; NaN for one that is more than one token."""
+    """The continuation with its class, JSD, and the probability of each form; NaN for one that is several tokens."""
     response = responses[row["id"]]
     chances = pronouns.to_record(response.candidate_logprobs)
-    masses = pronouns.mass({name: np.array([chance]) for name, chance in chances.items()})
+    forms = {name: np.array([chance]) for name, chance in chances.items()}
+    masses = pronouns.mass(forms)
     return {
         "id": row["id"],
         **_about(row, response.text),
         **{f"{gender}_mass": float(mass[0]) for gender, mass in zip(("female", "male"), masses, strict=True)},
+        "jsd": float(sums.ratio(add.jsd().columns(forms))[0]),
         **chances,
     }
 

@@ -116,5 +116,6 @@ def load(
         adapter=stamp,
         exact=exact,
     )
+    loaded.keep_measurements()
     loaded.stats.load_seconds = time.perf_counter() - started
     return loaded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,9 @@ import numpy as np
 import torch
 import transformers
 
-from scoring.inference import checkpoint
+from builders.sources.fetch import default_cache
+from cards.stored import digest
+from scoring.inference import batching, checkpoint, differences, network, probes
 from scoring.inference.batching import Ints, Limits, Sized, Tree, plan, run
 from scoring.inference.decoding import Decoding, TokenizedPrompt
 from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats, versions
@@ -102,6 +105,24 @@ class Model(Engine):
         special = frozenset({*self.tokens.tokenizer.all_special_ids, self._network.pad})
         self.probes = Probes(self._network, self.name or type(self._network.bare).__name__, self.tokens.window, special)
         self.probes.check()
+
+    def keep_measurements(self) -> None:
+        """Keeps what is measured of this network for later processes, by all that it depends on.
+
+        That are weights, configuration, dtype, device, versions and code. Another network in its place is measured
+        anew, because the revision does not say what its weights are.
+        """
+        bare = self._network.bare
+        known_by = {
+            **self.environment,
+            "processor": torch.backends.cpu.get_cpu_capability(),
+            "config": bare.config.to_json_string(use_diff=False),
+            "attention": str(bare.config._attn_implementation),
+            "places": str(getattr(bare, "hf_device_map", "")),
+            "model": (self.revision, self.adapter, self.kind, self.dtype, self.tokens.window),
+            "code": [inspect.getsource(module) for module in (batching, differences, network, probes)],
+        }
+        self.probes.kept = default_cache() / "networks" / digest(known_by)
 
     @property
     def device(self) -> torch.device:

@@ -16,14 +16,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import astuple, dataclass, field
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
 
+from cards.stored import Stored
 from scoring.inference.batching import Tree, out_of_memory, padded, plan
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.differences import COARSE, described, difference, tolerance
@@ -39,6 +42,7 @@ KEPT = 8
 COMPARED = 3
 #: The shortest length that is probed, and the shortest row that shares contexts.
 SHORTEST = 32
+MEASURED = Stored("a measurement of a network", "remove it, and the network is measured again")
 _CHANCE = "so its scores depend on chance; fix the seed of its random parts in its config."
 _LATER = (
     "so it gives no probability of a next token; set is_decoder in its configuration if it was trained as a decoder, "
@@ -66,7 +70,7 @@ class GenerationMode:
 
 @dataclass
 class Probes:
-    """Measurements of one network, each made once when it is needed.
+    """Measurements of one network, each made once when it is needed; with a folder ``kept``, once for a machine.
 
     Attributes
     ----------
@@ -80,6 +84,9 @@ class Probes:
         Token ids that a network may treat in a way of its own (padding, masks).
     findings:
         A sentence for each way of batching that changes its answers, for the report.
+    kept:
+        A folder for the measurements of this network, which later processes read; None for a network that is not
+        known by its weights. A file that cannot be read or written costs the time of a measurement.
     """
 
     network: Network
@@ -89,8 +96,37 @@ class Probes:
     findings: dict[str, str] = field(default_factory=dict)
     #: Whether its answers are not numbers; each request then says so by its id.
     broken: bool = False
+    kept: Path | None = None
     _known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     _plain: dict[Query, torch.Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._weights = self._state()
+
+    def _state(self) -> list[tuple[int, int]]:
+        """Where the weights are, and how often each was changed: measurements of other weights are not kept."""
+        return [(weight.data_ptr(), weight._version) for weight in self.network.module.parameters()]
+
+    def _once(self, what: str, length: int, measure: Callable[[], tuple[Any, bool]]) -> Any:
+        """A measurement for a length: as it is known or kept, or else made, with whether it may be kept."""
+        if (what, length) not in self._known:
+            path = self.kept / f"{what}-{length}.json" if self.kept and self._state() == self._weights else None
+            before, stored = dict(self.findings), None
+            with suppress(ScoringError):
+                stored = path and MEASURED.read(path, dict, ScoringError)
+            if stored:
+                value = stored["value"]
+                value = GenerationMode(*value) if isinstance(value, list) else value
+                self.findings |= stored["findings"]
+            else:
+                value, lasting = measure()
+                new = {name: text for name, text in self.findings.items() if before.get(name) != text}
+                if path and lasting and not self.broken:
+                    shown = astuple(value) if isinstance(value, GenerationMode) else value
+                    with suppress(OSError):
+                        MEASURED.write(path, {"value": shown, "findings": new})
+            self._known[what, length] = value
+        return self._known[what, length]
 
     def check(self, longest: int = 0) -> None:
         """Refuses a network whose answers would not be what they are called, measured at a length.
@@ -102,8 +138,9 @@ class Probes:
             used as causal and lets a token depend on later ones.
         """
         length = self._length(longest)
-        if ("check", length) in self._known:
-            return
+        self._once("check", length, lambda: self._checked(length))
+
+    def _checked(self, length: int) -> tuple[bool, bool]:
         before, after, other = (self._ids(seed, length // 2) for seed in (1, 2, 3))
         first = _reading(before + after, range(0, len(before), max(len(before) // READ, 1)))
         dtype = str(self.network.dtype).removeprefix("torch.")
@@ -114,7 +151,7 @@ class Probes:
             shorter = self._alone([first._replace(ids=first.ids[:-1])])
         except UNSUITED as error:
             if out_of_memory(error):  # A request that does not fit says so.
-                return
+                return False, False
             text = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise ScoringError(
                 f"{self.name} cannot be run in {dtype} on token ids alone ({text}); load it in float32, or give a "
@@ -126,7 +163,7 @@ class Probes:
                 what = "is used as a causal model, but its answers depend on later tokens"
                 for later in (changed, shorter):
                     self._check_same(once, later, what, _LATER)
-        self._known["check", length] = True
+        return True, True
 
     def _check_same(self, one: torch.Tensor, other: torch.Tensor, what: str, advice: str) -> None:
         # Quantized products take scales and outliers from all tokens of a call, later ones included, and in half
@@ -218,22 +255,21 @@ class Probes:
             When there is none.
         """
         length = self._length(longest)
-        if ("generates", length) not in self._known:
-            self._known["generates", length] = self._generation(length)
-        mode: GenerationMode = self._known["generates", length]
+        mode: GenerationMode = self._once("generates", length, lambda: self._generation(length))
         return mode
 
-    def _generation(self, length: int) -> GenerationMode:
+    def _generation(self, length: int) -> tuple[GenerationMode, bool]:
         new = 3
         length = max(length - new, 4) if self.window else length
         # From the fastest way to the slowest: the first one whose answers are those of plain sequences is taken.
         first = error = None
+        lasting = True
         for cached, batched in product((True, False), ("padded", "equal", "single")):
             sizes = {"padded": (length, length // 2, 3), "equal": (length, length), "single": (length,)}[batched]
             try:
                 apart = self._generation_apart([self._ids(n, size) for n, size in enumerate(sizes)], new, cached=cached)
             except UNSUITED as raised:
-                error = raised
+                error, lasting = raised, lasting and not out_of_memory(raised)
                 continue
             first = apart if first is None else first
             if self.broken or apart <= tolerance(self.network.dtype):
@@ -245,9 +281,9 @@ class Probes:
                     )
                 if not cached:
                     self.findings["cache"] = "Continuations are generated without a cache, which changes the answers."
-                return GenerationMode(batched == "padded", batched != "single", cached)
+                return GenerationMode(batched == "padded", batched != "single", cached), lasting
         if error is not None and out_of_memory(error):
-            return GenerationMode(padded=False, batched=False, cached=True)
+            return GenerationMode(padded=False, batched=False, cached=True), False
         raise ScoringError(
             f"{self.name} does not generate what its own next-token probabilities say, even alone and without a cache "
             f"({described(first) if error is None else first_sentence(error)}); leave out benchmarks that generate."
@@ -291,24 +327,26 @@ class Probes:
     ) -> bool:
         """Whether batches of queries give what each query gives alone, measured once for a length."""
         length = self._length(longest)
-        if (what, length) in self._known:
-            return bool(self._known[what, length])
-        try:
-            apart = self._apart(batches(length), length, share=share)
-        except UNSUITED:  # A way whose test does not fit into memory is not used either.
-            apart = float("inf")
-        same = apart <= tolerance(self.network.dtype)
-        if not same:
-            self.findings[what] = finding.format(apart=described(apart), length=length)
-        self._known[what, length] = same
-        return same
+
+        def measure() -> tuple[bool, bool]:
+            lasting = True
+            try:
+                apart = self._apart(batches(length), length, share=share)
+            except UNSUITED as error:  # A way whose test does not fit into memory is not used either.
+                apart, lasting = float("inf"), not out_of_memory(error)
+            same = apart <= tolerance(self.network.dtype)
+            if not same:
+                self.findings[what] = finding.format(apart=described(apart), length=length)
+            return same, lasting
+
+        return bool(self._once(what, length, measure))
 
     def _apart(self, batches: Iterable[Sequence[Query]], length: int, *, share: bool) -> float:
         """The largest difference between batches of queries and the same queries alone."""
         apart = 0.0
         for queries in batches:
             ends = [n for n in range(len(queries)) if n < COMPARED or n >= len(queries) - COMPARED]
-            alone = torch.cat([self._once(queries[n].spelled()) for n in ends])
+            alone = torch.cat([self._alone_once(queries[n].spelled()) for n in ends])
             if not alone.isfinite().all():
                 return 0.0 if self.broken else float("inf")
             # With so large a reach attention costs nothing beside the weights, so all that can be shared is measured.
@@ -318,7 +356,7 @@ class Probes:
             apart = max(apart, difference(torch.cat([answers[n] for n in ends]), alone))
         return apart
 
-    def _once(self, query: Query) -> torch.Tensor:
+    def _alone_once(self, query: Query) -> torch.Tensor:
         """Logits of a plain sequence, computed once: most of the time of the probes goes into these."""
         if query not in self._plain:
             if len(self._plain) == KEPT:

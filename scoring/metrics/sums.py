@@ -71,6 +71,11 @@ def mean(
     return Metric(name, columns, lambda sums: ratio(sums, scale), ideal, low, high, reading, events=events, **more)
 
 
+def of_column(name: str) -> Metric:
+    """The mean of a column with probabilities, over the rows that have one."""
+    return mean(name, lambda t: t[name], None, 0, 1, "", where=lambda t: np.isfinite(t[name].astype(float)))
+
+
 def percentage(name: str, of: Column, ideal: float | None, reading: str, *, low: float = 0, **more: Any) -> Metric:
     """:func:`mean` of events in percent, with the intervals of a proportion."""
     return mean(name, of, ideal, low, 100, reading, scale=100, proportion=True, **more)

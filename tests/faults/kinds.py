@@ -60,6 +60,7 @@ from scoring.adapters.attach import peft_config
 from scoring.adapters.facts import Adapter, AdapterError, Change, Cost
 from scoring.inference import checkpoint
 from scoring.inference.loading import load
+from scoring.inference.probes import MEASURED
 from scoring.inference.store import Store
 from scoring.reproduce import measured, published
 from scoring.result import read_examples
@@ -215,7 +216,9 @@ def stored(folder):
     change = {"benchmark": "neutral", "group": "stsb", "metric": "gas", "before": 0.25, "after": 0.125}
     change |= {"value": -0.125, "low": -0.25, "high": -0.0625, "p": 0.015625}
     cards.results.COMPARISON.write(folder / "compare.json", {"differences": [change]})
-    runs = *runs, *estimates, folder / "compare.json"
+    network = folder / "network.json"
+    MEASURED.write(network, {"value": [True, True, False], "findings": {"cache": "Without a cache."}})
+    runs = *runs, *estimates, folder / "compare.json", network
     readers = (
         lambda: repr(glue._stored(runs[0], "k")),
         lambda: repr(zero_shot.stored(runs[1], "k")),
@@ -224,9 +227,10 @@ def stored(folder):
         lambda: repr(published.read(estimates[0])),
         lambda: repr(measured.REPLAYED.read(estimates[1], dict, ScoringError)),
         lambda: repr(paired_changes(folder)),
+        lambda: repr(MEASURED.read(network, dict, ScoringError)),
     )
-    kinds = (glue.RUN, zero_shot.FILE, alignment.FOUND, comparison.METHODS, published.SCORES, measured.REPLAYED)
-    kinds += (cards.results.COMPARISON,)
+    of_tables = glue.RUN, zero_shot.FILE, alignment.FOUND, comparison.METHODS
+    kinds = (*of_tables, published.SCORES, measured.REPLAYED, cards.results.COMPARISON, MEASURED)
     return {
         kind.name: Kind((path,), read, (MitigationError, ScoringError, CardError))
         for kind, path, read in zip(kinds, runs, readers, strict=True)

@@ -5,8 +5,10 @@ import inspect
 import pytest
 import torch
 
+from scoring.inference.load_options import BUNDLED
+from scoring.inference.loading import load
 from scoring.inference.model import Model
-from scoring.inference.probes import GenerationMode
+from scoring.inference.probes import GenerationMode, Probes
 from scoring.types import Option, Request, ScoringError
 from tests.scoring.models import model, network, tokenizer
 
@@ -127,3 +129,80 @@ def test_a_network_that_cannot_be_run_is_refused():
 def test_a_network_with_outputs_for_other_positions_is_refused():
     with pytest.raises(ScoringError, match=r"The network gives 13 outputs for 12 tokens|outputs for \d+ tokens"):
         faulty("bert", lambda ids, mask, logits: torch.cat([logits, logits[:, :1]], 1), kind="masked")
+
+
+@pytest.fixture
+def loaded(tmp_path, monkeypatch):
+    """Loads a bundled model, and counts the batches that are computed to measure it from then on."""
+    monkeypatch.setenv("PROBES_CACHE", str(tmp_path))
+    counted = []
+    plain = Probes._answers
+
+    def answers(self, trees):
+        counted.append(len(trees))
+        return plain(self, trees)
+
+    monkeypatch.setattr(Probes, "_answers", answers)
+
+    def one(**options):
+        made = load(BUNDLED["tiny-causal"], device="cpu", **options)
+        counted.clear()
+        return made, counted
+
+    return one
+
+
+ASKED = [*REQUESTS, Request("new", "The nurse", max_new=3)]
+
+
+def test_a_loaded_model_is_measured_once_for_a_machine_and_its_answers_stay(loaded, tmp_path):
+    first, counted = loaded()
+    answers = first.answer(ASKED)
+    assert counted
+    again, counted = loaded()
+    assert again.answer(ASKED) == answers
+    assert counted == []
+    assert again.environment == first.environment
+    other, counted = loaded(dtype="bfloat16")
+    other.answer(ASKED)
+    assert counted
+    assert len(list((tmp_path / "networks").iterdir())) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"value": true, "findings": {}, "sha256": "0"}'])
+def test_a_measurement_that_cannot_be_read_is_made_again(loaded, tmp_path, content):
+    first, _ = loaded()
+    answers = first.answer(ASKED)
+    kept = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
+    for path in kept:
+        path.write_bytes(content)
+    again, counted = loaded()
+    assert again.answer(ASKED) == answers
+    assert counted
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == kept
+
+
+def test_a_folder_that_cannot_be_written_changes_nothing(loaded, tmp_path):
+    (tmp_path / "networks").write_text("a file")
+    made, counted = loaded()
+    made.answer(ASKED)
+    assert counted
+
+
+def test_measurements_of_changed_weights_are_not_kept(loaded, tmp_path):
+    made, _ = loaded()
+    with torch.no_grad():
+        next(made.network.parameters()).mul_(2)
+    made.answer(ASKED)
+    assert list(tmp_path.rglob("*.json")) == []
+
+
+def test_a_finding_is_kept_with_its_measurement(tmp_path):
+    made = model("gemma2")
+    first = Probes(made._network, "one", 96, kept=tmp_path)
+    assert first.shares(90) == 48
+    again = Probes(made._network, "one", 96, kept=tmp_path)
+    assert again.shares(90) == 48
+    assert again.findings == first.findings
+    assert "rows shorter than 96 tokens only" in again.findings["shares"]
+    assert again.generates(32) == first.generates(32)
