@@ -55,8 +55,9 @@ def _option(recipe: Recipe, field: Field[Any]) -> inspect.Parameter:
     """The option of a setting; its help shows the value in each profile."""
     values = {name: getattr(settings, field.name) for name, settings in recipe.profiles.items()}
     profiles = ", ".join(f"{name} {value}" for name, value in values.items())
-    shown = "required" if field.metadata.get("required") else profiles
-    option = typer.Option(help=f"{field.metadata['help']} ({shown})", rich_help_panel="Settings of the recipe")
+    shown = "required" if field.metadata.get("required") else profiles if any(v != "" for v in values.values()) else ""
+    text = f"{field.metadata['help']} ({shown})" if shown else field.metadata["help"]
+    option = typer.Option(help=text, rich_help_panel="Settings of the recipe")
     annotation = Annotated[type(values["clean"]) | None, option]  # type: ignore[valid-type]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SOURCE = "source:"
 PUBLISHED, PROJECT = "bias-bench", "project"
 _WORDS = "bias-bench/attribute-words"
-_LIST = Path(__file__).parent / "data" / "words.json"
+_FOLDER = Path(__file__).parent / "data"
 _LISTS = TypeAdapter(dict[str, list[list[str]]])
 
 
@@ -90,7 +90,10 @@ def attribute_words(source: str, domain: str) -> AttributeWords:
     SourceUnavailable
         If the published list cannot be fetched.
     """
-    named = {PUBLISHED: (f"{SOURCE}{_WORDS}", source_file), PROJECT: (f"{OWN}words.json", lambda _: _LIST)}
+    named = {
+        PUBLISHED: (f"{SOURCE}{_WORDS}", source_file),
+        PROJECT: (f"{OWN}words.json", lambda _: _FOLDER / "words.json"),
+    }
     name, find = named.get(source, (f"words:{Path(source).name}", lambda _: Path(source)))
     path = find(_WORDS)
     try:
@@ -135,17 +138,7 @@ _NEXT = re.compile(r" ([^\W\d_]+)")
 #: What stands before a family name: a title, or initials.
 _TITLE = re.compile(r"\b(?:(?:Mrs?|Ms|Miss|Messrs|Dr|Prof|Professor|Doctor|Captain|Capt|Rev)\.?|[A-Z]\.) $")
 #: Before these *her* is an object, because none of them stands between a possessive and its noun.
-_NO_NOUN = frozenset(
-    "a about above across after again against ago all along already also although always am among amongst an and any "
-    "anything are around as aside at away be because been before behind being below beneath beside besides between "
-    "beyond but by can could despite did do does during each either else even ever every everything except for "
-    "forever from had has have he here him his how i if in inside instead into is it its may maybe me might must my "
-    "near never no nor not nothing now of off on once onto or otherwise our out outside over perhaps please rather "
-    "shall she should since so some something sometimes soon such than that the their them then there these they this "
-    "those though through throughout till to today together tomorrow tonight too toward towards under unless until up "
-    "upon us was we were what whatever when whenever where wherever whether which while who whom whose why will with "
-    "within without would yesterday yet you your".split()
-)
+_NO_NOUN = frozenset((_FOLDER / "no_noun.txt").read_text(encoding="utf-8").split())
 
 
 class Swapper:

@@ -45,44 +45,34 @@ class Method:
     reason: str = ""
 
 
-def changes_frame(model: str, methods: Sequence[Method], *, alone: bool = False) -> pd.DataFrame:
+def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
     """All changes and printed figures: a row for each domain, method and column.
 
     ``source`` is "measured" or the printed table, whose figure is ``after``. The seeds of a method are one row
-    (:func:`mean_change`), or with ``alone`` a row each. ``verdict`` says what the difference means
-    (:func:`mitigation.columns.said`) at ``p_holm``, the p corrected by Holm's method for all changes of bias scores of
-    the domain; those of ability have none, see :func:`cards.verdict.ability_verdict`. ``ability`` is what all columns
-    of language ability of the method say together. Domains without a score of bias are left out.
+    (:func:`mean_change`). ``verdict`` says what the difference means (:func:`mitigation.columns.said`) at ``p_holm``,
+    the p corrected by Holm's method for all changes of bias scores of the domain; those of ability have none, see
+    :func:`cards.verdict.ability_verdict`. ``ability`` is what all columns of language ability of the method say
+    together. Domains without a score of bias are left out. Without a ``model`` there are no printed figures.
     """
-    named = [
-        (domain, name, group)
-        for domain in DOMAINS
-        for method, seeds in by_method(methods, domain).items()
-        for name, group in ([(one, [own]) for one, own in seeds.items()] if alone else [(method, [*seeds.values()])])
-    ]
-    found = [
-        (domain, name, column, changes)
-        for domain, name, group in named
-        for column in COLUMNS
-        if (changes := [change for adapter in group if (change := change_of(adapter, column, domain))])
-    ]
-    rows = [_row(*one) for one in found]
-    of_bias = [row for row in rows if not COLUMNS[row["column"]].ability]
-    for family in {(row["domain"], alone and row["method"]) for row in of_bias}:
-        tested = [row for row in of_bias if (row["domain"], alone and row["method"]) == family]
-        for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
-            row["p_holm"] = p
-    of_ability: dict[tuple[str, str], list[str]] = {}
-    for row, (domain, method, column, changes) in zip(rows, found, strict=True):
-        p = row.get("p_holm", math.nan)
-        row["verdict"] = said(mean_change(changes), column, 0.0 if math.isnan(p) else p)
-        of_ability.setdefault((domain, method), []).extend([row["verdict"]] * COLUMNS[column].ability)
-    with_bias = {row["domain"] for row in of_bias}
-    rows = [row | {"ability": ability_of(of_ability[row["domain"], row["method"]])} for row in rows]
     kind = _kind([method.adapter for method in methods if method.adapter])
-    if not alone:
-        rows += [row for domain in DOMAINS for row in printed_rows(model, domain, kind)]
-    return pd.DataFrame([row for row in rows if row["domain"] in with_bias], columns=[*_COLUMNS])
+    rows: list[dict[str, Any]] = []
+    for domain in DOMAINS:
+        found = [
+            (name, column, changes)
+            for name, group in by_method(methods, domain).items()
+            for column in COLUMNS
+            if (changes := [change for adapter in group.values() if (change := change_of(adapter, column, domain))])
+        ]
+        if all(COLUMNS[column].ability for _, column, _ in found):
+            continue
+        measured = [_row(domain, *one) for one in found]
+        verdicts: dict[str, list[str]] = {}
+        for row, p, (name, column, changes) in zip(measured, holm([row["p"] for row in measured]), found, strict=True):
+            row |= {"p_holm": p, "verdict": said(mean_change(changes), column, 0.0 if math.isnan(p) else p)}
+            verdicts.setdefault(name, []).extend([row["verdict"]] * COLUMNS[column].ability)
+        rows += [row | {"ability": ability_of(verdicts[row["method"]])} for row in measured]
+        rows += printed_rows(model, domain, kind) if model else ()
+    return pd.DataFrame(rows, columns=[*_COLUMNS])
 
 
 #: The columns of the table of changes.
@@ -295,7 +285,10 @@ class DomainTable:
 def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTable]:
     """What is said of each domain in which any method has a score of bias."""
     several = set(frame[frame.seeds > 1].method)
-    seeds = changes_frame("", [method for method in methods if _is_seed(method, several)], alone=True)
+    groups = [group for domain in DOMAINS for name, group in by_method(methods, domain).items() if name in several]
+    adapters = {name: adapter for group in groups for name, adapter in group.items()}
+    alone = [changes_frame("", [Method(name, adapter)]) for name, adapter in adapters.items()]
+    seeds = pd.concat(alone) if alone else frame[:0]
     tables = []
     for domain, of in frame.groupby("domain", sort=False):
         measured = set(of[of.source == "measured"].column)
@@ -304,10 +297,6 @@ def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTabl
         own = seeds[seeds.domain == domain]
         tables.append(DomainTable(str(domain), of, own, bias, costs(methods, str(domain)), missing))
     return tables
-
-
-def _is_seed(method: Method, several: set[str]) -> bool:
-    return method.adapter is not None and any(method.name == name or f"{name}-" in method.name for name in several)
 
 
 def records(frame: pd.DataFrame) -> list[Any]:

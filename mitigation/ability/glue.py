@@ -15,21 +15,21 @@ import json
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from cards.stored import Stored, number
 from mitigation.ability.classifier import Classifiers, Effect
 from mitigation.ability.tasks import Example, TaskData, scores
 from mitigation.errors import MitigationError
 from mitigation.recipe import Settings, setting
+from mitigation.training.train import progress_bar
 from scoring.adapters.facts import Change, Numbers
 from scoring.statistics.intervals import student
 from scoring.terminal import tell
@@ -74,10 +74,12 @@ def measure(
     results = {run: _stored(paths[run], key) for run, key in keys.items()}
     by_name = {d.task.name: d for d in data}
     missing = [run for run, metrics in results.items() if metrics is None]
-    with _progress(sum(settings.steps(by_name[name]) for name, _ in missing), console) as progress:
+    # The bar is of all fine-tunings, and so is its estimate of the remaining time.
+    with progress_bar("fine-tuning", sum(settings.steps(by_name[name]) for name, _ in missing), console) as update:
         for name, seed in missing:
             start = time.perf_counter()
-            metrics = fine_tune(models, by_name[name], settings, seed, progress(f"{models.name or 'base'}, {name}"))
+            update(description=f"fine-tuning, {models.name or 'base'}, {name}")
+            metrics = fine_tune(models, by_name[name], settings, seed, partial(update, advance=1))
             content = {
                 "key": keys[name, seed],
                 "model": models.options.model,
@@ -176,20 +178,6 @@ def _encoded(models: Classifiers, examples: Sequence[Example], length: int, clas
     encoded = models.tokenizer(*columns, truncation=True, max_length=length, return_token_type_ids=types)
     labels = [label if classes == 1 else int(label) for _, label in examples]
     return [{**{name: encoded[name][n] for name in encoded}, "labels": label} for n, label in enumerate(labels)]
-
-
-@contextmanager
-def _progress(steps: int, console: Console) -> Iterator[Callable[[str], Callable[[], None]]]:
-    """A progress bar over the steps of all fine-tunings, whose estimate of the remaining time is thus of all."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not steps) as progress:
-        bar = progress.add_task("fine-tuning", total=steps)
-
-        def of(name: str) -> Callable[[], None]:
-            progress.update(bar, description=f"fine-tuning, {name}")
-            return lambda: progress.advance(bar)
-
-        yield of
 
 
 def by_seed(runs: Runs) -> dict[str, list[float]]:

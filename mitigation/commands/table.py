@@ -211,14 +211,12 @@ def write_sweep(out: Path, model: str, name: str) -> None:
     put_all(out, {"sweep.json": document(content), "sweep.png": picture}, MitigationError)
 
 
-def settings_of(
-    recipe: Recipe, profile: str, given: Mapping[str, Any], corpus: str, seed: int = 0, domain: str = ""
-) -> Any:
-    """The settings of a recipe with its own table of a configuration, the corpus, and a seed added to its own."""
+def settings_of(recipe: Recipe, profile: str, given: Mapping[str, Any], corpus: str, seed: int = 0, **more: Any) -> Any:
+    """The settings of a recipe with its own table of a configuration, the corpus, a seed added to its own, and more."""
     names = {field.name for field in fields(recipe.profiles[profile])}
     # A configuration may name another text for a recipe.
     own: dict[str, Any] = {"corpus": corpus} if corpus and "corpus" in names else {}
-    settings = resolve_settings(recipe, profile, None, own | {**given} | ({"domain": domain} if domain else {}))
+    settings = resolve_settings(recipe, profile, None, {**own, **given, **more})
     return replace(settings, seed=settings.seed + seed) if "seed" in names else settings
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from mitigation.errors import MitigationError
-from mitigation.training.checkpoints import LossCurve, TrainingState, restore, save
+from mitigation.training.checkpoints import LossCurve, restore, save
 from scoring.inference.batching import padded
 
 #: Token ids, one list per row.
@@ -134,7 +135,8 @@ def fit(
         if schedule.patience and not state.validations_since_best():
             state.best = {name: weight.detach().clone() for name, weight in trained.items()}
 
-    with _progress(schedule, state.step, console if accelerator.is_main_process else None) as advance:
+    shown = console if accelerator.is_main_process else None
+    with progress_bar("training", schedule.steps, shown, state.step) as update:
         if not state.curve.held:
             validate()
         while state.step < schedule.steps and not 0 < schedule.patience <= state.validations_since_best():
@@ -147,7 +149,7 @@ def fit(
                 validate()
             if (last or state.step % schedule.checkpoint_every == 0) and accelerator.is_main_process:
                 save(checkpoint, trained, optimizer, state)
-            advance(state)
+            update(completed=state.step, description=f"training, loss {state.curve.train[-1]['loss']:.4f}")
     accelerator.wait_for_everyone()
     with torch.no_grad():
         for name, best in state.best.items():
@@ -220,17 +222,9 @@ def mean_terms(
 
 
 @contextmanager
-def _progress(
-    schedule: TrainingSchedule, done: int, console: Console | None
-) -> Iterator[Callable[[TrainingState], None]]:
-    """A progress bar; none without a console."""
+def progress_bar(what: str, total: int, console: Console | None, done: int = 0) -> Iterator[Callable[..., None]]:
+    """A function that updates a progress bar, as :meth:`rich.progress.Progress.update`; no bar without a console."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    options: dict[str, Any] = {"console": console, "transient": True, "disable": console is None}
-    with Progress(*columns, TimeRemainingColumn(), **options) as progress:
-        bar = progress.add_task("training", total=schedule.steps, completed=done)
-
-        def advance(state: TrainingState) -> None:
-            loss = state.curve.train[-1]["loss"]
-            progress.update(bar, completed=state.step, description=f"training, loss {loss:.4f}")
-
-        yield advance
+    hidden = console is None or not total
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=hidden) as progress:
+        yield partial(progress.update, progress.add_task(what, total=total, completed=done))

@@ -167,6 +167,8 @@ def test_settings_come_from_the_table_of_the_recipe(tmp_path):
         methods.recipes.get("inlp"), "clean", methods.read_config(path)["inlp"], "text.txt", seed=2
     )
     assert (settings.classifiers, settings.corpus, settings.seed) == (7, "text.txt", 5)
+    swept = methods.settings_of(methods.recipes.get("fast"), "clean", {}, "text.txt", seed=1, domain="race", layer=2)
+    assert (swept.domain, swept.layer, swept.seed) == ("race", 2, 43)
     own = methods.settings_of(methods.recipes.get("inlp"), "clean", {"corpus": "own.txt"}, "text.txt", seed=0)
     assert own.corpus == "own.txt"
     path.write_text("seed = 3\n")
