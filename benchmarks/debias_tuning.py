@@ -101,7 +101,7 @@ def measured(
         old = evaluation.run(model, PROMPTS[prompt], before, errors)
         with attached(model, work / "made", name) as tuned:
             new = evaluation.run(tuned, PROMPTS[prompt], after, errors)
-        changes = compare_runs(before, after, (old, new), model.kind, evaluation.resamples)
+        changes, _ = compare_runs(before, after, (old, new), model.kind, evaluation.resamples)
         results[way] = {item.metric: as_json(item) for item in changes if item.metric in METRICS[way]}
     return {
         "l_g": settings.l_g,

@@ -12,7 +12,7 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +25,7 @@ from rich.console import Console
 from benchmarks.machine import describe
 from cards.files import put
 from mitigation.editing import measure, session
-from mitigation.editing.edit import EditingSchedule, edit
+from mitigation.editing.edit import edit
 from mitigation.editing.pairs import EditPair, each_possible, edit_pair, pair_rows
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.evaluate import perplexity, score_texts
@@ -186,7 +186,7 @@ class Experiment:
                     versions,
                     len(rows),
                     validation,
-                    EditingSchedule(**{field.name: getattr(settings, field.name) for field in fields(EditingSchedule)}),
+                    settings,
                     Path(folder) / "editing.pt",
                     Console(quiet=True),
                 )

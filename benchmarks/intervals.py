@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from mitigation.comparison_tables import over_seeds
+from mitigation.comparison import over_seeds
 from scoring import benchmarks
 from scoring.metrics.occugender import correlation
 from scoring.metrics.sums import mean

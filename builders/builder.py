@@ -168,6 +168,7 @@ class Builder:
         # The manifest keeps why configs of the other profile were left out.
         old_left_out = old.left_out if old and self.profile != Profile.all else {}
         manifest = self.manifest(dataset, entries, old_left_out | left_out)
+        # A card of another version of the templates is written anew although no row changes.
         if not todo and old == manifest and _text(target / CARD) == dataset_card(manifest.json()):
             return BuildResult(dataset.name, manifest, None, frozenset(), left_out)
         for entry in unchanged.values():

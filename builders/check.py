@@ -63,7 +63,10 @@ def differences(
             if not faults and not is_ours:
                 faults = list(_stated(path, expected.file, entry, split))
                 if not (faults or is_same):
-                    remarks.append(_encoding(expected.file, entry, fresh.configs[name]))
+                    wrote, here = entry.encoder, fresh.configs[name].encoder
+                    remarks.append(
+                        f"{expected.file}: same rows, other encoder ({wrote} wrote the folder, {here} is here)."
+                    )
             elif not (faults or is_same):
                 faults = [f"{expected.file}: same rows, but other bytes than {entry.encoder} writes."]
             wrong += faults
@@ -108,6 +111,7 @@ def _stated(path: Path, file: str, entry: ConfigEntry, split: str) -> Iterator[s
 def _manifest_differences(published: Manifest, fresh: Manifest) -> Iterator[str]:
     """The facts in which a published manifest differs from a fresh one."""
     ours, theirs = (_flat(asdict(manifest)) for manifest in (fresh, published))
+    # Configs that only the published folder has were named already.
     for key in sorted(theirs.keys() | ours.keys()):
         if theirs.get(key) != ours.get(key) and (key[0] != "configs" or key[1] in fresh.configs):
             yield f"{NAME}: {' '.join(key)} is {theirs.get(key)!r}, expected {ours.get(key)!r}."
@@ -215,10 +219,6 @@ def _row_differences(file: str, config: str, expected: pa.Table, table: pa.Table
         yield f"{file}: config {config} has its rows in another order or more than once."
 
 
-def _encoding(file: str, published: ConfigEntry, fresh: ConfigEntry) -> str:
-    return f"{file}: same rows, other encoder ({published.encoder} wrote the folder, {fresh.encoder} is here)."
-
-
 def check(names: Sequence[str], fetcher: Fetcher, out: Path, progress: Progress) -> tuple[list[str], list[str]]:
     """The :func:`differences` of published folders from a fresh build of the same configs, and remarks.
 
@@ -232,7 +232,9 @@ def check(names: Sequence[str], fetcher: Fetcher, out: Path, progress: Progress)
         builder = Builder(fetcher, Path(scratch), Profile.all, progress)
         for name in names:
             folder, dataset = out / name, datasets.get(name)
-            published = _published(folder)
+            published = read_manifest(folder)
+            if published is None:
+                raise BuildError(f"{folder} has no manifest.json to check; build it first with the same --out.")
             result = builder.stage(dataset)
             unchecked = [config for config in published.configs if config in result.left_out]
             if unchecked or not result.manifest or not result.staged:
@@ -244,10 +246,3 @@ def check(names: Sequence[str], fetcher: Fetcher, out: Path, progress: Progress)
             wrong += [f"{name}/{sentence}" for sentence in new_wrong]
             remarks += [f"{name}/{sentence}" for sentence in new_remarks]
     return wrong, remarks
-
-
-def _published(folder: Path) -> Manifest:
-    manifest = read_manifest(folder)
-    if manifest is None:
-        raise BuildError(f"{folder} has no manifest.json to check; build it first with the same --out.")
-    return manifest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,9 +52,9 @@ class Remote:
 
     __pydantic_config__ = _STRICT
 
-    url: str
-    sha256: str = ""
-    git_blob: str = ""
+    url: Annotated[str, Field(pattern="^https://")]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = ""
+    git_blob: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] = ""
     member: str = ""
 
     @property
@@ -163,7 +164,8 @@ class Config:
     licence:
         SPDX identifier (or ``LicenseRef-…``) of the rows, a key of ``[licences]`` in ``sources.toml``.
     columns:
-        The columns between ``id`` and :data:`PROVENANCE`. Made by :func:`text`, :func:`texts` and :func:`column`.
+        The columns between ``id`` and :data:`PROVENANCE`. Made by :func:`columns`, or by :func:`text`, :func:`texts`
+        and :func:`column`.
     rows:
         A function from the fetched sources to rows and drops, in their final order.
     sources:
@@ -254,14 +256,51 @@ class DataSet:
     benchmark: Mapping[str, Any] = field(default_factory=dict)
 
 
-def card_texts(name: str) -> dict[str, Any]:
-    """The texts of a data set of the project for its card, from ``builders/data/cards/NAME.toml``.
+def declared(
+    name: str, rows: Mapping[str, Callable[[Files], Rows]], quoted: Mapping[str, Callable[[Files], Rows]] | None = None
+) -> DataSet:
+    """A data set of the project, of which ``builders/data/datasets/NAME.toml`` has all but its functions.
 
-    They are the arguments ``title``, ``summary``, ``validity``, ``differences``, ``written``, ``task_categories`` and
-    ``benchmark`` of :class:`DataSet`.
+    The file has the fields of :class:`DataSet`, and in ``configs`` those of each :class:`Config` by its name, with the
+    columns in the form of :func:`columns`. A config with ``like`` has the fields of another one where it has no own.
+
+    Parameters
+    ----------
+    rows, quoted:
+        The functions of the configs, by name.
+
+    >>> declared("gender-pmi", {"words": lambda files: iter(())}).configs[0].splits
+    ('train',)
     """
-    texts = table(f"cards/{name}")
-    return {field: tuple(value) if isinstance(value, list) else value for field, value in texts.items()}
+    facts = _with_tuples(table(f"datasets/{name}"))
+    entries, configs = facts.pop("configs"), []
+    for config, own in entries.items():
+        entry = _with_tuples(entries.get(own.get("like"), {}) | own)
+        entry |= {"columns": columns(entry["columns"]), "quoted": (quoted or {}).get(config)}
+        entry.pop("like", None)
+        configs.append(Config(config, rows=rows[config], **entry))
+    return DataSet(name=name, configs=tuple(configs), **facts)
+
+
+def _with_tuples(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: tuple(value) if isinstance(value, list) else value for field, value in entry.items()}
+
+
+_COLUMN = re.compile(r"(\w+)(?::(\w+))?(\??)")
+
+
+def columns(text: str) -> tuple[pa.Field, ...]:
+    """Columns from their names; a type may follow (``list`` is one of strings), and ``?`` where a value may be null.
+
+    >>> columns("prompt score:float64? mended:list")[1:]
+    (pyarrow.Field<score: double>, pyarrow.Field<mended: list<item: string> not null>)
+    """
+    return tuple(
+        column(
+            name, pa.list_(pa.string()) if kind == "list" else pa.type_for_alias(kind or "string"), nullable=bool(null)
+        )
+        for name, kind, null in _COLUMN.findall(text)
+    )
 
 
 def text(name: str, *, nullable: bool = False) -> pa.Field:

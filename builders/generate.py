@@ -19,7 +19,7 @@ from builders.generation.responses import ChatError
 from builders.generation.run import RunOptions, generate
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.command import start
-from cards.options import HelpCommand, NearestGroup, parameters, with_options
+from cards.options import HelpCommand, group, parameters, with_options
 
 
 def _command(name: str) -> Callable[..., None]:
@@ -50,17 +50,24 @@ def _command(name: str) -> Callable[..., None]:
             errors.print("Interrupted; all replies are kept, so run again to continue.")
             raise typer.Exit(130) from None
 
-    options = [*parameters(pipeline.settings), *parameters(RunOptions)]
+    options = _parameters(pipeline)
     if pipeline.replays:
         # A record has the settings of its run, so then only --out is required.
         options = [_optional(p) if p.default is p.empty and p.name != "out" else p for p in options]
-        options.append(_replay_parameter(pipeline))
+        replays = f"Repeat a recorded run without a chat model: {', '.join(pipeline.replays)}."
+        kind = Annotated[str | None, typer.Option(metavar="NAME", help=replays)]
+        options.append(options[0].replace(name="replay", default=None, annotation=kind))
     command.__doc__ = f"""{pipeline.summary}
 
     Exit status: 0 when the rows are written; 1 when something is wrong; 2 when --offline lacks replies; 3 when
     --budget is reached. In all cases the replies are kept, and the same command continues from there.
     """
     return with_options(command, options)
+
+
+def _parameters(pipeline: Pipeline) -> list[inspect.Parameter]:
+    """The options of a pipeline without ``--replay``."""
+    return [*parameters(pipeline.settings), *parameters(RunOptions)]
 
 
 def _replay(name: str, replay: str, values: dict[str, Any], console: Console) -> None:
@@ -70,11 +77,10 @@ def _replay(name: str, replay: str, values: dict[str, Any], console: Console) ->
         raise ChatError(
             f"There is no recorded run {replay!r} of {name}; give --replay {' or '.join(pipeline.replays)}."
         )
-    defaults = {p.name: p.default for kind in (pipeline.settings, RunOptions) for p in parameters(kind)}
-    for option, default in defaults.items():
-        given = values[option] not in (None if default is inspect.Parameter.empty else default, [])
-        if given and option not in REPLAY_OPTIONS:
-            raise ChatError(f"The recorded run {replay} has its own --{option.replace('_', '-')}; leave it out.")
+    for p in _parameters(pipeline):
+        given = values[p.name] not in (None if p.default is p.empty else p.default, [])
+        if given and p.name not in REPLAY_OPTIONS:
+            raise ChatError(f"The recorded run {replay} has its own --{p.name.replace('_', '-')}; leave it out.")
     with Progress(transient=True, console=Console(stderr=True)) as progress:
         fetcher = Fetcher(default_cache(), default_mirror(), values["offline"], progress)
         pipeline.replays[replay](values, fetcher, console)
@@ -82,24 +88,14 @@ def _replay(name: str, replay: str, values: dict[str, Any], console: Console) ->
 
 def _check_required(name: str, values: dict[str, Any]) -> None:
     """Raises an error when an option is missing that only a recorded run has itself."""
-    for parameter in (*parameters(pipelines.get(name).settings), *parameters(RunOptions)):
-        if parameter.default is parameter.empty and values[parameter.name] is None:
-            raise ChatError(f"--{parameter.name.replace('_', '-')} is missing; give it, or --replay.")
+    for p in _parameters(pipelines.get(name)):
+        if p.default is p.empty and values[p.name] is None:
+            raise ChatError(f"--{p.name.replace('_', '-')} is missing; give it, or --replay.")
 
 
 def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
     kind, *metadata = get_args(parameter.annotation)
     return parameter.replace(default=None, annotation=Annotated[kind | None, *metadata])
-
-
-def _replay_parameter(pipeline: Pipeline) -> inspect.Parameter:
-    help_text = f"Repeat a recorded run without a chat model: {', '.join(pipeline.replays)}."
-    return inspect.Parameter(
-        "replay",
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=Annotated[str | None, typer.Option(metavar="NAME", help=help_text)],
-        default=None,
-    )
 
 
 def _check_finite(values: dict[str, Any]) -> None:
@@ -108,13 +104,7 @@ def _check_finite(values: dict[str, Any]) -> None:
             raise ChatError(f"--{name.replace('_', '-')} is {value}; give a finite number.")
 
 
-app = typer.Typer(
-    cls=NearestGroup,
-    add_completion=False,
-    pretty_exceptions_show_locals=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group()
 for _name in pipelines.names():
     app.command(_name, cls=HelpCommand, short_help=pipelines.get(_name).summary)(_command(_name))
 

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from builders.dataset import BuildError, Source
+from cards.files import file_sha256 as file_sha256
 from cards.stored import checksum, opened
 from cards.validation import first_fault
 
@@ -167,9 +168,3 @@ def written_files(folder: Path) -> set[str]:
 def bytes_sha256(content: bytes) -> str:
     """SHA-256 of bytes, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

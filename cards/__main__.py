@@ -28,7 +28,7 @@ SHOWN = 10
 
 
 def build(
-    model: hub.HubModel, run: results.Run, organisation: str, data: Path | None, source: ResultSource
+    model: hub.HubModel, run: results.Report, organisation: str, data: Path | None, source: ResultSource
 ) -> tuple[dict[str, bytes], list[Result], list[str]]:
     """The files for the repository of a model by path, the published results, and what is not published.
 
@@ -50,7 +50,7 @@ def build(
     if published and find_spec("matplotlib") is None:
         remarks = [*remarks, "The plot needs the package matplotlib; pip install 'gender-neutral-probes[score]'."]
     elif published:
-        from cards.figure import forest
+        from cards.draw import forest
 
         figure = f"images/gender-bias{'-' * bool(run.setting)}{slug(run.setting) if run.setting else ''}.svg"
         files[figure] = forest(
@@ -127,7 +127,7 @@ def main(
             if run_file:
                 hub.add_files(model.api, evidence, run_file, f"Results of {model.name}")
                 console.print(f"Results: {url}")
-            benchmarks = ", ".join(dict.fromkeys(score.benchmark for score in run.estimates))
+            benchmarks = ", ".join(run.benchmarks)
             about = f"Gender-bias scores of {benchmarks}{f' ({run.setting})' if run.setting else ''}"
             address, sent = model.propose(
                 {path: files[path] for path in changed}, about, "Made by probes card of gender-neutral-probes."
@@ -189,7 +189,7 @@ def difference(path: str, current: str | None, content: bytes) -> Iterator[str]:
     return difflib.unified_diff(old, new, path if current is not None else "nothing", path, lineterm="")
 
 
-def _run_path(model: hub.HubModel, run: results.Run, file: Path) -> str:
+def _run_path(model: hub.HubModel, run: results.Report, file: Path) -> str:
     """The path of a run's results in a data set; other results have another path."""
     digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
     return f"{model.name}/{slug(run.setting or 'model')}/results-{digest}.json"

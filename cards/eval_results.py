@@ -11,6 +11,7 @@ import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml, parse_eval_result_entries
 
 from cards.evaluation import MODEL_ALONE, Result
+from cards.matrix import Cell
 from cards.text import CardError, slug
 
 #: The folder in the repository of a model that has its results.
@@ -105,31 +106,19 @@ def parse_entries(text: str, path: str) -> list[EvalResultEntry]:
         raise CardError(f"{path} does not have results in the format of the Hub ({reason}); correct it.") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
-    """The facts in the notes of a result that this package wrote; NaN for a missing interval or range."""
-
-    metric: str
-    low: float
-    high: float
-    n: int
-    ideal: float | None
-    setting: str
-    least: float = math.nan
-    most: float = math.nan
-
-
-def parse_notes(notes: str | None) -> Notes | None:
-    """The facts in the notes of a result; None when another program wrote them.
+def parse_notes(notes: str | None, value: float = math.nan) -> Cell | None:
+    """A value with the facts in the notes of its result; None when another program wrote them.
 
     >>> about = "gas of stsb (test), 95 % interval 0.1 to 0.25, n 364, ideal 0, range 0 to 1"
-    >>> parse_notes(f"{about}; profile clean; the model alone")
-    Notes(metric='gas', low=0.1, high=0.25, n=364, ideal=0.0, setting='', least=0.0, most=1.0)
+    >>> score = parse_notes(f"{about}; profile clean; the model alone", 0.2)
+    >>> score.metric, score.numbers, score.n, score.ideal, score.setting
+    ('gas', (0.2, 0.1, 0.25), 364, 0.0, '')
     >>> parse_notes("with tools")
     """
     match = _NOTES.fullmatch(notes or "")
     try:
-        return match and Notes(
+        return match and Cell(
+            value,
             metric=match["metric"],
             low=float(match["low"] or "nan"),
             high=float(match["high"] or "nan"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cards.benchmark import tasks
-from cards.results import UNPUBLISHED, Headline, Run, Score, supported_digits
+from cards.results import UNPUBLISHED, Estimate, Headline, Report, supported_digits
 
 #: The setting in notes for a model that was scored without adapter and with the default settings.
 MODEL_ALONE = "the model alone"
@@ -33,7 +33,7 @@ class Result:
     commit: str
     config: str
     splits: tuple[str, ...]
-    score: Score
+    score: Estimate
     setting: str
     profile: str
 
@@ -61,7 +61,7 @@ class Result:
 Manifests = Callable[[str, str], tuple[str, str]]
 
 
-def published_results(run: Run, organisation: str, manifest: Manifests) -> tuple[list[Result], list[str]]:
+def published_results(run: Report, organisation: str, manifest: Manifests) -> tuple[list[Result], list[str]]:
     """The results of a run that may be published, and a remark for each one that may not.
 
     Parameters
@@ -71,12 +71,12 @@ def published_results(run: Run, organisation: str, manifest: Manifests) -> tuple
     """
     results: list[Result] = []
     remarks: list[str] = []
-    for benchmark in dict.fromkeys(score.benchmark for score in run.estimates):
+    for benchmark in run.benchmarks:
         if benchmark not in run.headlines:
             remarks.append(f"{benchmark}: no published data set has a task for it; its scores are only in the card.")
             continue
         headline = run.headlines[benchmark]
-        scores = list(headline_scores(run, benchmark))
+        scores = list(task_scores(run, benchmark))
         if any(version == UNPUBLISHED for _, version, _ in scores):
             remarks.append(f"{benchmark}: its rows are in no published data set; its scores are only in the card.")
             continue
@@ -86,7 +86,7 @@ def published_results(run: Run, organisation: str, manifest: Manifests) -> tuple
             text, commit = manifest(headline.dataset, version)
             facts = json.loads(text)
             metric = facts.get("benchmark", {}).get("metric", headline.metric)
-            chosen = dict(_scores(run, benchmark, metric)).get(score.group, score)
+            chosen = run.by_key.get((benchmark, score.group, metric), score)
             try:
                 results.append(_result(run, f"{organisation}/{facts['name']}", facts, commit, headline, config, chosen))
             except _NotPublished as reason:
@@ -98,26 +98,20 @@ class _NotPublished(Exception):
     """A score is not published; the message says why."""
 
 
-def _scores(run: Run, benchmark: str, metric: str) -> Iterator[tuple[str, Score]]:
-    """The scores of a metric with their groups."""
-    return ((s.group, s) for s in run.estimates if (s.benchmark, s.metric) == (benchmark, metric))
-
-
-def headline_scores(run: Run, benchmark: str) -> Iterator[tuple[str, str, Score]]:
+def task_scores(run: Report, benchmark: str) -> Iterator[tuple[str, str, Estimate]]:
     """For each config of a benchmark: its name, the version of its data, and its main score."""
-    headline = run.headlines[benchmark]
-    scores = dict(_scores(run, benchmark, headline.metric))
+    headline, scores = run.headlines[benchmark], run.by_key
     seen = set()
     for name, version in run.data.items():
         dataset, config, _ = [*name.split("/"), "", ""][:3]
-        group = headline.group(config)
-        if dataset == headline.dataset and group in scores and config not in seen:
+        score = scores.get((benchmark, headline.group(config), headline.metric))
+        if dataset == headline.dataset and score and config not in seen:
             seen.add(config)
-            yield config, version.split()[0], scores[group]
+            yield config, version.split()[0], score
 
 
 def _result(
-    run: Run, repository: str, facts: dict[str, Any], commit: str, headline: Headline, config: str, score: Score
+    run: Report, repository: str, facts: dict[str, Any], commit: str, headline: Headline, config: str, score: Estimate
 ) -> Result:
     published = f"{facts['name']} {facts['version']}"
     task = next((task for task in tasks(json.dumps(facts)) if task["id"] == config), None)

@@ -35,7 +35,7 @@ def replacing(path: Path, record: Path | None = None) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         temporary.chmod(0o644)  # mkstemp allows only the owner to read
         if record:  # first, so that the file is known also when the process ends here
-            _note(record, {path: _sha256(temporary)})
+            _note(record, {path: file_sha256(temporary)})
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -75,7 +75,7 @@ def put_all(
     record = record or folder / RECORD
     try:
         if not record.exists() and (known := [folder / name for name in ours if (folder / name).is_file()]):
-            _note(record, {path: _sha256(path) for path in known})
+            _note(record, {path: file_sha256(path) for path in known})
         refuse_foreign(record, [folder / name for name in files], refusal)
         for name, content in files.items():
             put(folder / name, content, record)
@@ -90,7 +90,7 @@ def beside(path: Path) -> Path:
 
 def is_recorded(path: Path, record: Path) -> bool:
     """Whether a file is as this program wrote it."""
-    line = f"{_sha256(path)}  {path.relative_to(record.parent).as_posix()}" if path.is_file() else ""
+    line = f"{file_sha256(path)}  {path.relative_to(record.parent).as_posix()}" if path.is_file() else ""
     return line in _lines(record)
 
 
@@ -125,14 +125,15 @@ def _note(record: Path, digests: Mapping[Path, str]) -> None:
     lines = _lines(record)
     for path, digest in digests.items():
         name = path.relative_to(record.parent).as_posix()
-        now = f"{_sha256(path)}  {name}" if path.is_file() else ""
+        now = f"{file_sha256(path)}  {name}" if path.is_file() else ""
         lines = [line for line in lines if line.partition("  ")[2] != name or line == now]
         new = f"{digest}  {name}"
         lines += [new] * (new not in lines)
     put(record, "".join(f"{line}\n" for line in lines).encode())
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -253,8 +253,8 @@ def refusal(error: BaseException) -> str:
         return str(error)
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status:
-        said = _one_line(getattr(error, "server_message", None) or _reason_in_body(error) or "no reason given")
-        return f"The Hub refuses this ({status}: {said}); {_advice(status)}."
+        reason = _one_line(getattr(error, "server_message", None) or _reason_in_body(error) or "no reason given")
+        return f"The Hub refuses this ({status}: {reason}); {_advice(status)}."
     if getattr(error, "filename", None):
         reason = getattr(error, "strerror", None) or type(error).__name__
         return f"{getattr(error, 'filename', '')} cannot be used ({reason}); name a file that can be read and written."

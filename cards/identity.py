@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
 from cards.hub import HubModel, downloaded
-from cards.results import Run
+from cards.results import Report
 from cards.text import CardError
 
 #: Configuration, tokenizer and weights of a model, in this order.
@@ -22,7 +22,11 @@ def model_digest(model: HubModel, revision: str = "") -> str:
 
     Of a repository, only small files are downloaded; the Hub knows the digest of large ones.
     """
-    digests = dict(_folder_digests(model.folder) if model.folder else _repository_digests(model, revision))
+    return files_digest(dict(folder_digests(model.folder) if model.folder else _repository_digests(model, revision)))
+
+
+def files_digest(digests: Mapping[str, str]) -> str:
+    """SHA-256 of configuration, tokenizer and weights, from the SHA-256 of each file."""
     total = hashlib.sha256()
     for pattern in PATTERNS:
         for name in sorted(digests):
@@ -31,7 +35,8 @@ def model_digest(model: HubModel, revision: str = "") -> str:
     return total.hexdigest()
 
 
-def _folder_digests(folder: Path) -> Iterator[tuple[str, str]]:
+def folder_digests(folder: Path) -> Iterator[tuple[str, str]]:
+    """Name and SHA-256 of the files of a model in a folder."""
     for path in folder.iterdir():
         if any(fnmatch(path.name, pattern) for pattern in PATTERNS):
             with path.open("rb") as file:
@@ -50,7 +55,7 @@ def _repository_digests(model: HubModel, revision: str) -> Iterator[tuple[str, s
                 yield entry.path, hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def check_model(run: Run, model: HubModel) -> None:
+def check_model(run: Report, model: HubModel) -> None:
     """Refuses a run of another model than the one of a card.
 
     A run of a model with an adapter may be added to the card of either. A run of a repository must be of a commit

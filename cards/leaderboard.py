@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,61 +19,31 @@ from rich.console import Console
 
 from cards import results
 from cards.command import start
-from cards.eval_results import FOLDER, Notes, parse_entries, parse_notes
-from cards.evaluation import headline_scores
+from cards.eval_results import FOLDER, parse_entries, parse_notes
+from cards.evaluation import task_scores
 from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
-from cards.matrix import BANDS, Cell, Key, ModelRow, matrix
+from cards.matrix import BANDS, Cell, ModelRow, matrix
 from cards.options import single
-from cards.text import CardError, refuse_secrets, template
+from cards.text import CardError, grouped, refuse_secrets, template
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
+_OF_SCORE = ("value", "low", "high", "metric", "ideal", "n", "least", "most", "reading")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(Cell):
     """The score of a model on a task.
 
-    ``notes`` has its metric, interval and setting, ``remark`` a restriction such as a part of the rows, and
-    ``reading`` how to read the metric, which only a run says. ``base`` is the model that an adapter changes.
+    ``reading`` says how to read the metric, which only a run does. ``base`` is the model that an adapter changes.
     """
 
     model: str
     dataset: str
     task: str
-    value: float
-    notes: Notes
-    remark: str = ""
     reading: str = ""
     base: str = ""
-
-    @property
-    def cell(self) -> Cell:
-        """The score in the matrix of all models."""
-        notes = self.notes
-        interval = self.value, notes.low, notes.high
-        return Cell(*interval, notes.metric, notes.ideal, notes.n, self.remark, notes.least, notes.most)
-
-    @property
-    def interval(self) -> str:
-        """The interval as text; empty when there is none."""
-        return self.cell.interval
-
-    @property
-    def number(self) -> str:
-        """The value as text, with the digits that its interval supports."""
-        return self.cell.number
-
-    @property
-    def has_interval(self) -> bool:
-        """Whether both ends of the interval are known."""
-        return math.isfinite(self.notes.low) and math.isfinite(self.notes.high)
-
-    @property
-    def distance(self) -> float:
-        """The distance from the ideal; the value itself when there is no ideal."""
-        return self.value if self.notes.ideal is None else abs(self.value - self.notes.ideal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +78,40 @@ def entries_of(path: Path) -> Iterator[Entry]:
         When there are no scores, or a file cannot be read.
     """
     folder = path if path.name == FOLDER else path / FOLDER
-    yield from _published_entries(folder) if folder.is_dir() else _run_entries(results.read(path))
+    yield from _published_entries(folder) if folder.is_dir() else _run_entries(path)
 
 
-def _run_entries(run: results.Run) -> Iterator[Entry]:
+def _run_entries(path: Path) -> Iterator[Entry]:
+    run = results.read(path)
+    paired = paired_changes(path if path.is_dir() else path.parent)
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
-    for benchmark in dict.fromkeys(score.benchmark for score in run.estimates if score.benchmark in run.headlines):
+    for benchmark in filter(run.headlines.__contains__, run.benchmarks):
         dataset = run.headlines[benchmark].dataset
-        for config, _, score in headline_scores(run, benchmark):
+        for config, _, score in task_scores(run, benchmark):
             if math.isfinite(score.value):
-                ends = score.least, score.most
-                notes = Notes(score.metric, score.low, score.high, score.n, score.ideal, run.setting, *ends)
                 remark = "only a part of the rows" if f"{dataset}/{config}" in partial else ""
-                yield Entry(run.name, dataset, config, score.value, notes, remark, score.reading)
+                facts = {name: getattr(score, name) for name in _OF_SCORE}
+                facts |= {"paired": paired.get(score.key, ()), "remark": remark, "setting": run.setting}
+                yield Entry(**facts, model=run.name, dataset=dataset, task=config)
+
+
+def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
+    """The changes in the comparison of a run with its base, as :attr:`Cell.paired`; none without ``compare.json``.
+
+    Raises
+    ------
+    CardError
+        When the file was changed.
+    """
+    names = ("before", "after", "value", "low", "high", "p")
+
+    def changes(content: Mapping[str, Any]) -> dict[results.Key, tuple[float, ...]]:
+        return {
+            (d["benchmark"], d["group"], d["metric"]): tuple(math.nan if d[n] is None else float(d[n]) for n in names)
+            for d in content["differences"]
+        }
+
+    return results.COMPARISON.read(folder / "compare.json", changes, CardError) or {}
 
 
 def left_out(path: Path) -> Iterator[str]:
@@ -128,9 +119,9 @@ def left_out(path: Path) -> Iterator[str]:
     if path.name == FOLDER or (path / FOLDER).is_dir():
         return
     run = results.read(path)
-    for benchmark in dict.fromkeys(score.benchmark for score in run.estimates):
+    for benchmark in run.benchmarks:
         headline = run.headlines.get(benchmark)
-        if headline and any(math.isfinite(score.value) for *_, score in headline_scores(run, benchmark)):
+        if headline and any(math.isfinite(score.value) for *_, score in task_scores(run, benchmark)):
             continue
         reason = f"it has no value of {headline.metric} for a published task" if headline else "it has no headline"
         yield f"Left out: {benchmark} of {path} (profile {run.profile}), because {reason}."
@@ -178,38 +169,42 @@ def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry
 
 
 def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> Entry:
-    if isinstance(entry.value, bool) or not isinstance(entry.value, (int, float)):
-        raise CardError(f"{where} has the value {entry.value!r:.40} for {entry.task_id}; give a number.")
-    notes = parse_notes(entry.notes) or Notes("value", math.nan, math.nan, 0, None, entry.notes or "")
-    dataset = str(entry.dataset_id).rpartition("/")[2]
+    number = isinstance(entry.value, (int, float)) and not isinstance(entry.value, bool)
+    try:  # YAML has whole numbers of any length
+        value, shown = float(entry.value) if number else math.nan, f"{entry.value!r:.40}"
+    except (OverflowError, ValueError):
+        value, shown = math.inf, "of too many digits"
+    if not math.isfinite(value):
+        raise CardError(f"{where} has the value {shown} for {entry.task_id}; give a number.")
+    text = entry.notes if isinstance(entry.notes, str) else ""
+    score = parse_notes(text, value) or Cell(value, math.nan, math.nan, "value", None, 0, setting=text)
     # The page of an adapter has the scores of the adapter, so the adapter's name says the setting.
     own = f"adapter {model}" if base else ""
-    setting = ", ".join(part for part in notes.setting.split(", ") if part != own)
-    return Entry(model, dataset, str(entry.task_id), float(entry.value), replace(notes, setting=setting), base=base)
+    setting = ", ".join(part for part in score.setting.split(", ") if part != own)
+    place = {"model": model, "dataset": str(entry.dataset_id).rpartition("/")[2], "task": str(entry.task_id)}
+    return Entry(**asdict(score) | place | {"setting": setting, "base": base})
 
 
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
     """The entries by data set, task and metric, nearest to the ideal first."""
-    groups: dict[tuple[str, str, str], list[Entry]] = {}
-    for entry in entries:
-        groups.setdefault((entry.dataset, entry.task, entry.notes.metric), []).append(entry)
+    groups = grouped(entries, lambda entry: (entry.dataset, entry.task, entry.metric))
     return [_task_table(key, groups[key]) for key in sorted(groups)]
 
 
 def _task_table(key: tuple[str, str, str], entries: list[Entry]) -> TaskTable:
-    ideal = entries[0].notes.ideal
-    numbers = [n for entry in entries for n in (entry.value, entry.notes.low, entry.notes.high, ideal) if n is not None]
-    finite = [number for number in numbers if math.isfinite(number)]
+    ideal = entries[0].ideal
+    numbers = [ideal, *(number for entry in entries for number in entry.numbers)]
+    finite = [number for number in numbers if number is not None and math.isfinite(number)]
     ordered = sorted(entries, key=lambda entry: (entry.distance, entry.model))
     return TaskTable(*key, ideal, ordered, min(finite), max(finite))
 
 
 def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:
     """The rows of the matrix: the scores of each model in each setting."""
-    cells: dict[tuple[str, str, str], dict[Key, Cell]] = {}
+    cells: dict[tuple[str, str, str], dict[results.Key, Cell]] = {}
     for entry in entries:
-        row = cells.setdefault((entry.model, entry.notes.setting, entry.base), {})
-        row.setdefault((entry.dataset, entry.task, entry.notes.metric), entry.cell)
+        row = cells.setdefault((entry.model, entry.setting, entry.base), {})
+        row.setdefault((entry.dataset, entry.task, entry.metric), entry)
     return [ModelRow(*key, values) for key, values in cells.items()]
 
 

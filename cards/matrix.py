@@ -11,22 +11,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cards.results import supported_digits
+from cards.results import Key, supported_digits
 from cards.verdict import Numbers, holm, p_of, unpaired, verdict
 
 #: The upper ends of the colours but the last one, as shares of the greatest possible distance from the ideal.
 BANDS = (0.05, 0.15, 0.3, 0.5)
 
 
-#: Data set, task and metric.
-Key = tuple[str, str, str]
-
-
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A score in the matrix; without an interval its ends are NaN, and without an ideal the distance is None.
+    """A published score; without an interval its ends are NaN, and without an ideal its place is None.
 
-    ``least`` and ``most`` are the ends of the metric's range; NaN where they are not known.
+    ``least`` and ``most`` are the ends of the metric's range; NaN where they are not known. ``remark`` is a restriction
+    such as a part of the rows, and ``setting`` says with which adapter or prompt a model was scored. ``paired`` is a
+    change that a comparison of runs found: the score before and after, the difference with both ends, and its p.
     """
 
     value: float
@@ -38,6 +36,8 @@ class Cell:
     remark: str = ""
     least: float = math.nan
     most: float = math.nan
+    setting: str = ""
+    paired: tuple[float, ...] = ()
 
     @property
     def numbers(self) -> Numbers:
@@ -52,20 +52,30 @@ class Cell:
     @property
     def interval(self) -> str:
         """The interval as text; empty when there is none."""
-        if not math.isfinite(self.high - self.low):
+        if not self.has_interval:
             return ""
         return " to ".join(supported_digits(end, self.low, self.high) for end in (self.low, self.high))
 
     @property
-    def distance(self) -> float | None:
+    def has_interval(self) -> bool:
+        """Whether both ends of the interval are known."""
+        return math.isfinite(self.high - self.low)
+
+    @property
+    def distance(self) -> float:
+        """The distance from the ideal; the value itself when there is no ideal."""
+        return self.value if self.ideal is None else abs(self.value - self.ideal)
+
+    @property
+    def share(self) -> float | None:
         """The distance from the ideal as a share of the greatest possible one; None where one of them is unknown.
 
-        >>> Cell(75, 70, 80, "ss", 50, 9, "", 0, 100).distance, Cell(3, 2, 4, "other", 0, 9).distance
+        >>> Cell(75, 70, 80, "ss", 50, 9, "", 0, 100).share, Cell(3, 2, 4, "other", 0, 9).share
         (0.5, None)
         """
         if self.ideal is None or not math.isfinite(self.most - self.least) or self.most == self.least:
             return None
-        return min(1.0, abs(self.value - self.ideal) / max(self.most - self.ideal, self.ideal - self.least))
+        return min(1.0, self.distance / max(self.most - self.ideal, self.ideal - self.least))
 
     @property
     def band(self) -> int | None:
@@ -74,7 +84,7 @@ class Cell:
         >>> Cell(0.04, 0, 0.1, "gas", 0, 9, "", 0, 1).band, Cell(0.51, 0, 1, "gas", 0, 9, "", 0, 1).band
         (0, 4)
         """
-        return None if self.distance is None else sum(self.distance > end for end in BANDS)
+        return None if self.share is None else sum(self.share > end for end in BANDS)
 
     def comparable(self, base: Cell | None) -> bool:
         """Whether the change from a base has a verdict: both have intervals, of the same metric with an ideal.
@@ -85,7 +95,23 @@ class Cell:
         """
         if base is None or self.ideal is None or (base.metric, base.ideal) != (self.metric, self.ideal):
             return False
-        return math.isfinite(self.high - self.low + base.high - base.low)
+        return self.has_interval and base.has_interval
+
+    def change(self, base: Cell) -> tuple[Numbers, float]:
+        """The difference from the score of a base, and its p.
+
+        It is the paired one where the run was compared with that base, else that of independent scores
+        (:func:`cards.verdict.unpaired`), because examples are not at hand.
+
+        >>> base = Cell(0.11, 0.06, 0.17, "gas", 0, 9)
+        >>> Cell(0.10, 0.05, 0.16, "gas", 0, 9, paired=(0.11, 0.10, -0.01, -0.015, -0.005, 0.001)).change(base)
+        ((-0.01, -0.015, -0.005), 0.001)
+        """
+        if self.paired[:2] == (base.value, self.value):
+            _, _, value, low, high, p = self.paired
+            return (value, low, high), p
+        difference = unpaired(self.numbers, base.numbers)
+        return difference, p_of(difference)
 
     def arrow(self, base: Cell) -> str:
         """Both values as text, with so many digits that different values look different.
@@ -105,7 +131,7 @@ class Cell:
 class ModelRow:
     """A model with a setting, such as an adapter; ``base`` is the name of the model that the adapter changes.
 
-    ``cells`` are the scores by data set, task and metric.
+    ``cells`` are the scores by a key of data set, task and metric.
     """
 
     model: str
@@ -116,8 +142,7 @@ class ModelRow:
     def changes(self, base: ModelRow) -> dict[Key, str]:
         """Whether each score is nearer to the ideal than that of the base, further, or unclear.
 
-        The runs' examples are not at hand, so the difference is that of independent scores
-        (:func:`cards.verdict.unpaired`). p is corrected for the scores of the row.
+        Differences are those of :meth:`Cell.change`. p is corrected for the scores of the row.
 
         >>> row, base = (ModelRow("m", "", "", {("d", "t", "gas"): Cell(*score, "gas", 0, 9)})
         ...              for score in ((0.03, 0.01, 0.06), (0.11, 0.06, 0.17)))
@@ -126,11 +151,11 @@ class ModelRow:
         """
         pairs = {key: (cell, base.cells.get(key)) for key, cell in self.cells.items()}
         before = {key: (cell, old) for key, (cell, old) in pairs.items() if old and cell.comparable(old)}
-        differences = {key: unpaired(cell.numbers, old.numbers) for key, (cell, old) in before.items()}
-        p = holm([p_of(difference) for difference in differences.values()])
+        found = {key: cell.change(old) for key, (cell, old) in before.items()}
+        corrected = holm([p for _, p in found.values()])
         return {
-            key: verdict(before[key][1].value, difference, before[key][0].ideal, adjusted)
-            for (key, difference), adjusted in zip(differences.items(), p, strict=True)
+            key: verdict(before[key][1].value, difference, before[key][0].ideal, p)
+            for (key, (difference, _)), p in zip(found.items(), corrected, strict=True)
         }
 
 

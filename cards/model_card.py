@@ -15,8 +15,8 @@ from huggingface_hub.repocard_data import eval_results_to_model_index
 
 from cards.eval_results import model_index
 from cards.evaluation import Result
-from cards.results import Run, Score
-from cards.text import CardError, slug, template
+from cards.results import Estimate, Report
+from cards.text import CardError, grouped, slug, template
 
 #: How many lines the metadata of a card may have with the results.
 FRONT_LINES = 40
@@ -25,7 +25,7 @@ _BEGIN, _END = "<!-- gender-neutral-probes: {} -->", "<!-- end of gender-neutral
 
 
 def section(
-    run: Run, results: list[Result], remarks: list[str], manifests: Mapping[str, str], figure: str | None
+    run: Report, results: list[Result], remarks: list[str], manifests: Mapping[str, str], figure: str | None
 ) -> str:
     """The section of a model card in Markdown.
 
@@ -56,17 +56,17 @@ def section(
         more=len(run.estimates) - len(scores),
         readings=_readings(scores, {(result.score.metric, result.score.reading) for result in results}),
         datasets=facts,
-        benchmarks=list(dict.fromkeys(score.benchmark for score in run.estimates)),
+        benchmarks=run.benchmarks,
         environment={name: json.dumps(v) if isinstance(v, (dict, list)) else v for name, v in run.environment.items()},
         figure=figure,
     )
 
 
-def _whole_config_scores(run: Run) -> Iterator[Score]:
+def _whole_config_scores(run: Report) -> Iterator[Estimate]:
     """The scores of whole configs; those of parts of configs are only in the report."""
-    for benchmark in dict.fromkeys(score.benchmark for score in run.estimates):
+    configs = {name.split("/")[1] for name in run.data if "/" in name}
+    for benchmark in run.benchmarks:
         scores = [score for score in run.estimates if score.benchmark == benchmark]
-        configs = {name.split("/")[1] for name in run.data if "/" in name}
         whole = {run.headlines[benchmark].group(c) for c in configs} if benchmark in run.headlines else set()
         groups = {score.group for score in scores} & whole or {scores[0].group}
         yield from (score for score in scores if score.group in groups)
@@ -81,13 +81,10 @@ class MetricReading:
     main: bool
 
 
-def _readings(scores: list[Score], published: Set[tuple[str, str]]) -> list[MetricReading]:
+def _readings(scores: list[Estimate], published: Set[tuple[str, str]]) -> list[MetricReading]:
     """The explanation of each metric; when benchmarks explain it differently, its name includes the benchmarks."""
-    benchmarks_by_reading: dict[tuple[str, str], list[str]] = {}
-    for score in scores:
-        benchmarks = benchmarks_by_reading.setdefault((score.metric, score.reading), [])
-        if score.benchmark not in benchmarks:
-            benchmarks.append(score.benchmark)
+    by_reading = grouped(scores, lambda score: (score.metric, score.reading))
+    benchmarks_by_reading = {key: list(dict.fromkeys(s.benchmark for s in own)) for key, own in by_reading.items()}
     n_readings = Counter(metric for metric, _ in benchmarks_by_reading)
     return [
         MetricReading(
@@ -100,7 +97,7 @@ def _readings(scores: list[Score], published: Set[tuple[str, str]]) -> list[Metr
     ]
 
 
-def merged(readme: str | None, model: str, text: str, run: Run, results: list[Result]) -> str:
+def merged(readme: str | None, model: str, text: str, run: Report, results: list[Result]) -> str:
     """A model's README.md with the section and the results; they replace those of the same setting.
 
     Other text, other metadata, and results of other data sets and settings are kept. As many results are in the

@@ -44,6 +44,12 @@ class NearestGroup(TyperGroup):
             raise
 
 
+def group(**more: Any) -> typer.Typer:
+    """The application of several commands; without one it prints its help."""
+    plain: dict[str, Any] = {"add_completion": False, "pretty_exceptions_show_locals": False, "rich_markup_mode": None}
+    return typer.Typer(cls=NearestGroup, no_args_is_help=True, **plain, **more)
+
+
 class HelpCommand(TyperCommand):
     """A command whose help has one line an option where it fits: the common options first, the others by groups."""
 

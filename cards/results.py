@@ -1,6 +1,6 @@
-"""Reads the ``results.json`` of a scoring run strictly: what was scored, how, and every score with its interval.
+"""The result of a scoring run, and its file ``results.json``: what was scored, how, and every score with its interval.
 
-This is the one reader of the file. :func:`load` checks names and types of all fields; :func:`read` also
+This is the one writer and reader of the file. :func:`load` checks names and types of all fields; :func:`read` also
 checks that every number is within the range of its metric, which publishing requires.
 """
 
@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
-from pathlib import Path, PurePath
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path, PurePath, PureWindowsPath
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass
+import pydantic
+from pydantic import BeforeValidator, TypeAdapter, ValidationError, WrapValidator
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from cards.stored import opened
+from cards.stored import Stored, document, opened, parsed, signed
 from cards.text import CardError, decimals
-from cards.validation import first_fault
+from cards.validation import STRICT, first_fault
+from cards.verdict import Numbers
 
-#: The version of ``results.json`` that is read.
-SCHEMA = 1
+#: The version of ``results.json`` that is written and read.
+SCHEMA: Literal[1] = 1
 #: The relative rounding error by which a number may exceed the range of its metric.
 _ROUNDING = 1e-9
-_STRICT = ConfigDict(extra="forbid", strict=True)
+#: ``compare.json``.
+COMPARISON = Stored("a comparison of two runs", "compare the runs again", unsigned=True)
 
 
 def _decode_infinity(value: Any) -> Any:
@@ -37,13 +40,16 @@ def _decode_number(value: Any) -> Any:
 
 
 Number = Annotated[float, BeforeValidator(_decode_number)]
+MaybeNumber = Annotated[float | None, BeforeValidator(_decode_infinity)]
+#: Benchmark, group and metric.
+Key = tuple[str, str, str]
 
 
 #: The version of rows that a benchmark has itself, in no published data set.
 UNPUBLISHED = "unpublished"
 
 
-@dataclass(frozen=True, slots=True, config=_STRICT)
+@pydantic_dataclass(frozen=True, slots=True, config=STRICT)
 class Headline:
     """The published number of a benchmark: the data set, the metric, and the group by config where names differ.
 
@@ -71,16 +77,17 @@ class Headline:
         return self.groups.get(name, name)
 
 
-@dataclass(frozen=True, slots=True, config=_STRICT)
-class Score:
-    """A metric over a group of ``n`` examples in ``clusters`` clusters, with its 95 % interval, computed by ``method``.
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A metric over a group of ``n`` examples in so many clusters, with its 95 % interval.
 
-    An undefined number is NaN, and ``why`` says why. ``least`` and ``most`` are the ends of the metric's
-    range, and ``ideal`` is the value of an unbiased model. ``sd`` is the standard deviation of the bootstrap,
-    ``printed_sd`` that by the formula of the paper. ``ability`` marks a score of language ability, not of bias.
-    ``title`` and ``short`` are names of the metric for readers.
+    ``method`` names how the interval was computed (:mod:`scoring.statistics.intervals`). ``sd`` is that of the
+    bootstrap. ``why`` explains a number that is not defined, which is NaN. ``ideal`` is the value of an unbiased model,
+    ``reading`` says how to read the metric, ``ability`` marks one of language ability, and ``title`` and ``short`` are
+    its names for readers.
     """
 
+    __pydantic_config__ = STRICT
     benchmark: str
     group: str
     metric: str
@@ -90,29 +97,59 @@ class Score:
     sd: Number
     n: int
     clusters: int
-    ideal: Annotated[float | None, BeforeValidator(_decode_infinity)]
-    reading: str
-    why: str
-    printed_sd: Annotated[float | None, BeforeValidator(_decode_infinity)]
-    least: Number
-    most: Number
+    ideal: MaybeNumber = None
+    reading: str = ""
+    why: str = ""
     method: str = ""
-    label: str = ""
     ability: bool = False
     title: str = ""
     short: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Benchmark, group and metric, by which a score is found in another run."""
+        return self.benchmark, self.group, self.metric
+
+    @property
+    def full_name(self) -> str:
+        """The full name of the metric; its name in files of earlier versions, and without a title."""
+        return self.title or self.metric
+
+    @property
+    def short_name(self) -> str:
+        """The short name of the metric, in the same way."""
+        return self.short or self.metric
+
+    @property
+    def numbers(self) -> Numbers:
+        """The value and both ends of its interval."""
+        return self.value, self.low, self.high
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether both ends of the interval are finite."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate(Measurement):
+    """The value of a metric.
+
+    ``printed_sd`` is the standard deviation by the formula of the paper where it has one, ``least`` and ``most`` are
+    the ends of the metric's range, and ``label`` names it in the plot of scores by group.
+    """
+
+    printed_sd: MaybeNumber = None
+    least: Number = -math.inf
+    most: Number = math.inf
+    label: str = ""
 
     @property
     def number(self) -> str:
         """The value with its interval as text."""
         if math.isnan(self.value):
             return f"not defined ({self.why})" if self.why else "not defined"
-        return interval_text(self.value, self.low, self.high)
-
-    @property
-    def has_interval(self) -> bool:
-        """Whether both ends of the interval are finite."""
-        return math.isfinite(self.low) and math.isfinite(self.high)
+        return interval_text(*self.numbers)
 
     @property
     def good(self) -> str:
@@ -159,11 +196,24 @@ def interval_text(value: float, low: float, high: float) -> str:
     return "{} [{}, {}]".format(*(supported_digits(number, low, high) for number in (value, low, high)))
 
 
-@dataclass(frozen=True, slots=True, config=_STRICT)
-class Run:
-    """The content of ``results.json``; ``data`` maps DATASET/CONFIG/SPLIT to version, digest and number of rows."""
+def _complete(value: Any, validate: pydantic.ValidatorFunctionWrapHandler) -> Any:
+    """A score of a file, which has also the fields that Python knows a default of, but for those of later versions."""
+    score = validate(value)
+    if missing := [f.name for f in fields(score) if f.name not in value and f.name not in _LATER]:
+        details: Any = [{"type": "missing", "loc": (missing[0],), "input": value}]
+        raise ValidationError.from_exception_data("results.json", details)
+    return score
 
-    schema: Literal[1]
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything a run found and what it was found with: the content of ``results.json``.
+
+    ``data`` maps DATASET/CONFIG/SPLIT to version, digest and number of rows, and ``headlines`` has the published
+    number of each benchmark that has one. ``examples`` describes the files with the examples, once they are written.
+    """
+
+    __pydantic_config__ = STRICT
     model: str
     revision: str
     adapter: str
@@ -171,27 +221,38 @@ class Run:
     prompt: str
     profile: str
     data: Mapping[str, str]
+    estimates: tuple[Annotated[Estimate, WrapValidator(_complete)], ...]
     environment: Mapping[str, Any]
-    estimates: tuple[Score, ...]
     speed: Mapping[str, Number] = field(default_factory=dict)
-    examples: Mapping[str, Any] = field(default_factory=dict)
     headlines: Mapping[str, Headline] = field(default_factory=dict)
+    examples: Mapping[str, Any] = field(default_factory=dict)
+    schema: Literal[1] = SCHEMA
 
     @property
     def name(self) -> str:
-        """The public name of the model: for an absolute path, only its last part."""
-        return PurePath(self.model).name if PurePath(self.model).is_absolute() else self.model
+        """The public name of the model: of a path only its last part; a name ORG/MODEL of the Hub stays whole."""
+        return last_part(self.model)
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """The names of the benchmarks, in their order."""
+        return list(dict.fromkeys(score.benchmark for score in self.estimates))
+
+    @property
+    def by_key(self) -> dict[Key, Estimate]:
+        """The scores by benchmark, group and metric."""
+        return {score.key: score for score in self.estimates}
 
     @property
     def setting(self) -> str:
         """Adapter, prompt, profile and chat template in words; empty for the model alone with the default settings."""
-        parts = {
-            "adapter": self.adapter.partition("@")[0],
-            "prompt": "" if self.prompt == "plain" else self.prompt,
-            "profile": "" if self.profile == "clean" else self.profile,
-            "chat": "template" if self.environment.get("chat template") else "",
-        }
-        return ", ".join(f"{name} {text}" for name, text in parts.items() if text)
+        return self.settings(f"adapter {self.adapter.partition('@')[0]}" * bool(self.adapter))
+
+    def settings(self, *more: str) -> str:
+        """``more`` and what differs from the usual way to score, in words; empty for the usual way."""
+        chosen = (("prompt", self.prompt, "plain"), ("profile", self.profile, "clean"))
+        parts = [f"{name} {text}" for name, text, usual in chosen if text not in (usual, "")]
+        return ", ".join(filter(None, [*more, *parts, "chat template" * bool(self.environment.get("chat template"))]))
 
     @property
     def gaps(self) -> list[str]:
@@ -199,11 +260,30 @@ class Run:
         parts = [f"{name}: {text.partition(', ')[2]}" for name, text in self.data.items() if ", " in text]
         return parts + [f"{name}: no data" for name in self.environment.get("data lacking") or []]
 
+    @property
+    def partial(self) -> bool:
+        """Whether only a part of the rows of any split was scored."""
+        return any(", " in version for version in self.data.values())
 
-_RUN = TypeAdapter(Run)
+
+_REPORT = TypeAdapter(Report)
+#: Fields that the scores of the first versions did not have.
+_LATER = ("method", "label", "ability", "title", "short")
 
 
-def load(path: Path) -> Run:
+def last_part(name: str, always: bool = False) -> str:
+    """The last part of a path; a name ORG/MODEL of the Hub stays whole unless ``always`` the last part is wanted."""
+    path = PureWindowsPath(name) if "\\" in name else PurePath(name)
+    is_path = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2
+    return path.name or name if always or is_path else name
+
+
+def text(report: Report, examples: Mapping[str, Any]) -> str:
+    """The text of ``results.json``: sorted, with a checksum, and harmless inside a page."""
+    return document(signed(asdict(replace(report, examples=examples))), 2, in_page=True).decode()
+
+
+def load(path: Path) -> Report:
     """The run in a ``results.json``, or in the folder that has one.
 
     Raises
@@ -213,9 +293,12 @@ def load(path: Path) -> Run:
         checksum is another. Results of earlier versions have no checksum.
     """
     file = path / "results.json" if path.is_dir() else path
+    other = f"{file} is not results of schema {SCHEMA}; score the model again with this version."
     try:
         data, whole = opened(file.read_bytes())
-        run = _RUN.validate_json(data)
+        run = _REPORT.validate_json(data)
+        if "schema" not in parsed(data):
+            raise CardError(other)
         if not whole:
             raise CardError(f"{file} is not as it was written (its checksum is another); score the model again.")
         return run
@@ -223,18 +306,16 @@ def load(path: Path) -> Run:
         reason = error.strerror or type(error).__name__
     except ValidationError as error:
         faults = error.errors(include_url=False)
+        if any(fault["loc"] in ((), ("schema",)) and fault["type"] != "json_invalid" for fault in faults):
+            raise CardError(other) from None
         if faults[0]["type"] != "json_invalid":
-            if any(fault["loc"] in ((), ("schema",)) for fault in faults):
-                message = f"{file} is not results of schema {SCHEMA}; score the model again with this version."
-                raise CardError(message) from None
-            raise CardError(
-                f"{file} is not a complete results file ({first_fault(error)}); score the model again."
-            ) from None
+            problem = f"{file} is not a complete results file ({first_fault(error)}); score the model again."
+            raise CardError(problem) from None
         reason = faults[0]["msg"]
     raise CardError(f"{file} cannot be read as results ({reason}); give a results.json or its folder.")
 
 
-def read(path: Path) -> Run:
+def read(path: Path) -> Report:
     """The run of :func:`load`, with all numbers within the range of their metric.
 
     Raises
@@ -244,7 +325,7 @@ def read(path: Path) -> Run:
     """
     run = load(path)
     for score in run.estimates:
-        for name, number in (("value", score.value), ("low", score.low), ("high", score.high)):
+        for name, number in zip(("value", "low", "high"), score.numbers, strict=True):
             if not _in_range(number, score.least, score.most):
                 raise CardError(
                     f"{score.benchmark}, {score.group}: the {name} of {score.metric} is {number:g}, but the metric "

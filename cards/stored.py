@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +54,16 @@ def number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def document(content: Any, indent: int | None = 1) -> bytes:
-    """A file of JSON."""
-    return (json.dumps(finite(content), indent=indent, ensure_ascii=False, allow_nan=False) + "\n").encode()
+def signed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A document as JSON has it, with its checksum."""
+    shown: dict[str, Any] = finite(content)
+    return shown | {_CHECKSUM: checksum(shown)}
+
+
+def document(content: Any, indent: int | None = 1, *, in_page: bool = False) -> bytes:
+    """A file of JSON; one that a page may hold has sorted keys, and an escape for each ``<`` that could start a tag."""
+    text = json.dumps(finite(content), indent=indent, sort_keys=in_page, ensure_ascii=False, allow_nan=False) + "\n"
+    return (re.sub(r"<(?=[A-Za-z/!?])", r"\\u003c", text) if in_page else text).encode()
 
 
 def parsed(data: bytes) -> dict[str, Any]:
@@ -101,8 +109,7 @@ class Stored:
 
     def content(self, content: Mapping[str, Any]) -> bytes:
         """A file with its checksum."""
-        shown = finite(content)
-        return document(shown | {_CHECKSUM: checksum(shown)})
+        return document(signed(content))
 
     def write(self, path: Path, content: Mapping[str, Any]) -> None:
         """Writes a file atomically."""

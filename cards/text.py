@@ -10,9 +10,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jinja2
+
+T = TypeVar("T")
+K = TypeVar("K")
 
 _ESCAPES = str.maketrans({character: "\\" + character for character in "\\`*_[]<>|&~$@#!"})
 _SECRET_NAME = re.compile(
@@ -75,6 +78,18 @@ def split_list(text: str) -> list[str]:
     ['a', 'b']
     """
     return [name for part in text.split(",") if (name := part.strip())]
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Items under their keys, both in order of appearance.
+
+    >>> grouped(["on", "a", "to"], len)
+    {2: ['on', 'to'], 1: ['a']}
+    """
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def did_you_mean(given: object, names: Iterable[str]) -> str:

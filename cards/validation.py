@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 
+#: Types that read files: no unknown field, and no value of another type.
+STRICT = ConfigDict(extra="forbid", strict=True)
 #: The most characters of a value that a sentence repeats.
 _LONGEST = 80
 _UNKNOWN_NAME = ("extra_forbidden", "unexpected_keyword_argument")

@@ -15,11 +15,10 @@ from cards.command import start
 from cards.options import NearestGroup, command_of, parameters
 from mitigation import recipes
 from mitigation.api import Options, built, mitigated
-from mitigation.commands import glue, merge, methods, table
+from mitigation.commands import glue, merge, table
 from mitigation.recipe import Recipe
-from scoring.adapters.facts import Adapter, is_whole_model
 from scoring.inference.load_options import ModelName
-from scoring.terminal import ended, tell
+from scoring.terminal import ended
 
 
 def run(
@@ -31,25 +30,8 @@ def run(
 ) -> None:
     """Makes an adapter of MODEL with a recipe, and prints what it changes and what it cost."""
     console, errors = Console(), Console(stderr=True)
-    if not console.is_terminal:
-        console = Console(width=160)
     with ended(errors), built():
-        adapter = mitigated(recipe, model, settings, values, out, console, errors)
-        if adapter:
-            print_cost(adapter, out, console)
-
-
-def print_cost(adapter: Adapter, out: Path, console: Console) -> None:
-    """Prints the cost of an adapter and where it is."""
-    cost, what = adapter.cost, "model" if is_whole_model(out) else "adapter"
-    tell(
-        console,
-        [
-            f"{cost.parameters:,} parameters trained in {cost.seconds:.1f} s, at most {cost.memory / 2**30:.2f} GiB "
-            f"({cost.device}).",
-            f"The {what} is {out}" + f"; the runs before and after are in {out}-work" * bool(adapter.changes) + ".",
-        ],
-    )
+        mitigated(recipe, model, settings, values, out, console, errors)
 
 
 def command(recipe: Recipe) -> Any:
@@ -73,7 +55,8 @@ def _option(recipe: Recipe, field: Field[Any]) -> inspect.Parameter:
     """The option of a setting; its help shows the value in each profile."""
     values = {name: getattr(settings, field.name) for name, settings in recipe.profiles.items()}
     profiles = ", ".join(f"{name} {value}" for name, value in values.items())
-    option = typer.Option(help=f"{field.metadata['help']} ({profiles})", rich_help_panel="Settings of the recipe")
+    shown = "required" if field.metadata.get("required") else profiles
+    option = typer.Option(help=f"{field.metadata['help']} ({shown})", rich_help_panel="Settings of the recipe")
     annotation = Annotated[type(values["clean"]) | None, option]  # type: ignore[valid-type]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
@@ -82,7 +65,7 @@ def _option(recipe: Recipe, field: Field[Any]) -> inspect.Parameter:
 COMMANDS: dict[str, Callable[..., None]] = {
     "glue": glue.main,
     "merge": merge.main,
-    "methods": methods.main,
+    "methods": table.main,
     "table": table.main,
 }
 
@@ -94,12 +77,6 @@ class RecipeGroup(NearestGroup):
         """The names of all recipes and other commands."""
         del ctx
         return [*recipes.names(), *COMMANDS]
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of the arguments; ``table MODEL --methods A,B`` is the command ``methods``."""
-        if args[0] == "table" and any(arg.partition("=")[0] == "--methods" for arg in args):
-            args = ["methods", *args[1:]]
-        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a recipe or another command; None if there is none of that name."""

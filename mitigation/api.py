@@ -21,7 +21,8 @@ from mitigation.recipe import Recipe, resolve_settings
 from mitigation.training.data import TrainingData
 from scoring import DATA
 from scoring.adapters.facts import Adapter, Change
-from scoring.api import check_loaded, engine_of, name_of, unchanged
+from scoring.engines import name_of
+from scoring.engines.loaded import check_loaded, engine_of, unchanged
 from scoring.inference.load_options import (
     MODEL,
     AllowPickle,
@@ -82,13 +83,9 @@ class Mitigated:
 
     def table(self) -> pd.DataFrame:
         """Every score before and after over the same examples, a row each, with the paired difference and interval."""
-        import pandas as pd
+        from mitigation.evaluate import changes_table
 
-        rows = [
-            (c.benchmark, c.group, c.metric, c.before[0], c.after[0], *c.difference, c.n) for c in self.facts.changes
-        ]
-        columns = ["benchmark", "group", "metric", "before", "after", "difference", "low", "high", "n"]
-        return pd.DataFrame(rows, columns=columns)
+        return changes_table(self.facts.changes)
 
     def __repr__(self) -> str:
         """The recipe, the model, the folder, and the first score of each benchmark before and after, in one line."""

@@ -1,8 +1,8 @@
 """Words that name a group of people, in pairs or triples, and sentences in which one group takes another's place.
 
 The published list is that of bias-bench (Meade et al., 2022): 57 pairs for gender, 6 triples each for race and
-religion. It is fetched from its pinned address, and not part of this project. A JSON file of the user's own has
-the same form, ``{"gender": [["he", "she"], …]}``.
+religion. It is fetched from its pinned address, and not part of this project. The project has a list of its own for
+gender, in ``data/words.json``. A JSON file of the user's own has the same form, ``{"gender": [["he", "she"], …]}``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -19,7 +19,7 @@ from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
 from builders.text.words import GENDERED_PRONOUNS
 from cards.validation import first_fault
-from mitigation import corpora
+from mitigation.corpora import OWN
 from mitigation.errors import MitigationError
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 #: What the names of pinned sources begin with among the data of an adapter.
 SOURCE = "source:"
-PUBLISHED = "bias-bench"
+PUBLISHED, PROJECT = "bias-bench", "project"
 _WORDS = "bias-bench/attribute-words"
+_LIST = Path(__file__).parent / "data" / "words.json"
 _LISTS = TypeAdapter(dict[str, list[list[str]]])
 
 
@@ -78,7 +79,7 @@ def attribute_words(source: str, domain: str) -> AttributeWords:
     Parameters
     ----------
     source:
-        ``bias-bench`` for the published list, or a JSON file.
+        ``bias-bench`` for the published list, ``project`` for the one of this project, or a JSON file.
     domain:
         gender, race or religion; another name if the file has it.
 
@@ -89,13 +90,14 @@ def attribute_words(source: str, domain: str) -> AttributeWords:
     SourceUnavailable
         If the published list cannot be fetched.
     """
-    published = source == PUBLISHED
-    path = source_file(_WORDS) if published else Path(source)
+    named = {PUBLISHED: (f"{SOURCE}{_WORDS}", source_file), PROJECT: (f"{OWN}words.json", lambda _: _LIST)}
+    name, find = named.get(source, (f"words:{Path(source).name}", lambda _: Path(source)))
+    path = find(_WORDS)
     try:
         lists = _LISTS.validate_json(path.read_bytes())
     except OSError as error:
         raise MitigationError(
-            f"{path} cannot be read ({error.strerror}); give {PUBLISHED} or a JSON file with lists of words."
+            f"{path} cannot be read ({error.strerror}); give {PUBLISHED}, {PROJECT} or a JSON file with lists of words."
         ) from None
     except ValidationError as error:
         raise MitigationError(
@@ -107,7 +109,6 @@ def attribute_words(source: str, domain: str) -> AttributeWords:
             f"{path} has {len(groups)} groups of words for {domain!r}; give groups of equal size, at least pairs, and "
             f"a domain among {', '.join(lists)}."
         )
-    name = f"{SOURCE}{_WORDS}" if published else f"words:{path.name}"
     return AttributeWords(groups, name, file_sha256(path))
 
 
@@ -220,9 +221,3 @@ def name_pairs(file: str) -> AttributeWords:
     if len(words.groups[0]) != 2:
         raise MitigationError(f"{file} has groups of {len(words.groups[0])} names; give pairs.")
     return replace(words, name=f"names:{Path(file).name}")
-
-
-def text_versions(settings: Any) -> dict[str, str]:
-    """Name to fingerprint of the corpus and of the list of words that settings name."""
-    words = attribute_words(settings.words, settings.domain)
-    return {**corpora.fingerprints(settings.corpus), words.name: words.version}

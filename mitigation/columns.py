@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cards.verdict import ability_verdict, p_of, verdict
-from mitigation.api import planned_evaluation
 from mitigation.editing import PAIRS, SIDES
-from mitigation.recipe import Recipe
-from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter, Change
 
-if TYPE_CHECKING:
-    from mitigation.evaluate import Evaluation
-    from scoring.inference.model import Model
-    from scoring.run import Part
-
 DOMAINS = ("gender", "race", "religion")
+_DATA = tomllib.loads((Path(__file__).parent / "data" / "columns.toml").read_text(encoding="utf-8"))
 #: Benchmarks that the columns need, with the splits of which the columns are; those for another kind of model are left
 #: out.
-BENCHMARKS = {
-    "stereoset": {"biaske/stereoset/test"},
-    "crows_pairs": {"biaske/crows_pairs/test"},
-    "crows_pairs_modified": {"biaske/crows_pairs/test"},
-    "biaske": {f"biaske/{config}/test" for config in ("winogender", "bec_pro", "paraphrases", "differentiation")},
-    "occugender": {"occugender/explicit/test"},
-    "neutral": {"gender-neutral-probes/templates/test"},
-    "unstereo": {"unstereo/ours-5/test"},
-}
+BENCHMARKS: Mapping[str, set[str]] = {name: set(splits) for name, splits in _DATA["benchmarks"].items()}
+#: What papers call recipes, columns and models, by these three words.
+PRINTED: Mapping[str, Mapping[str, str]] = _DATA["printed"]
 #: Benchmark, group and metric.
 Place = tuple[str, str, str]
 HELD_OUT, EDITED = SIDES
-_SENTENCES = "intrasentence test {domain}"
 #: The data whose SS is not held out for a method that was trained on it.
 _STEREOSET = "biaske/stereoset/test"
 
@@ -70,102 +56,9 @@ class Column:
         return not math.isnan(self.span)
 
 
-_CROWS = tuple(
-    (benchmark, "{domain}", metric)
-    for metric in ("metric_score", "ss")
-    for benchmark in ("crows_pairs_modified", "crows_pairs")
-)
 COLUMNS: Mapping[str, Column] = {
-    "SS held out": Column(
-        "SS on pairs that the method was not trained on: of a method that edits pairs of StereoSet those of held-out "
-        "subjects, of another method all",
-        ((PAIRS, HELD_OUT, "ss"), ("stereoset", _SENTENCES, "ss")),
-        50.0,
-    ),
-    "SS StereoSet": Column(
-        "share of StereoSet's pairs with the stereotype preferred, also of edited pairs",
-        (("stereoset", _SENTENCES, "ss"),),
-        50.0,
-    ),
-    "SS CrowS-Pairs": Column(
-        "the same of CrowS-Pairs; of a masked model by the tokens that differ (bias-bench)", _CROWS, 50.0
-    ),
-    "PS": Column("the same of paraphrases", (("biaske", "paraphrases {domain}", "ps"), (PAIRS, EDITED, "ps")), 50.0),
-    "PS held out": Column("PS of held-out subjects", ((PAIRS, HELD_OUT, "ps"),), 50.0),
-    "DS": Column(
-        "share of facts about groups that are predicted as by the unchanged model",
-        (("biaske", "differentiation {domain}", "ds"),),
-    ),
-    "LMS": Column(
-        "share of StereoSet's pairs with a meaningful sentence preferred",
-        (("stereoset", _SENTENCES, "lms"),),
-        span=100.0,
-    ),
-    "ICAT": Column("LMS times the nearness of SS to 50", (("stereoset", _SENTENCES, "icat"),), 100.0),
-    "SS BEC-Pro": Column("SS of BEC-Pro", (("biaske", "bec_pro", "ss"),), 50.0, of_gender=True),
-    "PS BEC-Pro": Column(
-        "PS of BEC-Pro, in wordings that no edit sees", ((PAIRS, "BEC-Pro", "ps"),), 50.0, of_gender=True
-    ),
-    "SS Winogender": Column("SS of Winogender", (("biaske", "winogender", "ss"),), 50.0, of_gender=True),
-    "PS Winogender": Column(
-        "PS of Winogender, in wordings that no edit sees", ((PAIRS, "Winogender", "ps"),), 50.0, of_gender=True
-    ),
-    "GAS": Column(
-        "share of continuations of neutral templates that give a gender",
-        (("neutral", "templates", "gas"),),
-        0.0,
-        of_gender=True,
-    ),
-    "OccuGender": Column(
-        "correlation of the probability of women in a job with their share in it",
-        (("occugender", "explicit", "labour_correlation"),),
-        0.0,
-        of_gender=True,
-    ),
-    "tau": Column(
-        "share of sentences without gendered language with she and he about equally likely (0.5 nats)",
-        (("unstereo", "ours-5", "tau@0.5"),),
-        100.0,
-        of_gender=True,
-    ),
-    "perplexity": Column(
-        "perplexity of texts; of a masked model of one masked token at a time",
-        (("text", "held-out texts", "perplexity"), ("text", "held-out texts", "pseudo_perplexity")),
-        span=math.inf,
-    ),
-    "GLUE": Column("average of tasks of GLUE after fine-tuning, n seeds", (("glue", "average", "score"),), span=100.0),
-    "HellaSwag": Column(
-        "accuracy of lm-evaluation-harness, without examples", (("lm-eval", "hellaswag", "acc_norm"),), span=1.0
-    ),
-    "LAMBADA": Column(
-        "accuracy of lm-evaluation-harness, without examples", (("lm-eval", "lambada_openai", "acc"),), span=1.0
-    ),
+    name: Column(**{**entry, "places": tuple(map(tuple, entry["places"]))}) for name, entry in _DATA["columns"].items()
 }
-
-
-def planned_columns(
-    recipe: Recipe, names: Sequence[str], data: TrainingData, profile: str, text: Path | None, resamples: int
-) -> Callable[[Model], Evaluation]:
-    """A function from a model to the evaluation of benchmarks, by default of what the columns need and suits the model.
-
-    Named benchmarks are scored whole; of the others only the splits of the columns, because a table has many methods.
-    """
-    planned = planned_evaluation(
-        replace(recipe, benchmarks=tuple(BENCHMARKS)), names, data, profile, text, False, resamples
-    )
-
-    def evaluation(model: Model) -> Evaluation:
-        whole = planned(model)
-        return whole if names else replace(whole, parts=tuple(filter(None, map(_of_columns, whole.parts))))
-
-    return evaluation
-
-
-def _of_columns(part: Part) -> Part | None:
-    """The part of a benchmark that the columns need, published forms of its data too; None without any."""
-    needed = BENCHMARKS[part.benchmark.name]
-    splits = tuple(split for split in part.splits if split.name.replace("-paper/", "/") in needed)
-    return replace(part, splits=splits) if splits else None
 
 
 def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:

@@ -1,23 +1,358 @@
 """Many methods on one model side by side: what each does to bias and to language ability, and what it costs.
 
-Everything is read from the facts of the adapters' folders, so folders that other machines made can be added.
+Everything is read from the facts of the adapters' folders, so folders that other machines made can be added. All
+changes and the figures that papers print are one table (:func:`changes_frame`), from which the page is made.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
-from cards.files import RECORD, put_all, refuse_foreign
+import pandas as pd
+
+from cards.files import RECORD, refuse_foreign
 from cards.stored import Stored
-from mitigation.comparison_tables import Method, domain_tables
+from cards.text import decimals
+from cards.verdict import LEVEL, holm, p_of
+from mitigation.columns import COLUMNS, DOMAINS, PRINTED, change_of, p_value, said
+from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
-from scoring.adapters.facts import FACTS, SCHEMA, Adapter, read
+from scoring.adapters.facts import FACTS, Adapter, Change, Numbers, read
+from scoring.reproduce.printed import printed_tables
+from scoring.statistics.intervals import student
 
 METHODS = Stored("a list of methods", "remove it, and it is written again", unsigned=True)
-_FILES = ("methods.json", "methods.md", "methods.html")
+FILES = ("methods.json", "methods.csv", "methods.md", "methods.html")
+#: The order of methods by their verdict.
+_ORDER = ("nearer", "unclear", "", "further")
+_SEED = re.compile(r"(.+)-seed-\d+")
+#: Names of the unchanged model.
+UNCHANGED = ("BERT", "GPT2", "original")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method: the name of its folder, its adapter, or the sentence that says why it could not be made."""
+
+    name: str
+    adapter: Adapter | None = None
+    reason: str = ""
+
+
+def changes_frame(model: str, methods: Sequence[Method], *, alone: bool = False) -> pd.DataFrame:
+    """All changes and printed figures: a row for each domain, method and column.
+
+    ``source`` is "measured" or the printed table, whose figure is ``after``. The seeds of a method are one row
+    (:func:`mean_change`), or with ``alone`` a row each. ``verdict`` says what the difference means
+    (:func:`mitigation.columns.said`) at ``p_holm``, the p corrected by Holm's method for all changes of bias scores of
+    the domain; those of ability have none, see :func:`cards.verdict.ability_verdict`. ``ability`` is what all columns
+    of language ability of the method say together. Domains without a score of bias are left out.
+    """
+    named = [
+        (domain, name, group)
+        for domain in DOMAINS
+        for method, seeds in by_method(methods, domain).items()
+        for name, group in ([(one, [own]) for one, own in seeds.items()] if alone else [(method, [*seeds.values()])])
+    ]
+    found = [
+        (domain, name, column, changes)
+        for domain, name, group in named
+        for column in COLUMNS
+        if (changes := [change for adapter in group if (change := change_of(adapter, column, domain))])
+    ]
+    rows = [_row(*one) for one in found]
+    of_bias = [row for row in rows if not COLUMNS[row["column"]].ability]
+    for family in {(row["domain"], alone and row["method"]) for row in of_bias}:
+        tested = [row for row in of_bias if (row["domain"], alone and row["method"]) == family]
+        for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
+            row["p_holm"] = p
+    of_ability: dict[tuple[str, str], list[str]] = {}
+    for row, (domain, method, column, changes) in zip(rows, found, strict=True):
+        p = row.get("p_holm", math.nan)
+        row["verdict"] = said(mean_change(changes), column, 0.0 if math.isnan(p) else p)
+        of_ability.setdefault((domain, method), []).extend([row["verdict"]] * COLUMNS[column].ability)
+    with_bias = {row["domain"] for row in of_bias}
+    rows = [row | {"ability": ability_of(of_ability[row["domain"], row["method"]])} for row in rows]
+    kind = _kind([method.adapter for method in methods if method.adapter])
+    if not alone:
+        rows += [row for domain in DOMAINS for row in printed_rows(model, domain, kind)]
+    return pd.DataFrame([row for row in rows if row["domain"] in with_bias], columns=[*_COLUMNS])
+
+
+#: The columns of the table of changes.
+_COLUMNS = (
+    *(
+        "domain",
+        "method",
+        "source",
+        "column",
+        "before",
+        "before_low",
+        "before_high",
+        "after",
+        "after_low",
+        "after_high",
+    ),
+    *("difference", "low", "high", "n", "seeds", "seed_sd", "own_pairs", "p", "p_holm", "verdict", "ability"),
+)
+
+
+def _row(domain: str, method: str, column: str, changes: Sequence[Change]) -> dict[str, Any]:
+    change, tested = mean_change(changes), COLUMNS[column].ideal is not None and not COLUMNS[column].ability
+    numbers = zip(_COLUMNS[4:13], (*change.before, *change.after, *change.difference), strict=True)
+    return dict(numbers) | {
+        "domain": domain,
+        "method": method,
+        "source": "measured",
+        "column": column,
+        "n": change.n,
+        "seeds": len(changes),
+        "seed_sd": stdev(one.after[0] for one in changes) if len(changes) > 1 else math.nan,
+        "own_pairs": change.benchmark == PAIRS,
+        "p": p_value(change) if tested else math.nan,
+    }
+
+
+def by_method(methods: Sequence[Method], domain: str = "") -> dict[str, dict[str, Adapter]]:
+    """The adapters of each method in a domain, by the names of their folders.
+
+    ``NAME-seed-1`` is a seed of ``NAME``; ``RECIPE-DOMAIN`` is that of ``RECIPE`` in the domain that its settings
+    name, and of no method in another domain.
+    """
+    made = {method.name: method.adapter for method in methods if method.adapter}
+    groups: dict[str, dict[str, Adapter]] = {}
+    for name, adapter in made.items():
+        match = _SEED.fullmatch(name)
+        of_seed = match and match[1] in made and made[match[1]].recipe == adapter.recipe
+        stem, own = (match[1] if match and of_seed else name), adapter.settings.get("domain")
+        if stem == f"{adapter.recipe}-{own}":
+            stem = adapter.recipe
+            if own != domain:
+                continue
+        groups.setdefault(stem, {})[name] = adapter
+    return groups
+
+
+def _kind(adapters: Sequence[Adapter]) -> str:
+    """The kind of the model, which the metric of the texts tells; empty without texts."""
+    metrics = {change.metric for adapter in adapters for change in adapter.changes}
+    return "masked" if "pseudo_perplexity" in metrics else "causal" if "perplexity" in metrics else ""
+
+
+def mean_change(changes: Sequence[Change]) -> Change:
+    """The mean of the changes of several seeds, with one interval for the chance of seeds and of examples.
+
+    p follows from that interval.
+    """
+    if len(changes) == 1:
+        return changes[0]
+    before, after, difference = (
+        over_seeds([getattr(change, name) for change in changes]) for name in ("before", "after", "difference")
+    )
+    return replace(changes[0], before=before, after=after, difference=difference, p=p_of(difference))
+
+
+def over_seeds(numbers: Sequence[Numbers]) -> Numbers:
+    """The mean over seeds and its interval: that of the seeds and that of the examples, added as variances.
+
+    The seeds are a sample of all seeds, with Student's t; the examples are the same for every seed, so their part is
+    the mean over seeds. ``benchmarks/intervals.py`` simulates the coverage.
+
+    >>> [round(end, 2) for end in over_seeds([(1.0, 0.0, 2.0), (3.0, 2.0, 4.0), (2.0, 1.0, 3.0)])]
+    [2.0, -0.68, 4.68]
+    """
+    values, lows, highs = (list(column) for column in zip(*numbers, strict=True))
+    mean = fmean(values)
+    of_seeds = student(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    below, above = fmean(values) - fmean(lows), fmean(highs) - fmean(values)
+    return mean, mean - math.hypot(of_seeds, below), mean + math.hypot(of_seeds, above)
+
+
+def ability_of(verdicts: Sequence[str]) -> str:
+    """What all scores of language ability of a method say together.
+
+    >>> ability_of(["kept", "lost"]), ability_of(["kept", "kept"]), ability_of(["kept", "unclear"]), ability_of([])
+    ('lost', 'kept', 'unclear', 'not measured')
+    """
+    kinds = set(verdicts) - {""}
+    if not kinds:
+        return "not measured"
+    return "lost" if "lost" in kinds else "kept" if kinds == {"kept"} else "unclear"
+
+
+def costs(methods: Sequence[Method], domain: str) -> dict[str, str]:
+    """What each method of a domain cost, in words: the mean time of its seeds, parameters and the most memory."""
+    said = {}
+    for name, group in by_method(methods, domain).items():
+        own = [adapter.cost for adapter in group.values()]
+        seconds, parameters = fmean(cost.seconds for cost in own), max(cost.parameters for cost in own)
+        memory = max(cost.memory for cost in own) / 2**30
+        a_seed = " a seed" * (len(own) > 1)
+        said[name] = f"{seconds:,.0f} s{a_seed}, {parameters:,} parameters, {memory:.2f} GiB"
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class DomainTable:
+    """What the page says of a domain.
+
+    Parameters
+    ----------
+    frame, seeds:
+        The table of changes of the domain, and that of single seeds of the methods that have several.
+    bias:
+        The column by which methods are judged: that of held-out pairs, or else the first score of bias.
+    cost:
+        Method to its cost in words.
+    missing:
+        Method to the reason why it could not be made.
+    """
+
+    domain: str
+    frame: pd.DataFrame
+    seeds: pd.DataFrame
+    bias: str
+    cost: Mapping[str, str]
+    missing: Mapping[str, str]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that were measured, in their order."""
+        return [name for name in COLUMNS if name in set(self.measured.column)]
+
+    @property
+    def measured(self) -> pd.DataFrame:
+        """The changes that were measured."""
+        return self.frame[self.frame.source == "measured"]
+
+    @property
+    def tests(self) -> int:
+        """The number of changes of bias scores, for which p-values are corrected."""
+        return int(self.measured.p.notna().sum())
+
+    @property
+    def by_chance(self) -> float:
+        """How many p-values would be below 0.05 where no method changed anything."""
+        return LEVEL * self.tests
+
+    def cells(self, frame: pd.DataFrame | None = None) -> dict[str, dict[str, Any]]:
+        """Method to column to the change; methods that bring the score of bias nearer come first."""
+        rows: dict[str, dict[str, Any]] = {}
+        for row in records(self.measured if frame is None else frame):
+            rows.setdefault(row.method, {})[row.column] = row
+        return dict(sorted(rows.items(), key=lambda item: _ORDER.index(getattr(item[1].get(self.bias), "verdict", ""))))
+
+    @property
+    def base(self) -> dict[str, str]:
+        """Column to the score of the unchanged model; scores of the own pairs of a method are in its row.
+
+        The differentiation score is of two runs: the model agrees with itself.
+        """
+        others = self.measured[~self.measured.own_pairs.astype(bool)].drop_duplicates("column")
+        scores = {row.column: decimals(row.before, 2, missing="") for row in records(others)}
+        return {column: "100.00" if column == "DS" else score for column, score in scores.items()}
+
+    @property
+    def printed(self) -> dict[tuple[str, str], dict[str, float]]:
+        """Method and printed table to its figures by column, the unchanged model first."""
+        rows: dict[tuple[str, str], dict[str, float]] = {}
+        for row in records(self.frame[self.frame.source != "measured"]):
+            rows.setdefault((row.method, row.source), {})[row.column] = row.after
+        return dict(sorted(rows.items(), key=lambda item: item[0][0] not in UNCHANGED))
+
+    @property
+    def conclusion(self) -> list[str]:
+        """Which methods bring the score of bias nearer to its ideal value and at what cost; "None" if none does."""
+        ideal, rows = (
+            COLUMNS[self.bias].ideal or 0.0,
+            [row[self.bias] for row in self.cells().values() if self.bias in row],
+        )
+        near, far = ([row for row in rows if row.verdict == which] for which in ("nearer", "further"))
+        said = [
+            f"{row.method} brings {self.bias} nearer to {ideal:g}: {change_text(row)} from {row.before:.2f}, language "
+            f"ability {row.ability}, {self.cost[row.method]}."
+            for row in near
+        ]
+        none = f"None of {len(rows)} methods brings {self.bias} nearer to {ideal:g} beyond noise"
+        of_model = f" (unchanged model: {self.base[self.bias]})" if self.bias in self.base else ""
+        said = said or [f"{none}{of_model}."]
+        if far:
+            said.append(f"Further from it: {', '.join(f'{row.method} ({change_text(row)})' for row in far)}.")
+        others = self.measured[(self.measured.verdict == "nearer") & (self.measured.column != self.bias)]
+        kept = others[others.ability == "kept"].groupby("column", sort=False).method.agg(list)
+        if len(kept):
+            which = "; ".join(f"{column} ({', '.join(names)})" for column, names in kept.items())
+            said.append(f"Other scores of bias nearer to their ideal values, with language ability kept: {which}.")
+        return said
+
+
+def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTable]:
+    """What is said of each domain in which any method has a score of bias."""
+    several = set(frame[frame.seeds > 1].method)
+    seeds = changes_frame("", [method for method in methods if _is_seed(method, several)], alone=True)
+    tables = []
+    for domain, of in frame.groupby("domain", sort=False):
+        measured = set(of[of.source == "measured"].column)
+        bias = next(name for name, column in COLUMNS.items() if name in measured and not column.ability)
+        missing = {method.name: method.reason for method in methods if not method.adapter}
+        own = seeds[seeds.domain == domain]
+        tables.append(DomainTable(str(domain), of, own, bias, costs(methods, str(domain)), missing))
+    return tables
+
+
+def _is_seed(method: Method, several: set[str]) -> bool:
+    return method.adapter is not None and any(method.name == name or f"{name}-" in method.name for name in several)
+
+
+def records(frame: pd.DataFrame) -> list[Any]:
+    """The rows of a table, with the columns as attributes."""
+    return list(frame.itertuples(index=False))
+
+
+def change_text(row: Any) -> str:
+    """The difference of a change with its interval; of an agreement, which has none, the interval of the score."""
+    if math.isnan(row.low):
+        return "" if math.isnan(row.after_low) else f"[{row.after_low:.2f}, {row.after_high:.2f}]"
+    return f"{row.difference:+.2f} [{row.low:.2f}, {row.high:.2f}]"
+
+
+def verdict_text(row: Any) -> str:
+    """What a change says; no text says less bias without what the method does to ability."""
+    return f"nearer, ability {row.ability}" if row.verdict == "nearer" else str(row.verdict)
+
+
+def printed_rows(model: str, domain: str, kind: str = "") -> Iterator[dict[str, Any]]:
+    """The figures that papers print for a model in a domain, as rows of the table of changes.
+
+    For a model of no table, those of BERT or GPT-2 if it is of that ``kind``, and without a kind those of all models.
+
+    >>> [row["method"] for row in printed_rows("gpt2", "gender")][-1]
+    'FAST'
+    """
+    cells = [(table, cell) for table in printed_tables("fast") for cell in table.cells]
+    cells = [(table, cell) for table, cell in cells if cell.place["domain"] == domain]
+    if not any(cell.place.get("model") == model for _, cell in cells):
+        model = PRINTED["models"].get(kind, "")
+    for table, cell in cells:
+        of, column = str(cell.place.get("model")), PRINTED["columns"].get(cell.column.removeprefix(f"{domain}_"))
+        if column and model in ("", of):
+            method = cell.row.rpartition(", ")[2].replace("Ours", "FAST")
+            source = f"Table {table.name.removeprefix('table-')}, {of}"
+            yield {
+                "domain": domain,
+                "method": method,
+                "source": source,
+                "column": column,
+                "after": float(cell.text),
+                "verdict": "",
+                "ability": "",
+            }
 
 
 def rows_of(folder: Path, reasons: Mapping[str, str] | None = None) -> list[Method]:
@@ -65,21 +400,21 @@ def _content(folder: Path) -> dict[str, Any]:
     return METHODS.read(folder / "methods.json", dict, MitigationError) or {}
 
 
-def _ours(folder: Path) -> tuple[str, ...]:
+def own_files(folder: Path) -> tuple[str, ...]:
     """The files that an earlier version wrote, if there is its ``methods.json``."""
-    return _FILES if "methods" in _content(folder) else ()
+    return tuple(name for name in FILES if name != "methods.csv") if "methods" in _content(folder) else ()
 
 
 def check_files(folder: Path) -> None:
-    """Refuses a folder in which :func:`write` would replace what this program did not write.
+    """Refuses a folder in which :func:`mitigation.comparison_page.write` would replace what this program did not write.
 
     Raises
     ------
     MitigationError
         With the first such file.
     """
-    if (folder / RECORD).exists() or not _ours(folder):
-        refuse_foreign(folder / RECORD, [folder / name for name in _FILES], MitigationError)
+    if (folder / RECORD).exists() or not own_files(folder):
+        refuse_foreign(folder / RECORD, [folder / name for name in FILES], MitigationError)
 
 
 def check_same(folder: Path, measured: Mapping[str, Any]) -> None:
@@ -97,29 +432,3 @@ def check_same(folder: Path, measured: Mapping[str, Any]) -> None:
     other = [f"{name} {value} instead of {now}" for name, (value, now) in pairs.items() if value != now]
     if other:
         raise MitigationError(f"{folder} has methods measured with {other[0]}; give another --out.")
-
-
-def write(folder: Path, model: str, rows: Sequence[Method], measured: Mapping[str, Any] | None = None) -> Path:
-    """Writes ``methods.json``, ``methods.md`` and the page ``methods.html`` into a folder, and returns the page.
-
-    ``measured`` says how the scores were measured; without it the folder's own statement is kept.
-    """
-    from mitigation.comparison_page import markdown, page  # with it comes matplotlib
-
-    measured = measured or measured_before(folder)
-    facts = [
-        {"method": row.name, "reason": row.reason, "changes": [], "cost": None}
-        | (_facts(row.adapter) if row.adapter else {})
-        for row in rows
-    ]
-    content = {"model": model, "measured": measured, "methods": facts}
-    tables = domain_tables(model, rows)
-    texts = (METHODS.content(content), markdown(model, tables).encode(), page(model, tables, measured or {}).encode())
-    put_all(folder, dict(zip(_FILES, texts, strict=True)), MitigationError, ours=_ours(folder))
-    return folder / "methods.html"
-
-
-def _facts(adapter: Adapter) -> dict[str, Any]:
-    """The recipe, its settings, changes and cost, as JSON; NaN is null."""
-    facts = json.loads(SCHEMA.dump_json(adapter))
-    return {name: facts[name] for name in ("recipe", "settings", "changes", "cost")}

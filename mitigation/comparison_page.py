@@ -1,7 +1,8 @@
-"""The page of methods side by side, and the same tables in Markdown."""
+"""The page of methods side by side: a conclusion, a short table and a plot for each domain, all scores folded."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,101 +11,228 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from cards.text import templates
-from mitigation.columns import COLUMNS
-from mitigation.comparison_tables import DomainTable
+from cards.files import put_all
+from cards.text import cell as escaped
+from cards.text import decimals
+from mitigation.columns import COLUMNS, PRINTED
+from mitigation.comparison import (
+    FILES,
+    METHODS,
+    UNCHANGED,
+    DomainTable,
+    Method,
+    change_text,
+    changes_frame,
+    measured_before,
+    own_files,
+    tables_of,
+    verdict_text,
+)
+from mitigation.errors import MitigationError
+from scoring.adapters.facts import SCHEMA, Adapter
 from scoring.report.page import template
 from scoring.report.plots import draw
 
 _TEMPLATES = Path(__file__).with_name("templates")
 #: Inches of the plot.
-_SIZE = (draw.FULL, 4.6)
-#: Points of a number's box beside its dot, and how far from the dot it may stand.
-_BOX, _RADII = (13.0, 11.0), (9.0, 16.0, 24.0, 34.0, 46.0, 60.0)
-_DIRECTIONS = [(math.cos(n * math.pi / 8), math.sin(n * math.pi / 8)) for n in (2, 14, 6, 10, 0, 8, 4, 12, 1, 15, 7, 9)]
+_SIZE = (7.0, 4.8)
+#: Points of a letter and of a line of the labels.
+_LETTER, _LINE = 4.6, 10.5
+
+
+def tone(row: Any) -> str:
+    """``kept`` for what is better or kept beyond noise, ``lost`` for what is worse or is paid with ability."""
+    words = verdict_text(row)
+    if words in ("nearer, ability kept", "kept"):
+        return "kept"
+    return "lost" if words in ("nearer, ability lost", "further", "lost") else ""
 
 
 def page(model: str, tables: Sequence[DomainTable], measured: Mapping[str, Any]) -> str:
     """The text of ``methods.html``."""
-    return template("methods.html.j2", _TEMPLATES).render(
-        model=model, tables=tables, measured=measured, columns=COLUMNS, panels=[plot(table) for table in tables]
+    panels, used = [plot(table) for table in tables], {name for table in tables for name in table.columns}
+    made = template("methods.html.j2", _TEMPLATES)
+    made.globals.update(change_text=change_text, verdict_text=verdict_text, tone=tone, decimals=decimals)
+    columns = {name: column for name, column in COLUMNS.items() if name in used}
+    return made.render(
+        model=model,
+        tables=tables,
+        measured=measured,
+        columns=columns,
+        panels=panels,
+        recipes=PRINTED["recipes"],
+        unchanged=UNCHANGED,
     )
 
 
 def markdown(model: str, tables: Sequence[DomainTable]) -> str:
-    """The text of ``methods.md``."""
-    return templates(_TEMPLATES).get_template("methods.md.j2").render(model=model, tables=tables, columns=COLUMNS)
+    """The text of ``methods.md``: the conclusion and all scores of each domain."""
+    lines = []
+    for table in tables:
+        names = table.columns
+        lines += [f"### {escaped(model)}, {table.domain}", "", *table.conclusion, ""]
+        lines += [f"| method | {' | '.join(names)} | cost |", f"| --- | {'---: | ' * len(names)}--- |"]
+        texts = [[f"{escaped(model)} (unchanged)", *(table.base.get(name, "") for name in names), ""]]
+        for method, row in table.cells().items():
+            scores = [_markdown_cell(row[name]) if name in row else "" for name in names]
+            texts.append([escaped(method), *scores, table.cost[method]])
+        for (method, source), figures in table.printed.items():
+            scores = [f"{figures[name]:.2f}" if name in figures else "" for name in names]
+            texts.append([f"{escaped(method)} (printed: {source})", *scores, ""])
+        texts += [
+            [escaped(name), f"not made: {escaped(why)}", *[""] * len(names)] for name, why in table.missing.items()
+        ]
+        lines += [*(f"| {' | '.join(text)} |" for text in texts), ""]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_cell(row: Any) -> str:
+    change = f" ({change_text(row)}, n {row.n:,.0f})" if change_text(row) else ""
+    return f"{decimals(row.after, 2, missing='')}{change} {verdict_text(row)}".strip()
 
 
 def plot(table: DomainTable) -> draw.Panel | None:
-    """The distance of SS from 50 of each method against its difference of LMS, both with intervals; None without."""
-    if not table.points:
+    """How far each method moves the score of bias from its ideal value against the change of LMS; None without LMS.
+
+    Methods that changed one of them beyond noise are in colour, with their intervals.
+    """
+    ideal, dots = COLUMNS[table.bias].ideal, []
+    for method, row in table.cells().items():
+        if table.bias in row and "LMS" in row and ideal is not None:
+            bias, lms = row[table.bias], row["LMS"]
+            moved = moved_away(bias.before, (bias.difference, bias.low, bias.high), ideal)
+            said = {bias.verdict, lms.verdict}
+            colour = draw.LINE_3 if {"further", "lost"} & said else draw.LINE_2 if "nearer" in said else ""
+            if math.isfinite(moved[0] + lms.difference):
+                dots.append((method, moved, (lms.difference, lms.low, lms.high), colour))
+    if not dots:
         return None
 
     def paint(axes: Axes) -> None:
-        axes.axvline(table.base, color=draw.LINE_3, linewidth=1, linestyle=(0, (4, 2)))
-        axes.axhline(0, color=draw.LINE_3, linewidth=1, linestyle=(0, (4, 2)))
-        for point in table.points:
-            (x, left, right), (y, low, high) = point.distance, point.ability
-            axes.plot((left, right), (y, y), color=draw.THIRD, linewidth=0.9, alpha=0.55)
-            axes.plot((x, x), (low, high), color=draw.THIRD, linewidth=0.9, alpha=0.55)
-            axes.plot(x, y, "o", color=draw.LINE_1, markersize=4.5, markeredgecolor=draw.PAPER, zorder=4)
-        axes.set_xlabel("distance of SS from 50")
-        axes.set_ylabel("change of LMS")
-        axes.set_xlim(limits([point.distance for point in table.points]))
-        axes.set_ylim(limits([point.ability for point in table.points]))
+        for line in (axes.axvline, axes.axhline):
+            line(0, color=draw.INK, linewidth=0.9, linestyle=(0, (4, 2)))
+        for _, (x, left, right), (y, low, high), colour in dots:
+            if colour:
+                axes.plot((left, right), (y, y), color=colour, linewidth=1.1, alpha=0.7)
+                axes.plot((x, x), (low, high), color=colour, linewidth=1.1, alpha=0.7)
+            axes.plot(x, y, "o", color=colour or draw.THIRD, markersize=5.5, markeredgecolor=draw.PAPER, zorder=4)
+        axes.set(xlabel=f"change of the distance of {table.bias} from {ideal:g}", ylabel="change of LMS")
+        axes.set_xlim(limits([*(moved if colour else moved[:1] * 3 for _, moved, _, colour in dots), (0.0,) * 3]))
+        axes.set_ylim(limits([*(able if colour else able[:1] * 3 for _, _, able, colour in dots), (0.0,) * 3]))
         (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-        scale = 72 * (_SIZE[0] - 0.6) / (right - left), 72 * (_SIZE[1] - 0.5) / (high - low)
-        dots = [(scale[0] * point.distance[0], scale[1] * point.ability[0]) for point in table.points]
-        for point, dot, place in zip(table.points, dots, label_places(dots), strict=True):
-            shift = place[0] - dot[0], place[1] - dot[1]
-            far = math.hypot(*shift) > _RADII[0] + 1
+        for x, words in enumerate(("nearer", "further")):
+            for y, also in enumerate(("less able", "more able")):
+                place, sides = (0.005 + 0.99 * x, 0.01 + 0.98 * y), (("left", "right")[x], ("bottom", "top")[y])
+                text = axes.text(*place, f"{words}, {also}", transform=axes.transAxes, color=draw.SOFT)
+                text.set(ha=sides[0], va=sides[1], style="italic")
+        scale = 72 * (_SIZE[0] - 0.6) / (right - left), 72 * (_SIZE[1] - 0.6) / (high - low)
+        points = [(scale[0] * x, scale[1] * y) for _, (x, *_), (y, *_), _ in dots]
+        widths = [_LETTER * len(method) + 4 for method, *_ in dots]
+        places = label_places(points, widths, (scale[0] * left, scale[0] * right))
+        for (method, (x, *_), (y, *_), colour), point, place in zip(dots, points, places, strict=True):
+            shift = place[0] - point[0], place[1] - point[1]
+            leader = {"arrowstyle": "-", "color": draw.SOFT, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
             axes.annotate(
-                str(point.number),
-                (point.distance[0], point.ability[0]),
+                method,
+                (x, y),
                 xytext=shift,
                 textcoords="offset points",
                 ha="center",
                 va="center",
                 fontsize=8.5,
-                color=draw.INK,
-                arrowprops={"arrowstyle": "-", "color": draw.SOFT, "linewidth": 0.6, "shrinkA": 5} if far else None,
+                color=draw.INK if colour else draw.SOFT,
+                arrowprops=leader if abs(shift[1]) > _LINE else None,
                 zorder=5,
             )
 
-    said = f"Distance of SS from 50 against the change of LMS of {len(table.points)} methods, {table.domain}"
-    return draw.panel(table.domain, said, _SIZE, paint)
+    label = f"Change of the distance of {table.bias} from {ideal:g} and change of LMS of {len(dots)} methods"
+    return draw.panel(table.domain, f"{label}, {table.domain}", _SIZE, paint)
 
 
-def limits(estimates: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+def limits(estimates: Sequence[tuple[float, ...]]) -> tuple[float, float]:
     """The ends of an axis for values with their intervals; intervals much longer than the median one are cut off.
 
     >>> limits([(0.0, -1.0, 1.0), (1.0, 0.0, 2.0), (0.0, -30.0, 30.0)])
-    (-2.1, 2.1)
+    (-2.4, 2.4)
     >>> limits([(2.0, math.nan, math.nan)])  # of one example, which has no interval
     (1.0, 3.0)
     """
     known = [tuple(x if math.isfinite(x) else value for x in (value, low, high)) for value, low, high in estimates]
-    most = median(high - low for _, low, high in known)
+    most = median([high - low for _, low, high in known if high > low] or [0.0])
     least = min(max(low, value - most) for value, low, _ in known)
     largest = max(min(high, value + most) for value, _, high in known)
-    margin = 0.025 * (largest - least) or 1.0
+    margin = 0.1 * (largest - least) or 1.0
     return least - margin, largest + margin
 
 
-def label_places(dots: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The middle of the label of each dot, in points: the nearest place around it that no label and no dot has.
+def label_places(
+    dots: Sequence[tuple[float, float]], widths: Sequence[float], ends: tuple[float, float] = (-math.inf, math.inf)
+) -> list[tuple[float, float]]:
+    """The middle of the label of each dot, in points: the nearest place beside it that no label and no dot has.
 
-    >>> [tuple(map(round, place)) for place in label_places([(0, 0), (0, 0)])]
-    [(6, 6), (6, -6)]
+    Labels are ``widths`` wide and stay within the ``ends`` of the axis.
+
+    >>> [tuple(map(round, place)) for place in label_places([(0, 0), (0, 0)], [20, 20])]
+    [(16, 0), (-16, 0)]
     """
-    placed: list[tuple[float, float]] = []
+    placed: list[tuple[float, float, float]] = []
+    for (x, y), width in zip(dots, widths, strict=True):
+        beside = [
+            (x + side * (width / 2 + 6), y + up * reach * _LINE)
+            for reach in range(12)
+            for up in (1, -1)
+            for side in (1, -1)
+        ]
 
-    def free(place: tuple[float, float]) -> bool:
-        apart = all(abs(place[0] - x) >= _BOX[0] or abs(place[1] - y) >= _BOX[1] for x, y in placed)
-        return apart and all(abs(place[0] - x) >= _BOX[0] / 2 or abs(place[1] - y) >= _BOX[1] / 2 for x, y in dots)
+        def free(place: tuple[float, float], width: float = width) -> bool:
+            inside = ends[0] <= place[0] - width / 2 and place[0] + width / 2 <= ends[1]
+            apart = all(abs(place[0] - u) >= (width + w) / 2 or abs(place[1] - v) >= _LINE for u, v, w in placed)
+            return (
+                inside and apart and all(abs(place[0] - u) >= width / 2 + 3 or abs(place[1] - v) >= 7 for u, v in dots)
+            )
 
-    for x, y in dots:
-        around = [(x + radius * dx, y + radius * dy) for radius in _RADII for dx, dy in _DIRECTIONS]
-        placed.append(next(filter(free, around), around[-1]))
-    return placed
+        place = next(filter(free, beside), beside[0])
+        placed.append((*place, width))
+    return [(x, y) for x, y, _ in placed]
+
+
+def moved_away(before: float, change: tuple[float, float, float], ideal: float) -> tuple[float, float, float]:
+    """The change of |score − ideal| by a change of the score, with the ends of its interval.
+
+    >>> moved_away(54.0, (-2.0, -5.0, 1.0), 50.0), moved_away(54.0, (-1.0, -2.0, 0.5), 50.0)
+    ((-2.0, -4.0, 1.0), (-1.0, -2.0, 0.5))
+    """
+    far, (value, low, high) = abs(before - ideal), change
+    ends = sorted(abs(before + end - ideal) - far for end in (low, high))
+    return abs(before + value - ideal) - far, -far if low <= ideal - before <= high else ends[0], ends[1]
+
+
+def write(
+    folder: Path, model: str, rows: Sequence[Method], measured: Mapping[str, Any] | None = None
+) -> list[DomainTable]:
+    """Writes ``methods.json``, ``.csv`` (the table of changes), ``.md`` and ``.html``; what they say of each domain.
+
+    ``measured`` says how the scores were measured; without it the folder's own statement is kept.
+    """
+    measured = measured or measured_before(folder)
+    facts = [
+        {"method": row.name, "reason": row.reason, "changes": [], "cost": None}
+        | (_facts(row.adapter) if row.adapter else {})
+        for row in rows
+    ]
+    content, frame = {"model": model, "measured": measured, "methods": facts}, changes_frame(model, rows)
+    tables = tables_of(frame, rows)
+    texts = (
+        METHODS.content(content),
+        frame.to_csv(index=False).encode(),
+        markdown(model, tables).encode(),
+        page(model, tables, measured or {}).encode(),
+    )
+    put_all(folder, dict(zip(FILES, texts, strict=True)), MitigationError, ours=own_files(folder))
+    return tables
+
+
+def _facts(adapter: Adapter) -> dict[str, Any]:
+    """The recipe, its settings, changes and cost, as JSON; NaN is null."""
+    facts = json.loads(SCHEMA.dump_json(adapter))
+    return {name: facts[name] for name in ("recipe", "settings", "changes", "cost")}

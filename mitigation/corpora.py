@@ -19,26 +19,24 @@ from mitigation.errors import MitigationError
 from pmi.counting.corpus import CorpusError, Shard, shards
 from pmi.counting.reading import RECORD_END, read
 
-#: What the names of corpora begin with among the data of an adapter.
-CORPUS = "corpus:"
+#: What the names of corpora begin with among the data of an adapter, and those of texts and lists of this project.
+CORPUS, OWN = "corpus:", "project:"
+#: The text without ``--corpus``: 300 sentences that were written for this project, as many about men as about women.
+SENTENCES = Path(__file__).parent / "data" / "sentences.txt"
 
 
 def files(corpus: str) -> list[Shard]:
-    """The files of a corpus.
+    """The files of a corpus; without one, the sentences of this project.
 
     Raises
     ------
     MitigationError
-        If no corpus is given, or one cannot be found.
+        If one cannot be found, or its name does not say how it is read.
     """
-    if not split_list(corpus):
-        raise MitigationError(
-            "This recipe learns from text and no corpus is given; give files, folders or addresses with --corpus."
-        )
     try:
-        return shards(split_list(corpus))
+        return shards(split_list(corpus) or [SENTENCES])
     except CorpusError as error:
-        raise MitigationError(str(error)) from None
+        raise MitigationError(str(error).replace(", or give the format", "")) from None
 
 
 def fingerprints(corpus: str) -> dict[str, str]:
@@ -48,7 +46,7 @@ def fingerprints(corpus: str) -> dict[str, str]:
     """
     fingerprints: dict[str, str] = {}
     for shard in files(corpus):
-        name = f"{CORPUS}{PurePosixPath(shard.address).name}"
+        name = f"{CORPUS if split_list(corpus) else OWN}{PurePosixPath(shard.address).name}"
         before = fingerprints.get(name, "")  # two folders may have files of the same name
         remote = "://" in shard.address
         digest = shard.digest() if remote else _digest_of(shard.address, shard.size, shard.version)

@@ -6,14 +6,12 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from scoring.adapters.facts import Cost
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
+from scoring.inference.model import Model
 
 
 def trained_parameters(network: Any) -> int:

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table as Grid
-from rich.text import Text
 
 from cards.files import locked
 from mitigation.errors import MitigationError
@@ -29,12 +27,15 @@ from scoring.inference.chat import Chat
 from scoring.inference.store import Store
 from scoring.metrics.sums import ratio, side_by_side
 from scoring.prompts import Prompt
+from scoring.report.headlines import HeadlineChange, headline_changes
 from scoring.result import between
 from scoring.statistics import stats
 from scoring.tables import DataMissing
 from scoring.types import Estimate, Floats, Group, Metric, Option, Request, Table
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from scoring.inference.model import Model
 
 #: The scores of texts have this name where others have that of a benchmark.
@@ -116,8 +117,10 @@ def perplexity(kind: str) -> Metric:
 
 def compare_runs(
     before: Path, after: Path, texts: tuple[Table, Table], kind: str, resamples: int
-) -> tuple[Change, ...]:
+) -> tuple[tuple[Change, ...], list[HeadlineChange]]:
     """Every metric of two runs on the same examples, with paired intervals, and the perplexity of the texts.
+
+    Besides, the headlines of the comparison.
 
     The comparison is also written into the folder ``after``. An agreement of two runs (for example the share
     of facts that are predicted as before) has only a value after.
@@ -132,7 +135,7 @@ def compare_runs(
     changes += [
         Change(a.benchmark, a.group, a.metric, _UNDEFINED, _numbers(a), _UNDEFINED, a.n) for a in compared.agreements
     ]
-    return (*changes, *_text_changes(*texts, kind, resamples))
+    return (*changes, *_text_changes(*texts, kind, resamples)), headline_changes(compared)
 
 
 def _text_changes(before: Table, after: Table, kind: str, resamples: int) -> list[Change]:
@@ -216,27 +219,17 @@ def _wikitext() -> tuple[str, ...]:
     return tuple(line.strip() for line in lines if line.strip() and not line.strip().startswith("="))
 
 
-def changes_table(changes: Sequence[Change], full_precision: Mapping[Key, Numbers] | None = None) -> Grid:
-    """A printable table of all changes.
+def changes_table(changes: Sequence[Change], full_precision: Mapping[Key, Numbers] | None = None) -> pd.DataFrame:
+    """A row for each change: the scores before and after over the same examples, the paired difference and interval.
 
     With ``full_precision``, the estimates of the unquantized model have a column before the others.
     """
-    extra = ("full precision",) if full_precision else ()
-    columns = ("benchmark", "group", "metric", *extra, "before", "after", "difference", "95 % interval", "n")
-    grid = Grid(*columns, box=None)
-    for change in changes:
-        key = change.benchmark, change.group, change.metric
-        low, high = map(_shown, change.difference[1:])
-        whole = ((full_precision or {}).get(key, _UNDEFINED),) if extra else ()
-        values = [_shown(numbers[0]) for numbers in (*whole, change.before, change.after, change.difference)]
-        grid.add_row(*map(Text, (*key, *values, f"{low} to {high}" if low else "", str(change.n))))
-    return grid
+    import pandas as pd
 
-
-def _shown(value: float) -> str:
-    """A number with four significant digits, or four decimals below 1; empty for NaN.
-
-    >>> _shown(0.12344), _shown(123.456), _shown(math.nan)
-    ('0.1234', '123.5', '')
-    """
-    return "" if math.isnan(value) else f"{value:.4g}" if abs(value) >= 1 else f"{value:.4f}"
+    rows = [(c.benchmark, c.group, c.metric, c.before[0], c.after[0], *c.difference, c.n) for c in changes]
+    columns = ["benchmark", "group", "metric", "before", "after", "difference", "low", "high", "n"]
+    table = pd.DataFrame(rows, columns=columns)
+    if full_precision:
+        whole = [full_precision.get((c.benchmark, c.group, c.metric), _UNDEFINED)[0] for c in changes]
+        table.insert(3, "full precision", whole)
+    return table

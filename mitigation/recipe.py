@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from operator import ge, gt, le, lt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rich.console import Console
 
@@ -17,12 +18,77 @@ from scoring.adapters.facts import Adapter
 
 if TYPE_CHECKING:
     from mitigation.training.data import TrainingData
-    from scoring.inference.model import Model
+    from scoring.inference.model import Model as Model  # recipes name the type from here, without loading torch
+else:
+    Model = object
+
+T = TypeVar("T")
 
 
-def setting(default: Any, help_: str, source: str = "") -> Any:
-    """A field of a recipe's settings: its default, what it does, and the source of the default."""
-    return field(default=default, metadata={"help": help_, "source": source})
+def setting(
+    default: Any,
+    help_: str,
+    source: str = "",
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+    choices: tuple[str, ...] = (),
+    required: bool = False,
+) -> Any:
+    """A field of a recipe's settings: its default, what it does, and the source of the default.
+
+    :class:`Settings` checks that a number is above ``above``, at least ``least``, below ``below`` and at most ``most``,
+    and that a text is one of ``choices``. One that is ``required`` has no default: a recipe does not run without it.
+    """
+    limits = {"required": required, "above": above, "least": least, "below": below, "most": most, "choices": choices}
+    return field(default=default, metadata={"help": help_, "source": source, **limits})
+
+
+def defaults(source: str, **values: Any) -> Callable[[type[T]], type[T]]:
+    """A decorator of settings: other defaults of fields of its bases, and the source of these; the rest stays.
+
+    >>> @dataclass(frozen=True)
+    ... class Base(Settings):
+    ...     rank: int = setting(0, "Rank.", "a", least=0)
+    >>> @dataclass(frozen=True)
+    ... @defaults("b", rank=8)
+    ... class Own(Base):
+    ...     pass
+    >>> Own().rank, fields(Own)[0].metadata["help"], fields(Own)[0].metadata["source"]
+    (8, 'Rank.', 'b')
+    """
+
+    def changed(kind: type[T]) -> type[T]:
+        known = {own.name: own for base in reversed(kind.__mro__) if is_dataclass(base) for own in fields(base)}
+        for name, value in values.items():
+            kind.__annotations__[name] = known[name].type
+            setattr(kind, name, field(default=value, metadata={**known[name].metadata, "source": source}))
+        return kind
+
+    return changed
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings whose values are checked: NaN is in no range.
+
+    Raises
+    ------
+    MitigationError
+        With the first setting out of its range or choices.
+    """
+
+    def __post_init__(self) -> None:
+        for own in fields(self):
+            value, limits = getattr(self, own.name), own.metadata
+            tests = {"above": gt, "least": ge, "below": lt, "most": le}
+            if any(limits.get(name) is not None and not test(value, limits[name]) for name, test in tests.items()):
+                raise MitigationError(f"The setting {own.name} is {value}; give a value in its range.")
+            if limits.get("choices") and value not in limits["choices"]:
+                *some, last = limits["choices"]
+                raise MitigationError(f"The setting {own.name} is {value!r}; give {', '.join(some)} or {last}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +104,13 @@ class Recipe:
     source:
         The paper, in words.
     cite:
-        Keys of the papers among the citations of the data sets.
+        Keys of the papers among the citations of ``sources.toml``.
     citations:
         BibTeX entries by key, for papers that are not among those.
     profiles:
         Settings by profile: ``clean`` is this project's choice, ``paper`` the published one. All are of one
-        frozen dataclass of plain values; its fields are made by :func:`setting`, and its ``__post_init__``
-        raises :class:`MitigationError` for values out of range.
+        frozen dataclass of plain values; its fields are made by :func:`setting`. If it is a :class:`Settings`, values
+        out of range are refused.
     run:
         ``run(model, settings, data, out, console)`` writes the files of the adapter into the existing folder
         ``out`` and returns :func:`mitigation.adapters.write.describe`. It restores the network of ``model``
@@ -85,7 +151,7 @@ def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: M
     """
     settings = recipe.profiles[profile]
     types = {setting.name: type(getattr(settings, setting.name)) for setting in fields(settings)}
-    for origin, overrides in ((f" in {file}", _read(file) if file else {}), ("", options)):
+    for origin, overrides in ((f" in {file}", read_settings(file) if file else {}), ("", options)):
         for name, value in overrides.items():
             if name not in types:
                 near = did_you_mean(name, types)
@@ -97,28 +163,21 @@ def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: M
                     f"The setting {name} is {value!r}{origin}; give a value of type {types[name].__name__}."
                 )
         settings = replace(settings, **{name: types[name](value) for name, value in overrides.items()})
+    for own in fields(settings):
+        if own.metadata.get("required") and not getattr(settings, own.name):
+            option = f"--{own.name.replace('_', '-')}"
+            raise MitigationError(f"The recipe {recipe.name} needs the setting {own.name}; give it with {option}.")
     return settings
 
 
-def check_ranges(
-    settings: Any, positive: tuple[str, ...] = (), not_negative: tuple[str, ...] = (), share: tuple[str, ...] = ()
-) -> None:
-    """Checks that settings are above 0, at least 0, or in [0, 1); NaN is in no range.
+def read_settings(file: Path) -> dict[str, Any]:
+    """The settings in a TOML or JSON file.
 
     Raises
     ------
     MitigationError
-        With the first setting out of its range.
+        If it cannot be read, or holds something else.
     """
-    values = {name: getattr(settings, name) for name in (*positive, *not_negative, *share)}
-    wrong = [name for name in positive if not values[name] > 0]
-    wrong += [name for name in not_negative if not values[name] >= 0]
-    wrong += [name for name in share if not 0 <= values[name] < 1]
-    if wrong:
-        raise MitigationError(f"The setting {wrong[0]} is {values[wrong[0]]}; give a value in its range.")
-
-
-def _read(file: Path) -> dict[str, Any]:
     try:
         text = file.read_text(encoding="utf-8")
         content = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from cards.files import LOCK, locked, refuse_strays, strays
+from cards.files import LOCK, locked, put, refuse_strays, strays
+from cards.verdict import standing
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
@@ -26,7 +27,7 @@ from mitigation.quantization import choose_quantization, load_for_training
 from mitigation.recipe import Recipe
 from mitigation.training.data import TrainingData
 from scoring import benchmarks
-from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, read
+from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
 from scoring.inference.load_options import LoadOptions
 from scoring.terminal import tell
 from scoring.types import ScoringError
@@ -34,6 +35,7 @@ from scoring.types import ScoringError
 if TYPE_CHECKING:
     from mitigation.evaluate import Evaluation, Key
     from scoring.inference.model import Model
+    from scoring.report.headlines import HeadlineChange
 
 #: The end of the names of measures that :func:`full_precision_measures` adds.
 FULL_PRECISION = " in full precision"
@@ -84,6 +86,8 @@ def mitigate(
     work = out.with_name(f"{out.name}-work")
     check_target(out)
     check_work_folder(work)
+    if recipe.outside:
+        recipe.outside(settings)  # what the recipe reads is there and has the right form, before a model is loaded
     bits = None
     if loaded is None:
         bits, remark = choose_quantization(recipe, quantize, options.device)
@@ -105,22 +109,65 @@ def mitigate(
         shutil.rmtree(work / f"rank-{rank}")
         return None
     full_precision: dict[Key, Numbers] = {}
+    compared: Sequence[HeadlineChange] = ()
     with locked(work, MitigationError):
         adapter = make_adapter(recipe, settings, model, data, work / "made", errors, out)
         if chosen is not None:
+            from mitigation.evaluate import changes_table
+
             # A recipe may have measured changes of its own, which come first.
-            changes = evaluate_adapter(model, chosen, work, out.name, errors, answers)
+            changes, compared = evaluate_adapter(model, chosen, work, out.name, errors, answers)
             adapter = replace(adapter, changes=(*adapter.changes, *changes))
             if bits:
                 full_precision = evaluate_full_precision(options, chosen, work, errors)
                 measures = {**adapter.measures, **full_precision_measures(adapter.changes, full_precision)}
                 adapter = replace(adapter, measures=measures)
+            table = changes_table(adapter.changes, full_precision).to_csv(index=False)
+            put(work / "changes.csv", table.encode())
         write(work / "made", adapter, out)
-    if chosen is not None:
-        from mitigation.evaluate import changes_table
-
-        console.print(changes_table(adapter.changes, full_precision))
+    tell(console, summary(adapter, compared, out, work))
     return adapter
+
+
+def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, work: Path) -> list[str]:
+    """What a run ends with: the verdict of held-out bias, of all scores, what there was to remove, cost and place.
+
+    ``compared`` are the headlines of the comparison before and after; empty without an evaluation. Where no score of
+    the tables of methods was measured, the first headline with an ideal value stands for held-out bias.
+    """
+    from mitigation import comparison
+    from mitigation.columns import COLUMNS
+    from scoring.report.headlines import conclusion
+
+    methods, lines = [comparison.Method(adapter.recipe, adapter)], list[str]()
+    tables = comparison.tables_of(comparison.changes_frame("", methods), methods) if compared else []
+    found = None
+    if tables := [t for t in tables if t.domain == adapter.settings.get("domain")] or tables[:1]:
+        row = tables[0].cells()[adapter.recipe][tables[0].bias]
+        before, ideal = (row.before, row.before_low, row.before_high), COLUMNS[tables[0].bias].ideal
+        words = f"{comparison.verdict_text(row) or 'no verdict'}. Language ability {row.ability}"
+        found = f"{tables[0].bias} ({tables[0].domain})", before, row.after, comparison.change_text(row), ideal, words
+    elif biased := [h for h in compared if h.before.ideal is not None]:
+        change, name = biased[0], f"{biased[0].before.benchmark} {biased[0].before.short_name}"
+        difference = "{:+.2f} [{:.2f}, {:.2f}]".format(*change.difference.numbers)
+        words = change.verdict or "no verdict"
+        found = name, change.before.numbers, change.after.value, difference, change.before.ideal, words
+    if found:
+        of, before, after, difference, ideal, words = found
+        distance = abs(before[0] - (ideal or 0.0))
+        sure = "beyond noise" if standing(before, ideal) in ("above", "below") else "which noise alone can explain"
+        score = "{:.2f} [{:.2f}, {:.2f}]".format(*before)
+        lines = [f"{of}: {before[0]:.2f} before, {after:.2f} after, {difference}: {words}.", conclusion(compared)]
+        lines.append(f"To remove: {distance:.2f}, as {of} was {score} and its ideal is {ideal:g}, {sure}.")
+    elif compared:
+        lines.append(conclusion(compared))
+    cost, what = adapter.cost, "model" if is_whole_model(out) else "adapter"
+    lines.append(
+        f"{cost.parameters:,} parameters trained in {cost.seconds:.1f} s, at most {cost.memory / 2**30:.2f} GiB "
+        f"({cost.device})."
+    )
+    page = f"; the page is {work / 'after' / 'compare.html'}, and every change is in {work / 'changes.csv'}"
+    return [*lines, f"The {what} is {out}{page if compared else ''}."]
 
 
 def _gpu_of_process() -> str | None:
@@ -207,8 +254,10 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
 
 def evaluate_adapter(
     model: Model, evaluation: Evaluation, work: Path, name: str, errors: Console, answers: Path | None = None
-) -> tuple[Change, ...]:
+) -> tuple[tuple[Change, ...], list[HeadlineChange]]:
     """The changes from the model to the model with the adapter or prompt in ``work/made``, called ``name``.
+
+    Besides, the headlines of the comparison.
 
     The responses of the unchanged model are kept in ``answers``, by default in the folder of the run.
     """

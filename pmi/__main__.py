@@ -13,20 +13,13 @@ import typer
 from rich.console import Console
 
 from cards.command import start
-from cards.options import HelpCommand, NearestGroup
-from cards.packages import missing_sentence
+from cards.options import HelpCommand, group
+from cards.packages import required
 from cards.text import printable
 from pmi import commands
 from pmi.types import JobSubmitted, PmiError
 
-app = typer.Typer(
-    cls=NearestGroup,
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_show_locals=False,
-    help="Co-occurrence (PMI) of words with gendered words: count a corpus, and analyse the counts.",
-)
+app = group(help="Co-occurrence (PMI) of words with gendered words: count a corpus, and analyse the counts.")
 
 
 def one_sentence_errors(command: Callable[..., None]) -> Callable[..., None]:
@@ -34,18 +27,15 @@ def one_sentence_errors(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:
-        errors = Console(stderr=True)
+        errors, name = Console(stderr=True), command.__module__.rpartition(".")[2]
         try:
-            command(*args, **options)
+            with required(f"probes pmi {name}", "pmi", PmiError):
+                command(*args, **options)
         except PmiError as error:
             submitted = isinstance(error, JobSubmitted)
             text, style = (str(error), None) if submitted else (f"error: {error}", "red")
             errors.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(error.exit_code) from None
-        except ModuleNotFoundError as error:
-            what = f"probes pmi {command.__module__.rpartition('.')[2]}"
-            errors.print(f"error: {missing_sentence(what, error.name, 'pmi')}", markup=False, highlight=False)
-            raise typer.Exit(1) from None
         except KeyboardInterrupt:
             errors.print("Interrupted; finished files are kept, and the same command continues from there.")
             raise typer.Exit(130) from None

@@ -40,7 +40,7 @@ class _PartOfSpeech:
 
     def has(self, word: str) -> bool:
         """Whether the word or one of its base forms is a lemma."""
-        if word in self.exceptions:
+        if word in self.exceptions:  # an irregular form has no regular one
             return not self.lemmas.isdisjoint((word, *self.exceptions[word]))
         forms = {word}
         while forms and self.lemmas.isdisjoint(forms):

@@ -10,18 +10,10 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from rich import progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
-from cards.text import redactor
+from cards.text import grouped, redactor
 from scoring.inference.chat import Chat
 from scoring.prompts import Prompt
 from scoring.tables import Loaded
@@ -59,7 +51,7 @@ def questions(
     Rows without requests are left out.
     """
     in_chat = chat.put if chat else lambda request: request
-    kept = []
+    asked = []
     for loaded in splits:
         context = _context(model, loaded)
         for row in loaded.rows:
@@ -69,16 +61,16 @@ def questions(
                 for request in benchmark.requests(profile, row, context)
             }
             if requests:
-                kept.append(Question(row, context, requests))
-    return kept
+                asked.append(Question(row, context, requests))
+    return asked
 
 
-def scorable(asked: Sequence[Question], model: Engine) -> tuple[list[Question], list[str]]:
+def scorable(every: Sequence[Question], model: Engine) -> tuple[list[Question], list[str]]:
     """The questions whose objects have tokens of their own in this model, and a sentence for each other one."""
     from scoring.inference.tokens import SharedToken
 
-    kept, skipped = [], []
-    for question in asked:
+    fit, skipped = [], []
+    for question in every:
         parts = [r for r in question.requests.values() if any(option.spans for option in r.options)]
         try:
             for _ in model.tokens.queries(parts):
@@ -86,8 +78,8 @@ def scorable(asked: Sequence[Question], model: Engine) -> tuple[list[Question], 
         except SharedToken as error:
             skipped.append(str(error).partition(";")[0])
         else:
-            kept.append(question)
-    return kept, skipped
+            fit.append(question)
+    return fit, skipped
 
 
 def _context(model: Engine, loaded: Loaded) -> BenchmarkContext:
@@ -155,24 +147,22 @@ def answer(
 
     The model gets requests that differ only in their ids once.
     """
-    known = {request.id: response for request in requests if (response := store.get(request)) is not None}
-    same: dict[Request, list[Request]] = {}
-    for request in requests:
-        if request.id not in known:
-            same.setdefault(replace(request, id=""), []).append(request)
+    responses = {request.id: response for request in requests if (response := store.get(request)) is not None}
+    unknown = [request for request in requests if request.id not in responses]
+    same = grouped(unknown, lambda request: replace(request, id=""))
     rest = {group[0].id: group for group in same.values()}
     first = [group[0] for group in rest.values()]
-    with _progress(first, len(known), console) as advance:
+    with _progress(first, len(responses), console) as advance:
 
         def keep(response: Response) -> None:
             request, *others = rest[response.id]
             store.put(request, response)
-            known.update({item.id: replace(response, id=item.id) for item in (request, *others)})
+            responses.update({item.id: replace(response, id=item.id) for item in (request, *others)})
             advance(request)
 
         if first:
             model.answer(first, on_response=keep, **settings)
-    return known
+    return responses
 
 
 def truncated(model: Engine, requests: Sequence[Request]) -> frozenset[str]:
@@ -194,20 +184,24 @@ def _progress(requests: Sequence[Request], known: int, console: Console | None) 
 
     Continuations are much slower, so one bar for both would show a wrong remaining time.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (
+        progress.TextColumn("{task.description}"),
+        *(progress.BarColumn(), progress.TaskProgressColumn()),
+        *(progress.TimeElapsedColumn(), progress.TimeRemainingColumn()),
+    )
     silent = console is None
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=silent) as progress:
-        bars: dict[bool, TaskID] = {}
+    with progress.Progress(*columns, console=console, transient=True, disable=silent) as shown:
+        bars: dict[bool, progress.TaskID] = {}
         for continued, label in ((False, "scoring"), (True, "continuing")):
             of_kind = [request for request in requests if bool(request.max_new) == continued]
             if of_kind:
                 text = f"{label} {len(of_kind):,}" + f" ({known:,} known)" * (known > 0 and not bars)
-                bars[continued] = progress.add_task(text, start=not bars, total=sum(map(_size, of_kind)))
+                bars[continued] = shown.add_task(text, start=not bars, total=sum(map(_size, of_kind)))
 
         def advance(request: Request) -> None:
             bar = bars[bool(request.max_new)]
-            progress.start_task(bar)
-            progress.advance(bar, _size(request))
+            shown.start_task(bar)
+            shown.advance(bar, _size(request))
 
         yield advance
 

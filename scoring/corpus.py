@@ -21,7 +21,7 @@ from pmi.types import DeltaTable
 from scoring.metrics.occugender import shares
 from scoring.statistics import intervals
 from scoring.statistics.bootstrap import RESAMPLES, draw
-from scoring.types import Floats, ScoringError, Table
+from scoring.types import Estimate, Floats, ScoringError, Table
 
 #: Bands of |MaxPMIDiff|, those of the annotation files of UnStereoEval: above the first limit, up to the second.
 BANDS = ((0.0, 0.5), (0.5, 0.65), (0.65, 1.0), (1.0, np.inf))
@@ -64,18 +64,31 @@ class Leans:
 
 
 @dataclass(frozen=True, slots=True)
-class Correlation:
+class Correlation(Estimate):
     """Spearman's rank correlation of two leans within a group, with its 95 % interval by clusters."""
 
-    benchmark: str
-    group: str
-    pair: str
-    value: float
-    low: float
-    high: float
-    n: int
-    clusters: int
-    method: str
+    @property
+    def pair(self) -> str:
+        """The two leans."""
+        return self.metric.removeprefix("rho: ")
+
+
+#: How to read each correlation, its full and its short name.
+_PAIRS = {
+    "corpus and model": (
+        "Spearman's ρ of δ and the model's lean. A model that follows this corpus has "
+        "a positive one, a model that does not follow it has 0.",
+        *("Corpus and model (Spearman's ρ)", "ρ corpus"),
+    ),
+    "labour and model": (
+        "Share of women who hold the job, and model.",
+        *("Labour market and model (Spearman's ρ)", "ρ labour"),
+    ),
+    "corpus and labour": (
+        "Corpus, and share of women who hold the job.",
+        *("Corpus and labour market (Spearman's ρ)", "ρ corpus, jobs"),
+    ),
+}
 
 
 def sentence_leans(examples: Table, table: DeltaTable) -> Leans:
@@ -154,9 +167,17 @@ def correlations(benchmark: str, leans: Leans, *, resamples: int = RESAMPLES, se
             for pair, (x, y) in pairs.items():
                 usable = mask & np.isfinite(x) & np.isfinite(y)
                 value, interval, clusters = spearman(x[usable], y[usable], leans.clusters[usable], resamples, seed)
-                n = int(usable.sum())
+                reading, title, short = _PAIRS[pair]
                 yield Correlation(
-                    benchmark, group, pair, value, interval.low, interval.high, n, clusters, interval.method
+                    *(benchmark, group, f"rho: {pair}", value, interval.low, interval.high, np.nan),
+                    *(int(usable.sum()), clusters),
+                    reading=reading,
+                    title=title,
+                    short=short,
+                    method=interval.method,
+                    why="" if np.isfinite(value) else "too few examples, or all with the same lean",
+                    least=-1.0,
+                    most=1.0,
                 )
 
 

@@ -21,12 +21,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from builders.wording import DEBIASING_PROMPTS
 from cards.text import did_you_mean
-from cards.validation import first_fault
+from cards.validation import STRICT, first_fault
 from scoring import benchmarks
 from scoring.types import Option, Request, ScoringError
 
@@ -34,13 +34,12 @@ from scoring.types import Option, Request, ScoringError
 #: "Q:" on the same line, or nowhere.
 Placement = Literal["before", "question", "none"]
 NonBlank = Annotated[str, Field(pattern=r"\S")]
-_STRICT = ConfigDict(extra="forbid", strict=True)
 
 
 class DecodingTable(TypedDict, total=False):
     """Arguments of :class:`scoring.inference.decoding.Decoding`, which comes with torch."""
 
-    __pydantic_config__ = _STRICT  # type: ignore[misc]
+    __pydantic_config__ = STRICT  # type: ignore[misc]
     temperature: int | float
     top_p: int | float
     top_k: int
@@ -52,7 +51,7 @@ class DecodingTable(TypedDict, total=False):
 class SelfDebiasTable(TypedDict):
     """Arguments of :class:`scoring.inference.self_debias.SelfDebiasing`, which comes with torch."""
 
-    __pydantic_config__ = _STRICT  # type: ignore[misc]
+    __pydantic_config__ = STRICT  # type: ignore[misc]
     prefixes: Annotated[list[NonBlank], Field(min_length=1)]
     decay: NotRequired[Annotated[int | float, Field(ge=0)]]
     epsilon: NotRequired[Annotated[int | float, Field(gt=0, le=1)]]
@@ -82,7 +81,7 @@ class Prompt:
         (:mod:`scoring.inference.self_debias`); only for models in this process.
     """
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     name: NonBlank
     summary: str = ""
     instruction: str = ""

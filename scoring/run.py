@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from scoring import tables
-from scoring.answering import (
-    PACKAGE,
-    Question,
-    answer,
-    decoding,
-    facts,
-    package_version,
-    questions,
-    scorable,
-    truncated,
-)
+from scoring import answering, tables
+from scoring.answering import Question
 from scoring.inference.chat import Chat
 from scoring.inference.parallel import together
 from scoring.prompts import Prompt
@@ -40,8 +30,13 @@ class Part:
     """A benchmark with the splits that were read; ``lacking`` names the splits that do not exist."""
 
     benchmark: Benchmark
-    splits: tuple[tables.Loaded, ...]
+    splits: tuple[tables.Loaded, ...] = ()
     lacking: tuple[tables.DataMissing, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether no split could be read."""
+        return bool(self.lacking) and not self.splits
 
 
 def configs(benchmark: Benchmark, profile: str) -> list[tuple[str, str, str]]:
@@ -64,7 +59,7 @@ def read(
         the one of its manifest.
     """
     parts = [_read(benchmark, source, profile, limit) for benchmark in benchmarks]
-    empty = [part for part in parts if not part.splits]
+    empty = [part for part in parts if part.empty]
     if empty and (named or len(empty) == len(parts)):
         raise empty[0].lacking[0]
     return parts
@@ -123,15 +118,15 @@ def run(
         model = with_prompt(model, prompt)
     asked, skipped = {}, []
     for part in parts:
-        every = questions(part.benchmark, part.splits, profile, prompt, model, chat)
-        asked[part.benchmark.name], without = scorable(every, model)
+        every = answering.questions(part.benchmark, part.splits, profile, prompt, model, chat)
+        asked[part.benchmark.name], without = answering.scorable(every, model)
         skipped += without
     requests = [request for own in asked.values() for question in own for request in question.requests.values()]
-    settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": decoding(prompt)}
+    settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": answering.decoding(prompt)}
     if processes and processes.count > 1:
-        together(processes, model, requests, store, lambda own: answer(model, own, store, settings, console))
-    responses = answer(model, requests, store, settings, console)
-    cut = truncated(model, requests) if truncate else frozenset()
+        together(processes, model, requests, store, lambda own: answering.answer(model, own, store, settings, console))
+    responses = answering.answer(model, requests, store, settings, console)
+    cut = answering.truncated(model, requests) if truncate else frozenset()
     records, estimates = {}, []
     for part in parts:
         name = part.benchmark.name
@@ -199,26 +194,56 @@ def report_of(
         dtype=model.dtype,
         prompt=prompt.name,
         profile=profile,
-        data={loaded.name: loaded.version for part in parts for loaded in part.splits},
+        data=versions(parts),
         estimates=tuple(estimates),
-        environment={
-            PACKAGE: package_version(),
-            "platform": platform.platform(),
-            **model.environment,
-            **{f"benchmark {part.benchmark.name}": part.benchmark.version for part in parts},
+        environment=environment(parts, resamples)
+        | model.environment
+        | {
             f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}",
             "chat template": f"sha256:{_sha256(chat.template)}" if chat else "",
             "system": chat.system if chat else "",
-            "resamples": resamples,
-            "data lacking": [missing.name for part in parts for missing in part.lacking],
         },
         speed=model.stats.speed(),
-        headlines={b.name: asdict(b.headline) for b in (part.benchmark for part in parts) if b.headline},
+        headlines={part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline},
     )
+
+
+def environment(parts: Sequence[Part], resamples: int) -> dict[str, Any]:
+    """What the environment of every report has."""
+    return {
+        answering.PACKAGE: answering.package_version(),
+        "platform": platform.platform(),
+        **{f"benchmark {part.benchmark.name}": part.benchmark.version for part in parts},
+        "resamples": resamples,
+        "data lacking": [missing.name for part in parts for missing in part.lacking],
+    }
+
+
+def versions(parts: Sequence[Part]) -> dict[str, str]:
+    """The version of each split."""
+    return {loaded.name: loaded.version for part in parts for loaded in part.splits}
 
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def without(
+    parts: Sequence[Part], reason: Callable[[Part], str], advice: str, end: str, *, named: bool
+) -> tuple[list[Part], list[str]]:
+    """The parts for which there is no ``reason`` to leave them out, and a remark for each other one.
+
+    Raises
+    ------
+    ScoringError
+        When there is one for a benchmark that the user named, or no part is left; with ``advice``.
+    """
+    reasons = {part.benchmark.name: reason(part) for part in parts}
+    left = [part for part in parts if not reasons[part.benchmark.name]]
+    remarks = list(filter(None, reasons.values()))
+    if remarks and (named or all(part.empty for part in left)):
+        raise ScoringError(f"{remarks[0]}; leave the benchmark out, or {advice}.")
+    return left, [f"{remark}{end}" for remark in remarks]
 
 
 def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tuple[list[Part], list[str]]:
@@ -231,12 +256,18 @@ def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tupl
     ScoringError
         When a benchmark that the user named does not suit, or no part is left.
     """
-    remarks = [_unsuited(part.benchmark, kind, model) for part in parts if kind not in part.benchmark.kinds]
-    fit = [part for part in parts if kind in part.benchmark.kinds and part.splits]
-    if remarks and (named or not fit):
-        way = "run without --chat" if kind == "chat" else "give another model"
-        raise ScoringError(f"{remarks[0]}; leave the benchmark out, or {way}.")
-    return fit, [f"{remark}." for remark in remarks]
+
+    def reason(part: Part) -> str:
+        if kind in part.benchmark.kinds:
+            return ""
+        if kind == "chat":
+            return f"The benchmark {part.benchmark.name} scores whole sentences, which a chat template cannot hold"
+        kinds = " or ".join(other for other in part.benchmark.kinds if other != "chat")
+        return f"The benchmark {part.benchmark.name} is for {kinds} models, and {model} is a {kind} one"
+
+    way = "run without --chat" if kind == "chat" else "give another model"
+    fit, remarks = without(parts, reason, way, ".", named=named)
+    return [part for part in fit if not part.empty], remarks
 
 
 def able(parts: Sequence[Part], engine: Engine, profile: str, *, named: bool) -> tuple[list[Part], list[str]]:
@@ -247,24 +278,10 @@ def able(parts: Sequence[Part], engine: Engine, profile: str, *, named: bool) ->
     ScoringError
         When the engine cannot do what a benchmark that the user named needs, or no part is left.
     """
-    fit, remarks = [], []
-    for part in parts:
-        lacking = sorted(part.benchmark.needs(profile, facts(engine)) - engine.capabilities)
-        if lacking:
-            needs = f"The benchmark {part.benchmark.name} needs {' and '.join(lacking)}"
-            remarks.append(f"{needs}, which the engine of this run ({engine.revision}) does not have")
-        else:
-            fit.append(part)
-    if remarks and (named or not fit):
-        raise ScoringError(f"{remarks[0]}; leave the benchmark out, or score the model with the transformers engine.")
-    return fit, [f"{remark}; it is left out." for remark in remarks]
 
+    def reason(part: Part) -> str:
+        lacking = sorted(part.benchmark.needs(profile, answering.facts(engine)) - engine.capabilities)
+        needs = f"The benchmark {part.benchmark.name} needs {' and '.join(lacking)}"
+        return f"{needs}, which the engine of this run ({engine.revision}) does not have" if lacking else ""
 
-def _unsuited(benchmark: Benchmark, kind: str, model: str) -> str:
-    if kind == "chat":
-        return f"The benchmark {benchmark.name} scores whole sentences, which a chat template cannot hold"
-    return f"The benchmark {benchmark.name} is for {_either(benchmark)} models, and {model} is a {kind} one"
-
-
-def _either(benchmark: Benchmark) -> str:
-    return " or ".join(kind for kind in benchmark.kinds if kind != "chat")
+    return without(parts, reason, "score the model with the transformers engine", "; it is left out.", named=named)

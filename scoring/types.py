@@ -1,4 +1,4 @@
-"""The types of scoring: requests and responses, metrics and benchmarks, estimates and reports."""
+"""The types of scoring: requests and responses, metrics and benchmarks, comparisons of runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cards.glance import FREE, glance_html, one_line
+from cards.results import Estimate as Estimate
 from cards.results import Headline as Headline
+from cards.results import Measurement as Measurement
+from cards.results import Report as Report
 from cards.verdict import verdict
 
 if TYPE_CHECKING:
@@ -350,62 +353,6 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
-    """A metric over a group of ``n`` examples in so many clusters, with its 95 % interval.
-
-    ``method`` names how the interval was computed (:mod:`scoring.statistics.intervals`). ``sd`` is that
-    of the bootstrap. ``why`` explains a NaN. ``ideal``, ``reading``, ``ability``, ``title`` and ``short`` are the
-    metric's.
-    """
-
-    benchmark: str
-    group: str
-    metric: str
-    value: float
-    low: float
-    high: float
-    sd: float
-    n: int
-    clusters: int
-    ideal: float | None = None
-    reading: str = ""
-    why: str = ""
-    method: str = ""
-    ability: bool = False
-    title: str = ""
-    short: str = ""
-
-    @property
-    def full_name(self) -> str:
-        """The full name of the metric; its name in files of earlier versions, and without a title."""
-        return self.title or self.metric
-
-    @property
-    def short_name(self) -> str:
-        """The short name of the metric, in the same way."""
-        return self.short or self.metric
-
-    @property
-    def numbers(self) -> tuple[float, float, float]:
-        """The value and both ends of its interval."""
-        return self.value, self.low, self.high
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate(Measurement):
-    """The value of a metric.
-
-    ``printed_sd`` is the standard deviation by the formula of the paper where it has one, ``least`` and ``most`` are
-    the ends of the metric's range, and ``label`` names it in the plot of scores by group.
-    """
-
-    printed_sd: float | None = None
-    least: float = -math.inf
-    most: float = math.inf
-    label: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Difference(Measurement):
     """The value of a metric in one run minus that in another over the same examples.
 
@@ -417,23 +364,18 @@ class Difference(Measurement):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Everything a run found and what it was found with.
+class Change:
+    """A difference with the scores of both runs; None where a run did not report one."""
 
-    ``headlines`` has the fields of the :class:`Headline` of each benchmark that has one.
-    """
+    difference: Difference
+    before: Estimate | None
+    after: Estimate | None
 
-    model: str
-    revision: str
-    adapter: str
-    dtype: str
-    prompt: str
-    profile: str
-    data: Mapping[str, str]
-    estimates: tuple[Estimate, ...]
-    environment: Mapping[str, Any]
-    speed: Mapping[str, float] = field(default_factory=dict)
-    headlines: Mapping[str, Any] = field(default_factory=dict)
+    @property
+    def verdict(self) -> str:
+        """``nearer``, ``further`` or ``unclear``; empty without an ideal value or without the value before."""
+        d = self.difference
+        return verdict(self.before.value, d.numbers, d.ideal, d.p_holm) if self.before else ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -445,6 +387,12 @@ class Comparison:
     differences: tuple[Difference, ...]
     agreements: tuple[Estimate, ...] = ()
 
+    @property
+    def changes(self) -> list[Change]:
+        """Every difference with the scores before and after."""
+        before, after = self.base.by_key, self.run.by_key
+        return [Change(d, before.get(d.key), after.get(d.key)) for d in self.differences]
+
     def table(self) -> pd.DataFrame:
         """Every difference, a row each: before, after, difference, low, high, p, p_holm, ideal, n and verdict.
 
@@ -453,14 +401,11 @@ class Comparison:
         """
         import pandas as pd
 
-        before, after = (
-            {(e.benchmark, e.group, e.metric): e.value for e in r.estimates} for r in (self.base, self.run)
-        )
         rows = []
-        for d in self.differences:
-            key = d.benchmark, d.group, d.metric
-            change = verdict(before[key], d.numbers, d.ideal, d.p_holm)
-            rows.append((*key, before[key], after[key], d.value, d.low, d.high, d.p, d.p_holm, d.ideal, d.n, change))
+        for change in self.changes:
+            d, before, after = change.difference, change.before, change.after
+            values = [math.nan if side is None else side.value for side in (before, after)]
+            rows.append((*d.key, *values, *d.numbers, d.p, d.p_holm, d.ideal, d.n, change.verdict))
         columns = [
             *("benchmark", "group", "metric", "before", "after", "difference", "low", "high"),
             *("p", "p_holm", "ideal", "n", "verdict"),
@@ -478,15 +423,14 @@ class Comparison:
 
     def _headlines(self) -> dict[str, Difference]:
         """The difference of the headline of each benchmark, by what it says."""
-        chosen: dict[str, Difference] = {}
-        for d in self.differences:
-            headline = self.run.headlines.get(d.benchmark, {})
-            if d.benchmark not in chosen or (d.metric, d.group) == (headline.get("metric"), headline.get("shown")):
-                chosen[d.benchmark] = d
-        before = {(e.benchmark, e.group, e.metric): e.value for e in self.base.estimates}
-        said = {}
-        for d in chosen.values():
-            value = before[d.benchmark, d.group, d.metric]
-            change = verdict(value, d.numbers, d.ideal, d.p_holm)
-            said[f"{d.benchmark} {d.metric} {value:.3g} {d.value:+.3g} {change}".rstrip()] = d
-        return said
+        chosen: dict[str, Change] = {}
+        for change in self.changes:
+            d = change.difference
+            headline = self.run.headlines.get(d.benchmark)
+            if d.benchmark not in chosen or (headline and (d.metric, d.group) == (headline.metric, headline.shown)):
+                chosen[d.benchmark] = change
+        by_sentence = {}
+        for change in chosen.values():
+            d, value = change.difference, change.before.value if change.before else math.nan
+            by_sentence[f"{d.benchmark} {d.metric} {value:.3g} {d.value:+.3g} {change.verdict}".rstrip()] = d
+        return by_sentence

@@ -83,7 +83,7 @@ def test_a_missing_client_of_servers_is_one_sentence_with_the_extra_that_has_it(
     code = """
 import sys
 sys.modules["httpx"] = None
-from scoring.api import connect_to
+from scoring.engines.served import connect_to
 from scoring.options import ServedOptions
 try:
     connect_to(ServedOptions(["http://127.0.0.1:9/v1"]))

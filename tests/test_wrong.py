@@ -93,13 +93,14 @@ mitigate prompts tiny-causal --out x --prompt nothing -> 1 No prompt is called '
 mitigate prompts tiny-causal --out x --text nowhere.txt -> 2 There is no built data set biaske in output
 mitigate prompts tiny-causal --out x --resamples 0 -> 2 Invalid value for '--resamples'
 mitigate --include nowhere.py prompts tiny-causal --out x -> 1 nowhere.py is not a Python file
-mitigate methods -> 2 Missing argument 'MODEL'
+mitigate methods -> 2 Missing argument '[RECIPE] MODEL
 mitigate methods tiny-causal --methods fst -> 1 No recipe is called 'fst' (did you mean 'fast'?)
 mitigate methods tiny-causal --seeds 0 -> 2 Invalid value for '--seeds'
-mitigate methods tiny-causal --config nowhere.toml -> 1 nowhere.toml is not TOML
+mitigate methods tiny-causal --config nowhere.toml -> 1 nowhere.toml cannot be read
+mitigate table fast inlp tiny-causal -> 1 fast inlp tiny-causal are more than a recipe and a model
 mitigate methods tiny-causal --glue nothing -> 1 'nothing' is no task of GLUE
 mitigate methods tiny-causal --data nowhere -> 2 There is no folder nowhere
-mitigate table -> 2 Missing argument 'RECIPE'
+mitigate table -> 2 Missing argument '[RECIPE] MODEL
 mitigate table fst tiny-causal -> 1 No recipe is called 'fst' (did you mean 'fast'?)
 mitigate table fast tiny-causal --domains age -> 1 The domain is 'age'
 mitigate glue -> 2 Missing argument 'MODEL'

@@ -79,7 +79,8 @@ def silence(_handler: BaseHTTPRequestHandler, closing: Event) -> None:
 
 def _status(status: str, *headers: str, body: bytes = b'{"error": {"message": "it went wrong"}}') -> Any:
     def send(handler: BaseHTTPRequestHandler, _closing: Event) -> None:
-        _head(handler, status, *headers, f"Content-Length: {len(body)}")
+        # Said, because the connection is closed: a client would use it again and find it closed at times.
+        _head(handler, status, *headers, f"Content-Length: {len(body)}", "Connection: close")
         handler.wfile.write(body)
 
     return send

@@ -1,4 +1,4 @@
-"""Writes docs/ENGINES.md: every metric of tiny-causal by three engines, and their differences.
+"""Writes docs/ENGINES.md, what three engines give for tiny-causal, and docs/engines.csv, every metric of it.
 
     python -m tools.compare_engines --data output --out docs/ENGINES.md
 
@@ -13,16 +13,19 @@ import argparse
 import math
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 
 from builders.generation.run import RunOptions, opened
 from cards.files import put
-from scoring import benchmarks, chat_api, prompts, run
+from scoring import benchmarks, prompts, run
 from scoring.answering import key, questions
+from scoring.engines import chat_api
 from scoring.inference.engine import Engine
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load
@@ -137,6 +140,17 @@ def _close(one: Estimate | None, other: Estimate | None, close: float) -> bool:
     return abs(one.value - other.value) <= close or (math.isnan(one.value) and math.isnan(other.value))
 
 
+def table(local: Measured, served: Measured, chat: Measured) -> pd.DataFrame:
+    """The metrics of the three engines; NaN where an engine has none, or its value is not defined."""
+    engines = {"transformers": local, "served": served, "chat": chat}
+    names = list(dict.fromkeys(name for one in engines.values() for name in one.metrics))
+    columns = {
+        engine: [one.metrics[name].value if name in one.metrics else math.nan for name in names]
+        for engine, one in engines.items()
+    }
+    return pd.DataFrame(columns, pd.MultiIndex.from_tuples(names, names=["benchmark", "group", "metric"]))
+
+
 def page(local: Measured, served: Measured, chat: Measured, software: str) -> str:
     """The text of docs/ENGINES.md."""
     apart, count = largest_difference(local, served)
@@ -157,29 +171,22 @@ def page(local: Measured, served: Measured, chat: Measured, software: str) -> st
         f"of the others; `occugender` has {SAMPLES} sampled answers to each explicit question at temperature 1, whose "
         "shares are no probabilities and are not comparable with them.",
         "",
-        "A dash is a metric that the engine does not give.",
+        "[engines.csv](engines.csv) has every metric of each engine; an empty cell is one that the engine does not "
+        "give, or that is not defined.",
         "",
-        "| benchmark | group | metric | transformers | served | difference | chat (words) | difference |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
+        "| benchmark | metrics | largest difference, served | metrics of the chat API | largest difference, chat |",
+        "| --- | ---: | ---: | ---: | ---: |",
     ]
-    for name, estimate in local.metrics.items():
-        cells = [_shown(estimate.value)]
-        for other in (served, chat):
-            results = other.metrics.get(name)
-            cells += [_shown(results.value), _apart(results.value, estimate.value)] if results else ["–", "–"]
-        lines.append(f"| {' | '.join((*name, *cells))} |")
-    for name, estimate in chat.metrics.items():
-        if name not in local.metrics:
-            lines.append(f"| {' | '.join((*name, '–', '–', '–', _shown(estimate.value), '–'))} |")
+    for benchmark, rows in table(local, served, chat).groupby("benchmark", sort=False):
+        cells = [str(benchmark), f"{rows['transformers'].count():,}", _apart(rows["served"] - rows["transformers"])]
+        cells += [f"{rows['chat'].count():,}", _apart(rows["chat"] - rows["transformers"])]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _shown(value: float) -> str:
-    return "not defined" if math.isnan(value) else f"{value:.4f}"
-
-
-def _apart(one: float, other: float) -> str:
-    return "–" if math.isnan(one - other) else f"{one - other:.1e}" if one != other else "0"
+def _apart(differences: pd.Series) -> str:
+    """The largest size of a difference; a dash without any."""
+    return "–" if differences.isna().all() else f"{differences.abs().max():.2g}"
 
 
 def main() -> None:
@@ -195,19 +202,19 @@ def main() -> None:
         folder = Path(name)
         local = measured(load(BUNDLED["tiny-causal"], dtype="float32", device="cpu"), some, folder / "local")
         if given.base_url:
-            put(given.out, _with_server(given.base_url, local, some, folder).encode())
+            _write(given.out, given.base_url, local, some, folder)
         else:
             with real_server.vllm(BUNDLED["tiny-causal"], folder / "server.log") as server:
-                put(given.out, _with_server(server.url, local, some, folder).encode())
+                _write(given.out, server.url, local, some, folder)
 
 
-def _with_server(url: str, local: Measured, some: Sequence[run.Part], folder: Path) -> str:
-    engine = connect([url], None, "tiny-causal")
-    try:
+def _write(path: Path, url: str, local: Measured, some: Sequence[run.Part], folder: Path) -> None:
+    """The page, and beside it the table of all metrics."""
+    with closing(connect([url], None, "tiny-causal")) as engine:
         served = measured(engine, some, folder / "served")
-    finally:
-        engine.close()
-    return page(local, served, sampled(url, some, folder / "chat"), engine.servers[0].software)
+    chat = sampled(url, some, folder / "chat")
+    put(path.with_name("engines.csv"), table(local, served, chat).to_csv(float_format="%.6f").encode())
+    put(path, page(local, served, chat, engine.servers[0].software).encode())
 
 
 if __name__ == "__main__":

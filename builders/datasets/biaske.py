@@ -24,29 +24,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-import pyarrow as pa
-
-from builders.dataset import Config, DataSet, Files, Row, Rows, card_texts, column, text, texts
+from builders.dataset import Files, Row, Rows, declared
 from builders.datasets import winogender
 from builders.parsers import bec_pro, bundled, coref, knowledge, read, stereoset, weat
-from builders.parsers.triplets import TRIPLET, triplet
+from builders.parsers.triplets import triplet
 from builders.text.words import Gender
 from builders.wording import BLANK
 
-_PAPER = "chen2024fast"
-_config = partial(Config, cite=(_PAPER,))
 _OTHER: Mapping[Gender, Gender] = {"male": "female", "female": "male"}
 
 _CROWS_FILE = "crows-pairs/pairs"
 _CROWS_COLUMNS = (
     "",
-    "sent_more",
-    "sent_less",
-    "stereo_antistereo",
-    "bias_type",
-    "annotations",
-    "anon_writer",
-    "anon_annotators",
+    *"sent_more sent_less stereo_antistereo bias_type annotations anon_writer anon_annotators".split(),
 )
 _CROWS_DOMAINS = {"gender": "gender", "race-color": "race", "religion": "religion"}
 
@@ -109,128 +99,22 @@ def _winogender(files: Files) -> Rows:
         yield Row("test", f"winogender-{schema}", fetched.origin(number), values)
 
 
-_SHARE_ALIKE = "CC-BY-SA-4.0"
-_SETS = "stereotype, anti-stereotype and unrelated"
-_PERSON = texts("subject", "other_participant", "stereotype")
+_KNOWLEDGE = {"paraphrases": knowledge.paraphrases, "differentiation": knowledge.facts}
 
-_CONFIGS = (
-    _config(
-        "stereoset",
-        f"StereoSet intrasentence: a sentence with one blank and its {_SETS} word; also of professions.",
-        _SHARE_ALIKE,
-        stereoset.COLUMNS,
-        partial(stereoset.rows, "intrasentence", {"validation": "stereoset/dev", "test": "stereoset/test"}),
-        sources=("stereoset/dev", "stereoset/test"),
-        splits=("validation", "test"),
-    ),
-    _config(
-        "stereoset-intersentence",
-        f"StereoSet intersentence: a context and its {_SETS} next sentence; also of professions.",
-        _SHARE_ALIKE,
-        stereoset.COLUMNS,
-        partial(stereoset.rows, "intersentence", {"validation": "stereoset/dev"}),
-        sources=("stereoset/dev",),
-        splits=("validation",),
-    ),
-    *(
-        _config(
-            f"crows_pairs{suffix}",
-            f"CrowS-Pairs on gender, race and religion, both directions{how}.",
-            _SHARE_ALIKE,
-            (*TRIPLET, *texts("direction", "writer")),
-            partial(_crows, bool(suffix)),
-            sources=(_CROWS_FILE,),
-        )
-        for suffix, how in (("", ""), ("-paper", ", white space as released"))
-    ),
-    *(
-        _config(
-            f"weat{suffix}",
-            f"A word for a social group and a pair of words that WEAT or SEAT contrasts, {how}.",
-            "CC-BY-NC-4.0",
-            weat.COLUMNS,
-            partial(weat.rows, pattern),
-            sources=weat.SOURCES,
-            embedded=(weat.FILE,),
-            cite=(_PAPER, "caliskan2017weat"),
-        )
-        for suffix, pattern, how in (
-            ("", f'The word "{{}}" goes with the word "{BLANK}".', "in a sentence about the two words"),
-            ("-paper", f"{{}} loves {BLANK}", 'in the pattern "{attribute} loves {target}"'),
-        )
-    ),
-    *(
-        _config(
-            f"winobias{suffix}",
-            f"WinoBias pairs {about}.",
-            "MIT",
-            (*TRIPLET, *_PERSON, column("type", pa.int8()), *extra),
-            partial(_winobias, bool(suffix)),
-            sources=coref.WINOBIAS,
-            splits=("validation", "test"),
-        )
-        for suffix, extra, about in (
-            (
-                "",
-                (column("mended", pa.list_(pa.string())),),
-                "with the pronoun of the gender that dominates the occupation and with the other, mended",
-            ),
-            ("-paper", (), "of a pro-stereotyped and the anti-stereotyped line of the same number, as released"),
-        )
-    ),
-    _config(
-        "winogender",
-        "Winogender sentences with the pronoun of the majority of the occupation, with the other, and with they.",
-        "MIT",
-        (*TRIPLET, *_PERSON, text("refers_to"), column("female_share", pa.float64()), text("sentence_they")),
-        _winogender,
-        sources=(winogender.SENTENCES, winogender.OCCUPATIONS),
-    ),
-    _config(
-        "bec_pro",
-        "BEC-Pro pairs of sentences, a man or a woman with a profession, with masks and articles mended.",
-        "CC-BY-4.0",
-        (*TRIPLET, *texts("subject", "stereotype", "template", "prompt_prior")),
-        bec_pro.pairs,
-        sources=(bec_pro.SOURCE,),
-    ),
-    _config(
-        "bec_pro-paper",
-        "BEC-Pro sentences with their three masked forms, as released.",
-        "CC-BY-4.0",
-        texts("domain", *bec_pro.COLUMNS),
-        bec_pro.released,
-        sources=(bec_pro.SOURCE,),
-    ),
-    *(
-        _config(
-            name,
-            summary,
-            "Apache-2.0",
-            columns,
-            partial(rows, bundled.path(name)),
-            embedded=(bundled.label(bundled.path(name)),),
-        )
-        for name, columns, rows, summary in (
-            (
-                knowledge.PARAPHRASES,
-                knowledge.PARAPHRASE_COLUMNS,
-                knowledge.paraphrases,
-                "276 pairs written for this project, each with a base prompt and two paraphrases of it.",
-            ),
-            (
-                knowledge.DIFFERENTIATION,
-                knowledge.FACT_COLUMNS,
-                knowledge.facts,
-                "201 facts written for this project in which two groups differ, each stated about both groups.",
-            ),
-        )
-    ),
-)
-
-DATASET = DataSet(
-    name="biaske",
-    version="1.1.1",
-    **card_texts("biaske"),
-    configs=_CONFIGS,
+DATASET = declared(
+    "biaske",
+    {
+        "stereoset": partial(stereoset.rows, "intrasentence"),
+        "stereoset-intersentence": partial(stereoset.rows, "intersentence"),
+        "crows_pairs": partial(_crows, False),
+        "crows_pairs-paper": partial(_crows, True),
+        "weat": partial(weat.rows, f'The word "{{}}" goes with the word "{BLANK}".'),
+        "weat-paper": partial(weat.rows, f"{{}} loves {BLANK}"),
+        "winobias": partial(_winobias, False),
+        "winobias-paper": partial(_winobias, True),
+        "winogender": _winogender,
+        "bec_pro": bec_pro.pairs,
+        "bec_pro-paper": bec_pro.released,
+        **{name: partial(rows, bundled.path(name)) for name, rows in _KNOWLEDGE.items()},
+    },
 )

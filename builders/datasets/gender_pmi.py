@@ -9,22 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import pyarrow as pa
-
-from builders.dataset import (
-    BuildError,
-    Config,
-    DataSet,
-    Drop,
-    Fetched,
-    Files,
-    Row,
-    Rows,
-    card_texts,
-    column,
-    content_id,
-    text,
-)
+from builders.dataset import BuildError, Drop, Fetched, Files, Row, Rows, content_id, declared
 from builders.parsers import read
 from pmi.types import CountRule, DeltaTable, TableError
 
@@ -88,24 +73,4 @@ def _rows(files: Files) -> Rows:
             yield Drop("train", fetched.origin(row), "the authors' reader takes the word for a missing value")
 
 
-DATASET = DataSet(
-    name="gender-pmi",
-    version="1.0.1",
-    **card_texts("gender-pmi"),
-    configs=(
-        Config(
-            "words",
-            "65,912 words with their delta, how often each occurs, and that count as a share of all words.",
-            "LicenseRef-None-Stated",
-            (
-                text("word"),
-                column("delta", pa.float64()),
-                column("count", pa.int64()),
-                column("frequency", pa.float64()),
-            ),
-            _rows,
-            sources=("unstereo/pmi",),
-            splits=("train",),
-        ),
-    ),
-)
+DATASET = declared("gender-pmi", {"words": _rows})

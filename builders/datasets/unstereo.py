@@ -22,37 +22,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-
-from builders.dataset import (
-    BuildError,
-    Config,
-    DataSet,
-    Drop,
-    Files,
-    Origin,
-    Row,
-    Rows,
-    card_texts,
-    column,
-    content_id,
-    text,
-    texts,
-)
+from builders.dataset import BuildError, Drop, Files, Origin, Row, Rows, content_id, declared
 from builders.datasets.gender_pmi import delta_table
 from builders.parsers import read, recorded
-from builders.parsers.bundled import BundledEntry, Text, entries, label, path
-from builders.text.words import (
-    PRONOUNS,
-    Gender,
-    TemplateError,
-    fill,
-    fill_they,
-    is_neutral,
-    normalise,
-    plain,
-    slots,
-)
+from builders.parsers.bundled import BundledEntry, Text, entries, path
+from builders.text import words
+from builders.text.words import PRONOUNS, Gender, TemplateError, normalise
 from pmi.analysis.sentence import max_pmi_diff
 
 WRITTEN_SENTENCES = "pronoun-pairs"
@@ -82,23 +57,14 @@ class _Set:
     """
 
     name: str
-    title: str
     columns: tuple[str, ...]
     sources: tuple[tuple[str, str], ...]
 
 
 _SETS = (
-    *(
-        _Set(f"ours-{n}", f"sentences of about {n} words", OURS_COLUMNS, (("test", f"unstereo/use-{n}"),))
-        for n in (5, 10, 20)
-    ),
-    _Set(
-        "winobias",
-        "WinoBias sentences",
-        _WINOBIAS,
-        (("test", "unstereo/winobias-test"), ("validation", "unstereo/winobias-dev")),
-    ),
-    _Set("winogender", "Winogender sentences", _WINOGENDER, (("test", "unstereo/winogender"),)),
+    *(_Set(f"ours-{n}", OURS_COLUMNS, (("test", f"unstereo/use-{n}"),)) for n in (5, 10, 20)),
+    _Set("winobias", _WINOBIAS, (("test", "unstereo/winobias-test"), ("validation", "unstereo/winobias-dev"))),
+    _Set("winogender", _WINOGENDER, (("test", "unstereo/winogender"),)),
 )
 
 
@@ -198,7 +164,7 @@ def mend(template: str) -> str:
     >>> mend("The guard 's coat is a favourite of [{possessive}].")
     "The guard's coat is a favourite of {possessive_absolute}."
     """
-    mended = _BRACKETED.sub(r"\1", plain(template)).replace(" 's", "'s")
+    mended = _BRACKETED.sub(r"\1", words.plain(template)).replace(" 's", "'s")
     for wrong, right in _WORDING:
         mended = mended.replace(wrong, right)
     return _ABSOLUTE.sub("{possessive_absolute}", mended)
@@ -211,20 +177,20 @@ def flaw(template: str) -> str:
     'has a gendered word outside its slots'
     """
     try:
-        slots(template)
+        words.slots(template)
     except TemplateError:
         return "is not a template: a slot is missing, unknown or broken"
     if "\n" in template or "}/{" in template:
         return "is a chat model's remark on a sentence"
-    return "" if is_neutral(template) else "has a gendered word outside its slots"
+    return "" if words.is_neutral(template) else "has a gendered word outside its slots"
 
 
 def _sentences(template: str) -> dict[str, str | None]:
     return {
         "template": template,
-        "sentence_male": fill(template, "male"),
-        "sentence_female": fill(template, "female"),
-        "sentence_they": fill_they(template),
+        "sentence_male": words.fill(template, "male"),
+        "sentence_female": words.fill(template, "female"),
+        "sentence_they": words.fill_they(template),
     }
 
 
@@ -295,78 +261,13 @@ def _draw(reply: recorded.Reply) -> dict[str, object]:
     return {"word": reply.word, "written_with": reply.pronoun, "draw": reply.draw, "seed": reply.seed}
 
 
-_PAIR = texts("template", "sentence_male", "sentence_female")
-_DRAW = (*texts("word", "written_with"), column("draw", pa.int64()), column("seed", pa.int64()))
-_NATURAL = (
-    text("word"),
-    column("natural", pa.bool_(), nullable=True),
-    column("max_pmi_diff", pa.float64(), nullable=True),
-)
-_CLEAN = (
-    *_PAIR,
-    text("sentence_they", nullable=True),
-    *_NATURAL,
-    text("max_pmi_word", nullable=True),
-    column("pmi_coverage", pa.float64()),
-)
-_PUBLISHED = (*_PAIR, *_NATURAL, column("max_pmi_diff_repository", pa.float64(), nullable=True))
-
-
-def _configs(source_set: _Set) -> Iterator[Config]:
-    for suffix, columns, rows, form in (
-        ("", _CLEAN, _clean, "mended, with he, she and, where grammar allows, they"),
-        ("-paper", _PUBLISHED, _published, "as published"),
-    ):
-        yield Config(
-            f"{source_set.name}{suffix}",
-            f"{source_set.title}, {form}.",
-            "LicenseRef-None-Stated",
-            columns,
-            partial(rows, source_set),
-            sources=(*(source for _, source in source_set.sources), "unstereo/pmi"),
-            splits=tuple(split for split, _ in reversed(source_set.sources)),
-            disjoint="" if suffix else "template",
-            packages={"spacy": "pmi"} if suffix else {},
-        )
-
-
-DATASET = DataSet(
-    name="unstereo",
-    version="1.2.0",
-    **card_texts("unstereo"),
-    configs=(
-        *(config for source_set in _SETS for config in _configs(source_set)),
-        Config(
-            "provenance",
-            "The recorded reply that each row of ours-5-paper, ours-10-paper and ours-20-paper is from.",
-            "Apache-2.0",
-            (
-                *_DRAW,
-                text("clean_id", nullable=True),
-                text("reply_id"),
-                column("entry", pa.int64()),
-                column("revised", pa.bool_()),
-            ),
-            _provenance,
-            sources=tuple(f"unstereo-development/{kind}-{n}" for kind in ("use", "replies") for n in recorded.LENGTHS),
-        ),
-        Config(
-            "replies",
-            "The 3,000 prompts that the chat model was asked for sentences with, and its replies.",
-            "Apache-2.0",
-            (*_DRAW, column("length", pa.int64()), *texts("prompt", "reply")),
-            _replies,
-            sources=tuple(f"unstereo-development/replies-{n}" for n in recorded.LENGTHS),
-        ),
-        Config(
-            WRITTEN_SENTENCES,
-            "568 sentences written for this project that he, she and they fit, of about 5, 10 and 20 words.",
-            "Apache-2.0",
-            (*_PAIR, *texts("sentence_they", "word"), column("length", pa.int64())),
-            partial(_pronoun_pairs, path(WRITTEN_SENTENCES)),
-            disjoint="template",
-            embedded=(label(path(WRITTEN_SENTENCES)),),
-            cite=("belem2024unstereoeval",),
-        ),
-    ),
+DATASET = declared(
+    "unstereo",
+    {
+        **{source_set.name: partial(_clean, source_set) for source_set in _SETS},
+        **{f"{source_set.name}-paper": partial(_published, source_set) for source_set in _SETS},
+        "provenance": _provenance,
+        "replies": _replies,
+        WRITTEN_SENTENCES: partial(_pronoun_pairs, path(WRITTEN_SENTENCES)),
+    },
 )

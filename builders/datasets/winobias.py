@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from builders.dataset import Config, DataSet, Drop, Files, Row, Rows, card_texts, column, texts
-from builders.parsers.coref import WINOBIAS, WinoBiasPair, winobias_pairs
+from builders.dataset import Drop, Files, Row, Rows, declared
+from builders.parsers.coref import WinoBiasPair, winobias_pairs
 from builders.text.split import phrase_key
 from builders.text.words import fill_they
 
-_ABOUT = (*texts("occupation", "other_participant", "stereotype"), column("type", pa.int64()))
-
 
 def _about(pair: WinoBiasPair) -> dict[str, str | int]:
-    return {field.name: getattr(pair, field.name) for field in _ABOUT}
+    return {name: getattr(pair, name) for name in ("occupation", "other_participant", "stereotype", "type")}
 
 
 def _clean(files: Files) -> Rows:
@@ -40,35 +36,4 @@ def _paper(files: Files) -> Rows:
         yield Row(pair.split, pair.id, pair.origin(files), values)
 
 
-_SPLITS = ("validation", "test")
-
-DATASET = DataSet(
-    name="winobias",
-    version="1.0.1",
-    **card_texts("winobias"),
-    configs=(
-        Config(
-            "sentences",
-            "Mended sentences with he, she and they, one row for a pro- and an anti-stereotypical line.",
-            "MIT",
-            (
-                *texts("template", "sentence_male", "sentence_female", "sentence_they"),
-                *_ABOUT,
-                column("mended", pa.list_(pa.string())),
-            ),
-            _clean,
-            sources=WINOBIAS,
-            splits=_SPLITS,
-            disjoint="template",
-        ),
-        Config(
-            "sentences-paper",
-            "The pro- and the anti-stereotypical sentence as published, without line number and brackets.",
-            "MIT",
-            (*texts("sentence_pro", "sentence_anti"), *_ABOUT),
-            _paper,
-            sources=WINOBIAS,
-            splits=_SPLITS,
-        ),
-    ),
-)
+DATASET = declared("winobias", {"sentences": _clean, "sentences-paper": _paper})

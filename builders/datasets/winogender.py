@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from builders.dataset import BuildError, Config, DataSet, Fetched, Files, Origin, Row, Rows, card_texts, column, texts
+from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, declared
 from builders.parsers import read
 from builders.parsers.occupations import share_of_women
 from builders.text.words import fill, fill_they
@@ -128,24 +126,4 @@ def _rows(files: Files) -> Rows:
         yield Row("test", schema.id, schema.origin, values)
 
 
-DATASET = DataSet(
-    name="winogender",
-    version="1.0.1",
-    **card_texts("winogender"),
-    configs=(
-        Config(
-            "schemas",
-            "240 schemas with the sentences for he, she and they: 720 sentences, equal to the published ones.",
-            "MIT",
-            (
-                *texts("template", "sentence_male", "sentence_female", "sentence_they"),
-                *texts("occupation", "participant", "answer"),
-                column("bls_pct_female", pa.float64()),
-                column("bls_year", pa.int64()),
-                column("bergsma_pct_female", pa.float64()),
-            ),
-            _rows,
-            sources=(TEMPLATES, SENTENCES, OCCUPATIONS),
-        ),
-    ),
-)
+DATASET = declared("winogender", {"schemas": _rows})

@@ -1,6 +1,6 @@
 """A file of lines that one process appends to, and that a killed process leaves readable.
 
-This module imports nothing of the project, so that any store of responses can use it.
+Any store of responses can use it, so it imports nothing that another store would not need.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, ClassVar, Self
 
 from filelock import FileLock, Timeout
+
+from builders.folders import sync as written_through
 
 
 def _never(_: bytes) -> bool:
@@ -81,9 +82,7 @@ class AppendLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def append(self, line: bytes) -> None:
@@ -95,7 +94,7 @@ class AppendLog:
                 is_new = not self.path.exists()
                 self._file = self.path.open("ab")
                 if is_new and self.sync:
-                    _sync_folder(self.path.parent)
+                    written_through(self.path.parent)
             self._file.write(line + b"\n")
             self._file.flush()
             if self.sync:
@@ -128,7 +127,7 @@ class AppendLog:
         return lines
 
 
-class ResponseLog:
+class ResponseLog(AppendLog):
     """An :class:`AppendLog` of responses whose errors are sentences: what is common to all files of responses.
 
     Parameters
@@ -155,28 +154,22 @@ class ResponseLog:
         sync: bool = True,
         writable: bool = True,
     ) -> None:
-        self.path = path
+        self.path, self._writable = path, writable
+        if writable:
+            with self._errors():
+                super().__init__(path, lock, is_complete, sync=sync)
+
+    def append(self, line: bytes) -> None:
+        """Adds a line, which must not contain a line end. Threads may call this at the same time."""
+        assert self._writable, "the file was opened for reading only"
         with self._errors():
-            self._log = AppendLog(path, lock, is_complete, sync=sync) if writable else None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+            super().append(line)
 
     def close(self) -> None:
         """Writes all lines through to the disk and lets other processes open the file."""
-        if self._log:
+        if self._writable:
             with self._errors():
-                self._log.close()
-
-    def _append(self, line: bytes) -> None:
-        assert self._log, "the file was opened for reading only"
-        with self._errors():
-            self._log.append(line)
+                super().close()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -201,12 +194,3 @@ def unsealed(line: bytes, seal: str = "") -> bytes | None:
     """The content of a line of :func:`sealed`; None for one that was changed, or belongs to something else."""
     content = line.rpartition(b"\t")[0]
     return content if line == sealed(content, seal) else None
-
-
-def _sync_folder(folder: Path) -> None:
-    """Writes the names in a folder through to the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.progress import Progress
 
 from builders.generation.costs import Budget
-from builders.generation.response_cache import ResponseCache
-from builders.generation.responses import MissingResponse, ModelNotFound, Response, request_key, response
+from builders.generation.responses import MissingResponse, ModelNotFound, Response, ResponseCache, request_key, response
 
 if TYPE_CHECKING:  # recorded responses are used without the HTTP client
     from builders.generation.endpoint import Endpoint
@@ -41,15 +40,9 @@ class Request:
         return request_key(self.body)
 
 
-class ChatClient(Protocol):
-    """A source of responses.
-
-    A pipeline sends the requests of a stage together and gets the responses in the order of the requests, so
-    the rows do not depend on which response arrives first.
-    """
-
-    def __call__(self, stage: str, requests: Sequence[Request]) -> list[Response]:
-        """The response to each request, in the same order."""
+#: A source of responses: from the name of a stage and its requests, the response to each, in the same order. A pipeline
+#: sends the requests of a stage together, so the rows do not depend on which response arrives first.
+ChatClient = Callable[[str, Sequence[Request]], list[Response]]
 
 
 def _missing(requests: Sequence[Request], cache: ResponseCache) -> dict[str, Body]:

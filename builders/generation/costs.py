@@ -141,7 +141,7 @@ class SentLog(ResponseLog):
     Raises
     ------
     ChatError
-        When a line is not as it was written, or as :class:`builders.generation.response_cache.ResponseCache`.
+        When a line is not as it was written, or as :class:`builders.generation.responses.ResponseCache`.
     """
 
     error = ChatError
@@ -151,11 +151,10 @@ class SentLog(ResponseLog):
     def __init__(self, replies: Path, model: str) -> None:
         path = replies.with_name(f".{replies.name}.sent")
         super().__init__(path, path.with_name(f"{path.name}.lock"))
-        assert self._log
         self.model = model
         self._count: Counter[str] = Counter()
         self._tokens: dict[str, tuple[int, int]] = {}
-        contents = list(map(unsealed, self._log.lines))
+        contents = list(map(unsealed, self.lines))
         if None in contents:
             self.close()
             raise ChatError(
@@ -164,14 +163,14 @@ class SentLog(ResponseLog):
             )
         for content in filter(None, contents):
             key, of_model, prompt_tokens, reply_tokens, count = json.loads(content)
-            if of_model == model:
+            if of_model == model:  # prices are those of one model
                 self._count[key] += count
                 self._tokens[key] = prompt_tokens, reply_tokens
 
     def add(self, body: Mapping[str, Any], count: int) -> None:
         """Notes that a request is sent (1), or that one that was noted was not processed (-1)."""
         line = [request_key(body), self.model, *most_tokens(body), count]
-        self._append(sealed(json.dumps(line).encode()))
+        self.append(sealed(json.dumps(line).encode()))
 
     def unanswered(self, answered: Collection[str]) -> list[tuple[int, int]]:
         """The most tokens of each request of earlier runs that nobody answered; ``answered`` has keys of responses."""
@@ -233,6 +232,7 @@ class Budget:
         """
         amount = self.prices.highest_cost(body)
         with self._changed:
+            # Another request may cost less than it reserved; only with nothing reserved is the answer final.
             self._changed.wait_for(lambda: self._fits(amount) or not self._reserved)
             if not self._fits(amount):
                 raise BudgetExceeded(

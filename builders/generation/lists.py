@@ -15,11 +15,14 @@ from builders.text.words import plain
 
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)
 _FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
+# A number of up to three digits, also in brackets or bold, before one of .):] or a spaced dash; its text may be empty.
 _NUMBERED = re.compile(r"^[\s#>]*(?:\*\*|__)?[(\[]?(\d{1,3})(?:\s?[.):\]]|(?=\s[-–—]))+(?:\*\*|__)?\s*[-–—]?\s*(.*)$")
 _BULLET = re.compile(r"^\s*[-*+•‣◦▪·–—]\s+(.*)$")
 _BEGINS_JSON = re.compile(r'\[\s*["{\[]|\{\s*"')
+# A string in JSON that was cut off: it is whole where a comma, a bracket or the end follows.
 _STRING = re.compile(r'"([^"\\]*)"\s*(?=[,\]}]|$)')
 _EMPHASIS = re.compile(r"^(\*{1,3}|_{1,3})(?=\S)(.*\S)\1$")
+# A single quote inside a word is an apostrophe and does not end the quotation.
 _QUOTED = re.compile(r"^(?:\"([^\"]*)\"|'([^']*(?:\w'\w[^']*)*)'|“([^”]*)”|‘([^’]*(?:\w’\w[^’]*)*)’|«([^»]*)»)[,;]?$")
 _REFUSAL = re.compile(
     r"\W*(?:i(?: a|['’]?)m (?:\w+ )?(?:sorry|afraid|unable|not able)\b|(?:sorry|unfortunately),? (?:but|i|as)\b"

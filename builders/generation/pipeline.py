@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,8 @@ from builders.text.split import FUNCTION_WORDS, overlap, phrase_key
 from builders.text.words import normalise
 
 T = TypeVar("T")
+#: The rules of a pipeline: this project's, or those of the published code.
+Rules = Literal["clean", "paper"]
 
 
 @dataclass

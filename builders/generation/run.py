@@ -15,25 +15,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from typer import Option
 
-from builders.generation import pipelines
+from builders.generation import costs, output, pipelines
 from builders.generation.clients import DryRunClient, LiveClient, RecordingClient, ReplayClient, Request
-from builders.generation.costs import (
-    Budget,
-    CostModel,
-    SentLog,
-    cost_model,
-    estimate_tokens,
-    parse_amount,
-    prompt_text,
-)
-from builders.generation.output import REVIEW, generation_manifest, stage_lines, write_output
+from builders.generation.costs import Budget, CostModel
 from builders.generation.pipeline import FilterLog
-from builders.generation.response_cache import ResponseCache
-from builders.generation.responses import ChatError
-from builders.generation.review import apply_reviews, read_reviews
+from builders.generation.responses import ChatError, ResponseCache
 from builders.generation.spending import Spending
 from cards.files import RECORD, refuse_foreign
-from cards.packages import missing_sentence
+from cards.packages import required
 
 if TYPE_CHECKING:
     from builders.generation.endpoint import Endpoint
@@ -109,15 +98,13 @@ def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | D
 
 
 def _prices(options: RunOptions) -> CostModel | None:
-    return cost_model(options.model, options.price_prompt, options.price_reply, options.prices)
+    return costs.cost_model(options.model, options.price_prompt, options.price_reply, options.prices)
 
 
 def _connect(options: RunOptions) -> Endpoint:
     """The endpoint; the HTTP client is only imported when a request is sent."""
-    try:
+    with required("Sending requests (without --offline)", "generate", ChatError):
         from builders.generation.endpoint import Endpoint
-    except ModuleNotFoundError as error:
-        raise ChatError(missing_sentence("Sending requests (without --offline)", error.name, "generate")) from None
     return Endpoint(options.base_url, options.timeout, options.attempts, options.limit_name)
 
 
@@ -126,13 +113,13 @@ def _budget(
 ) -> Budget | None:
     if options.budget is None:
         return None
-    limit = parse_amount("The budget", options.budget, "give the highest cost of all replies")
+    limit = costs.parse_amount("The budget", options.budget, "give the highest cost of all replies")
     if prices is None:
         raise ChatError(
             f"The price of {options.model} is unknown, so --budget cannot be kept; give --price-prompt and "
             "--price-reply, or --prices."
         )
-    sent = opened_files.enter_context(SentLog(cache.path, options.model))
+    sent = opened_files.enter_context(costs.SentLog(cache.path, options.model))
     return Budget.after(prices, limit, [r for r in cache.own.values() if r.request["model"] == options.model], sent)
 
 
@@ -141,18 +128,18 @@ def _make_rows(name: str, options: RunOptions, settings: Any, client: RecordingC
     rows = pipeline.run(settings, options.model, client, log)
     reviews = None
     if pipeline.review_columns:
-        reviews = read_reviews(options.review or options.out / REVIEW)
-        if options.review and options.review.resolve() != (options.out / REVIEW).resolve():
-            refuse_foreign(options.out / RECORD, [options.out / REVIEW], ChatError)
-        rows = apply_reviews(rows, reviews, log, options.only_accepted)
+        reviews = output.read_reviews(options.review or options.out / output.REVIEW)
+        if options.review and options.review.resolve() != (options.out / output.REVIEW).resolve():
+            refuse_foreign(options.out / RECORD, [options.out / output.REVIEW], ChatError)
+        rows = output.apply_reviews(rows, reviews, log, options.only_accepted)
     if not rows:
         raise ChatError(
             f"No row of {name} passed; {_main_reason(log)}. The replies are kept; look at them, change the settings or "
             "give another --model."
         )
-    manifest = generation_manifest(name, options.model, settings, client.responses, log)
-    write_output(options.out, manifest, rows, log, pipeline.review_columns, reviews)
-    for line in (*stage_lines(log), *log.remarks):
+    manifest = output.generation_manifest(name, options.model, settings, client.responses, log)
+    output.write_output(options.out, manifest, rows, log, pipeline.review_columns, reviews)
+    for line in (*output.stage_lines(log), *log.remarks):
         console.print(line)
     console.print(f"{len(rows)} rows are in {options.out}.")
 
@@ -188,10 +175,8 @@ def cost_table(client: DryRunClient, prices: CostModel | None) -> Table:
     )
     stages = {stage: _stage_costs(*requests, prices) for stage, requests in client.stages.items()}
     totals = tuple([sum(column) for column in zip(*parts, strict=True)] for parts in zip(*stages.values(), strict=True))
-    for stage, (counts, costs) in (stages | {"all": totals}).items():
-        table.add_row(
-            stage, *(f"{count:,}" for count in counts), *([f"{cost:.4f}" for cost in costs] or ["unknown"] * 2)
-        )
+    for stage, (counts, sums) in (stages | {"all": totals}).items():
+        table.add_row(stage, *(f"{n:,}" for n in counts), *([f"{cost:.4f}" for cost in sums] or ["unknown"] * 2))
     return table
 
 
@@ -199,8 +184,8 @@ def _stage_costs(
     recorded: int, requests: Sequence[Request], prices: CostModel | None
 ) -> tuple[Sequence[int], Sequence[Decimal]]:
     """Recorded responses, requests and tokens of a stage; its expected and highest cost, or nothing without prices."""
-    prompt_tokens = sum(estimate_tokens(prompt_text(request.body)) for request in requests)
-    reply_tokens = sum(estimate_tokens(request.example) for request in requests)
+    prompt_tokens = sum(costs.estimate_tokens(costs.prompt_text(request.body)) for request in requests)
+    reply_tokens = sum(costs.estimate_tokens(request.example) for request in requests)
     longest = sum(request.body["max_tokens"] for request in requests)
     counts = (recorded, len(requests), prompt_tokens, reply_tokens, longest)
     if prices is None:

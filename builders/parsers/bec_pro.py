@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from builders.dataset import BuildError, Fetched, Files, Row, Rows
+from builders.embedded import table
 from builders.parsers import read
 from builders.parsers.triplets import triplet
 from builders.text.words import article
@@ -23,21 +24,8 @@ _COLUMNS = {
     "Prof_Gender": "stereotype",
 }
 #: The male word for each female word.
-_MALE = {
-    "She": "He",
-    "woman": "man",
-    "sister": "brother",
-    "daughter": "son",
-    "wife": "husband",
-    "girlfriend": "boyfriend",
-    "mother": "father",
-    "aunt": "uncle",
-    "mom": "dad",
-}
+_MALE = dict(pair.split(":") for pair in table("words")["bec_pro"]["pairs"].split())
 _GENDERS = ("male", "female")
-
-#: Columns of :func:`released` besides the domain.
-COLUMNS = tuple(_COLUMNS.values())
 
 _Numbered = tuple[int, dict[str, str]]
 

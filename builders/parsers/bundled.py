@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from builders.dataset import BuildError, Origin
 from builders.embedded import DATA, PROJECT
-from builders.generation.response_cache import read_responses
+from builders.generation.responses import read_responses
 from cards.validation import first_fault
 
 #: The model of every bundled response.
@@ -42,15 +42,6 @@ def path(name: str) -> Path:
     return DATA / "replies" / f"{name}.jsonl"
 
 
-def label(file: Path) -> str:
-    """The name of a bundled file in configs and rows.
-
-    >>> label(path("paraphrases"))
-    'builders/data/replies/paraphrases.jsonl'
-    """
-    return f"builders/data/replies/{file.name}"
-
-
 def entries(file: Path, kind: type[E]) -> Iterator[tuple[Origin, E]]:
     """All entries of a file in order, each with the record that contains it.
 
@@ -71,4 +62,4 @@ def entries(file: Path, kind: type[E]) -> Iterator[tuple[Origin, E]]:
                     f"{place}, line {line} of the reply, is not an object with {', '.join(kind.model_fields)}: "
                     f"{first_fault(error)}."
                 ) from None
-            yield Origin(PROJECT, label(file), number), entry
+            yield Origin(PROJECT, f"builders/data/replies/{file.name}", number), entry

@@ -18,13 +18,6 @@ from builders.text.words import PRONOUNS, SLOTS, Gender, fill
 
 _FILES = {"validation": "dev", "test": "test"}
 
-#: Names in ``sources.toml`` that :func:`winobias_pairs` reads.
-WINOBIAS = (
-    *(f"winobias/{side}-type{kind}-{part}" for part in _FILES.values() for kind in (1, 2) for side in ("pro", "anti")),
-    "winobias/male-occupations",
-    "winobias/female-occupations",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Marked:
@@ -244,7 +237,7 @@ def _pair(key: tuple[str, int, int], lines: tuple[str, str], occupations: Mappin
 def winobias_pairs(files: Files) -> Iterator[WinoBiasPair]:
     """The pairs of lines: validation before test, type 1 before type 2, in the order of the files.
 
-    ``files`` has the sources :data:`WINOBIAS`.
+    ``files`` has the sources ``winobias/…`` of ``sources.toml``.
 
     Raises
     ------

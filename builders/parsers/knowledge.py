@@ -10,15 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import pyarrow as pa
 from pydantic import Field
 
-from builders.dataset import BuildError, Files, Row, Rows, column, content_id, texts
+from builders.dataset import BuildError, Files, Row, Rows, content_id
 from builders.parsers.bundled import BundledEntry, Text, entries
-from builders.parsers.triplets import TRIPLET, filled
-
-#: The names of the two configs and of their files.
-PARAPHRASES, DIFFERENTIATION = "paraphrases", "differentiation"
+from builders.parsers.triplets import filled
 
 _SUBJECT = "{subject}"
 
@@ -46,15 +42,10 @@ class FactEntry(BundledEntry):
     object_other: Text
 
 
-#: Columns of :func:`paraphrases`; ``paraphrase_of`` is the id of the base prompt, also in its own row.
-PARAPHRASE_COLUMNS = (*TRIPLET, *texts("subject", "relation"), column("base", pa.bool_()), *texts("paraphrase_of"))
-
-#: Columns of :func:`facts`; ``object`` is right for the subject, ``object_other`` for its counterfactual.
-FACT_COLUMNS = texts(*FactEntry.model_fields, "sentence_object", "sentence_other")
-
-
 def paraphrases(path: Path, _: Files) -> Rows:
     """Rows for the base prompt of each pair and then for its paraphrases.
+
+    ``paraphrase_of`` is the id of the base prompt, also in its own row.
 
     Raises
     ------
@@ -79,6 +70,8 @@ def _pair(entry: ParaphraseEntry, prompt: str) -> dict[str, str]:
 
 def facts(path: Path, _: Files) -> Rows:
     """Rows for each fact and then for the fact about the counterfactual subject.
+
+    ``object`` is right for the subject, ``object_other`` for its counterfactual.
 
     Raises
     ------

@@ -69,19 +69,15 @@ def table(
         quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
         strict=True,
     )
-    started = not header
+    # In a file with one column, an empty line is an empty value.
+    rows = (fields or [""] * (len(columns) == 1) for fields in reader)
     try:
-        for fields in reader:
-            if not fields:  # in a file with one column, an empty line is an empty value
-                fields = [""] if len(columns) == 1 else []
-            if not started:
-                if fields != list(columns):
-                    raise BuildError(
-                        f"{path.name} has the columns {fields}, expected {list(columns)}; "
-                        "the file is not the one this builder reads."
-                    )
-                started = True
-                continue
+        if header and (found := next(rows, list(columns))) != list(columns):
+            raise BuildError(
+                f"{path.name} has the columns {found}, expected {list(columns)}; "
+                "the file is not the one this builder reads."
+            )
+        for fields in rows:
             if len(fields) not in (len(columns), len(columns) + len(optional)):
                 raise BuildError(
                     f"{path.name} line {reader.line_num} has {len(fields)} fields, expected {len(columns)} "

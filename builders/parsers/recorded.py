@@ -162,5 +162,6 @@ def _nearest(rows: Sequence[PublishedRow], written: Sequence[ReplySentence], blo
 
 def _nearness(row: PublishedRow, text: str) -> float:
     if row.revised:
+        # By default the characters that are frequent in a long text count as junk and are not compared.
         return SequenceMatcher(None, row.sentence, text, autojunk=False).ratio()
     return 1.0 if row.sentence == text else -1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 
 from builders.dataset import Fetched
 from builders.parsers import read
@@ -10,6 +11,7 @@ from builders.parsers import read
 ENTAILMENT = "entailment"
 #: The gold labels of the original; "-" is none.
 GOLD = (ENTAILMENT, "neutral", "contradiction", "-")
+_ORIGINAL: Mapping[str, str] = {name: name for name in GOLD}
 #: Number to label in two copies; that these are the labels is seen from the sentences.
 _TSV: Mapping[str, str] = {"0": ENTAILMENT, "1": "neutral", "2": "contradiction"}
 _CSV: Mapping[str, str] = {"1": "neutral", "2": "contradiction", "3": ENTAILMENT}
@@ -19,16 +21,13 @@ def pairs(fetched: Fetched) -> Iterator[tuple[str, str, str]]:
     """Premise, hypothesis and label in the order of the file; a label that is not in :data:`GOLD` is in quotes."""
     file = fetched.used.files[0].file
     if file.endswith(".jsonl"):
-        names: Mapping[str, str] = {name: name for name in GOLD}
-        rows = ((r["sentence1"], r["sentence2"], r["gold_label"]) for r in read.json_lines(fetched.path))
+        keys, names, table = ("sentence1", "sentence2", "gold_label"), _ORIGINAL, read.json_lines(fetched.path)
     elif file.endswith(".tsv"):
-        names = _TSV
-        table = read.table(fetched.path, ("premise", "hypothesis", "label"), delimiter="\t")
-        rows = ((r["premise"], r["hypothesis"], r["label"]) for r in table)
+        keys, names = ("premise", "hypothesis", "label"), _TSV
+        table = read.table(fetched.path, keys, delimiter="\t")
     else:
-        names = _CSV
+        keys, names = ("premise", "hypothesis", "label"), _CSV
         columns = ("label", "label_again", "premise", "hypothesis")
         table = read.table(fetched.path, columns, delimiter="\t", header=False, quoted=False)
-        rows = ((r["premise"], r["hypothesis"], r["label"]) for r in table)
-    for premise, hypothesis, label in rows:
+    for premise, hypothesis, label in map(itemgetter(*keys), table):
         yield premise, hypothesis, names.get(label, repr(label))

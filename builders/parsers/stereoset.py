@@ -6,23 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, content_id, text, texts
+from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, content_id
 from builders.parsers import read
-from builders.parsers.triplets import TRIPLET, filled, triplet
+from builders.parsers.triplets import filled, triplet
 from builders.wording import BLANK, LABELS
 
 Task = Literal["intrasentence", "intersentence"]
 
 _GOLD = {"stereotype": "biased", "anti-stereotype": "unbiased", "unrelated": "irrelevant"}
 _LIST_KEYS = {"biased": "stereo-sentence", "unbiased": "anti-sentence", "irrelevant": "unrelated-sentence"}
+_SPLITS = {"stereoset/dev": "validation", "stereoset/test": "test"}
 _LIST_SPLIT = "StereoSet test set"
-
-#: Columns of :func:`rows`; the nullable ones are null where the source has only the sentences.
-COLUMNS = (
-    *TRIPLET,
-    *texts("object_irrelevant", "sentence_irrelevant", "subject"),
-    *(text(name, nullable=True) for name in ("context", "example_id", *(f"sentence_id_{s}" for s in LABELS))),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +103,8 @@ def _row(task: Task, split: str, example: StereoSetExample) -> Row:
     return Row(split, content_id("stereoset", example.target, parts["prompt"], *objects), example.origin, values)
 
 
-def rows(task: Task, splits: Mapping[str, str], files: Files) -> Rows:
-    """The rows of one task; ``splits`` maps each split to its source."""
-    for split, source in splits.items():
-        for example in examples(files[source], task):
-            yield _row(task, split, example)
+def rows(task: Task, files: Files) -> Rows:
+    """The rows of one task from the released files, each of which is a split."""
+    for name, fetched in files.items():
+        for example in examples(fetched, task):
+            yield _row(task, _SPLITS[name], example)

@@ -5,14 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from builders.dataset import BuildError, text, texts
+from builders.dataset import BuildError
 from builders.wording import BLANK, LABELS
-
-#: Columns of every triplet config.
-TRIPLET = (
-    *texts("domain", "prompt"),
-    *(text(f"{column}_{label}") for column in ("object", "sentence") for label in LABELS[:2]),
-)
 
 # A word or a punctuation mark with the white space before it.
 _TOKEN = re.compile(r"\s*(?:\w+(?:['’-]\w+)*|[^\w\s])|\s+")
@@ -54,8 +48,9 @@ def blank(*sentences: str) -> tuple[str, tuple[str, ...]]:
     shortest = min(map(len, tokens))
     start = _shared(tokens)
     end = min(_shared([t[::-1] for t in tokens]), shortest - start)
-    if start + end == shortest:
+    if start + end == shortest:  # one sentence has no word of its own, so a shared word is taken into the objects
         start, end = (start - 1, end) if start else (start, end - 1)
+    # Objects that begin with different white space would not fit one prompt.
     while start and len({_space(t[start]) for t in tokens}) > 1:
         start -= 1
     objects = ["".join(t[start : len(t) - end]) for t in tokens]

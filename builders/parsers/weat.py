@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count, islice
 
-from builders.dataset import Files, Origin, Row, Rows, content_id, texts
+from builders.dataset import Files, Origin, Row, Rows, content_id
 from builders.embedded import PROJECT, table
 from builders.parsers import read
-from builders.parsers.triplets import TRIPLET, filled
+from builders.parsers.triplets import filled
 
-#: The word lists of SEAT and of Meade et al., and the name of their file in the rows, which is that of version 1.0.0.
-FILE = "builders/data/seat.toml"
+#: The name of the file of the word lists of SEAT and of Meade et al. in the rows, which is that of version 1.0.0.
 RECORDED_FILE = "builders/weat.py"
-
-#: Columns of :func:`rows`.
-COLUMNS = (*TRIPLET, *texts("test", "group", "subject"))
 
 #: Tests on social groups, by domain. The other tests are about flowers, instruments, diseases and age.
 RACE = ("3", "3b", "4", "5", "5b")
 GENDER = ("6", "6b", "7", "7b", "8", "8b")
-
-#: Names in ``sources.toml`` that :func:`groups` reads.
-SOURCES = tuple(f"weat/{test}" for test in (*RACE, *GENDER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +37,7 @@ class WordGroup:
 
 
 def groups(files: Files) -> Iterator[WordGroup]:
-    """The groups of the race, gender and religion tests; ``files`` has the sources :data:`SOURCES`."""
+    """The groups of the race, gender and religion tests; ``files`` has the sources ``weat/…`` of the first two."""
     for domain, tests in (("race", RACE), ("gender", GENDER)):
         for test in tests:
             yield from _published(files, test, domain)
@@ -60,38 +54,35 @@ def _published(files: Files, test: str, domain: str) -> Iterator[WordGroup]:
     """The groups of a published test: its targets or, in tests 7 and 8, its attributes."""
     lists = _lists(files, test)
     people, things = ("attr", "targ") if test[0] in "78" else ("targ", "attr")
-    row = 0
+    origins = map(files[f"weat/{test}"].origin, count())
     for own, other in ((1, 2), (2, 1)):
         name, words = lists[f"{people}{own}"]
-        origins = tuple(files[f"weat/{test}"].origin(row + place) for place in range(len(words)))
-        yield WordGroup(test, domain, name, words, lists[f"{things}{own}"][1], lists[f"{things}{other}"][1], origins)
-        row += len(words)
+        expected, contrasted = lists[f"{things}{own}"][1], lists[f"{things}{other}"][1]
+        yield WordGroup(test, domain, name, words, expected, contrasted, tuple(islice(origins, len(words))))
 
 
-def _embedded(start: int, words: tuple[str, ...]) -> tuple[Origin, ...]:
-    return tuple(Origin(PROJECT, RECORDED_FILE, start + place) for place in range(len(words)))
+def _embedded() -> Iterator[Origin]:
+    return (Origin(PROJECT, RECORDED_FILE, row) for row in count())
 
 
 def _double_bind(files: Files) -> Iterator[WordGroup]:
     names = _lists(files, "6")
-    row = 0
+    origins = _embedded()
     for test, lists in table("seat")["double_bind"].items():
         expected = [tuple(words.split()) for words in lists]
         for key, (own, other) in (("targ1", expected), ("targ2", expected[::-1])):
             name, words = names[key]
-            yield WordGroup(test, "gender", name, words, own, other, _embedded(row, words))
-            row += len(words)
+            yield WordGroup(test, "gender", name, words, own, other, tuple(islice(origins, len(words))))
 
 
 def _religion() -> Iterator[WordGroup]:
     religion = table("seat")["religion"]
     good, bad = (tuple(religion[name].split()) for name in ("good", "bad"))
-    row = 0
+    origins = _embedded()
     for name, terms in religion["groups"].items():
         words = tuple(terms.split(", "))
         own, other = (good, bad) if name == "ChristianityTerms" else (bad, good)
-        yield WordGroup("religion", "religion", name, words, own, other, _embedded(row, words))
-        row += len(words)
+        yield WordGroup("religion", "religion", name, words, own, other, tuple(islice(origins, len(words))))
 
 
 def rows(pattern: str, files: Files) -> Rows:

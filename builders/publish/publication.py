@@ -16,6 +16,7 @@ from builders.publish import licences
 from builders.publish.published import PublishedConfig, licence_facts, published
 from cards.benchmark import eval_yaml
 from cards.dataset_card import dataset_card, default_config
+from cards.packages import required
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,9 @@ def make_publication(folder: Path, organisation: str, url: str, *, restricted: b
     BuildError
         When a file is not as in the manifest, or the text of a licence or the package for Croissant is missing.
     """
-    try:
+    with required("Publishing", "hub", BuildError):
         from cards.croissant import NAME as CROISSANT
         from cards.croissant import croissant
-    except ImportError:
-        raise BuildError("Publishing needs the package mlcroissant; install it with pip install '.[hub]'.") from None
 
     manifest = verified_manifest(folder)
     configs = {name: published(folder, manifest, name, restricted=restricted) for name in manifest.configs}

@@ -69,6 +69,7 @@ def published(folder: Path, manifest: Manifest, name: str, *, restricted: bool) 
         return PublishedConfig(config, {split.file: folder / split.file for split in config.splits.values()}, reason)
     splits: dict[str, SplitEntry] = {}
     files: dict[str, bytes | Path] = {}
+    # Rows are written anew only where a name or a column changes; other files are published byte for byte.
     for split, entry in config.splits.items():
         table = _rewritten(pq.read_table(folder / entry.file), config, copies, without)
         content = io.BytesIO()

@@ -22,7 +22,7 @@ ATTRIBUTES = ".gitattributes"
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """The change of a file: ``action`` is add, change, remove, or keep."""
+    """The change of a file: ``action`` is add, change or remove."""
 
     path: str
     action: str
@@ -34,12 +34,7 @@ class Repository:
     def __init__(self, name: str, api: Any) -> None:
         self.name = name
         self.api = api
-        self._arguments = {"repo_id": name, "repo_type": "dataset"}
-
-    @property
-    def page(self) -> str:
-        """The address of its page."""
-        return f"{self.api.endpoint}/datasets/{self.name}"
+        self.arguments = {"repo_id": name, "repo_type": "dataset"}
 
     def files(self, revision: str = "main") -> dict[str, str]:
         """The digest of each file: SHA-256 of large files, git blob of others; empty without such a revision."""
@@ -47,7 +42,7 @@ class Repository:
         from huggingface_hub.hf_api import RepoFile
 
         try:
-            tree = list(self.api.list_repo_tree(recursive=True, revision=revision, **self._arguments))
+            tree = list(self.api.list_repo_tree(recursive=True, revision=revision, **self.arguments))
         except (RepositoryNotFoundError, RevisionNotFoundError):
             return {}
         return {
@@ -58,13 +53,9 @@ class Repository:
 
     def tags(self) -> set[str]:
         """The names of its tags; empty without such a repository."""
-        if not self.api.repo_exists(**self._arguments):
+        if not self.api.repo_exists(**self.arguments):
             return set()
-        return {tag.name for tag in self.api.list_repo_refs(**self._arguments).tags}
-
-    def create(self, *, private: bool) -> None:
-        """Creates the repository unless it exists."""
-        self.api.create_repo(**self._arguments, exist_ok=True, private=private)
+        return {tag.name for tag in self.api.list_repo_refs(**self.arguments).tags}
 
     def commit(self, files: Mapping[str, bytes | Path], changes: list[ConfigChange], message: str) -> str:
         """Commits changes at once; returns the revision.
@@ -74,24 +65,20 @@ class Repository:
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-        operations: list[Any] = [
+        operations = [
             CommitOperationAdd(change.path, files[change.path])
+            if change.path in files
+            else CommitOperationDelete(change.path)
             for change in changes
-            if change.action in ("add", "change")
         ]
-        operations += [CommitOperationDelete(change.path) for change in changes if change.action == "remove"]
-        revision = str(self.api.repo_info(**self._arguments).sha)
+        revision = str(self.api.repo_info(**self.arguments).sha)
         if not operations:
             return revision
         with sending():
             commit = self.api.create_commit(
-                operations=operations, commit_message=message, parent_commit=revision, **self._arguments
+                operations=operations, commit_message=message, parent_commit=revision, **self.arguments
             )
         return str(commit.oid)
-
-    def tag(self, name: str, revision: str) -> None:
-        """Tags a revision."""
-        self.api.create_tag(tag=name, revision=revision, **self._arguments)
 
 
 def changes(files: Mapping[str, bytes | Path], published: Mapping[str, str]) -> list[ConfigChange]:
@@ -100,11 +87,10 @@ def changes(files: Mapping[str, bytes | Path], published: Mapping[str, str]) -> 
     >>> [change.action for change in changes({"a": b"1", "b": b"2"}, {"b": "x", "c": "y"})]
     ['add', 'change', 'remove']
     """
-    result = []
-    for path, content in files.items():
-        is_same = published.get(path) in digests(content)
-        result.append(ConfigChange(path, "keep" if is_same else "change" if path in published else "add"))
-    return result + [ConfigChange(path, "remove") for path in sorted(published.keys() - files.keys())]
+    new = [path for path, content in files.items() if published.get(path) not in digests(content)]
+    removed = sorted(published.keys() - files.keys())
+    changed = [ConfigChange(path, "change" if path in published else "add") for path in new]
+    return changed + [ConfigChange(path, "remove") for path in removed]
 
 
 def digests(content: bytes | Path) -> tuple[str, str]:
@@ -152,15 +138,14 @@ def push(
     BenchmarkRefused
         When the Hub refuses ``eval.yaml``. The data are published then.
     """
-    name, tag = publication.repository, publication.tag
+    name, tag, api = publication.repository, publication.tag, repository.api
     evaluation = {BENCHMARK: publication.benchmark} if benchmark and publication.benchmark else {}
     is_tagged = tag in repository.tags()
     tree = repository.files()
     current = {path: digest for path, digest in tree.items() if path != BENCHMARK}
     if is_tagged:
         at_tag = {path: digest for path, digest in repository.files(tag).items() if path != BENCHMARK}
-        differing = [change for change in changes(publication.files, at_tag) if change.action != "keep"]
-        if differing:
+        if differing := changes(publication.files, at_tag):
             raise BuildError(
                 f"{name} has the tag {tag} with other content ({differing[0].action} {differing[0].path}"
                 f"{' and more' * (len(differing) > 1)}); give the data set a new version."
@@ -171,20 +156,19 @@ def push(
         planned = changes(publication.files, current)
     asked = changes(evaluation, {BENCHMARK: tree[BENCHMARK]} if evaluation and BENCHMARK in tree else {})
     for change in (*planned, *asked):
-        if change.action != "keep":
-            console.print(f"  {change.action:6} {change.path}")
+        console.print(f"  {change.action:6} {change.path}")
     if not is_tagged:
-        kept = sum(change.action == "keep" for change in planned)
+        kept = len(publication.files) - sum(change.action != "remove" for change in planned)
         console.print(f"  {kept} of {len(publication.files)} files are unchanged; then the tag {tag}.")
     if dry_run:
         console.print("Nothing was sent (--dry-run).")
         return
     if not is_tagged:
-        repository.create(private=private)
+        api.create_repo(**repository.arguments, exist_ok=True, private=private)
         revision = repository.commit(publication.files, planned, f"Version {publication.version}")
-        repository.tag(tag, revision)
-        console.print(f"Published: {repository.page}")
-    if any(change.action != "keep" for change in asked):
+        api.create_tag(tag=tag, revision=revision, **repository.arguments)
+        console.print(f"Published: {api.endpoint}/datasets/{name}")
+    if asked:
         try:
             repository.commit(evaluation, asked, "Describe the benchmark")
         except refusals() as error:

@@ -84,6 +84,7 @@ def _matching(
     row: Mapping[str, str], names: list[str], texts: Mapping[str, list[dict[str, str]]], config: str
 ) -> dict[str, str]:
     """The text of a row, by its id and its hashes."""
+    # Ids ignore case and white space, so several texts may have one; the hash tells them apart.
     for text in texts.get(row["id"], []):
         if all(text_digest(text[name]) == row[name + HASH] for name in names):
             return text

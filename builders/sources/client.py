@@ -126,6 +126,7 @@ class HttpClient:
             self._loop.close()
 
     async def _end(self) -> None:
+        # A cancelled request has to end before its connection is closed.
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()

@@ -18,6 +18,7 @@ _NOT_VERBS = _LISTS["not_verbs"] | _LISTS["adverbs"]
 _CONJUNCTIONS = frozenset("and or but yet nor then".split())
 _JOINERS = _CONJUNCTIONS | frozenset(["as", "than", ",", ";", ":", "-", "–", "—", "("])
 _PADDING = 4  # empty words after the last one, so that looking ahead stays in the list
+# A slot, a word with its hyphens and apostrophes, or one mark; each with the white space after it.
 _TOKEN = re.compile(r"(\{\w+\}|[^\W\d_]+(?:['’-][^\W\d_]+)*|\S)(\s*)")
 
 

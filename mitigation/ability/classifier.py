@@ -11,7 +11,7 @@ import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -19,9 +19,7 @@ from mitigation.errors import MitigationError
 from scoring.adapters.facts import PROMPT, digests, is_whole_model
 from scoring.inference import checkpoint
 from scoring.inference.load_options import BUNDLED, LoadOptions
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
+from scoring.inference.model import Model
 
 #: The relative difference up to which a change of the head's outputs is that of a change of its input.
 _SAME = 1e-4

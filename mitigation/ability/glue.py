@@ -29,7 +29,7 @@ from cards.stored import Stored, number
 from mitigation.ability.classifier import Classifiers, Effect
 from mitigation.ability.tasks import Example, TaskData, scores
 from mitigation.errors import MitigationError
-from mitigation.recipe import check_ranges
+from mitigation.recipe import Settings, setting
 from scoring.adapters.facts import Change, Numbers
 from scoring.statistics.intervals import student
 from scoring.terminal import tell
@@ -39,18 +39,15 @@ BENCHMARK, METRIC, AVERAGE = "glue", "score", "average"
 RUN = Stored("a run of GLUE", "move it away, and the run is made again")
 
 
-@dataclass(frozen=True, slots=True)
-class GlueSettings:
+@dataclass(frozen=True)
+class GlueSettings(Settings):
     """How a head is fine-tuned; the defaults are those of bias-bench."""
 
-    seeds: int = 3
-    learning_rate: float = 2e-5
-    epochs: int = 3
-    batch_size: int = 32
-    length: int = 128
-
-    def __post_init__(self) -> None:
-        check_ranges(self, positive=("seeds", "learning_rate", "epochs", "batch_size", "length"))
+    seeds: int = setting(3, "Fine-tunings of each task.", above=0)
+    learning_rate: float = setting(2e-5, "Learning rate, which falls to 0.", above=0)
+    epochs: int = setting(3, "Passes over the examples.", above=0)
+    batch_size: int = setting(32, "Examples of a step.", above=0)
+    length: int = setting(128, "Tokens after which texts are cut.", above=0)
 
     def steps(self, data: TaskData) -> int:
         """Steps of the optimizer in one fine-tuning."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from mitigation.errors import MitigationError
 from scoring.types import Floats
@@ -67,60 +69,8 @@ class GlueTask:
     pinned: Pinned | None = None
 
 
-def _sources(name: str) -> dict[str, str]:
-    return {"train": f"glue/{name}-train", "validation": f"glue/{name}-validation"}
-
-
-_PAIR = ("sentence1", "sentence2")
-_INDEXED = ("index", *_PAIR, "label")
-TASKS = {
-    task.name: task
-    for task in (
-        GlueTask(
-            "cola",
-            ("sentence",),
-            metrics=("matthews",),
-            pinned=Pinned(
-                _sources("cola"), ("code", "label", "mark", "sentence"), ("sentence",), "label", header=False
-            ),
-        ),
-        GlueTask("mnli", ("premise", "hypothesis"), classes=3, validation="validation_matched"),
-        GlueTask(
-            "mrpc",
-            _PAIR,
-            metrics=("f1", "accuracy"),
-            pinned=Pinned(
-                _sources("mrpc"),
-                ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"),
-                ("#1 String", "#2 String"),
-                "Quality",
-            ),
-        ),
-        GlueTask("qnli", ("question", "sentence")),
-        GlueTask("qqp", ("question1", "question2"), metrics=("f1", "accuracy")),
-        GlueTask(
-            "rte",
-            _PAIR,
-            pinned=Pinned(_sources("rte"), _INDEXED, _PAIR, "label", classes=("entailment", "not_entailment")),
-        ),
-        GlueTask("sst2", ("sentence",)),
-        GlueTask(
-            "stsb",
-            _PAIR,
-            classes=1,
-            metrics=("spearman", "pearson"),
-            pinned=Pinned(
-                {"train": "stsb/train", "validation": "stsb/validation"},
-                ("genre", "file", "year", "number", "score", *_PAIR),
-                _PAIR,
-                "score",
-                header=False,
-                optional=("source1", "source2"),
-            ),
-        ),
-        GlueTask("wnli", _PAIR, pinned=Pinned(_sources("wnli"), _INDEXED, _PAIR, "label")),
-    )
-}
+_DATA = tomllib.loads((Path(__file__).parents[1] / "data" / "glue.toml").read_text(encoding="utf-8"))
+TASKS = TypeAdapter(dict[str, GlueTask]).validate_python({name: {"name": name, **task} for name, task in _DATA.items()})
 #: Tasks whose rows are in pinned files.
 PINNED = tuple(name for name, task in TASKS.items() if task.pinned)
 

@@ -11,12 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from builders import datasets
+from builders.embedded import PROJECT
 from builders.sources.catalogue import catalogue
 from cards import adapter_card
 from cards.text import CardError, refuse_secrets
 from mitigation import recipes
 from mitigation.adapters.merging import DIFFERENCE
 from mitigation.adapters.write import write_facts
+from mitigation.corpora import OWN
 from mitigation.errors import MitigationError
 from scoring.adapters.attach import peft_config, tensor_shapes
 from scoring.adapters.facts import (
@@ -148,6 +150,10 @@ def training_data(
     described = []
     for name, version in versions.items():
         kind, colon, rest = name.partition(":")
+        if f"{kind}:" == OWN:  # the default of recipes that learn from text
+            what = f"{rest}, written for this project: the default text and list of words, small and for trials"
+            described.append(adapter_card.DataFacts(what, version, "Apache-2.0", {PROJECT: known.citations[PROJECT]}))
+            continue
         if colon and kind != "source":
             if not corpus_licence or not corpus_citation.lstrip().startswith("@"):
                 raise CardError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ def describe(
     *,
     data: Mapping[str, str],
     cost: Cost,
-    measures: Mapping[str, Numbers] | None = None,
+    measures: Mapping[str, Numbers | float] | None = None,
 ) -> Adapter:
     """The facts of a folder with the files of a recipe; there are no changes yet.
 
@@ -38,8 +39,9 @@ def describe(
     settings:
         The recipe's settings, a dataclass of plain values.
     data, cost, measures:
-        As in :class:`scoring.adapters.facts.Adapter`.
+        As in :class:`scoring.adapters.facts.Adapter`; a measure without an interval may be a number.
     """
+    given = (measures or {}).items()
     return Adapter(
         recipe=recipe,
         base=model.name,
@@ -49,7 +51,7 @@ def describe(
         data=dict(data),
         cost=cost,
         files=digests(folder),
-        measures=dict(measures or {}),
+        measures={name: value if isinstance(value, tuple) else (float(value), nan, nan) for name, value in given},
         package=package_version(),
     )
 

@@ -80,7 +80,7 @@ def main(
         for line in _lines(content):
             tell(console, [line])
         if changes:
-            console.print(changes_table(changes))
+            tell(console, [changes_table(changes).to_string(index=False, na_rep="", float_format="{:.4g}".format)])
         if adapter and record:
             write_changes(adapter, changes)
         tell(console, [f"The scores of every seed are in {out / name}."])

@@ -1,132 +1,292 @@
-"""The scores of a model and of its mitigated form beside those that papers print: ``probes mitigate table``.
+"""Runs recipes on one model and writes them side by side: ``probes mitigate table MODEL``, or ``methods MODEL``.
 
-A row is a method, a column a metric, and there is a table for each domain. A recipe that has a setting ``domain``
-makes an adapter for each domain, as the tables of FAST need. Printed rows come from ``scoring/data/printed``. They are
-of other sentences where the paper did not release its own (PS and DS).
+``table RECIPE MODEL`` makes an adapter for each domain with one recipe, as the tables of FAST need, and also prints its
+scores beside those that papers print. Printed rows come from ``scoring/data/printed``. They are of other sentences
+where the paper did not release its own (PS and DS). ``--sweep`` adds the curves of FAST (Figures 5 to 7): the effect of
+each block, and scores by the block that is edited and by the number of units.
+
+A method whose adapter is complete is not run again, so the command goes on where it was interrupted. The folders of
+methods that another machine made can be put into the same folder; ``--methods ""`` then only writes the page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
-from rich.text import Text
+from rich.text import Text as Line
 
-from cards.files import RECORD, put_all, refuse_foreign
+from builders.dataset import BuildError
+from cards.files import put_all
 from cards.stored import document
-from cards.text import split_list
-from mitigation import recipes
-from mitigation.api import Config
-from mitigation.columns import COLUMNS, DOMAINS, change_of, planned_columns
+from cards.text import decimals, split_list
+from mitigation import comparison, recipes
+from mitigation.ability.tasks import named
+from mitigation.api import Text, planned_evaluation
+from mitigation.columns import BENCHMARKS, COLUMNS, DOMAINS, change_of
+from mitigation.commands.glue import add_to_methods
 from mitigation.errors import MitigationError
-from mitigation.printed import TableRow, printed_rows
-from mitigation.recipe import resolve_settings
-from mitigation.run import mitigate
+from mitigation.quantization import choose_quantization
+from mitigation.recipe import Recipe, read_settings, resolve_settings
+from mitigation.run import finished, mitigate
 from mitigation.training.data import TrainingData
 from scoring import DATA
-from scoring.adapters.facts import Adapter
-from scoring.inference.load_options import Device, LoadOptions, ModelName
+from scoring.adapters.facts import FACTS, read
+from scoring.inference.load_options import Device, LoadOptions
 from scoring.options import Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
-from scoring.terminal import ended, tell
+from scoring.terminal import ended, tell, tell_wrapped
+from scoring.types import ScoringError
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def measured_rows(name: str, adapter: Adapter, domain: str) -> Iterator[TableRow]:
-    """The row of a model and that of its mitigated form, from the changes between them."""
-    changes = {column: change for column in COLUMNS if (change := change_of(adapter, column, domain))}
-    # The differentiation score is of two runs: the model agrees with itself.
-    before = {column: 100.0 if column == "DS" else change.before[0] for column, change in changes.items()}
-    yield TableRow(name, domain, "measured", before)
-    after = {column: change.after[0] for column, change in changes.items()}
-    yield TableRow(f"{name} with {adapter.recipe}", domain, "measured", after)
-
-
-def grid(rows: Sequence[TableRow], title: str) -> Grid:
-    """A printable table of rows; columns without any value are left out."""
-    columns = [column for column in COLUMNS if any(column in row.values for row in rows)]
-    made = Grid("method", "source", *columns, box=None, title=title)
-    for row in rows:
-        made.add_row(*map(Text, (row.method, row.source, *(_shown(row.values.get(column)) for column in columns))))
-    return made
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+    from mitigation.evaluate import Evaluation
+    from scoring.inference.model import Model
+    from scoring.run import Part
 
 
 def main(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="The recipe, such as fast.")],
-    model: ModelName,
+    names: Annotated[
+        list[str], typer.Argument(metavar="[RECIPE] MODEL", help="The model; before it one recipe for all domains.")
+    ],
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the adapters and of table.json; tables/RECIPE-MODEL by default.")
+        Path | None,
+        typer.Option(help="Folder of the adapters and of methods.html, .csv, .md, .json; below tables by default."),
     ] = None,
-    domains: Annotated[str, typer.Option(metavar="A,B", help="gender, race, religion.")] = ",".join(DOMAINS),
-    config: Config = None,
+    methods: Annotated[
+        str, typer.Option(metavar="A,B", help="Recipes, all of them, or none to write the page alone.")
+    ] = "all",
+    domains: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B", help="gender, race, religion: an adapter for each, if the recipe is of one domain."
+        ),
+    ] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="Adapters of each recipe that has a seed.")] = 1,
+    corpus: Annotated[str, typer.Option(help="Text for the recipes that learn from text.")] = "",
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="TOML or JSON: a table of settings for each recipe; of RECIPE, its settings."
+        ),
+    ] = None,
     profile: Profile = "clean",
     data: Data = DATA,
+    benchmarks: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B",
+            help="Benchmarks of every method; by default what the columns of the page need and suits the model, "
+            "some 16,000 rows of a causal model; unstereo takes half of the time.",
+        ),
+    ] = "",
     limit: Limit = None,
+    text: Text = None,
     device: Device = None,
     resamples: Resamples = RESAMPLES,
+    glue: Annotated[
+        str, typer.Option(metavar="A,B", help="Tasks of GLUE, each fine-tuned three times for every method.")
+    ] = "",
+    sweep: Annotated[
+        bool,
+        typer.Option("--sweep", help="fast also in each block and with several numbers of units: sweep.json, .png."),
+    ] = False,
 ) -> None:
-    """Mitigates MODEL with RECIPE in each domain, and prints its scores beside those that papers print.
+    """Makes an adapter or prompt of MODEL with each recipe, and writes all before and after scores on one page.
 
-    With --methods instead of RECIPE (table MODEL --methods all) it is the command methods: many recipes on one page.
+    With RECIPE before MODEL, that recipe in each domain, and its scores are printed beside those of papers.
     """
     console, errors = Console(), Console(stderr=True)
     if not console.is_terminal:
         console = Console(width=200)
     with ended(errors):
-        folder = out or Path("tables") / f"{recipe}-{Path(model).name}"
-        refuse_foreign(folder / RECORD, [folder / "table.json"], MitigationError)
-        rows: list[TableRow] = []
-        rows_read, options = TrainingData(data, limit), LoadOptions(model, device=device)
-        chosen = split_list(domains)
-        for domain, adapter in adapters(recipe, options, folder, chosen, config, profile, rows_read, resamples, errors):
-            of_domain = [*measured_rows(model, adapter, domain), *printed_rows(model, domain)]
-            console.print(grid(of_domain, domain))
-            rows += of_domain
-        content = [{name: getattr(row, name) for name in ("method", "domain", "source", "values")} for row in rows]
-        put_all(folder, {"table.json": document(content)}, MitigationError)
-        tell(console, [f"The adapters and table.json are in {folder}."])
+        *one, model = names
+        if len(one) > 1:
+            raise MitigationError(f"{' '.join(names)} are more than a recipe and a model; give one recipe.")
+        out = out or Path("tables") / f"{one[0] if one else 'methods'}-{Path(model).name}"
+        named(split_list(glue))  # a wrong name is refused before anything is made
+        chosen = [recipes.get(name) for name in one or (recipes.names() if methods == "all" else split_list(methods))]
+        of_domains = split_list(domains) or list(DOMAINS if one else ())
+        if wrong := [name for name in of_domains if name not in DOMAINS]:
+            raise MitigationError(f"The domain is {wrong[0]!r}; give some of {', '.join(DOMAINS)}.")
+        given = read_config(config, *one)
+        comparison.check_files(out)
+        from mitigation.comparison_page import write  # with it comes matplotlib
+        from scoring.adapters.feed_forward import feed_forwards
+
+        reasons = comparison.reasons_before(out)
+        measured = None
+        if chosen:
+            rows, options = TrainingData(data, limit), LoadOptions(model, device=device)
+            planned = planned_columns(chosen[0], split_list(benchmarks), rows, profile, text, resamples)
+            with errors.status(f"Loading {model} …"):
+                loaded = options.load()
+            measured = how_measured(planned(loaded), limit, text)
+            comparison.check_same(out, measured)
+        for recipe in chosen:
+            values = swept(len(feed_forwards(loaded.network))) if sweep and recipe.name == "fast" else [{}]
+            for row, changed in variants(recipe, profile, of_domains, seeds, values):
+                try:
+                    settings = settings_of(recipe, profile, given.get(recipe.name, {}), corpus, **changed)
+                    if finished(recipe, settings, loaded, rows, out / row):
+                        continue
+                    reasons.pop(row, None)
+                    # Weights in 4 bits are of the recipes that want them; the others share the loaded model.
+                    shared = None if choose_quantization(recipe, "auto", device)[0] else loaded
+                    mitigate(
+                        recipe,
+                        settings,
+                        options,
+                        replace(rows, versions={}),
+                        out / row,
+                        planned,
+                        Console(quiet=True),
+                        errors,
+                        loaded=shared,
+                        answers=out / "before",
+                    )
+                    write(out, model, comparison.rows_of(out, reasons), measured)
+                except (ScoringError, BuildError) as error:
+                    reasons[row] = str(error)
+                    tell(errors, [f"{row}: {error}"])
+                    loaded = options.load()  # what a recipe left in the middle is not for the next one
+        if glue:
+            add_to_methods(out, LoadOptions(model, device=device), split_list(glue), limit, errors)
+        if sweep:
+            write_sweep(out, model, f"fast-{of_domains[0]}")
+        tables = write(out, model, comparison.rows_of(out, reasons), measured)
+        for table in tables:
+            if one:
+                console.print(grid(table.frame, table.domain))
+            tell_wrapped(console, f"{table.domain}: {table.conclusion[0]}")
+        tell(console, [f"{out / 'methods.html'} has all methods side by side."])
 
 
-def adapters(
-    recipe_name: str,
-    options: LoadOptions,
-    folder: Path,
-    domains: Sequence[str],
-    config: Path | None,
-    profile: str,
-    data: TrainingData,
-    resamples: int,
-    errors: Console,
-) -> Iterator[tuple[str, Adapter]]:
-    """Each domain with the adapter that is for it; a finished adapter in the folder is not made again.
+def variants(
+    recipe: Recipe, profile: str, domains: Sequence[str], seeds: int, values: Sequence[Mapping[str, int]] = ({},)
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The folder of each adapter of a recipe, and its domain and the number of its seed if it has such settings.
+
+    ``values`` are of other settings, an adapter for each.
+    """
+    known = {field.name for field in fields(recipe.profiles[profile])}
+    for domain in domains if domains and "domain" in known else [""]:
+        for seed, value in product(range(seeds if "seed" in known else 1), values):
+            name = f"{recipe.name}{f'-{domain}' if domain else ''}{f'-seed-{seed}' if seed else ''}"
+            name += "".join(f"-{setting}-{number}" for setting, number in value.items())
+            yield (
+                name,
+                {**({"domain": domain} if domain else {}), **({"seed": seed} if "seed" in known else {}), **value},
+            )
+
+
+def swept(blocks: int) -> list[dict[str, int]]:
+    """Settings of FAST for the curves, first those of the profile."""
+    return [{}, *({"layer": n} for n in range(blocks)), *({"units": n} for n in (64, 256, 1024, 4096))]
+
+
+def write_sweep(out: Path, model: str, name: str) -> None:
+    """Writes the curves of FAST from the adapters of a folder; ``name`` is that with the settings of the profile."""
+    from scoring.reproduce.figures import chart, swept_panels
+
+    effects = json.loads((out / name / "located.json").read_bytes())["average_indirect_effect"]
+    curves = {label: [[n, value, None, None] for n, value in enumerate(own)] for label, own in effects.items()}
+    content: dict[str, Any] = {"model": model, "effects": curves, "layer": {}, "units": {}}
+    folders = (folder.parent for folder in out.glob(f"{name}-*/{FACTS}"))
+    points = sorted((int(n), of, path) for path in folders for of, n in [path.name.rsplit("-", 2)[1:]] if of in content)
+    for (value, of, path), column in product(points, COLUMNS):
+        change = change_of(read(path), column, name.rpartition("-")[2])
+        if change and (COLUMNS[column].ideal in (50.0, 100.0) or column in ("DS", "LMS")):  # those in percent
+            content[of].setdefault(column, []).append([value, *change.after])
+    picture = chart(swept_panels(content), f"fast on {model}")["png"]
+    put_all(out, {"sweep.json": document(content), "sweep.png": picture}, MitigationError)
+
+
+def settings_of(
+    recipe: Recipe, profile: str, given: Mapping[str, Any], corpus: str, seed: int = 0, domain: str = ""
+) -> Any:
+    """The settings of a recipe with its own table of a configuration, the corpus, and a seed added to its own."""
+    names = {field.name for field in fields(recipe.profiles[profile])}
+    # A configuration may name another text for a recipe.
+    own: dict[str, Any] = {"corpus": corpus} if corpus and "corpus" in names else {}
+    settings = resolve_settings(recipe, profile, None, own | {**given} | ({"domain": domain} if domain else {}))
+    return replace(settings, seed=settings.seed + seed) if "seed" in names else settings
+
+
+def planned_columns(
+    recipe: Recipe, names: Sequence[str], data: TrainingData, profile: str, text: Path | None, resamples: int
+) -> Callable[[Model], Evaluation]:
+    """A function from a model to the evaluation of benchmarks, by default of what the columns need and suits the model.
+
+    Named benchmarks are scored whole; of the others only the splits of the columns, because a table has many methods.
+    """
+    planned = planned_evaluation(
+        replace(recipe, benchmarks=tuple(BENCHMARKS)), names, data, profile, text, False, resamples
+    )
+
+    def evaluation(model: Model) -> Evaluation:
+        whole = planned(model)
+        return whole if names else replace(whole, parts=tuple(filter(None, map(_of_columns, whole.parts))))
+
+    return evaluation
+
+
+def _of_columns(part: Part) -> Part | None:
+    """The part of a benchmark that the columns need, published forms of its data too; None without any."""
+    needed = BENCHMARKS[part.benchmark.name]
+    splits = tuple(split for split in part.splits if split.name.replace("-paper/", "/") in needed)
+    return replace(part, splits=splits) if splits else None
+
+
+def how_measured(evaluation: Evaluation, limit: int | None, text: Path | None) -> dict[str, Any]:
+    """What has to be the same for all methods of a folder, for :func:`mitigation.comparison.check_same`."""
+    digest = hashlib.sha256("\n".join(evaluation.texts).encode()).hexdigest()
+    name = text.name if text else "neutral statements"
+    return {
+        "profile": evaluation.profile,
+        "benchmarks": sorted(part.benchmark.name for part in evaluation.parts),
+        "data": {loaded.name: loaded.version for part in evaluation.parts for loaded in part.splits},
+        "limit": limit,
+        "text": f"{name}, {len(evaluation.texts)} texts, sha256:{digest}",
+        "resamples": evaluation.resamples,
+    }
+
+
+def read_config(path: Path | None, recipe: str = "") -> dict[str, dict[str, Any]]:
+    """The settings of each recipe in a file; with a ``recipe`` the file has the settings of that one.
 
     Raises
     ------
     MitigationError
-        For a domain that the tables do not have.
+        If it cannot be read, or has something else than a table for each recipe.
     """
-    for domain in domains:
-        if domain not in DOMAINS:
-            raise MitigationError(f"The domain is {domain!r}; give some of {', '.join(DOMAINS)}.")
-    recipe = recipes.get(recipe_name)
-    by_domain = "domain" in {field.name for field in fields(recipe.profiles[profile])}
-    evaluation = planned_columns(recipe, (), data, profile, None, resamples)
-    made: dict[str, Adapter] = {}
-    quiet = Console(quiet=True)
-    for domain in domains:
-        name = domain if by_domain else "all"
-        if name not in made:
-            overrides: dict[str, Any] = {"domain": domain} if by_domain else {}
-            settings = resolve_settings(recipe, profile, config, overrides)
-            adapter = mitigate(recipe, settings, options, data, folder / name, evaluation, quiet, errors)
-            assert adapter is not None, "only the other processes of a distributed training have no result"
-            made[name] = adapter
-        yield domain, made[name]
+    tables = read_settings(path) if path else {}
+    if recipe:
+        return {recipe: tables}
+    if not all(isinstance(table, dict) for table in tables.values()):
+        raise MitigationError(f"{path} has settings outside of a table; give a table with the name of each recipe.")
+    return tables
+
+
+def grid(frame: pd.DataFrame, title: str) -> Grid:
+    """A printable table of the scores of a domain: before and after each method, and what papers print."""
+    columns = [column for column in COLUMNS if column in set(frame.column)]
+    made = Grid("method", "source", *columns, box=None, title=title)
+    for (method, source), of in frame.groupby(["method", "source"], sort=False):
+        for side in ("before", "after") if source == "measured" else ("after",):
+            values = dict(zip(of.column, of[side], strict=True))
+            if side == "before" and "DS" in values:
+                values["DS"] = 100.0  # the differentiation score is of two runs: the model agrees with itself
+            texts = [decimals(values[column], 2, missing="") if column in values else "" for column in columns]
+            name = f"{method}{f', {side}' if source == 'measured' else ''}"
+            made.add_row(*map(Line, (name, str(source), *texts)))
+    return made

@@ -17,9 +17,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +26,7 @@ from rich.console import Console
 from rich.progress import track
 
 from mitigation.editing.pairs import EditPair, Place
+from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.training import train
 from mitigation.training.checkpoints import LossCurve, restore, save
@@ -35,62 +35,11 @@ from mitigation.training.checkpoints import LossCurve, restore, save
 CHECKPOINT_SECONDS = 30
 #: A pair after no prefix, and after each prefix.
 PrefixedPair = Sequence[EditPair]
-Compare = Literal["probability", "log"]
 #: Pairs that are measured together.
 MEASURED = 64
 
 
-@dataclass(frozen=True, slots=True)
-class EditingSchedule:
-    """How pairs are trained: Adam steps per batch, the learning rate, the weights of L_s1 (alpha) and L_s2 (beta).
-
-    In one pass, as in the paper, each batch has an Adam of its own and ends with the weights that ``keep`` says,
-    of its best step or of its last, in the order of the pairs. Several passes share one Adam and draw a new order
-    each; the rate falls linearly by pass, the weights with its square. ``divergence`` says whether L_s1 and L_s2 are
-    sums over the vocabulary or means, and ``value_rate`` multiplies the rate of a stamp's second matrix.
-    """
-
-    batch: int
-    iterations: int
-    rate: float
-    alpha: float
-    beta: float
-    compare: Compare
-    passes: int = 1
-    seed: int = 0
-    keep: Literal["best", "last"] = "best"
-    divergence: Literal["sum", "mean"] = "sum"
-    value_rate: float = 1.0
-
-    def batches_per_pass(self, count: int) -> int:
-        """The number of batches in a pass over ``count`` pairs."""
-        return math.ceil(count / self.batch)
-
-    def pair_numbers(self, step: int, count: int) -> list[int]:
-        """The numbers of the pairs in the batch of a step.
-
-        >>> schedule = EditingSchedule(2, 1, 0.1, 40.0, 0.1, "log", passes=3)
-        >>> sorted(schedule.pair_numbers(0, 3) + schedule.pair_numbers(1, 3))
-        [0, 1, 2]
-        >>> replace(schedule, passes=1).pair_numbers(1, 3)
-        [2]
-        """
-        passed, batch = divmod(step, self.batches_per_pass(count))
-        order = range(count) if self.passes == 1 else np.random.default_rng([self.seed, passed]).permutation(count)
-        return [int(n) for n in order[batch * self.batch : (batch + 1) * self.batch]]
-
-    def at_step(self, step: int, count: int) -> EditingSchedule:
-        """The schedule with the rate and the weights of a step.
-
-        >>> schedule = EditingSchedule(2, 1, 0.1, 40.0, 0.4, "log", passes=4).at_step(5, 3)
-        >>> schedule.rate, schedule.alpha, schedule.beta
-        (0.05, 10.0, 0.1)
-        """
-        left = 1 - step // self.batches_per_pass(count) / self.passes
-        return replace(self, rate=self.rate * left, alpha=self.alpha * left**2, beta=self.beta * left**2)
-
-
-def pair_gap(biased: torch.Tensor, unbiased: torch.Tensor, compare: Compare) -> torch.Tensor:
+def pair_gap(biased: torch.Tensor, unbiased: torch.Tensor, compare: str) -> torch.Tensor:
     """L_e [pairs] of scores [pairs], which are logarithms: the absolute difference of these, or of what they are of.
 
     The paper prints the first, which is nearly zero where both objects are improbable.

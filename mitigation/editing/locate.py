@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -33,11 +33,9 @@ from mitigation.editing import POSITIONS
 from mitigation.editing.pairs import subject_of, whole_word
 from mitigation.errors import MitigationError
 from scoring.adapters.feed_forward import feed_forwards
+from scoring.inference.model import Model
 from scoring.inference.tokens import Query, Tokens
 from scoring.types import Floats, Option, Request, Row, ScoringError
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 #: Why a row without a trace has none.
 UNTRACED = "it has no subject before or after its blank"

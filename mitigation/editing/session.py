@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -14,25 +12,19 @@ from rich.console import Console
 from cards.text import split_list
 from mitigation.cost import CostMeter
 from mitigation.editing import measure, pairs
-from mitigation.editing.edit import EditingSchedule, edit, mean_terms
-from mitigation.editing.settings import OPENINGS
+from mitigation.editing.edit import edit, mean_terms
+from mitigation.editing.pairs import EditPair
+from mitigation.editing.settings import OPENINGS, PairSettings
+from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
 from mitigation.plots import plot_changes, write_losses
-from mitigation.training.checkpoints import checkpoint_path
+from mitigation.training.checkpoints import LossCurve, checkpoint_path
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import Change
 from scoring.inference.decoding import Decoding
+from scoring.inference.model import Model
 from scoring.terminal import tell
 from scoring.types import Request, Row
-
-if TYPE_CHECKING:
-    from mitigation.editing.pairs import EditPair
-    from mitigation.editing.settings import PairSettings
-    from mitigation.editing.stamped import StampedNetwork
-    from mitigation.training.checkpoints import LossCurve
-    from mitigation.training.data import TrainingData
-    from scoring.adapters.facts import Change, Numbers
-    from scoring.inference.model import Model
-
-_NAN = float("nan")
 
 
 class EditingSession:
@@ -84,7 +76,7 @@ class EditingSession:
 
     def train(
         self, network: StampedNetwork, recipe: str, what: str, title: str, out: Path
-    ) -> tuple[tuple[Change, ...], dict[str, Numbers]]:
+    ) -> tuple[tuple[Change, ...], dict[str, float]]:
         """Trains the adapter of a network on the pairs; writes losses, scores of pairs and pictures into ``out``.
 
         Parameters
@@ -98,7 +90,6 @@ class EditingSession:
             The scores of held-out and edited pairs before and after with paired differences, and the measures.
         """
         settings, model = self.settings, self.model
-        schedule = EditingSchedule(**{field.name: getattr(settings, field.name) for field in fields(EditingSchedule)})
         sides = {measure.HELD_OUT: self.held, measure.EDITED: self.edited}
         measured = measure.measured_pairs(
             model.tokens,
@@ -109,13 +100,13 @@ class EditingSession:
         )
         start = {name: weight.detach().clone() for name, weight in network.trained.items()}
         trained_pairs = [self._made[row["id"]] for row in self.edited]
-        before, scored_before = mean_terms(network, trained_pairs, schedule), measured.scores(network)
+        before, scored_before = mean_terms(network, trained_pairs, settings), measured.scores(network)
         begun = self.meter.seconds
         path = checkpoint_path("editing", model, settings, self.data, out)
         held_pairs = [self._made[row["id"]] for row in self.held]
-        curve = edit(network, self._versions, len(self.edited), held_pairs, schedule, path, self.console)
+        curve = edit(network, self._versions, len(self.edited), held_pairs, settings, path, self.console)
         took = self.meter.seconds - begun
-        after, scored_after = mean_terms(network, trained_pairs, schedule), measured.scores(network)
+        after, scored_after = mean_terms(network, trained_pairs, settings), measured.scores(network)
         if all(bool((start[name] == weight).all()) for name, weight in network.trained.items()):
             sentence = f"No batch improved its loss, so the {what} changes nothing; lower --rate {settings.rate}."
             tell(self.console, [sentence])
@@ -123,14 +114,13 @@ class EditingSession:
         changes = measure.pair_changes(scored_before, scored_after, settings.score)
         measure.write_pairs(out / "pairs.json", measured, scored_before[0], scored_after[0], self.left_out)
         plot_changes(changes, out / "pairs.png", f"{recipe} on {title}")
-        measures = gap_measures(before, after, curve) | numbers(
-            pairs_edited=len(self.edited),
-            pairs_held_out=len(self.held),
-            pairs_left_out=len(self.left_out),
-            seconds_editing=took,
-            seconds_editing_per_pair=took / len(self.edited),
-        )
-        return changes, measures
+        return changes, gap_measures(before, after, curve) | {
+            "pairs_edited": len(self.edited),
+            "pairs_held_out": len(self.held),
+            "pairs_left_out": len(self.left_out),
+            "seconds_editing": took,
+            "seconds_editing_per_pair": took / len(self.edited),
+        }
 
 
 def tell_left_out(left_out: Mapping[str, str], count: int, what: str, console: Console) -> None:
@@ -174,14 +164,9 @@ def generate_prefixes(model: Model, settings: PairSettings) -> list[str]:
     return [" ".join(response.text.split()) for response in responses]
 
 
-def gap_measures(before: Mapping[str, float], after: Mapping[str, float], curve: LossCurve) -> dict[str, Numbers]:
+def gap_measures(before: Mapping[str, float], after: Mapping[str, float], curve: LossCurve) -> dict[str, float]:
     """L_e over the edited and over the held-out pairs, before and after, without intervals."""
     gaps = {"gap_edited_before": before["l_e"], "gap_edited_after": after["l_e"]}
     if curve.held:
         gaps |= {"gap_held_out_before": curve.held[0]["l_e"], "gap_held_out_after": curve.held[-1]["l_e"]}
-    return numbers(**gaps)
-
-
-def numbers(**values: float) -> dict[str, Numbers]:
-    """Values without intervals, by name."""
-    return {name: (float(value), _NAN, _NAN) for name, value in values.items()}
+    return gaps

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Self
 
-from mitigation.errors import MitigationError
-from mitigation.recipe import check_ranges, setting
+import numpy as np
 
-PAPER = "Chen et al. 2024"
-OPEN = "not in the paper"
+from mitigation.recipe import Settings, setting
+
+PAPER, OPEN, OWN = "Chen et al. 2024", "not in the paper", "this project"
+#: The settings of the paper that all recipes with biased pairs have.
+PUBLISHED: Mapping[str, Any] = MappingProxyType(
+    {
+        "held_out": 0.0,
+        "passes": 1,
+        "batch": 4,
+        "iterations": 20,
+        "compare": "probability",
+        "score": "paper",
+        "keep": "last",
+        "divergence": "mean",
+    }
+)
 #: Prefixes for a masked model, which cannot generate any.
 OPENINGS = (
     "As far as is known,",
@@ -23,57 +39,89 @@ OPENINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PairSettings:
+@dataclass(frozen=True)
+class EditingSchedule(Settings):
+    """How pairs are trained.
+
+    In one pass, as in the paper, each batch has an Adam of its own and ends with the weights that ``keep`` says,
+    of its best step or of its last, in the order of the pairs. Several passes share one Adam and draw a new order
+    each; the rate falls linearly by pass, the weights of L_s1 and L_s2 with its square.
+    """
+
+    batch: int = setting(16, "Pairs per batch.", OWN, above=0)
+    iterations: int = setting(1, "Optimizer steps per batch and pass.", OWN, above=0)
+    rate: float = setting(1e-3, "Learning rate of Adam.", OWN, above=0)
+    alpha: float = setting(40.0, "Weight of L_s1, which keeps all other tokens after a prompt.", PAPER, least=0)
+    beta: float = setting(0.1, "Weight of L_s2, which keeps the tokens after a subject alone.", PAPER, least=0)
+    compare: str = setting(
+        "log", "What L_e compares: probability, or log for its logarithm.", OWN, choices=("probability", "log")
+    )
+    passes: int = setting(40, "Passes over all pairs; with 1 each batch is trained to its end.", OWN, above=0)
+    seed: int = setting(42, "Of the held-out subjects, prefixes, traces, order, and the start of the matrices.", OPEN)
+    keep: str = setting(
+        "best",
+        "Of one pass, the step of a batch whose weights are kept: best, or last.",
+        OPEN,
+        choices=("best", "last"),
+    )
+    divergence: str = setting(
+        "sum",
+        "L_s1 and L_s2: sum over the vocabulary, or mean, PyTorch's division by its size.",
+        OPEN,
+        choices=("sum", "mean"),
+    )
+    value_rate: float = setting(
+        1.0,
+        "Multiple of the rate for a stamp's second matrix; 1 / units divides the stamp's output by them.",
+        OPEN,
+        above=0,
+    )
+
+    def batches_per_pass(self, count: int) -> int:
+        """The number of batches in a pass over ``count`` pairs."""
+        return math.ceil(count / self.batch)
+
+    def pair_numbers(self, step: int, count: int) -> list[int]:
+        """The numbers of the pairs in the batch of a step.
+
+        >>> schedule = EditingSchedule(batch=2, passes=3)
+        >>> sorted(schedule.pair_numbers(0, 3) + schedule.pair_numbers(1, 3))
+        [0, 1, 2]
+        >>> EditingSchedule(batch=2, passes=1).pair_numbers(1, 3)
+        [2]
+        """
+        passed, batch = divmod(step, self.batches_per_pass(count))
+        order = range(count) if self.passes == 1 else np.random.default_rng([self.seed, passed]).permutation(count)
+        return [int(n) for n in order[batch * self.batch : (batch + 1) * self.batch]]
+
+    def at_step(self, step: int, count: int) -> Self:
+        """The schedule with the rate and the weights of a step.
+
+        >>> schedule = EditingSchedule(batch=2, rate=0.1, alpha=40.0, beta=0.4, passes=4).at_step(5, 3)
+        >>> schedule.rate, schedule.alpha, schedule.beta
+        (0.05, 10.0, 0.1)
+        """
+        left = 1 - step // self.batches_per_pass(count) / self.passes
+        return replace(self, rate=self.rate * left, alpha=self.alpha * left**2, beta=self.beta * left**2)
+
+
+@dataclass(frozen=True)
+class PairSettings(EditingSchedule):
     """Which pairs are trained, how long, and what must not change."""
 
     sets: str = setting("stereoset", "Configs of biaske to edit, with commas.", PAPER)
     split: str = setting("test", "Their split.", PAPER)
     domain: str = setting("gender", "gender, race, religion, or all.", PAPER)
-    held_out: float = setting(0.2, "Share of the subjects whose pairs are measured but not edited.", "this project")
-    passes: int = setting(40, "Passes over all pairs; with 1 each batch is trained to its end.", "this project")
-    batch: int = setting(16, "Pairs per batch.", "this project")
-    iterations: int = setting(1, "Optimizer steps per batch and pass.", "this project")
-    rate: float = setting(1e-3, "Learning rate of Adam.", "this project")
-    alpha: float = setting(40.0, "Weight of L_s1, which keeps all other tokens after a prompt.", PAPER)
-    beta: float = setting(0.1, "Weight of L_s2, which keeps the tokens after a subject alone.", PAPER)
-    compare: str = setting("log", "What L_e compares: probability, or log for its logarithm.", "this project")
-    score: str = setting("clean", "The benchmark's profile whose score of a sentence is compared.", "this project")
-    keep: str = setting("best", "Of one pass, the step of a batch whose weights are kept: best, or last.", OPEN)
-    divergence: str = setting(
-        "sum", "L_s1 and L_s2: sum over the vocabulary, or mean, PyTorch's division by its size.", OPEN
+    held_out: float = setting(
+        0.2, "Share of the subjects whose pairs are measured but not edited.", OWN, least=0, below=1
     )
-    value_rate: float = setting(
-        1.0, "Multiple of the rate for a stamp's second matrix; 1 / units divides the stamp's output by them.", OPEN
+    score: str = setting(
+        "clean",
+        "The benchmark's profile whose score of a sentence is compared.",
+        OWN,
+        choices=("clean", "paper"),
     )
     prefixes: int = setting(
-        5, "Texts put before each prompt, besides none; with several passes, one each in the first half.", OPEN
+        5, "Texts put before each prompt, besides none; with several passes, one each in the first half.", OPEN, least=0
     )
-    prefix_tokens: int = setting(10, "Tokens of a prefix, which a causal model generates.", OPEN)
-    seed: int = setting(42, "Of the held-out subjects, prefixes, traces, order, and the start of the matrices.", OPEN)
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            self,
-            positive=("passes", "batch", "iterations", "prefix_tokens", "rate", "value_rate"),
-            not_negative=("alpha", "beta", "prefixes"),
-            share=("held_out",),
-        )
-        check_choices(self, compare=("probability", "log"), score=("clean", "paper"))
-        check_choices(self, keep=("best", "last"), divergence=("sum", "mean"))
-
-
-def check_choices(settings: Any, **choices: tuple[str, ...]) -> None:
-    """Checks that settings have one of the given values.
-
-    Raises
-    ------
-    MitigationError
-        With the first setting that has another value.
-    """
-    for name, allowed in choices.items():
-        if getattr(settings, name) not in allowed:
-            *some, last = allowed
-            raise MitigationError(
-                f"The setting {name} is {getattr(settings, name)!r}; give {', '.join(some)} or {last}."
-            )
+    prefix_tokens: int = setting(10, "Tokens of a prefix, which a causal model generates.", OPEN, above=0)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mitigation import corpora
 from mitigation.adapters.write import describe
-from mitigation.attribute_words import PUBLISHED, AttributeWords, attribute_words, text_versions
-from mitigation.errors import MitigationError
+from mitigation.attribute_words import AttributeWords
 from mitigation.projections import sentences
-from mitigation.recipe import check_ranges, setting
-from mitigation.training.language_settings import CODE, OPEN
+from mitigation.recipe import setting
+from mitigation.training.settings import CODE, CorpusSettings, WordSettings, text_versions
 from scoring.types import Floats
 
 if TYPE_CHECKING:
@@ -30,28 +27,21 @@ if TYPE_CHECKING:
 LEAST = 20
 #: The shares of sentences for fitting and for choosing; the rest is for the probe. As in the code of bias-bench.
 FITTED, CHOSEN = 0.49, 0.21
-_NAN = float("nan")
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusSettings:
-    """Which text and which words a recipe reads."""
+@dataclass(frozen=True)
+class SentenceSettings(CorpusSettings, WordSettings):
+    """Which sentences with listed words a recipe reads."""
 
-    corpus: str = setting("", "Text: files, folders, globs or addresses, with commas.", "not available any more")
-    field: str = setting("text", "The field of JSON lines or Parquet that has the text.", OPEN)
-    words: str = setting(PUBLISHED, "The list of words: bias-bench, or a JSON file.", CODE)
-    domain: str = setting("gender", "gender, race or religion, or another name in the list.", CODE)
-    lines: int = setting(0, "Use at most this number of first lines of the text; 0 uses all.", CODE)
-    sentences: int = setting(10_000, "Sentences of a class, or with a listed word; 0 for all of the latter.", CODE)
-    most_tokens: int = setting(512, "Tokens after which a sentence is cut.", CODE)
+    sentences: int = setting(
+        10_000, "Sentences of a class, or with a listed word; 0 for all of the latter.", CODE, least=0
+    )
+    most_tokens: int = setting(512, "Tokens after which a sentence is cut.", CODE, above=0)
     seed: int = setting(0, "Of the order of lines, the clipping and the split into parts.", CODE)
 
-    def __post_init__(self) -> None:
-        check_ranges(self, positive=("most_tokens",), not_negative=("lines", "sentences"))
 
-
-@dataclass(frozen=True, slots=True)
-class TextSettings(CorpusSettings):
+@dataclass(frozen=True)
+class ProjectionSettings(SentenceSettings):
     """Which text a projection is fitted on."""
 
     published: bool = setting(
@@ -69,14 +59,13 @@ class ClassStates:
     held: tuple[Floats, np.ndarray[Any, Any]]
 
 
-def read_text(settings: CorpusSettings, data: TrainingData) -> tuple[list[str], AttributeWords]:
+def read_text(settings: SentenceSettings, data: TrainingData) -> tuple[list[str], AttributeWords]:
     """The lines of the corpus and the list of words, which are recorded among the data."""
     data.versions.update(text_versions(settings))
-    lines = list(islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None))
-    return lines, attribute_words(settings.words, settings.domain)
+    return settings.texts(), settings.listed
 
 
-def class_states(model: Model, settings: TextSettings, data: TrainingData) -> ClassStates:
+def class_states(model: Model, settings: ProjectionSettings, data: TrainingData) -> ClassStates:
     """The states of sentences of each class.
 
     Raises
@@ -103,7 +92,7 @@ def split(states: Floats, labels: np.ndarray[Any, Any], seed: int) -> list[tuple
     return [(fit, fit_labels), (choose, choose_labels), (held, held_labels)]
 
 
-def tuple_states(model: Model, settings: TextSettings, data: TrainingData) -> list[Floats]:
+def tuple_states(model: Model, settings: ProjectionSettings, data: TrainingData) -> list[Floats]:
     """The states of sentences with each word of a group, an array [sentences, width] for each place of a group.
 
     Raises
@@ -122,15 +111,14 @@ def tuple_states(model: Model, settings: TextSettings, data: TrainingData) -> li
     return [mean_states(model, column, settings.most_tokens) for column in zip(*chosen, strict=True)]
 
 
-def probe_measures(states: ClassStates, projection: Projection) -> dict[str, Numbers]:
+def probe_measures(states: ClassStates, projection: Projection) -> dict[str, Numbers | float]:
     """Accuracy on held-out sentences of linear probes fitted before and after, and the share of the largest class."""
     from mitigation.projections.subspaces import probe
 
     (fit, labels), (held, held_labels) = states.fit, states.held
     before = probe(fit, labels, held, held_labels)
     after = probe(projection(fit), labels, projection(held), held_labels)
-    majority: Numbers = (before.majority, _NAN, _NAN)
-    return {"probe before": before.numbers, "probe after": after.numbers, "largest class": majority}
+    return {"probe before": before.numbers, "probe after": after.numbers, "largest class": before.majority}
 
 
 def finish(
@@ -141,18 +129,11 @@ def finish(
     out: Path,
     meter: CostMeter,
     projection: Projection,
-    measures: Mapping[str, Numbers],
+    measures: Mapping[str, Numbers | float],
 ) -> Adapter:
     """Writes the LoRA of a projection and returns the facts of its folder."""
     from mitigation.projections.lora import write_projection
 
-    if projection.rank >= projection.left.shape[0]:
-        raise MitigationError(
-            f"The projection removes all {projection.rank} directions of the hidden state, so nothing of the model "
-            "would be left; give fewer classifiers."
-        )
-    parameters = write_projection(model, projection, out)
-    rank: dict[str, Numbers] = {"removed directions": (float(projection.rank), _NAN, _NAN)}
-    return describe(
-        out, model, recipe, settings, data=data.versions, cost=meter.cost(parameters), measures=rank | dict(measures)
-    )
+    cost = meter.cost(write_projection(model, projection, out))
+    measures = {"removed directions": projection.rank, **measures}
+    return describe(out, model, recipe, settings, data=data.versions, cost=cost, measures=measures)

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from mitigation.adapters.write import save_peft
 from mitigation.errors import MitigationError
-
-if TYPE_CHECKING:
-    from mitigation.projections.subspaces import Projection
-    from scoring.inference.model import Model
+from mitigation.projections.subspaces import Projection
+from scoring.inference.model import Model
 
 
 def write_projection(model: Model, projection: Projection, out: Path) -> int:

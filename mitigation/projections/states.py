@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,10 +12,8 @@ from transformers.pytorch_utils import Conv1D
 
 from mitigation.errors import MitigationError
 from scoring.adapters.attach import without_remarks
+from scoring.inference.model import Model
 from scoring.types import Floats
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 
 @torch.inference_mode()

@@ -15,28 +15,27 @@ import numpy as np
 
 from mitigation.errors import MitigationError
 from mitigation.projections import sentences
-from mitigation.projections.fit import FITTED, LEAST, CorpusSettings, read_text
+from mitigation.projections.fit import FITTED, LEAST, SentenceSettings, read_text
 from mitigation.recipe import setting
-from mitigation.training.language_settings import OPEN
+from mitigation.training.settings import CODE, OPEN
 from scoring.adapters.attach import without_remarks
 from scoring.types import Floats, Option, Request
 
 if TYPE_CHECKING:
     from mitigation.training.data import TrainingData
-    from scoring.adapters.facts import Numbers
     from scoring.inference.model import Model
 
-_NAN = float("nan")
 #: The first and the second word of a group of the list: a sentence with one, and with the other.
 Pair = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamSettings(CorpusSettings):
+@dataclass(frozen=True)
+class StreamSettings(SentenceSettings):
     """Which text the direction is from, and where it is read."""
 
+    sentences: int = setting(10_000, "Sentences with a listed word.", CODE, above=0)
     block: int = setting(-1, "The block whose output is read, from 0; -1 for the middle one.", OPEN)
-    held: int = setting(200, "Held-out pairs of sentences that are scored, at most.", OPEN)
+    held: int = setting(200, "Held-out pairs of sentences that are scored, at most.", OPEN, above=0)
 
 
 class Preference(NamedTuple):
@@ -46,10 +45,10 @@ class Preference(NamedTuple):
     size: float
     loss: float
 
-    def measures(self, when: str) -> dict[str, Numbers]:
+    def measures(self, when: str) -> dict[str, float]:
         """The three numbers by their names among the measures of an adapter."""
         names = ("held-out preference", "held-out absolute preference", "held-out loss")
-        return {f"{name} {when}": (value, _NAN, _NAN) for name, value in zip(names, self, strict=True)}
+        return {f"{name} {when}": value for name, value in zip(names, self, strict=True)}
 
 
 def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tuple[list[Pair], list[Pair]]:

@@ -9,18 +9,17 @@ it. Biases of maps and embeddings of positions stay: what they write along d is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from mitigation.adapters.write import describe
-from mitigation.attribute_words import text_versions
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
-from mitigation.recipe import Recipe, check_ranges
+from mitigation.recipe import Model, Recipe
 from mitigation.training.data import TrainingData
+from mitigation.training.settings import text_versions
 from scoring.adapters.facts import Adapter
 from scoring.terminal import tell
 
@@ -28,23 +27,12 @@ if TYPE_CHECKING:
     import torch
 
     from mitigation.projections.lora import Matrices
-    from scoring.inference.model import Model
 
-_NAN = float("nan")
 #: What may remain of the differences between texts along the direction, as a share; more is no rounding.
 REMAINS = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class AblationSettings(stream.StreamSettings):
-    """Which text the direction is from, and the block."""
-
-    def __post_init__(self) -> None:
-        super(AblationSettings, self).__post_init__()
-        check_ranges(self, positive=("held", "sentences"))
-
-
-def run(model: Model, settings: AblationSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+def run(model: Model, settings: stream.StreamSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
     """Finds the direction, writes the LoRA and checks that no block writes along it."""
     import numpy as np
     import torch
@@ -71,7 +59,7 @@ def run(model: Model, settings: AblationSettings, data: TrainingData, out: Path,
             )
         after = stream.preference(ablated, held)
     tell(console, [f"{len(matrices)} maps; held-out preference {before.size:.3f} to {after.size:.3f} nats in size."])
-    measures = before.measures("before") | after.measures("after") | {"changed maps": (len(matrices), _NAN, _NAN)}
+    measures = before.measures("before") | after.measures("after") | {"changed maps": len(matrices)}
     cost = meter.cost(parameters)
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
 
@@ -100,20 +88,10 @@ RECIPE = Recipe(
     name="ablation",
     summary="Takes the direction of gender out of everything that blocks and word embeddings write.",
     source="Refusal in Language Models Is Mediated by a Single Direction (Arditi et al., 2024)",
-    cite=("meade2022empirical",),
-    citations={
-        "arditi2024refusal": """
-@inproceedings{arditi2024refusal,
-  title = {Refusal in Language Models Is Mediated by a Single Direction},
-  author = {Arditi, Andy and Obeso, Oscar and Syed, Aaquib and Paleka, Daniel and Panickssery, Nina and Gurnee, Wes
-    and Nanda, Neel},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year = {2024}
-}"""
-    },
+    cite=("meade2022empirical", "arditi2024refusal"),
     profiles={
-        "clean": AblationSettings(sentences=2000, most_tokens=128),
-        "paper": AblationSettings(sentences=256, most_tokens=128),
+        "clean": stream.StreamSettings(sentences=2000, most_tokens=128),
+        "paper": stream.StreamSettings(sentences=256, most_tokens=128),
     },
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -23,25 +22,22 @@ from builders.sources.catalogue import catalogue
 from mitigation.adapters.write import describe
 from mitigation.attribute_words import SOURCE, attribute_words, source_file
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.recipe import Model, Recipe, defaults, setting
 from mitigation.training.data import TrainingData
+from mitigation.training.settings import OPEN, TrainingSettings
 from scoring.adapters.facts import Adapter
 
-if TYPE_CHECKING:
-    from mitigation.training.train import TrainingSchedule
-    from scoring.inference.model import Model
-
 PUBLISHED, SEARCH = "auto-debias", "search"
-CODE, OPEN = "code of Guo et al. 2022", "this project"
+CODE, PAPER = "code of Guo et al. 2022", "Guo et al. 2022"
 #: Domain to the pinned files with the words of both sides, line by line.
 SIDES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"gender": (f"{PUBLISHED}/male", f"{PUBLISHED}/female"), "race": (f"{PUBLISHED}/race-1", f"{PUBLISHED}/race-2")}
 )
-_NAN = float("nan")
 
 
-@dataclass(frozen=True, slots=True)
-class AutoDebiasSettings:
+@dataclass(frozen=True)
+@defaults(CODE, batch_size=32, learning_rate=5e-6, rank=0)
+class AutoDebiasSettings(TrainingSettings):
     """Words, prompts, and how long is trained."""
 
     words: str = setting(PUBLISHED, "The pairs of words: auto-debias, bias-bench, or a JSON file.", CODE)
@@ -50,49 +46,22 @@ class AutoDebiasSettings:
     prompts: str = setting(PUBLISHED, "auto-debias, search, or a file with a prompt per line.", CODE)
     all_tokens: bool = setting(True, "Align all tokens; else the stereotype words alone.", CODE)
     published: bool = setting(True, "Compute the divergence as the published code does, from the mean.", CODE)
-    search_length: int = setting(5, "The most words of a prompt that is searched.", "Guo et al. 2022")
-    search_beam: int = setting(100, "Prompts of each length that the search keeps.", "Guo et al. 2022")
-    search_words: int = setting(5000, "Words that the search tries, from the model's vocabulary.", CODE)
-    search_pairs: int = setting(30, "Pairs of words that the search compares.", CODE)
-    held_out: float = setting(0.0, "Share of the pairs that are measured but not trained.", OPEN)
-    epochs: int = setting(1, "Times that each prompt is trained after each pair.", "Guo et al. 2022")
-    batch_size: int = setting(32, "Prompts of a step, each after both words.", CODE)
-    learning_rate: float = setting(5e-6, "Learning rate of AdamW; it falls linearly to zero.", CODE)
-    rank: int = setting(0, "Rank of the LoRA matrices of each linear map; 0 trains all weights.", CODE)
-    alpha: int = setting(64, "Scale of their product, divided by the rank.", OPEN)
-    seed: int = setting(0, "Of the held-out pairs, the pairs of the search, order, dropout and first matrices.", OPEN)
-    measured: int = setting(256, "Prompts that are measured while training.", OPEN)
-    validate_every: int = setting(50, "Steps between measurements.", OPEN)
-    patience: int = setting(0, "Measurements without improvement that end training; 0 never does.", OPEN)
-    checkpoint_every: int = setting(50, "Steps between checkpoints.", OPEN)
-
-    def __post_init__(self) -> None:
-        searched = ("search_length", "search_beam", "search_words", "search_pairs")
-        trained = ("epochs", "batch_size", "learning_rate", "alpha")
-        check_ranges(
-            self,
-            positive=(*searched, *trained, "measured", "validate_every", "checkpoint_every"),
-            not_negative=("patience", "rank"),
-            share=("held_out",),
-        )
-
-    def schedule(self, rows: int) -> TrainingSchedule:
-        """The schedule for a number of rows."""
-        from mitigation.training.train import TrainingSchedule
-
-        names = ("batch_size", "learning_rate", "seed", "validate_every", "checkpoint_every", "patience")
-        steps = max(1, self.epochs * rows // self.batch_size)
-        return TrainingSchedule(steps=steps, warmup=0.0, **{name: getattr(self, name) for name in names})
+    search_length: int = setting(5, "The most words of a prompt that is searched.", PAPER, above=0)
+    search_beam: int = setting(100, "Prompts of each length that the search keeps.", PAPER, above=0)
+    search_words: int = setting(5000, "Words that the search tries, from the model's vocabulary.", CODE, above=0)
+    search_pairs: int = setting(30, "Pairs of words that the search compares.", CODE, above=0)
+    held_out: float = setting(0.0, "Share of the pairs that are measured but not trained.", OPEN, least=0, below=1)
+    epochs: int = setting(1, "Times that each prompt is trained after each pair; a step has prompts.", PAPER, above=0)
+    measured: int = setting(256, "Prompts that are measured while training.", OPEN, above=0)
 
 
 def run(model: Model, settings: AutoDebiasSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
     """Searches prompts if asked to, trains on them, and writes the adapter."""
     from cards.files import put
-    from mitigation.cost import CostMeter, trained_parameters
-    from mitigation.plots import write_losses
-    from mitigation.training import alignment, train
+    from mitigation.cost import CostMeter
+    from mitigation.training import alignment
     from mitigation.training.checkpoints import checkpoint_path
-    from mitigation.training.trainable import trainable
+    from mitigation.training.trainable import tune
 
     data.versions.update(input_versions(settings))
     pairs = alignment.whole_pairs(model, read_pairs(settings))
@@ -114,24 +83,19 @@ def run(model: Model, settings: AutoDebiasSettings, data: TrainingData, out: Pat
     held = draw.sample(held, min(settings.measured, len(held)))
     searched = meter.seconds
     loss = alignment.AlignmentLoss(model, None if settings.all_tokens else stereotypes, reverse=settings.published)
-    with trainable(model, settings.rank, settings.alpha, settings.seed) as tuned:
-        trained = trained_parameters(tuned.network)
-        curve = train.fit(tuned.network, loss, rows, held, settings.schedule(len(rows)), path, console)
-        after = train.mean_terms(tuned.network, loss, held, settings.batch_size)["loss"]
-        tuned.save(out)
-    write_losses(curve, out, f"{RECIPE.name} of {model.name}")
+    schedule = settings.schedule(steps=max(1, settings.epochs * len(rows) // settings.batch_size), warmup=0.0)
+    tuned = tune(model, RECIPE.name, settings, lambda _: loss, rows, held, schedule, data, out, console)
     side = "held_out" if held_pairs else "trained"
-    values = {
-        f"divergence_{side}_before": curve.held[0]["loss"],
-        f"divergence_{side}_after": after,
+    measures = {
+        f"divergence_{side}_before": tuned.curve.held[0]["loss"],
+        f"divergence_{side}_after": tuned.after["loss"],
         "pairs_trained": len(trained_pairs),
         "pairs_held_out": len(held_pairs),
         "prompts": len(prompts),
         "stereotype_words": len(stereotypes),
         "seconds_searching": searched if settings.prompts == SEARCH else 0.0,
     }
-    measures = {name: (float(value), _NAN, _NAN) for name, value in values.items()}
-    cost = meter.cost(trained)
+    cost = meter.cost(tuned.parameters)
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
 
 

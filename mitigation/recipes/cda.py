@@ -11,40 +11,31 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from mitigation import corpora
-from mitigation.attribute_words import PUBLISHED, AttributeWords, Swapper, attribute_words, name_pairs, text_versions
+from mitigation.attribute_words import AttributeWords, Swapper, name_pairs
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, setting
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
-from mitigation.training.language_settings import CLEAN, CODE, LanguageSettings
+from mitigation.training.settings import CLEAN, CODE, LanguageSettings, WordSettings, text_versions
 from scoring.adapters.facts import Adapter
 
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
-
-_NAN = float("nan")
 #: What may stand after a listed word in the published code.
 _ENDINGS = ("", ".", ",", "?", "!", ";", ":")
 
 
-@dataclass(frozen=True, slots=True)
-class CdaSettings(LanguageSettings):
+@dataclass(frozen=True)
+class CdaSettings(LanguageSettings, WordSettings):
     """Which words are replaced, and how long is trained."""
 
-    words: str = setting(PUBLISHED, "The list of words: bias-bench, or a JSON file.", CODE)
-    domain: str = setting("gender", "gender, race or religion, or another name in the list.", CODE)
     two_sided: bool = setting(True, "Also train on each changed text as it was written.", CODE)
     published: bool = setting(True, "Replace words as bias-bench does: lower-case ones between spaces.", CODE)
     names: str = setting("", "A JSON file with pairs of first names that are replaced too; empty for none.", CODE)
 
     def __post_init__(self) -> None:
-        super(CdaSettings, self).__post_init__()
+        super().__post_init__()
         if self.names and (self.published or self.domain != "gender"):
             raise MitigationError(
                 "First names are replaced for gender and only where words are not replaced as published; give "
@@ -57,13 +48,12 @@ def run(model: Model, settings: CdaSettings, data: TrainingData, out: Path, cons
     from mitigation.training.language import train_on
 
     data.versions.update(versions(settings))
-    words = attribute_words(settings.words, settings.domain)
+    words = settings.listed
     names = name_pairs(settings.names).groups if settings.names else ()
-    lines = islice(corpora.paragraphs(settings.corpus, settings.field), settings.lines or None)
-    pairs = changed(lines, words, published=settings.published, seed=settings.seed, names=names)
+    pairs = changed(settings.texts(), words, published=settings.published, seed=settings.seed, names=names)
     random.Random(settings.seed).shuffle(pairs)  # both sides of a text stay together, so none is trained and held out
     texts = [text for pair in pairs for text in (pair if settings.two_sided else pair[1:])]
-    measures = {"changed texts": (float(len(pairs)), _NAN, _NAN)}
+    measures = {"changed texts": len(pairs)}
     return train_on(model, RECIPE.name, settings, texts, data, out, console, measures=measures)
 
 
@@ -117,23 +107,7 @@ RECIPE = Recipe(
     name="cda",
     summary="Further training on text with the words of both genders swapped (LoRA; all weights in paper).",
     source="Gender Bias in Neural Natural Language Processing (Lu et al., 2020), with the settings of bias-bench",
-    cite=("meade2022empirical",),
-    citations={
-        "lu2020gender": """
-@incollection{lu2020gender,
-  title = {Gender Bias in Neural Natural Language Processing},
-  author = {Lu, Kaiji and Mardziel, Piotr and Wu, Fangjing and Amancharla, Preetam and Datta, Anupam},
-  booktitle = {Logic, Language, and Security},
-  year = {2020}
-}""",
-        "hallmaudslay2019its": """
-@inproceedings{hallmaudslay2019its,
-  title = {It's All in the Name: Mitigating Gender Bias with Name-Based Counterfactual Data Substitution},
-  author = {Hall Maudslay, Rowan and Gonen, Hila and Cotterell, Ryan and Teufel, Simone},
-  booktitle = {Proceedings of EMNLP-IJCNLP},
-  year = {2019}
-}""",
-    },
+    cite=("meade2022empirical", "lu2020gender", "hallmaudslay2019its"),
     profiles={
         "clean": CdaSettings(**CLEAN, published=False, patience=3),
         "paper": CdaSettings(),

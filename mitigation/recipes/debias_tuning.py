@@ -9,7 +9,6 @@ forms and the probability of each other token stay as in the base model.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from cards.text import split_list
-from mitigation.adapters.write import describe, save_peft
+from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.recipe import Model, Recipe, defaults, setting
 from mitigation.training.data import TrainingData, load_prompts, load_test_splits, shared_rows, training_prompts
+from mitigation.training.settings import TrainingSettings
 from scoring.adapters.facts import Adapter
 from scoring.types import Request
 
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     import torch
 
     from mitigation.training.losses import FormTokens
-    from mitigation.training.train import LossTerms, TokenRows, TrainingSchedule
-    from scoring.inference.model import Model
+    from mitigation.training.train import LossTerms, TokenRows
 
 #: What is said of training rows that are in a test split.
 LEAKED = "{} of the training rows are in a test split, so scores on the neutral probes tell nothing of new text."
@@ -39,55 +38,52 @@ _RUN = "names of the published runs"
 _OPEN = "not in the paper"
 
 
-@dataclass(frozen=True, slots=True)
-class DebiasTuningSettings:
+@dataclass(frozen=True)
+@defaults(_PAPER, alpha=16, learning_rate=2e-4, batch_size=16, seed=42)
+class DebiasTuningSettings(TrainingSettings):
     """How to tune. A loss with weight 0 is left out, as in the ablations of Table 3."""
 
-    rank: int = setting(64, "Rank of the two LoRA matrices of each linear map.", _PAPER)
-    alpha: int = setting(16, "Scale of their product, divided by the rank.", _PAPER)
-    dropout: float = setting(0.1, "Share of the inputs of the matrices that training drops.", _PAPER)
+    rank: int = setting(64, "Rank of the two LoRA matrices of each linear map.", _PAPER, above=0)
+    dropout: float = setting(0.1, "Share of the inputs of the matrices that training drops.", _PAPER, least=0, below=1)
     target_modules: str = setting("all-linear", "Linear maps to adapt: all-linear, or names with commas.", _OPEN)
-    learning_rate: float = setting(2e-4, "Learning rate of AdamW.", _PAPER)
-    warmup: float = setting(0.03, "Share of the steps in which the rate rises; it falls linearly after.", _OPEN)
-    steps: int = setting(500, "Training steps.", _PAPER)
-    batch_size: int = setting(16, "Prompts per step.", _PAPER)
-    max_length: int = setting(512, "Maximum tokens of a prompt.", _PAPER)
-    l_d: float = setting(1.0, "Weight of L_d, the divergence of paired forms.", _RUN)
-    l_g: float = setting(1.0, "Weight of L_g, the probability of gendered forms.", _RUN)
-    l_l: float = setting(1.0, "Weight of L_l, the difference of the genders by their sum.", _RUN)
+    warmup: float = setting(0.03, "Share of the steps in which the rate rises.", _OPEN, least=0, below=1)
+    steps: int = setting(500, "Training steps.", _PAPER, above=0)
+    max_length: int = setting(512, "Maximum tokens of a prompt.", _PAPER, above=0)
+    l_d: float = setting(1.0, "Weight of L_d, the divergence of paired forms.", _RUN, least=0)
+    l_g: float = setting(1.0, "Weight of L_g, the probability of gendered forms.", _RUN, least=0)
+    l_l: float = setting(1.0, "Weight of L_l, the difference of the genders by their sum.", _RUN, least=0)
     l_d_within: bool = setting(False, "L_d compares the shares of forms within each gender.", "fits the printed ADD")
-    epsilon: float = setting(1e-8, "Added where a loss divides or takes a logarithm.", _OPEN)
-    retention: float = setting(0.0, "Weight of the divergence from the base model.", "this project")
+    epsilon: float = setting(1e-8, "Added where a loss divides or takes a logarithm.", _OPEN, above=0)
+    retention: float = setting(0.0, "Weight of the divergence from the base model.", "this project", least=0)
     corpora: str = setting("stsb,snli", "Configs of gender-neutral-probes to train on, with commas.", _PAPER)
     leaked: bool = setting(False, "Train also on rows of test splits, to reproduce published training.", "this project")
-    seed: int = setting(42, "Of the order of rows, the start of the matrices, and dropout.", _PAPER)
-    validate_every: int = setting(50, "Steps between validations.", _OPEN)
-    validation: int = setting(256, "Maximum prompts of a validation.", _OPEN)
-    patience: int = setting(0, "Validations without improvement that end training; 0 never does.", _OPEN)
-    checkpoint_every: int = setting(50, "Steps between checkpoints.", _OPEN)
+    validation: int = setting(256, "Maximum prompts of a validation.", _OPEN, above=0)
     gradient_checkpointing: bool = setting(False, "Compute activations twice, to need less memory.", _OPEN)
-    mixed_precision: str = setting("auto", "Mixed precision: no, bf16, or auto for bf16 on a GPU that has it.", _PAPER)
+    mixed_precision: str = setting(
+        "auto",
+        "Mixed precision: no, bf16, or auto for bf16 on a GPU that has it.",
+        _PAPER,
+        choices=("auto", "no", "bf16"),
+    )
 
     def __post_init__(self) -> None:
-        counts = ("rank", "alpha", "steps", "batch_size", "max_length", "validate_every", "validation")
-        check_ranges(
-            self,
-            positive=(*counts, "checkpoint_every", "learning_rate", "epsilon"),
-            not_negative=("l_d", "l_g", "l_l", "retention", "patience"),
-            share=("dropout", "warmup"),
-        )
+        super().__post_init__()
         if not self.l_d + self.l_g + self.l_l:
             raise MitigationError("All three losses are switched off; give l_d, l_g or l_l a weight above 0.")
-        if self.mixed_precision not in ("auto", "no", "bf16"):
-            raise MitigationError(f"The setting mixed_precision is {self.mixed_precision!r}; give auto, no or bf16.")
+
+    def precision(self, device: torch.device) -> str:
+        """The mixed precision on a device: no or bf16."""
+        import torch
+
+        bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        return ("bf16" if bf16 else "no") if self.mixed_precision == "auto" else self.mixed_precision
 
 
 def run(model: Model, settings: DebiasTuningSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
     """Tunes, and writes the adapter, its losses and their picture into ``out``."""
-    from mitigation.cost import CostMeter, trained_parameters
-    from mitigation.plots import write_losses
-    from mitigation.training import losses, train
-    from mitigation.training.checkpoints import checkpoint_path
+    from mitigation.cost import CostMeter
+    from mitigation.training import losses
+    from mitigation.training.trainable import tune
 
     forms = losses.form_tokens(model.tokens, model.name)
     corpora = split_list(settings.corpora)
@@ -97,19 +93,14 @@ def run(model: Model, settings: DebiasTuningSettings, data: TrainingData, out: P
         console.print(LEAKED.format(len(leaked)))
     rows = encode_prompts(model, prompts, settings.max_length)
     held = encode_prompts(model, load_prompts(data, corpora, "validation")[: settings.validation], settings.max_length)
-    meter, tuned = CostMeter(model), add_lora(model, settings)
-    try:
-        trained = trained_parameters(tuned)
-        loss = DebiasLoss(tuned, model.tokens.pad, forms, settings)
-        checkpoint = checkpoint_path("training", model, settings, data, out)
-        schedule = training_schedule(settings, model.device)
-        curve = train.fit(tuned, loss, rows, held, schedule, checkpoint, console)
-        save_peft(tuned, out, model.name)
-    finally:
-        model.network = remove_lora(tuned, settings)
-    write_losses(curve, out, f"debias_tuning of {model.name}")
-    measures = {"leaked training rows": (float(len(leaked)), math.nan, math.nan)} if leaked else {}
-    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=meter.cost(trained), measures=measures)
+    meter, schedule = CostMeter(model), settings.schedule(precision=settings.precision(model.device))
+
+    def loss(tuned: Any) -> DebiasLoss:
+        return DebiasLoss(tuned, model.tokens.pad, forms, settings)
+
+    tuned = tune(model, RECIPE.name, settings, loss, rows, held, schedule, data, out, console, measured=False)
+    measures, cost = {"leaked training rows": len(leaked)} if leaked else {}, meter.cost(tuned.parameters)
+    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
 
 
 def encode_prompts(model: Model, prompts: Sequence[str], max_length: int) -> list[list[int]]:
@@ -127,61 +118,6 @@ def encode_prompts(model: Model, prompts: Sequence[str], max_length: int) -> lis
         if len(ids) > max_length:
             raise MitigationError(f"{prompt!r} has {len(ids)} tokens; give a max_length of at least that.")
     return rows
-
-
-def add_lora(model: Model, settings: DebiasTuningSettings) -> Any:
-    """The network with LoRA matrices whose product is zero at first.
-
-    Raises
-    ------
-    MitigationError
-        If the modules of the settings cannot be adapted.
-    """
-    import torch
-    from peft import LoraConfig
-
-    from scoring.adapters.attach import quiet, wrap
-
-    torch.manual_seed(settings.seed)
-    all_linear = settings.target_modules == "all-linear"
-    config = LoraConfig(
-        r=settings.rank,
-        lora_alpha=settings.alpha,
-        lora_dropout=settings.dropout,
-        target_modules=settings.target_modules if all_linear else split_list(settings.target_modules),
-        task_type="CAUSAL_LM",
-    )
-    try:
-        network: Any = wrap(model.network, config)
-    except ValueError as error:
-        raise MitigationError(f"The modules {settings.target_modules!r} cannot be adapted ({error}).") from None
-    if settings.gradient_checkpointing:
-        with quiet():
-            network.get_base_model().gradient_checkpointing_enable({"use_reentrant": False})
-    return network
-
-
-def remove_lora(tuned: Any, settings: DebiasTuningSettings) -> Any:
-    """The network as it was before :func:`add_lora`."""
-    from scoring.adapters.attach import quiet
-
-    network = tuned.unload()
-    if settings.gradient_checkpointing:
-        with quiet():
-            network.gradient_checkpointing_disable()
-    return network.eval()
-
-
-def training_schedule(settings: DebiasTuningSettings, device: torch.device) -> TrainingSchedule:
-    """The settings that belong to the training loop."""
-    import torch
-
-    from mitigation.training.train import TrainingSchedule
-
-    bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
-    precision = ("bf16" if bf16 else "no") if settings.mixed_precision == "auto" else settings.mixed_precision
-    names = ("steps", "batch_size", "learning_rate", "warmup", "seed", "patience", "validate_every", "checkpoint_every")
-    return TrainingSchedule(precision=precision, **{name: getattr(settings, name) for name in names})
 
 
 class DebiasLoss:

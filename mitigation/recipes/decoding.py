@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -23,10 +22,10 @@ from cards.files import put
 from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, setting
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
 from scoring import answering
-from scoring.adapters.facts import PROMPT, Adapter, Numbers
+from scoring.adapters.facts import PROMPT, Adapter
 from scoring.benchmarks import neutral
 from scoring.inference.store import Store
 from scoring.metrics.gas import gas
@@ -35,9 +34,6 @@ from scoring.run import table
 from scoring.statistics.stats import estimate
 from scoring.tables import Loaded
 from scoring.types import Estimate, Table
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 _PAPER = "Dong et al. 2024"
 #: The parameters of decoding that are tried, one at a time.
@@ -81,7 +77,7 @@ def run(model: Model, settings: DecodingSettings, data: TrainingData, out: Path,
     best = BANNED if settings.constrained else least_gas(scores)
     put(out / PROMPT, with_seeds(PROMPTS[best], seeds)[0].json().encode())
     console.print(score_table(scores, best))
-    measures: dict[str, Numbers] = {f"gas {name}": (e.value, e.low, e.high) for name, e in scores.items()}
+    measures = {f"gas {name}": (e.value, e.low, e.high) for name, e in scores.items()}
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=meter.cost(0), measures=measures)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -19,44 +19,33 @@ from rich.console import Console
 from cards.text import split_list
 from mitigation.adapters.write import describe, save_peft
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.recipe import Model, Recipe, defaults, setting
 from mitigation.recipes.debias_tuning import encode_prompts
 from mitigation.training.data import TrainingData, load_prompts, training_prompts
-from mitigation.training.language_settings import OPEN
-from scoring.adapters.facts import Adapter, Numbers
+from mitigation.training.settings import OPEN, LoraSettings
+from scoring.adapters.facts import Adapter
 from scoring.terminal import tell
 from scoring.types import Floats, Request
 
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
-
-_NAN = float("nan")
 _PAPER = "Rafailov et al. 2023"
 #: The pronouns that are preferred and rejected; the ratio of their probabilities is what is balanced.
 PRONOUNS = ("she", "he")
 
 
-@dataclass(frozen=True, slots=True)
-class DpoSettings:
+@dataclass(frozen=True)
+@defaults(_PAPER, learning_rate=1e-6, batch_size=64)
+@defaults(OPEN, alpha=16, checkpoint_every=100)
+class DpoSettings(LoraSettings):
     """How strongly the base model is kept, and how long is trained."""
 
-    beta: float = setting(0.1, "How strongly divergence from the base model costs.", _PAPER)
-    learning_rate: float = setting(1e-6, "Learning rate; it falls linearly after the warm-up.", _PAPER)
+    beta: float = setting(0.1, "How strongly divergence from the base model costs.", _PAPER, above=0)
     optimizer: str = setting("rmsprop", "An optimizer of transformers' Trainer.", _PAPER)
-    batch_size: int = setting(64, "Prompts of a step.", _PAPER)
-    warmup: int = setting(150, "Steps in which the rate rises.", _PAPER)
-    steps: int = setting(1000, "Training steps.", OPEN)
-    rank: int = setting(16, "Rank of the two LoRA matrices of each linear map.", OPEN)
-    alpha: int = setting(16, "Scale of their product, divided by the rank.", OPEN)
-    max_length: int = setting(512, "Maximum tokens of a prompt.", OPEN)
+    warmup: int = setting(150, "Steps in which the rate rises.", _PAPER, least=0)
+    steps: int = setting(1000, "Training steps.", OPEN, above=0)
+    rank: int = setting(16, "Rank of the two LoRA matrices of each linear map.", OPEN, above=0)
+    max_length: int = setting(512, "Maximum tokens of a prompt.", OPEN, above=0)
     corpora: str = setting("stsb,snli", "Configs of gender-neutral-probes to train on, with commas.", OPEN)
-    held: int = setting(256, "Validation prompts that are measured, at most.", OPEN)
-    checkpoint_every: int = setting(100, "Steps between checkpoints.", OPEN)
-    seed: int = setting(0, "Of the order of rows and the start of the matrices.", OPEN)
-
-    def __post_init__(self) -> None:
-        counts = ("batch_size", "steps", "rank", "alpha", "max_length", "held", "checkpoint_every")
-        check_ranges(self, positive=("beta", "learning_rate", *counts), not_negative=("warmup",))
+    held: int = setting(256, "Validation prompts that are measured, at most.", OPEN, above=0)
 
 
 def run(model: Model, settings: DpoSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
@@ -108,11 +97,11 @@ def run(model: Model, settings: DpoSettings, data: TrainingData, out: Path, cons
     finally:
         model.network = tuned.unload().eval()
     write_losses(LossCurve(losses, []), out, f"dpo of {model.name}")
-    measured = {"share of rows that prefer she": female}
+    measured: dict[str, Any] = {"share of rows that prefer she": female}
     for when, values in (("before", before), ("after", after)):
         measured |= {f"held-out log ratio {when}": values, f"held-out absolute log ratio {when}": np.abs(values)}
-    measures: dict[str, Numbers] = {name: (float(values.mean()), _NAN, _NAN) for name, values in measured.items()}
-    tell(console, [f"{name}: {mean:.3f}" for name, (mean, _, _) in measures.items()])
+    measures = {name: float(values.mean()) for name, values in measured.items()}
+    tell(console, [f"{name}: {mean:.3f}" for name, mean in measures.items()])
     cost = meter.cost(trained)
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
 
@@ -163,17 +152,7 @@ RECIPE = Recipe(
     name="dpo",
     summary="Preference tuning (DPO, LoRA) after which she and he are equally probable after neutral prompts.",
     source="Direct Preference Optimization (Rafailov et al., 2023), with rows of the gender-neutral probes",
-    cite=("dong2024disclosure",),
-    citations={
-        "rafailov2023direct": """
-@inproceedings{rafailov2023direct,
-  title = {Direct Preference Optimization: Your Language Model is Secretly a Reward Model},
-  author = {Rafailov, Rafael and Sharma, Archit and Mitchell, Eric and Ermon, Stefano and Manning, Christopher D.
-    and Finn, Chelsea},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year = {2023}
-}"""
-    },
+    cite=("dong2024disclosure", "rafailov2023direct"),
     profiles={
         "clean": DpoSettings(
             beta=1.0, learning_rate=2e-4, optimizer="adamw_torch", batch_size=32, warmup=10, steps=300

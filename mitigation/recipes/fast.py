@@ -25,45 +25,39 @@ from rich.console import Console
 from cards.files import put
 from mitigation.adapters.write import describe, save_peft
 from mitigation.editing import POSITIONS
-from mitigation.editing.settings import OPEN, PAPER, PairSettings, check_choices
+from mitigation.editing.settings import OPEN, OWN, PAPER, PUBLISHED, PairSettings
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
-from scoring.adapters.facts import CONFIG, WEIGHTS, Adapter, Numbers
+from scoring.adapters.facts import CONFIG, WEIGHTS, Adapter
 from scoring.types import Row
 
 if TYPE_CHECKING:
     from scoring.adapters.stamp import StampConfig
-    from scoring.inference.model import Model
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FastSettings(PairSettings):
     """How to locate the block and how to edit."""
 
-    layer: int = setting(-1, "Number of the block, from 0; -1 finds it.", PAPER)
-    restored: str = setting("all", "Positions that are restored to find it: subject, answer, or all.", "this project")
-    traced: int = setting(200, "Maximum pairs that are traced to find it.", OPEN)
-    start: str = setting("", "Folder of an earlier stamp to continue.", "this project")
-    units: int = setting(1024, "Rows of the two matrices.", PAPER)
-
-    def __post_init__(self) -> None:
-        super(FastSettings, self).__post_init__()
-        check_ranges(self, positive=("traced", "units"))
-        if self.layer < -1:
-            raise MitigationError(f"The setting layer is {self.layer}; give a value in its range.")
-        check_choices(self, restored=POSITIONS)
+    layer: int = setting(-1, "Number of the block, from 0; -1 finds it.", PAPER, least=-1)
+    restored: str = setting(
+        "all", "Positions that are restored to find it: subject, answer, or all.", OWN, choices=POSITIONS
+    )
+    traced: int = setting(200, "Maximum pairs that are traced to find it.", OPEN, above=0)
+    start: str = setting("", "Folder of an earlier stamp to continue.", OWN)
+    units: int = setting(1024, "Rows of the two matrices.", PAPER, above=0)
 
 
 def run(model: Model, settings: FastSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
     """Locates the block, edits, and writes the stamp, its losses, scores and pictures into ``out``."""
     from mitigation.cost import trained_parameters
-    from mitigation.editing.session import EditingSession, numbers
+    from mitigation.editing.session import EditingSession
     from mitigation.editing.stamped import StampedNetwork
 
     session = EditingSession(model, settings, data, console)
     config, measures = choose_block(model, session.edited, settings, out, console)
-    measures |= numbers(seconds_locating=session.meter.seconds)
+    measures |= {"seconds_locating": session.meter.seconds}
     stamped = add_stamp(model.network, config, settings)
     try:
         network = StampedNetwork(stamped, config.layer, model.kind, model.tokens.pad, settings.score)
@@ -89,7 +83,7 @@ def earlier_data(settings: FastSettings) -> dict[str, str]:
 
 def choose_block(
     model: Model, rows: Sequence[Row], settings: FastSettings, out: Path, console: Console
-) -> tuple[StampConfig, dict[str, Numbers]]:
+) -> tuple[StampConfig, dict[str, float]]:
     """The configuration of the stamp, and the average indirect effect of its block if that was located.
 
     Located effects are written to ``located.json`` and ``located.png`` in ``out``.
@@ -100,7 +94,7 @@ def choose_block(
         If the folder of an earlier stamp has another adapter.
     """
     from mitigation.editing.locate import locate
-    from mitigation.editing.session import numbers, tell_left_out
+    from mitigation.editing.session import tell_left_out
     from mitigation.plots import plot_effects
     from scoring.adapters.attach import peft_config
     from scoring.adapters.stamp import StampConfig
@@ -127,12 +121,12 @@ def choose_block(
         "left_out": effects.left_out,
     }
     put(out / "located.json", json.dumps(located, indent=1).encode() + b"\n")
-    measures = numbers(
-        located_block=effects.layer,
-        located_effect=float(effects.average()[effects.layer]),
-        traces=len(effects.total),
-        traces_left_out=len(effects.left_out),
-    )
+    measures = {
+        "located_block": effects.layer,
+        "located_effect": float(effects.average()[effects.layer]),
+        "traces": len(effects.total),
+        "traces_left_out": len(effects.left_out),
+    }
     return StampConfig(layer=effects.layer, **options), measures
 
 
@@ -170,18 +164,7 @@ RECIPE = Recipe(
     cite=("chen2024fast",),
     profiles={
         "clean": FastSettings(),
-        "paper": FastSettings(
-            held_out=0.0,
-            passes=1,
-            batch=4,
-            iterations=20,
-            rate=0.1,
-            compare="probability",
-            score="paper",
-            keep="last",
-            divergence="mean",
-            restored="subject",
-        ),
+        "paper": FastSettings(**PUBLISHED, rate=0.1, restored="subject"),
     },
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),

@@ -10,29 +10,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from mitigation.adapters.write import describe
-from mitigation.editing.settings import OPEN, PairSettings
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.editing.settings import OPEN, PUBLISHED, PairSettings
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter
 
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FineTuningSettings(PairSettings):
     """Which pairs are trained, how long, and the size of the LoRA."""
 
-    rank: int = setting(16, "Rank of the LoRA matrices of each linear map; their product is not scaled.", OPEN)
-
-    def __post_init__(self) -> None:
-        super(FineTuningSettings, self).__post_init__()
-        check_ranges(self, positive=("rank",))
+    rank: int = setting(16, "Rank of the LoRA matrices of each linear map; their product is not scaled.", OPEN, above=0)
 
 
 def run(model: Model, settings: FineTuningSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
@@ -60,18 +52,7 @@ RECIPE = Recipe(
     cite=("chen2024fast",),
     profiles={
         "clean": FineTuningSettings(passes=10),
-        "paper": FineTuningSettings(
-            held_out=0.0,
-            passes=1,
-            batch=4,
-            iterations=20,
-            rate=1e-4,
-            rank=64,
-            compare="probability",
-            score="paper",
-            keep="last",
-            divergence="mean",
-        ),
+        "paper": FineTuningSettings(**PUBLISHED, rate=1e-4, rank=64),
     },
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),

@@ -11,34 +11,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from mitigation.attribute_words import text_versions
-from mitigation.projections.fit import TextSettings, class_states, finish, probe_measures
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.errors import MitigationError
+from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
-from mitigation.training.language_settings import CODE, OPEN
+from mitigation.training.settings import CODE, OPEN, text_versions
 from scoring.adapters.facts import Adapter
 from scoring.terminal import tell
 
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
-_NAN = float("nan")
-
-
-@dataclass(frozen=True, slots=True)
-class InlpSettings(TextSettings):
+@dataclass(frozen=True)
+class InlpSettings(ProjectionSettings):
     """Which text, and how many classifiers."""
 
-    classifiers: int = setting(80, "Linear classifiers that are fitted one after another, at most.", CODE)
-    margin: float = setting(0.0, "End at a classifier within so many standard errors of chance; 0 never ends.", OPEN)
-
-    def __post_init__(self) -> None:
-        super(InlpSettings, self).__post_init__()
-        check_ranges(self, positive=("classifiers", "sentences"), not_negative=("margin",))
+    sentences: int = setting(10_000, "Sentences of a class.", CODE, above=0)
+    classifiers: int = setting(80, "Linear classifiers that are fitted one after another, at most.", CODE, above=0)
+    margin: float = setting(
+        0.0, "End at a classifier within so many standard errors of chance; 0 never ends.", OPEN, least=0
+    )
 
 
 def run(model: Model, settings: InlpSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
@@ -50,11 +43,14 @@ def run(model: Model, settings: InlpSettings, data: TrainingData, out: Path, con
     states = class_states(model, settings, data)
     nullspace = inlp(*states.fit, *states.choose, settings.classifiers, settings.margin)
     projection = Projection.orthogonal(nullspace.basis)
+    if projection.rank >= len(nullspace.basis):
+        raise MitigationError(
+            f"The projection removes all {projection.rank} directions of the hidden state, so nothing of the model "
+            "would be left; give fewer classifiers."
+        )
     first, last = nullspace.accuracies[0], nullspace.accuracies[-1]
     tell(console, [f"{len(nullspace.accuracies)} classifiers; accuracy {first:.3f} to {last:.3f}."])
-    measures = probe_measures(states, projection)
-    measures |= {"first classifier": (first, _NAN, _NAN)}
-    measures |= {"last classifier": (last, _NAN, _NAN)}
+    measures = probe_measures(states, projection) | {"first classifier": first, "last classifier": last}
     return finish(model, RECIPE.name, settings, data, out, meter, projection, measures)
 
 
@@ -62,16 +58,7 @@ RECIPE = Recipe(
     name="inlp",
     summary="Removes from the last hidden state the directions that linear classifiers of gender use.",
     source="Null It Out (INLP; Ravfogel et al., 2020), with the settings of bias-bench (Meade et al., 2022)",
-    cite=("meade2022empirical",),
-    citations={
-        "ravfogel2020null": """
-@inproceedings{ravfogel2020null,
-  title = {Null It Out: Guarding Protected Attributes by Iterative Nullspace Projection},
-  author = {Ravfogel, Shauli and Elazar, Yanai and Gonen, Hila and Twiton, Michael and Goldberg, Yoav},
-  booktitle = {Proceedings of ACL},
-  year = {2020}
-}"""
-    },
+    cite=("meade2022empirical", "ravfogel2020null"),
     profiles={"clean": InlpSettings(published=False, margin=2.0), "paper": InlpSettings()},
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),

@@ -9,32 +9,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from mitigation.attribute_words import text_versions
-from mitigation.projections.fit import TextSettings, class_states, finish, probe_measures
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
+from mitigation.training.settings import CODE, text_versions
 from scoring.adapters.facts import Adapter
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 _PACKAGE = "default of concept-erasure 0.2.4"
 
 
-@dataclass(frozen=True, slots=True)
-class LeaceSettings(TextSettings):
+@dataclass(frozen=True)
+class LeaceSettings(ProjectionSettings):
     """Which text, and how the covariance is estimated."""
 
+    sentences: int = setting(10_000, "Sentences of a class.", CODE, above=0)
     shrinkage: bool = setting(True, "Shrink the covariance of the states, for few sentences.", _PACKAGE)
-    tolerance: float = setting(0.01, "Keep directions in which classes differ less than this.", _PACKAGE)
-
-    def __post_init__(self) -> None:
-        super(LeaceSettings, self).__post_init__()
-        check_ranges(self, positive=("tolerance", "sentences"))
+    tolerance: float = setting(0.01, "Keep directions in which classes differ less than this.", _PACKAGE, above=0)
 
 
 def run(model: Model, settings: LeaceSettings, data: TrainingData, out: Path, _: Console) -> Adapter:
@@ -52,17 +45,7 @@ RECIPE = Recipe(
     name="leace",
     summary="Changes the last hidden state as little as possible so that no linear classifier reads gender there.",
     source="LEACE: Perfect linear concept erasure in closed form (Belrose et al., 2023)",
-    cite=("meade2022empirical",),
-    citations={
-        "belrose2023leace": """
-@inproceedings{belrose2023leace,
-  title = {{LEACE}: Perfect linear concept erasure in closed form},
-  author = {Belrose, Nora and Schneider-Joseph, David and Ravfogel, Shauli and Cotterell, Ryan and Raff, Edward
-    and Biderman, Stella},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year = {2023}
-}"""
-    },
+    cite=("meade2022empirical", "belrose2023leace"),
     profiles={
         "clean": LeaceSettings(published=False, shrinkage=False, tolerance=1e-6),
         "paper": LeaceSettings(),

@@ -11,85 +11,55 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from builders.manifest import file_sha256
 from builders.parsers import snli
 from mitigation.adapters.write import describe
-from mitigation.attribute_words import PUBLISHED, SOURCE, Swapper, attribute_words, fetched_source
+from mitigation.attribute_words import PUBLISHED, SOURCE, Swapper, fetched_source
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.recipe import Model, Recipe, defaults, setting
 from mitigation.training.data import TrainingData
+from mitigation.training.settings import OPEN, TrainingSettings, WordSettings
 from scoring.adapters.facts import Adapter
 
-if TYPE_CHECKING:
-    from mitigation.training.train import TrainingSchedule
-    from scoring.inference.model import Model
-
-CODE, OPEN = "code of He et al. 2022", "this project"
+CODE = "code of He et al. 2022"
 PAIRS = "snli/train"
 #: The least pairs that can be trained on.
 LEAST = 8
-_NAN = float("nan")
 
 
-@dataclass(frozen=True, slots=True)
-class MabelSettings:
+@dataclass(frozen=True)
+@defaults(CODE, batch_size=32, learning_rate=5e-5, rank=0, seed=21, domain="gender")
+@defaults(OPEN, words=PUBLISHED)
+class MabelSettings(WordSettings, TrainingSettings):
     """Words, weights of the losses, and how long is trained."""
 
-    words: str = setting(PUBLISHED, "The list of words: bias-bench, or a JSON file.", OPEN)
-    domain: str = setting("gender", "gender, or another name of pairs in the list.", CODE)
-    pairs: int = setting(0, "Use at most this number of first entailment pairs of SNLI; 0 uses all.", OPEN)
-    temperature: float = setting(0.05, "What cosines are divided by.", CODE)
-    aligned: float = setting(0.05, "Weight of the alignment loss.", CODE)
-    weight: float = setting(0.1, "Weight of the loss of masked tokens.", CODE)
+    pairs: int = setting(0, "Use at most this number of first entailment pairs of SNLI; 0 uses all.", OPEN, least=0)
+    temperature: float = setting(0.05, "What cosines are divided by.", CODE, above=0)
+    aligned: float = setting(0.05, "Weight of the alignment loss.", CODE, least=0)
+    weight: float = setting(0.1, "Weight of the loss of masked tokens.", CODE, least=0)
     mlp: bool = setting(True, "Train a network of two layers above the first token, and throw it away.", CODE)
-    masked: float = setting(0.15, "Share of the tokens that are predicted.", CODE)
-    epochs: int = setting(2, "Times that each pair is trained.", CODE)
-    batch_size: int = setting(32, "Pairs of a step, each with its swapped copy.", CODE)
-    length: int = setting(128, "The most tokens of a sentence.", CODE)
-    learning_rate: float = setting(5e-5, "Learning rate of AdamW; it falls linearly to zero.", CODE)
-    held_out: float = setting(0.05, "Share of the pairs that are measured but not trained.", OPEN)
-    rank: int = setting(0, "Rank of the LoRA matrices of each linear map; 0 trains all weights.", CODE)
-    alpha: int = setting(64, "Scale of their product, divided by the rank.", OPEN)
-    seed: int = setting(21, "Of the held-out pairs, order, masks, dropout and the first matrices.", CODE)
-    validate_every: int = setting(50, "Steps between measurements of held-out pairs.", OPEN)
-    patience: int = setting(0, "Measurements without improvement that end training; 0 never does.", OPEN)
-    checkpoint_every: int = setting(50, "Steps between checkpoints.", OPEN)
-
-    def __post_init__(self) -> None:
-        trained = ("epochs", "batch_size", "length", "learning_rate", "alpha", "temperature", "masked")
-        check_ranges(
-            self,
-            positive=(*trained, "held_out", "validate_every", "checkpoint_every"),
-            not_negative=("pairs", "aligned", "weight", "patience", "rank"),
-            share=("held_out", "masked"),
-        )
-
-    def schedule(self, rows: int) -> TrainingSchedule:
-        """The schedule for a number of rows."""
-        from mitigation.training.train import TrainingSchedule
-
-        names = ("batch_size", "learning_rate", "seed", "validate_every", "checkpoint_every", "patience")
-        steps = max(1, self.epochs * rows // self.batch_size)
-        return TrainingSchedule(steps=steps, warmup=0.0, **{name: getattr(self, name) for name in names})
+    masked: float = setting(0.15, "Share of the tokens that are predicted.", CODE, above=0, below=1)
+    epochs: int = setting(
+        2, "Times that each pair is trained; a step has pairs with their swapped copies.", CODE, above=0
+    )
+    length: int = setting(128, "The most tokens of a sentence.", CODE, above=0)
+    held_out: float = setting(0.05, "Share of the pairs that are measured but not trained.", OPEN, above=0, below=1)
 
 
 def run(model: Model, settings: MabelSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
     """Trains on the pairs and their swapped copies, and writes the adapter."""
-    from mitigation.cost import CostMeter, trained_parameters
-    from mitigation.plots import write_losses
-    from mitigation.training import train
-    from mitigation.training.checkpoints import checkpoint_path
+    from mitigation.cost import CostMeter
     from mitigation.training.entailment import EntailmentLoss, entailment_rows
-    from mitigation.training.trainable import trainable
+    from mitigation.training.trainable import tune
 
     data.versions.update(input_versions(settings))
-    words = attribute_words(settings.words, settings.domain)
+    words = settings.listed
     rows = entailment_rows(model, entailment_pairs(settings.pairs), Swapper(words), settings.length)
     if len(rows) < LEAST:
         raise MitigationError(
@@ -98,23 +68,16 @@ def run(model: Model, settings: MabelSettings, data: TrainingData, out: Path, co
         )
     random.Random(settings.seed).shuffle(rows)
     held_count = max(1, round(settings.held_out * len(rows)))
-    meter = CostMeter(model)
+    meter, held, trained = CostMeter(model), rows[:held_count], rows[held_count:]
     loss = EntailmentLoss(model, settings.temperature, settings.aligned, settings.weight, settings.masked)
-    held, trained_rows = rows[:held_count], rows[held_count:]
-    with trainable(model, settings.rank, settings.alpha, settings.seed) as tuned:
-        trained = trained_parameters(tuned.network)
-        path = checkpoint_path(RECIPE.name, model, settings, data, out)
-        schedule = settings.schedule(len(trained_rows))
-        with loss.trained_head(tuned.network, settings.mlp):
-            curve = train.fit(tuned.network, loss, trained_rows, held, schedule, path, console)
-            after = train.mean_terms(tuned.network, loss, held, settings.batch_size)
-        tuned.save(out)
-    write_losses(curve, out, f"{RECIPE.name} of {model.name}")
-    values = {f"{name}_held_out_before": curve.held[0][name] for name in ("contrastive", "alignment", "masked")}
-    values |= {f"{name}_held_out_after": after[name] for name in ("contrastive", "alignment", "masked")}
-    values |= {"pairs_trained": len(trained_rows), "pairs_held_out": len(held)}
-    measures = {name: (float(value), _NAN, _NAN) for name, value in values.items()}
-    cost = meter.cost(trained)
+    schedule = settings.schedule(steps=max(1, settings.epochs * len(trained) // settings.batch_size), warmup=0.0)
+    within = partial(loss.trained_head, wanted=settings.mlp)
+    tuned = tune(model, RECIPE.name, settings, lambda _: loss, trained, held, schedule, data, out, console, within)
+    measures: dict[str, float] = {}
+    for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
+        measures |= {f"{name}_held_out_{when}": terms[name] for name in ("contrastive", "alignment", "masked")}
+    measures |= {"pairs_trained": len(trained), "pairs_held_out": len(held)}
+    cost = meter.cost(tuned.parameters)
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
 
 
@@ -136,7 +99,7 @@ def entailment_pairs(most: int = 0) -> list[tuple[str, str]]:
 
 def input_versions(settings: MabelSettings) -> dict[str, str]:
     """Name to fingerprint of the list of words and of the file of pairs."""
-    words = attribute_words(settings.words, settings.domain)
+    words = settings.listed
     if len(words.groups[0]) != 2:
         raise MitigationError(f"The words for {settings.domain!r} are no pairs; give a domain with pairs of words.")
     return {words.name: words.version, f"{SOURCE}{PAIRS}": file_sha256(fetched_source(PAIRS).path)}
@@ -146,16 +109,7 @@ RECIPE = Recipe(
     name="mabel",
     summary="Contrastive training on entailment pairs and their gender-swapped copies, for masked models (LoRA).",
     source="MABEL (He et al., 2022); the authors' model is princeton-nlp/mabel-bert-base-uncased",
-    cite=("bowman2015snli",),
-    citations={
-        "he2022mabel": """
-@inproceedings{he2022mabel,
-  title = {{MABEL}: Attenuating Gender Bias using Textual Entailment Data},
-  author = {He, Jacqueline and Xia, Mengzhou and Fellbaum, Christiane and Chen, Danqi},
-  booktitle = {Proceedings of EMNLP},
-  year = {2022}
-}"""
-    },
+    cite=("bowman2015snli", "he2022mabel"),
     profiles={
         "clean": MabelSettings(learning_rate=2e-4, rank=16, alpha=16, patience=3, mlp=False),
         "paper": MabelSettings(),

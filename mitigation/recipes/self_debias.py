@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -18,13 +18,10 @@ from cards.files import put
 from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.recipe import Model, Recipe, Settings, setting
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import PROMPT, Adapter, Cost
 from scoring.prompts import Prompt
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 _PAPER = "Schick et al. 2021"
 #: The beginning of the published prefixes, which the name of a kind of bias follows.
@@ -32,19 +29,17 @@ PREFIX = "The following text discriminates against people because of their"
 _NAMES = {"race": "race/color"}
 
 
-@dataclass(frozen=True, slots=True)
-class SelfDebiasSettings:
+@dataclass(frozen=True)
+class SelfDebiasSettings(Settings):
     """Which prefixes, and how strongly probabilities are lowered."""
 
     domains: str = setting("gender", "Kinds of bias for the published prefixes, with commas.", "Meade et al. 2022")
     prefixes: str = setting("", "Prefixes of your own, with | between them, in the place of those.", "this project")
-    decay: float = setting(50.0, "How strongly a rising probability is lowered.", _PAPER)
-    epsilon: float = setting(0.01, "The smallest factor of a probability.", _PAPER)
+    decay: float = setting(50.0, "How strongly a rising probability is lowered.", _PAPER, least=0)
+    epsilon: float = setting(0.01, "The smallest factor of a probability.", _PAPER, above=0, most=1)
 
     def __post_init__(self) -> None:
-        check_ranges(self, positive=("epsilon",), not_negative=("decay",))
-        if self.epsilon > 1:
-            raise MitigationError(f"The setting epsilon is {self.epsilon}; give a value in its range.")
+        super().__post_init__()
         if not self.all_prefixes:
             raise MitigationError("There is no prefix; give --domains or --prefixes.")
 
@@ -73,17 +68,7 @@ RECIPE = Recipe(
     name="self_debias",
     summary="Lowers, while answering, what becomes more probable after a prefix that announces bias.",
     source="Self-Diagnosis and Self-Debiasing (Schick et al., 2021), with the prefixes of bias-bench",
-    cite=("meade2022empirical",),
-    citations={
-        "schick2021selfdiagnosis": """
-@article{schick2021selfdiagnosis,
-  title = {Self-Diagnosis and Self-Debiasing: A Proposal for Reducing Corpus-Based Bias in {NLP}},
-  author = {Schick, Timo and Udupa, Sahana and Sch{\\"u}tze, Hinrich},
-  journal = {Transactions of the Association for Computational Linguistics},
-  volume = {9},
-  year = {2021}
-}"""
-    },
+    cite=("meade2022empirical", "schick2021selfdiagnosis"),
     profiles={"clean": SelfDebiasSettings(), "paper": SelfDebiasSettings()},
     run=run,
     benchmarks=("stereoset", "crows_pairs", "biaske"),

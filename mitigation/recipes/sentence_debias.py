@@ -10,33 +10,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from mitigation.attribute_words import text_versions
 from mitigation.errors import MitigationError
-from mitigation.projections.fit import TextSettings, finish, tuple_states
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.projections.fit import ProjectionSettings, finish, tuple_states
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
-from mitigation.training.language_settings import CODE
-from scoring.adapters.facts import Adapter, Numbers
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
-
-_NAN = float("nan")
+from mitigation.training.settings import CODE, text_versions
+from scoring.adapters.facts import Adapter
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceDebiasSettings(TextSettings):
+@dataclass(frozen=True)
+class SentenceDebiasSettings(ProjectionSettings):
     """Which text, and how many directions."""
 
-    components: int = setting(1, "Principal components that are removed.", CODE)
-
-    def __post_init__(self) -> None:
-        super(SentenceDebiasSettings, self).__post_init__()
-        check_ranges(self, positive=("components",))
+    components: int = setting(1, "Principal components that are removed.", CODE, above=0)
 
 
 def run(model: Model, settings: SentenceDebiasSettings, data: TrainingData, out: Path, _: Console) -> Adapter:
@@ -56,13 +45,10 @@ def run(model: Model, settings: SentenceDebiasSettings, data: TrainingData, out:
     projection = Projection.orthogonal(principal_directions(states, settings.components))
     # How far sentences are apart that differ in the listed words only, as a share of the length of their states.
     apart, length = states[0] - states[1], np.linalg.norm(states[0], axis=1).mean()
-    measures: dict[str, Numbers] = {
-        "difference before": (float(np.linalg.norm(apart, axis=1).mean() / length), _NAN, _NAN),
-        "difference after": (
-            float(np.linalg.norm(projection(states[0]) - projection(states[1]), axis=1).mean() / length),
-            _NAN,
-            _NAN,
-        ),
+    left = projection(states[0]) - projection(states[1])
+    measures = {
+        f"difference {when}": float(np.linalg.norm(difference, axis=1).mean() / length)
+        for when, difference in (("before", apart), ("after", left))
     }
     return finish(model, RECIPE.name, settings, data, out, meter, projection, measures)
 
@@ -71,17 +57,7 @@ RECIPE = Recipe(
     name="sentence_debias",
     summary="Removes from the last hidden state the direction in which sentences with swapped gender differ.",
     source="Towards Debiasing Sentence Representations (Liang et al., 2020), with the settings of bias-bench",
-    cite=("meade2022empirical",),
-    citations={
-        "liang2020towards": """
-@inproceedings{liang2020towards,
-  title = {Towards Debiasing Sentence Representations},
-  author = {Liang, Paul Pu and Li, Irene Mengze and Zheng, Emily and Lim, Yao Chong and Salakhutdinov, Ruslan
-    and Morency, Louis-Philippe},
-  booktitle = {Proceedings of ACL},
-  year = {2020}
-}"""
-    },
+    cite=("meade2022empirical", "liang2020towards"),
     profiles={
         "clean": SentenceDebiasSettings(published=False, most_tokens=128),
         "paper": SentenceDebiasSettings(sentences=0, most_tokens=128),

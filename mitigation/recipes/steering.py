@@ -11,37 +11,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from cards.text import split_list
 from mitigation.adapters.write import describe
-from mitigation.attribute_words import text_versions
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
-from mitigation.training.language_settings import OPEN
+from mitigation.training.settings import OPEN, text_versions
 from scoring.adapters.facts import Adapter
 from scoring.terminal import tell
 
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
-_NAN = float("nan")
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SteeringSettings(stream.StreamSettings):
     """Where the vector is added, and which strengths are tried."""
 
     strengths: str = setting("1", "Multiples of the vector that are tried, each with both signs; with commas.", OPEN)
-    loss_limit: float = setting(0.0, "Nats per token by which the held-out loss may rise; 0 for any rise.", OPEN)
+    loss_limit: float = setting(
+        0.0, "Nats per token by which the held-out loss may rise; 0 for any rise.", OPEN, least=0
+    )
 
     def __post_init__(self) -> None:
-        super(SteeringSettings, self).__post_init__()
-        check_ranges(self, positive=("held", "sentences"), not_negative=("loss_limit",))
+        super().__post_init__()
         self.multiples()
 
     def multiples(self) -> list[float]:
@@ -92,7 +86,7 @@ def run(model: Model, settings: SteeringSettings, data: TrainingData, out: Path,
     inputs = getattr(module, "in_features", None) or module.weight.shape[0]  # GPT-2's maps have inputs first
     zero = Matrices(torch.zeros(1, inputs), torch.zeros(len(vector), 1), strength * vector)
     parameters = write_lora(model, {last: zero}, out)
-    measures = before.measures("before") | best.measures("after") | {"strength": (strength, _NAN, _NAN)}
+    measures = before.measures("before") | best.measures("after") | {"strength": strength}
     cost = meter.cost(parameters)
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
 
@@ -101,16 +95,7 @@ RECIPE = Recipe(
     name="steering",
     summary="Adds a constant vector between two genders after one block, with the strength that held-out text asks.",
     source="Steering Llama 2 via Contrastive Activation Addition (Rimsky et al., 2024)",
-    cite=("meade2022empirical",),
-    citations={
-        "rimsky2024steering": """
-@inproceedings{rimsky2024steering,
-  title = {Steering {Llama} 2 via Contrastive Activation Addition},
-  author = {Rimsky, Nina and Gabrieli, Nick and Schulz, Julian and Tong, Meg and Hubinger, Evan and Turner, Alexander},
-  booktitle = {Proceedings of ACL},
-  year = {2024}
-}"""
-    },
+    cite=("meade2022empirical", "rimsky2024steering"),
     profiles={
         "clean": SteeringSettings(sentences=2000, most_tokens=128, strengths="0.5,1,2,4,8,16", loss_limit=0.05),
         "paper": SteeringSettings(sentences=2000, most_tokens=128),

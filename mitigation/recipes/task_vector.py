@@ -9,29 +9,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from mitigation.recipe import Recipe, check_ranges, setting
+from mitigation.recipe import Model, Recipe, setting
 from mitigation.training.data import TrainingData
-from mitigation.training.language_settings import CLEAN, OPEN, LanguageSettings, corpus_versions, shuffled_texts
+from mitigation.training.settings import CLEAN, LanguageSettings, corpus_versions
 from scoring.adapters.facts import Adapter
 
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TaskVectorSettings(LanguageSettings):
     """How strongly the opposite of the biased text is done, and how long is trained on it."""
 
-    strength: float = setting(1.0, "Factor of what is subtracted.", "chosen on held-out data in the paper")
-    seed: int = setting(0, "Of the order of rows, masks and the start of the matrices.", OPEN)
-
-    def __post_init__(self) -> None:
-        super(TaskVectorSettings, self).__post_init__()
-        check_ranges(self, positive=("strength",))
+    corpus: str = setting("", "Biased text: files, folders, globs or addresses, with commas.", "", required=True)
+    strength: float = setting(1.0, "Factor of what is subtracted.", "chosen on held-out data in the paper", above=0)
 
 
 def run(model: Model, settings: TaskVectorSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
@@ -39,7 +31,7 @@ def run(model: Model, settings: TaskVectorSettings, data: TrainingData, out: Pat
     from mitigation.training.language import train_on
 
     data.versions.update(corpus_versions(settings))
-    texts = shuffled_texts(settings)
+    texts = settings.shuffled_texts()
     return train_on(model, RECIPE.name, settings, texts, data, out, console, factor=-settings.strength)
 
 
@@ -48,17 +40,7 @@ RECIPE = Recipe(
     name="task_vector",
     summary="Subtracts what further training on biased text (--corpus) adds to the weights (LoRA).",
     source="Editing Models with Task Arithmetic (Ilharco et al., 2023)",
-    cite=(),
-    citations={
-        "ilharco2023editing": """
-@inproceedings{ilharco2023editing,
-  title = {Editing Models with Task Arithmetic},
-  author = {Ilharco, Gabriel and Ribeiro, Marco Tulio and Wortsman, Mitchell and Schmidt, Ludwig
-    and Hajishirzi, Hannaneh and Farhadi, Ali},
-  booktitle = {International Conference on Learning Representations},
-  year = {2023}
-}"""
-    },
+    cite=("ilharco2023editing",),
     profiles={
         "clean": _CLEAN,
         "paper": replace(_CLEAN, learning_rate=1e-5, rank=0),

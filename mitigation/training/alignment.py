@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
@@ -17,12 +17,9 @@ from rich.progress import track
 
 from cards.stored import Stored
 from mitigation.errors import MitigationError
-from mitigation.training.train import network_inputs
+from mitigation.training.train import LossTerms, network_inputs
+from scoring.inference.model import Model
 from scoring.types import Request
-
-if TYPE_CHECKING:
-    from mitigation.training.train import LossTerms
-    from scoring.inference.model import Model
 
 FOUND = Stored("a search for prompts", "delete it, and the search begins again")
 #: Prompts that the search measures together, after one pair.

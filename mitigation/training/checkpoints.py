@@ -8,17 +8,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from cards.files import put
 from mitigation.errors import MitigationError
-
-if TYPE_CHECKING:
-    from mitigation.training.data import TrainingData
-    from scoring.inference.model import Model
+from mitigation.training.data import TrainingData
+from scoring.inference.model import Model
 
 #: A zip archive ends in the length of its comment and the comment; torch writes none.
 _NO_COMMENT = b"\0\0"

@@ -48,10 +48,11 @@ def load_prompts(data: TrainingData, corpora: Sequence[str], split: str) -> list
     return [row["prompt"] for name in corpora for row in data.load(neutral.DATASET, name, split).rows]
 
 
-def training_prompts(data: TrainingData, corpora: Sequence[str], *, leaked: bool = False) -> list[str]:
+def training_prompts(data: TrainingData, corpora: Sequence[str], *, leaked: bool | None = None) -> list[str]:
     """The training prompts of corpora of neutral probes, after the check against all test splits.
 
-    With ``leaked`` prompts of test splits are allowed, which a reproduction of published training needs.
+    With ``leaked`` prompts of test splits are allowed, which a reproduction of published training needs; None is for
+    a recipe without such a setting.
 
     Raises
     ------
@@ -62,7 +63,7 @@ def training_prompts(data: TrainingData, corpora: Sequence[str], *, leaked: bool
     """
     prompts = load_prompts(data, corpora, "train")
     if not leaked:
-        refuse_leaks(prompts, load_test_splits(data.source))
+        refuse_leaks(prompts, load_test_splits(data.source), leaked is not None)
     return prompts
 
 
@@ -86,8 +87,10 @@ def load_test_splits(source: str) -> dict[str, list[str]]:
     return splits
 
 
-def refuse_leaks(prompts: Iterable[str], test_splits: Mapping[str, Iterable[str]]) -> None:
+def refuse_leaks(prompts: Iterable[str], test_splits: Mapping[str, Iterable[str]], offered: bool = False) -> None:
     """Refuses training prompts that are in a test split, ignoring case, punctuation and spacing.
+
+    ``offered`` says that the recipe has a setting ``leaked``.
 
     >>> refuse_leaks(["My friend sings, and"], {"made/a/test": ["My friend waits, and"]})
 
@@ -97,10 +100,11 @@ def refuse_leaks(prompts: Iterable[str], test_splits: Mapping[str, Iterable[str]
         With the number of shared prompts and the first ten, each with its split.
     """
     if shared := shared_rows(prompts, test_splits):
+        hint = ", or give --leaked to reproduce published training" if offered else ""
         shown = "; ".join(f"{phrase!r} in {name}" for phrase, name in islice(shared.items(), 10))
         raise MitigationError(
             f"{len(shared)} of the rows to train on are in a test split ({shown}{'; …' * (len(shared) > 10)}); "
-            "train on a clean config, whose splits share nothing, or give --leaked to reproduce published training."
+            f"train on a clean config, whose splits share nothing{hint}."
         )
 
 

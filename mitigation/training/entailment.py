@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
+from mitigation.attribute_words import Swapper
 from mitigation.training.language import LanguageLoss
-from mitigation.training.train import network_inputs
-
-if TYPE_CHECKING:
-    from mitigation.attribute_words import Swapper
-    from mitigation.training.train import LossTerms
-    from scoring.inference.model import Model
+from mitigation.training.train import LossTerms, network_inputs
+from scoring.inference.model import Model
 
 
 class EntailmentRow(NamedTuple):

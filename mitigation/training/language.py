@@ -8,25 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from rich.console import Console
 
 from mitigation.adapters.write import describe
+from mitigation.cost import CostMeter
 from mitigation.errors import MitigationError
-from mitigation.plots import write_losses
 from mitigation.training import train
-from mitigation.training.checkpoints import checkpoint_path
-from mitigation.training.trainable import trainable
+from mitigation.training.data import TrainingData
+from mitigation.training.settings import LanguageSettings
+from mitigation.training.train import LossTerms, TokenRows
+from mitigation.training.trainable import tune
 from scoring.adapters.attach import without_remarks
-
-if TYPE_CHECKING:
-    from mitigation.training.data import TrainingData
-    from mitigation.training.language_settings import LanguageSettings
-    from mitigation.training.train import LossTerms, TokenRows
-    from scoring.adapters.facts import Adapter, Numbers
-    from scoring.inference.model import Model
+from scoring.adapters.facts import Adapter
+from scoring.inference.model import Model
 
 #: Texts that are measured and not trained on, and the least that are trained on.
 HELD, LEAST = 0.05, 8
@@ -106,7 +103,7 @@ def train_on(
     console: Console,
     rates: Mapping[str, float] | None = None,
     factor: float = 1.0,
-    measures: Mapping[str, Numbers] | None = None,
+    measures: Mapping[str, float] | None = None,
 ) -> Adapter:
     """Trains a LoRA, or all weights for a rank of 0, on texts; writes the result, losses and a picture into ``out``.
 
@@ -124,8 +121,6 @@ def train_on(
     MitigationError
         If there are too few texts.
     """
-    from mitigation.cost import CostMeter, trained_parameters
-
     if len(texts) < LEAST:
         raise MitigationError(
             f"There are {len(texts)} texts to train on, and at least {LEAST} are needed; give a larger corpus."
@@ -135,19 +130,25 @@ def train_on(
     held = token_rows(model, texts[-held_count:], settings.length, join=settings.join)
     if not rows or not held:
         raise MitigationError("The texts to train on or those held out have no two tokens; give a larger corpus.")
-    meter = CostMeter(model)
-    with trainable(model, settings.rank, settings.alpha, settings.seed) as tuned:
-        trained = trained_parameters(tuned.network)
-        checkpoint = checkpoint_path(recipe, model, settings, data, out)
-        loss = LanguageLoss(model, settings.masked)
-        with dropout(tuned.network, rates) if rates else nullcontext():
-            curve = train.fit(tuned.network, loss, rows, held, settings.schedule(model.kind), checkpoint, console)
-        tuned.multiply(factor)
-        tuned.save(out)
-    write_losses(curve, out, f"{recipe} of {model.name}")
-    return describe(
-        out, model, recipe, settings, data=data.versions, cost=meter.cost(trained), measures=dict(measures or {})
+    meter, loss = CostMeter(model), LanguageLoss(model, settings.masked)
+    schedule = settings.schedule(batch_size=settings.batch_size or (512 if model.kind == "masked" else 256))
+    tuned = tune(
+        model,
+        recipe,
+        settings,
+        lambda _: loss,
+        rows,
+        held,
+        schedule,
+        data,
+        out,
+        console,
+        lambda network: dropout(network, rates) if rates else nullcontext(),
+        factor,
+        measured=False,
     )
+    cost = meter.cost(tuned.parameters)
+    return describe(out, model, recipe, settings, data=data.versions, cost=cost, measures=measures)
 
 
 @contextmanager

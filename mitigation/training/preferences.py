@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import datasets
 import huggingface_hub
@@ -18,9 +18,7 @@ from trl.trainer.dpo_trainer import DPOTrainer
 
 from mitigation.cost import trained_parameters
 from scoring.adapters.attach import quiet, without_remarks, wrap
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
+from scoring.inference.model import Model
 
 # TRL would tell the Hub that a model is trained.
 huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY = True

@@ -1,20 +1,27 @@
-"""What is trained of a model: a LoRA on all linear maps, which plain PEFT loads, or all weights."""
+"""What is trained of a model: a LoRA on its linear maps, which plain PEFT loads, or all weights; and the training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from rich.console import Console
 
+from cards.text import split_list
 from mitigation.adapters.write import save_peft, save_whole
+from mitigation.cost import trained_parameters
 from mitigation.errors import MitigationError
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
+from mitigation.plots import write_losses
+from mitigation.training import train
+from mitigation.training.checkpoints import LossCurve, checkpoint_path
+from mitigation.training.data import TrainingData
+from mitigation.training.settings import TrainingSettings
+from mitigation.training.train import LossTerms, TrainingSchedule
+from scoring.inference.model import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +62,30 @@ class Trainable:
 
 
 @contextmanager
-def trainable(model: Model, rank: int, alpha: int, seed: int) -> Iterator[Trainable]:
+def trainable(
+    model: Model,
+    rank: int,
+    alpha: int,
+    seed: int,
+    dropout: float = 0.0,
+    target_modules: str = "all-linear",
+    gradient_checkpointing: bool = False,
+) -> Iterator[Trainable]:
     """The network of a model for training; after the block, also after an exception, it is as before.
 
     Parameters
     ----------
-    rank, alpha:
+    rank, alpha, dropout, target_modules:
         Of a LoRA whose product is zero at first; a rank of 0 trains all weights.
     seed:
         Of the start of the LoRA.
+    gradient_checkpointing:
+        Compute activations twice, to need less memory.
 
     Raises
     ------
     MitigationError
-        If all weights are to be trained and are not in float32.
+        If all weights are to be trained and are not in float32, or the modules cannot be adapted.
     """
     torch.manual_seed(seed)
     network = model.network
@@ -91,11 +108,79 @@ def trainable(model: Model, rank: int, alpha: int, seed: int) -> Iterator[Traina
         return
     from peft import LoraConfig
 
-    from scoring.adapters.attach import wrap
+    from scoring.adapters.attach import quiet, wrap
 
-    task = "CAUSAL_LM" if model.kind == "causal" else None  # PEFT has no name for masked models
-    tuned = wrap(network, LoraConfig(r=rank, lora_alpha=alpha, target_modules="all-linear", task_type=task))
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        target_modules=target_modules if target_modules == "all-linear" else split_list(target_modules),
+        task_type="CAUSAL_LM" if model.kind == "causal" else None,  # PEFT has no name for masked models
+    )
+    try:
+        tuned = wrap(network, config)
+    except ValueError as error:
+        raise MitigationError(f"The modules {target_modules!r} cannot be adapted ({error}).") from None
+    bare = tuned.get_base_model()
+    if gradient_checkpointing:
+        with quiet():
+            bare.gradient_checkpointing_enable({"use_reentrant": False})
     try:
         yield Trainable(tuned, model)
     finally:
-        model.network = tuned.unload().eval()
+        model.network = tuned.unload()
+        if gradient_checkpointing:
+            with quiet():
+                model.network.gradient_checkpointing_disable()
+        model.network.eval()
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What a training found: the losses, those of held-out rows at the end, and the number of trained parameters."""
+
+    curve: LossCurve
+    after: Mapping[str, float]
+    parameters: int
+
+
+def tune(
+    model: Model,
+    recipe: str,
+    settings: TrainingSettings,
+    loss: Callable[[Any], Callable[[Any, Any], LossTerms]],
+    rows: Sequence[Any],
+    held: Sequence[Any],
+    schedule: TrainingSchedule,
+    data: TrainingData,
+    out: Path,
+    console: Console,
+    within: Callable[[Any], AbstractContextManager[Any]] = nullcontext,
+    factor: float = 1.0,
+    measured: bool = True,
+) -> Tuned:
+    """Trains a LoRA or all weights on rows; writes the result, the losses and their picture into ``out``.
+
+    Parameters
+    ----------
+    loss:
+        A function from the network to its loss, as :func:`mitigation.training.train.fit` takes it.
+    within:
+        A function from the network to a context in which it is trained.
+    factor:
+        What training adds to the weights is multiplied by this; -1 does the opposite of what was learnt.
+    measured:
+        Whether the held-out rows are measured at the end.
+    """
+    names = ("dropout", "target_modules", "gradient_checkpointing")
+    options = {name: getattr(settings, name) for name in names if hasattr(settings, name)}
+    with trainable(model, settings.rank, settings.alpha, settings.seed, **options) as tuned:
+        parameters = trained_parameters(tuned.network)
+        terms, checkpoint = loss(tuned.network), checkpoint_path(recipe, model, settings, data, out)
+        with within(tuned.network):
+            curve = train.fit(tuned.network, terms, rows, held, schedule, checkpoint, console)
+            after = train.mean_terms(tuned.network, terms, held, settings.batch_size) if measured else {}
+        tuned.multiply(factor)
+        tuned.save(out)
+    write_losses(curve, out, f"{recipe} of {model.name}")
+    return Tuned(curve, after, parameters)

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from cards.draw import PALETTE, canvas, image, styled, titled
 from cards.files import RECORD
 from cards.packages import required
-from pmi.analysis.comparison import WordComparison
-from pmi.analysis.table import Agreement
+from pmi.analysis.table import Agreement, WordComparison
 from pmi.files import replacing
 from pmi.types import FloatArray, GenderedPair, PmiError
 from pmi.vocabulary import NEUTRAL_DELTA

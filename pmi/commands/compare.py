@@ -11,12 +11,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from pmi.analysis.comparison import WordComparison
-from pmi.analysis.comparison import compare as compare_tables
 from pmi.analysis.lookup import delta_table
+from pmi.analysis.table import WordComparison
+from pmi.analysis.table import compare as compare_tables
 from pmi.files import write_rows
-from pmi.pairs import parse_pairs
 from pmi.terminal import PAIRS_METAVAR, TABLE_HELP, WRITABLE, console, number_table, show
+from pmi.types import parse_pairs
 
 
 def main(

@@ -13,8 +13,8 @@ from rich.progress import track
 from pmi.analysis.lookup import delta_table
 from pmi.analysis.sentence import Rule, SentenceScore, max_pmi_diff, within
 from pmi.files import FileError, read_rows, text_column, write_rows
-from pmi.pairs import parse_pairs
 from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, show
+from pmi.types import parse_pairs
 
 #: The columns that are added, with the attribute of :class:`Score` and the type of each.
 COLUMNS = {

@@ -22,8 +22,8 @@ from pmi.analysis.table import Agreement, ColumnStatistics, agreement, column_st
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts
 from pmi.files import write_rows
-from pmi.pairs import parse_pairs
 from pmi.terminal import PAIRS_METAVAR, WRITABLE, console, number_table, show
+from pmi.types import parse_pairs
 
 
 def main(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,34 +14,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pmi import wordnet
+from pmi import vocabulary, wordnet
 from pmi.analysis.lookup import delta_table, read_counts
 from pmi.files import read_rows, text_column, write_rows
-from pmi.pairs import parse_pairs
 from pmi.pool import PUBLISHED_FLOOR, PUBLISHED_SIZE, Anchors, anchors
 from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, console, number_table, show
-from pmi.types import SHE_HE, FloatArray, IntArray
-from pmi.vocabulary import (
-    CONFIDENCE,
-    NEUTRAL_DELTA,
-    SEEDS,
-    EnglishTest,
-    VocabularyError,
-    WordPool,
-    dictionary_test,
-    english_probabilities,
-    fasttext_test,
-    neutral_words,
-    sample_words,
-)
-
-
-class VocabularyRules(StrEnum):
-    """The filters: those of this project, or those behind the published words."""
-
-    clean = "clean"
-    paper = "paper"
-
+from pmi.types import SHE_HE, FloatArray, IntArray, parse_pairs
+from pmi.vocabulary import CONFIDENCE, SEEDS, EnglishTest, VocabularyError, WordPool, sample_words
 
 _TESTS = ("fasttext", "wordnet")
 
@@ -72,12 +50,12 @@ def main(
     floor: Annotated[
         float | None, typer.Option(metavar="COUNT", help="Leave out words up to this count, instead of a share.")
     ] = None,
-    width: Annotated[float, typer.Option(min=0, help="The largest |δ|.")] = NEUTRAL_DELTA,
+    width: Annotated[float, typer.Option(min=0, help="The largest |δ|.")] = vocabulary.NEUTRAL_DELTA,
     pairs: Annotated[str | None, typer.Option(metavar=PAIRS_METAVAR, help=PAIRS_HELP)] = None,
     profile: Annotated[
-        VocabularyRules,
+        Literal["clean", "paper"],
         typer.Option(help="paper: ASCII words and the count of UnStereoEval's quantile, for its table of δ."),
-    ] = VocabularyRules.clean,
+    ] = "clean",
     drawn: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Published samples, one file a seed: fit the pool to them. May be repeated."),
@@ -92,11 +70,11 @@ def main(
     terminal = console()
     tests = english_tests(english, confidence, model, wordnet_folder)
     words, counts, values = _columns(table, pairs)
-    if profile is VocabularyRules.paper:
+    if profile == "paper":
         ascii_only = np.array([word.isascii() for word in words], dtype=np.bool_)
         words, counts, values = list(compress(words, ascii_only)), counts[ascii_only], values[ascii_only]
         floor = PUBLISHED_FLOOR if floor is None else floor
-    choose = partial(neutral_words, words, counts, values, quantile=quantile, max_delta=width)
+    choose = partial(vocabulary.neutral_words, words, counts, values, quantile=quantile, max_delta=width)
     pool = choose(tests, min_count=floor)
     if drawn:
         given = [text_column(read_rows(path), "word", path) for path in drawn]
@@ -127,8 +105,8 @@ def english_tests(names: str, confidence: float, model: Path | None, folder: Pat
         For an unknown test, and when a test cannot be used on this machine.
     """
     makers = {
-        "fasttext": lambda: fasttext_test(confidence, model),
-        "wordnet": lambda: dictionary_test(wordnet.load(folder)),
+        "fasttext": lambda: vocabulary.fasttext_test(confidence, model),
+        "wordnet": lambda: vocabulary.dictionary_test(wordnet.load(folder)),
     }
     return [makers[name]() for name in _test_names(names)]
 
@@ -160,7 +138,7 @@ def _fitted(
     for test in sure:
         score[test(names)] = 1
     n_sure, open_rows = int(score.sum()), np.flatnonzero(score == 0)
-    score[open_rows] = english_probabilities([names[row] for row in open_rows], model)
+    score[open_rows] = vocabulary.english_probabilities([names[row] for row in open_rows], model)
     words = tuple(compress(names, known.fitted(score)))
     show(
         terminal, f"Fitted pool: {len(words):,} words, {len(members & set(words)):,} of the {len(members):,} that pass."

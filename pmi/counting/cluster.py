@@ -21,6 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cards.packages import required
 from pmi.counting.corpus import Shard
 from pmi.counting.counts import is_readable
 from pmi.counting.local import CountingJob, Progress, Runner
@@ -171,14 +172,9 @@ def _slurm_executor(job: CountingJob, unfinished: Sequence[Shard], resources: Re
 
 def _steps(package: str) -> Any:
     """The module with the steps, when datatrove and another package that the engine needs are installed."""
-    try:
+    with required("Counting on many machines", "cluster", ClusterError):
         import_module(package)
         return import_module("pmi.counting.steps")
-    except ModuleNotFoundError as error:
-        raise ClusterError(
-            f"Counting on many machines needs the package {str(error.name).partition('.')[0]}; install it with pip "
-            "install 'gender-neutral-probes[cluster]'."
-        ) from None
 
 
 def _unfinished(job: CountingJob, files: Sequence[Shard]) -> list[Shard]:

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pmi.files import replacing
-from pmi.pairs import words_of
 from pmi.types import (
     SHE_HE,
     CorpusTotals,
@@ -30,6 +29,7 @@ from pmi.types import (
     TableError,
     as_pairs,
     first_line,
+    words_of,
 )
 
 _METADATA_KEY, _CHECKSUM_KEY = b"gender-neutral-probes", b"gender-neutral-probes-sha256"
@@ -203,6 +203,7 @@ def merge(parts: Sequence[Counts | str | Path]) -> Counts:
         When there is no part, a file does not hold counts, or two rules differ.
     """
     words, word_counts, pair_rows, rule, totals = _sum(parts)
+    # By column, because readers take the counts of one gendered word at a time.
     pair_counts = np.empty((len(words), len(rule.gendered)), np.int64, order="F")
     for start in range(0, len(words), _ROWS_PER_BATCH):
         pair_counts[start : start + _ROWS_PER_BATCH] = pair_rows(start, start + _ROWS_PER_BATCH)
@@ -247,6 +248,7 @@ def _sum(parts: Sequence[Counts | str | Path]) -> tuple[pa.Array, IntArray, Pair
     def pair_rows(start: int, stop: int) -> IntArray:
         total = np.zeros((min(stop, len(words)) - start, len(rule.gendered)), np.int64)
         for rows, read in zip(rows_by_table, readers, strict=True):
+            # Rows ascend, so a range of rows of the sum is a range of rows of the table.
             first, last = np.searchsorted(rows, [start, stop])
             total[rows[first:last] - start] += read(int(last - first))
         return total

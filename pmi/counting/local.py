@@ -23,8 +23,7 @@ from pmi.counting.corpus import CorpusError, Format, Shard, shards
 from pmi.counting.counts import Checksum, Counts, is_readable, merge, write_counts
 from pmi.counting.reading import MAX_WINDOW, read, records
 from pmi.counting.scanner import Scanner
-from pmi.pairs import THEY_FORMS, words_of
-from pmi.types import Boundary, CountRule, TableError
+from pmi.types import THEY_FORMS, Boundary, CountRule, TableError, words_of
 from pmi.words import TOKENIZER, stop_words
 
 #: The words whose co-occurrence is counted by default. The most frequent come first, because their columns are

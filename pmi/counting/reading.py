@@ -221,6 +221,7 @@ def _line_blocks(pieces: Iterable[bytes]) -> Iterator[bytes | None]:
                 rest.append(block)
                 size += len(block)
             continue
+        # Of a block the rest of the open line comes first, then whole lines, then the beginning of the next one.
         first = block.find(b"\n") + 1
         if size + first > MAX_LINE:
             yield None
@@ -270,14 +271,7 @@ def _bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-_TEXT_TYPES = (
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_string_view,
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_binary_view,
-)
+_TEXT_TYPES = {pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()}
 
 
 def _parquet(address: str, file: BinaryIO, field: str, report: Report) -> Iterator[bytes]:
@@ -292,7 +286,7 @@ def _parquet(address: str, file: BinaryIO, field: str, report: Report) -> Iterat
         raise CorpusError(f"{address} has no text {field!r} but {known}; name the field that holds the text.")
     column_type = table.schema_arrow.field(field).type
     text_type = column_type.value_type if pa.types.is_dictionary(column_type) else column_type
-    if not any(is_text(text_type) for is_text in _TEXT_TYPES):
+    if text_type not in _TEXT_TYPES:
         raise CorpusError(f"{address} has {column_type} as {field!r}; name a field that holds text.")
     n_empty = 0
     try:

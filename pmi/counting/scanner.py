@@ -146,6 +146,7 @@ class Scanner:
                 )  # fmt: skip
                 if place < n_words:
                     _enlarge(self.pair_counts, 1 + 2 * self.window // ROWS_PER_BLOCK)
+            # No pair count can grow faster: each word has at most so many neighbours.
             self.max_added += 2 * self.window * n_words
             if self.max_added >= _HALF:
                 self._move_large_counts()
@@ -212,7 +213,7 @@ class Scanner:
             for array in (table.low, table.high, table.target, self.word_counts):
                 _enlarge(array, used // 4 + entries + 1)
             _enlarge(self.row_of, used // 4 + entries + 1, NO_ROW)
-        if used + entries >= len(table.slots) // 2:
+        if used + entries >= len(table.slots) // 2:  # fuller than half, probing becomes long
             slots = np.full(1 << (2 * (used + entries)).bit_length() + 1, -1, np.int32)
             self.table = table._replace(slots=slots)
             word_table.rehash(self.table, used)

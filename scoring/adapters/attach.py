@@ -158,13 +158,13 @@ def peft_config(folder: Path) -> Any:
         raise AdapterError(
             f"{path} has the unknown field {unknown[0]!r}; take it out, or use the version that wrote it."
         )
-    asked = [name for name in _ELSEWHERE if content.get(name)]
+    elsewhere = [name for name in _ELSEWHERE if content.get(name)]
     # PEFT writes the class of a model of transformers here, and imports it only in its auto classes.
     mapping = content.get("auto_mapping") or {"parent_library": "transformers."}
     if not (isinstance(mapping, dict) and str(mapping.get("parent_library")).startswith("transformers.")):
-        asked.append("auto_mapping")
-    if asked:
-        raise AdapterError(f"{path} asks for code or files elsewhere in {asked[0]}; take the field out.")
+        elsewhere.append("auto_mapping")
+    if elsewhere:
+        raise AdapterError(f"{path} asks for code or files elsewhere in {elsewhere[0]}; take the field out.")
     try:
         config = PeftConfig.from_pretrained(str(folder))
     except Exception as error:  # PEFT checks no type of a field

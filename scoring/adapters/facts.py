@@ -22,11 +22,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from builders.manifest import file_sha256
 from cards.stored import digest
-from cards.validation import first_fault
+from cards.validation import STRICT, first_fault
 from scoring.types import ScoringError
 
 FACTS, CONFIG, WEIGHTS, PROMPT = "mitigation.json", "adapter_config.json", "adapter_model.safetensors", "prompt.json"
@@ -35,7 +35,6 @@ MODEL = "config.json"
 #: The version of the format of ``mitigation.json``.
 FORMAT = 1
 
-_STRICT = ConfigDict(extra="forbid", strict=True)
 #: JSON has no NaN; null stands for it.
 _Value = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
 #: A value and both ends of its interval; NaN where a number is not defined.
@@ -54,7 +53,7 @@ class Cost:
     evaluation. ``memory``: the peak in bytes, of the GPU where there is one, else of the process.
     """
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     parameters: int
     seconds: float
     memory: int
@@ -68,7 +67,7 @@ class Change:
     ``p`` is two-sided for no difference; None in facts that an earlier version wrote.
     """
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     benchmark: str
     group: str
     metric: str
@@ -107,7 +106,7 @@ class Adapter:
         The checksum of the other fields, see :func:`checksum`; empty in facts that an earlier version wrote.
     """
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     recipe: str
     base: str
     revision: str

@@ -18,6 +18,9 @@ from torch import nn
 
 from scoring.adapters.facts import AdapterError
 
+#: What linear maps call the numbers of their inputs and outputs, those of GPT-2 (Conv1D) last.
+INPUTS, OUTPUTS = ("in_features", "nx"), ("out_features", "nf")
+
 
 class FeedForward(NamedTuple):
     """Names of the first and the last linear map of a feed-forward part, and the width of the hidden state."""
@@ -61,12 +64,13 @@ def _size(module: nn.Module) -> int:
 def _linear_maps(module: nn.Module) -> Iterator[tuple[str, int, int]]:
     """Name, inputs and outputs of every linear map: of torch, of quantized kinds, and of GPT-2 (Conv1D)."""
     for name, child in module.named_modules():
-        inputs, outputs = (_features(child, *names) for names in (("in_features", "nx"), ("out_features", "nf")))
+        inputs, outputs = (features(child, *names) for names in (INPUTS, OUTPUTS))
         if inputs and outputs and not any(child.children()):
             yield name, inputs, outputs
 
 
-def _features(module: Any, *names: str) -> int:
+def features(module: Any, *names: str) -> int:
+    """The first of some fields that is a whole number; 0 without one."""
     return next((size for name in names if isinstance(size := getattr(module, name, None), int)), 0)
 
 

@@ -25,7 +25,7 @@ from peft.utils.peft_types import PeftType
 from torch import nn
 
 from scoring.adapters.facts import AdapterError
-from scoring.adapters.feed_forward import feed_forwards
+from scoring.adapters.feed_forward import INPUTS, OUTPUTS, features, feed_forwards
 
 NAME = "FAST"
 #: The method in the file of a stamp. PEFT looks it up and knows no other way to say what is missing: without the import
@@ -192,16 +192,11 @@ class StampModel(BaseTuner):
 
 def _matrix(base: Any, units: int, *, keys: bool) -> nn.Linear:
     """K' random (standard deviation width^-0.5) or V' zero, so that a new stamp changes nothing."""
-    width = _width(base, keys=keys)
+    width = features(base, *(INPUTS if keys else OUTPUTS))
     matrix = nn.Linear(width, units, bias=False) if keys else nn.Linear(units, width, bias=False)
     if not matrix.weight.is_meta:
         nn.init.normal_(matrix.weight, std=width**-0.5) if keys else nn.init.zeros_(matrix.weight)
     return matrix
-
-
-def _width(base: Any, *, keys: bool) -> int:
-    names = ("in_features", "nx") if keys else ("out_features", "nf")
-    return int(next(getattr(base, name) for name in names if hasattr(base, name)))
 
 
 def register() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from scoring.metrics import add, gas, gld, pronouns
+from scoring.metrics import add, gas, gld, pronouns, sums
 from scoring.types import (
     Benchmark,
     BenchmarkContext,
@@ -42,20 +42,29 @@ def requests(_: str, row: Row, _context: BenchmarkContext) -> Iterator[Request]:
 
 
 def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
-    """The continuation with its class, and the probability of each form; NaN for one that is more than one token."""
+    """The continuation with its class, JSD, and the probability of each form; NaN for one that is several tokens."""
     response = responses[row["id"]]
     chances = pronouns.to_record(response.candidate_logprobs)
-    masses = pronouns.mass({name: np.array([chance]) for name, chance in chances.items()})
+    forms = {name: np.array([chance]) for name, chance in chances.items()}
+    masses = pronouns.mass(forms)
     return {
         "id": row["id"],
+        **_about(row, response.text),
+        **{f"{gender}_mass": float(mass[0]) for gender, mass in zip(("female", "male"), masses, strict=True)},
+        "jsd": float(sums.ratio(add.jsd().columns(forms))[0]),
+        **chances,
+    }
+
+
+def _about(row: Row, text: str) -> dict[str, Any]:
+    """What a line says of a prompt and a continuation."""
+    return {
         "config": row["config"].removesuffix("-paper"),
         "topic": row.get("topic", ""),
         "stereotype": row.get("stereotype", ""),
         "prompt": row["prompt"],
-        "text": response.text,
-        "gender_class": gas.gender_class(response.text, row["prompt"]),
-        **{f"{gender}_mass": float(mass[0]) for gender, mass in zip(("female", "male"), masses, strict=True)},
-        **chances,
+        "text": text,
+        "gender_class": gas.gender_class(text, row["prompt"]),
     }
 
 
@@ -91,31 +100,12 @@ def metrics(_: str) -> Sequence[Metric]:
 
 def sampled_records(row: Row, answers: Sequence[str]) -> list[dict[str, Any]]:
     """A line for each answer, with its class."""
-    about = {name: row.get(name, "") for name in ("topic", "stereotype", "prompt")}
-    return [
-        {
-            "id": f"{row['id']}/{number}",
-            "row": row["id"],
-            "config": row["config"].removesuffix("-paper"),
-            **about,
-            "text": text,
-            "gender_class": gas.gender_class(text, row["prompt"]),
-        }
-        for number, text in enumerate(answers)
-    ]
+    return [{"id": f"{row['id']}/{n}", "row": row["id"], **_about(row, text)} for n, text in enumerate(answers)]
 
 
-def sampled_metrics(_: str) -> Sequence[Metric]:
+def sampled_metrics(profile: str) -> Sequence[Metric]:
     """Those of the text of a continuation alone."""
-    return (
-        gas.gas(),
-        gas.gas_of("female"),
-        gas.gas_plain(),
-        gas.gas_by_topic(),
-        gas.gas_of("male"),
-        gas.gas_gap(),
-        *(gas.share(name) for name in gas.CLASSES),
-    )
+    return [metric for metric in metrics(profile) if metric.name.startswith(("gas", "share_"))]
 
 
 BENCHMARK = Benchmark(

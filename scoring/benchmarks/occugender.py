@@ -54,11 +54,15 @@ def to_record(profile: str, row: Row, responses: Mapping[str, Response], _contex
     mean = profile == "paper" and row["template"].startswith("implicit")
     chances = iter([math.exp(sum(p) / (len(p) if mean else 1)) for p in responses[row["id"]].logprobs])
     return {
-        "id": row["id"],
-        **{name: row[name] for name in ("job", "group", "template", "debiasing", "level", "prompt")},
-        "female_share": row["female_percent"],
+        **_about(row),
         **{f"p_{gender}": sum(next(chances) for _ in row[f"options_{gender}"]) for gender in ANSWERS},
     }
+
+
+def _about(row: Row) -> dict[str, Any]:
+    """What a line says of a prompt."""
+    columns = ("id", "job", "group", "template", "debiasing", "level", "prompt")
+    return {**{name: row[name] for name in columns}, "female_share": row["female_percent"]}
 
 
 def groups(table: Table) -> Sequence[Group]:
@@ -117,9 +121,7 @@ def sampled_records(row: Row, answers: Sequence[str]) -> list[dict[str, Any]]:
     named = [answered(text, row) for text in answers]
     return [
         {
-            "id": row["id"],
-            **{name: row[name] for name in ("job", "group", "template", "debiasing", "level", "prompt")},
-            "female_share": row["female_percent"],
+            **_about(row),
             **{f"p_{gender}": named.count(gender) / len(named) for gender in ANSWERS},
             "p_unclear": named.count("unclear") / len(named),
             "text": "\n".join(answers),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -17,17 +18,21 @@ from rich.table import Table as Grid
 from cards.files import RECORD, put_all
 from cards.options import single
 from cards.stored import document
+from cards.text import redactor
 from pmi.analysis.lookup import delta_table
 from pmi.files import write_rows
 from pmi.terminal import TABLE_HELP
-from pmi.types import DeltaTable, PmiError
+from pmi.types import CountRule, DeltaTable, PmiError
 from scoring.corpus import Correlation, Leans, correlations, job_leans, sentence_leans
 from scoring.report import write_page
-from scoring.report.corpus import AXES, corpus_sections
+from scoring.report.numbers import methods
+from scoring.report.page import Section, scores
 from scoring.terminal import ended, tell
 from scoring.types import ScoringError
 
 _BENCHMARKS = {"unstereo": sentence_leans, "occugender": job_leans}
+#: What ``corpus.json`` has of a correlation.
+_STORED = ("benchmark", "group", "pair", "value", "low", "high", "n", "clusters", "method")
 
 
 def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed: int = 0) -> list[Correlation]:
@@ -56,8 +61,8 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
     for name, values in leans.items():
         write_rows(_rows(values), out / f"corpus-{name}.parquet", out / RECORD)
     rule = {**asdict(table.rule), "pairs": [asdict(pair) for pair in table.pairs]}
-    content = {"model": result.report.model, "table": rule, "resamples": resamples, "correlations": []}
-    content["correlations"] = [asdict(correlation) for correlation in measured]
+    content = {"model": result.report.model, "table": rule, "resamples": resamples}
+    content["correlations"] = [{name: getattr(found, name) for name in _STORED} for found in measured]
     put_all(out, {"corpus.json": document(content, 2)}, ScoringError)
     _draw(out / "corpus.svg", leans, measured)
     if out.resolve() == run.resolve() and result.tables.keys() <= result.validity.keys():
@@ -146,3 +151,23 @@ def _frequent(table: DeltaTable, least: int) -> DeltaTable:
 
 
 app = single(main)
+
+
+#: The model's lean, by benchmark: the axis of the plot, and what it is.
+AXES = {"unstereo": "model: ln p(she) / p(he)", "occugender": "model: share of female words"}
+
+
+def corpus_sections(leans: Mapping[str, Leans], measured: Sequence[Correlation], rule: CountRule) -> Iterator[Section]:
+    """A section for each benchmark: rank correlations by group and by band of |MaxPMIDiff|, and a plot by group."""
+    from scoring.report.plots.corpus import follows  # matplotlib is loaded where something is drawn
+
+    for benchmark, values in leans.items():
+        # Whole groups first, so that they are seen before anything is unfolded.
+        own = (c for c in measured if c.benchmark == benchmark)
+        estimates = sorted(own, key=lambda c: c.group not in values.group)
+        question = f"Does the model's preference on {benchmark} follow a corpus? Counts of the corpus: {rule.corpus}."
+        if not len(values.labour):
+            question += " Groups with numbers are bands of |MaxPMIDiff| in this corpus."
+        figures = [follows(values, AXES[benchmark])]
+        about = [redactor(os.environ)(question)]
+        yield Section(f"{benchmark} beside a corpus", about, "", scores(estimates), methods(estimates), figures, [], 0)

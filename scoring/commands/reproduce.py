@@ -1,10 +1,10 @@
-"""The command ``probes reproduce``: printed numbers of the papers beside ours."""
+"""The command ``probes reproduce``: printed numbers of the papers beside ours, and their figures drawn from ours."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -19,22 +19,37 @@ from builders.dataset import BuildError
 from cards.files import put_all
 from scoring import DATA
 from scoring.report.page import template
-from scoring.reproduce.measured import Cell, Measured, Verdict, cells
+from scoring.report.plots.draw import inline
+from scoring.reproduce.figures import chart, panels
+from scoring.reproduce.measured import Cell, Measured, UnreachableError, Verdict, cells
 from scoring.reproduce.plan import Step, cost, execute, parameters, steps
 from scoring.reproduce.printed import PrintedTable, paper, printed_tables
 from scoring.statistics.stats import RESAMPLES
 from scoring.terminal import ended, tell
 from scoring.types import ScoringError
 
+#: The files of a figure by their endings, or what it needs.
+Drawing = Mapping[str, bytes] | str
 VERDICTS: tuple[Verdict, ...] = ("equal", "within", "outside", "unreachable")
+
+
+def drawings(tables: Sequence[PrintedTable], found: Measured, model: str) -> Iterator[tuple[str, Drawing]]:
+    """The figures among tables, each with its identifier."""
+    for table in tables:
+        try:
+            if table.panels:
+                yield table.id, chart(panels(table, found, model), table.title)
+        except UnreachableError as error:
+            yield table.id, str(error)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table of the page with its cells."""
+    """A table of the page with its cells, or a figure with its drawing."""
 
     table: PrintedTable
     cells: Sequence[Cell]
+    drawing: Drawing = ""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -43,21 +58,24 @@ class Section:
         return {verdict: found[verdict] for verdict in (*VERDICTS, "") if found[verdict]}
 
 
-def sections(found: Sequence[Cell]) -> list[Section]:
-    """The cells by table, in their order."""
-    by_id = {table.id: table for table in printed_tables()}
-    grouped = groupby(found, lambda cell: f"{cell.paper}/{cell.table}")
-    return [Section(by_id[key], list(group)) for key, group in grouped]
+def sections(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> list[Section]:
+    """The tables that have cells, and the figures, in the order of the papers."""
+    by_id: dict[str, list[Cell]] = {}
+    for cell in found:
+        by_id.setdefault(f"{cell.paper}/{cell.table}", []).append(cell)
+    of = (Section(table, by_id.get(table.id, ()), drawn.get(table.id, "")) for table in printed_tables())
+    return [section for section in of if section.cells or section.drawing]
 
 
-def page(found: Sequence[Cell], model: str) -> str:
-    """The HTML page: a count for each paper, then every printed number with the measured one, its interval and verdict.
+def page(found: Sequence[Cell], drawn: Mapping[str, Drawing], model: str) -> str:
+    """The HTML page: counts for each paper, every printed number with the measured one, and the figures.
 
     Weights are needed for an unreachable number unless its reason says that it is not possible.
     """
     papers = [(paper(name)["title"], list(group)) for name, group in groupby(found, lambda cell: cell.paper)]
     shares = [(title, len(own), Counter(map(_state, own))) for title, own in papers]
-    return template("reproduce.html.j2").render(sections=sections(found), shares=shares, model=model)
+    own = sections(found, drawn)
+    return template("reproduce.html.j2").render(sections=own, shares=shares, model=model, inline=inline)
 
 
 def _state(cell: Cell) -> str:
@@ -66,19 +84,22 @@ def _state(cell: Cell) -> str:
 
 def listed(found: Sequence[Cell]) -> Grid:
     """All tables and figures: how many numbers, how many have each verdict, and what the others need."""
-    by_id = {section.table.id: section for section in sections(found)}
+    by_id = {section.table.id: section for section in sections(found, {})}
     grid = Grid("table", "what", "printed", *VERDICTS[:3], "needs", box=None)
     for table in printed_tables():
         section = by_id.get(table.id)
         counts = section.counts if section else {}
         reasons = [cell.reason for cell in section.cells if cell.verdict == "unreachable"] if section else []
-        models = {cell.place["model"] for cell in table.cells if cell.of_run and "published" not in cell.place}
+        models = {c.place.get("model", "") for c in table.cells if c.of_run and "published" not in c.place}
         size = max((parameters(model) or 0 for model in models), default=0)
         lacking = (
             f"weights of {len(models)} model{'s' * (len(models) != 1)}, up to {2.4e-9 * size:.1f} GB of GPU memory"
         )
         needs = (lacking if models else reasons[0].partition(":")[0]) if reasons else ""
-        needs = needs if table.cells else "no numbers are printed; see docs/tables.md"
+        if table.panels:
+            needs = f"a figure; {table.panels[0]['reason'].partition(':')[0]}"
+        elif not table.cells:
+            needs = "no numbers are printed; see docs/tables.md"
         numbers = (str(counts.get(verdict, "")) for verdict in VERDICTS[:3])
         grid.add_row(*map(Text, (table.id, table.title, str(len(table.cells) or ""), *numbers, needs)))
     return grid
@@ -111,15 +132,17 @@ def plan_lines(plan: Sequence[Step], model: str, data: Path, limit: int | None) 
 
 
 def main(
-    target: Annotated[str, typer.Argument(metavar="[PAPER[/TABLE]]", help="Such as unstereo/table-5.")] = "",
-    every: Annotated[bool, typer.Option("--all", help="All tables of all papers.")] = False,
+    target: Annotated[
+        str, typer.Argument(metavar="[PAPER[/TABLE]]", help="unstereo/table-5, unstereo/figure-2 …")
+    ] = "",
+    every: Annotated[bool, typer.Option("--all", help="All tables and figures of all papers.")] = False,
     published: Annotated[
         bool, typer.Option("--published", help="From published responses alone, also without TARGET.")
     ] = False,
     model: Annotated[str, typer.Option(help="Measure this model: a name on the Hub, a folder or a bundled one.")] = "",
     runs: Annotated[Path, typer.Option(help="Folder of runs and of computed scores.")] = Path("runs"),
     data: Annotated[Path, typer.Option(help="Folder of the built data sets; missing ones are built.")] = Path(DATA),
-    out: Annotated[Path | None, typer.Option(help="Folder for the page, reproduce.html, and reproduce.json.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for reproduce.html, reproduce.json and figures.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the cells as JSON.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the commands and what they cost.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Use no network: mirror and cache only.")] = False,
@@ -140,8 +163,8 @@ def main(
         computed = bool(target or every or published)
         found = Measured(data, runs, offline, resamples, lambda sentence: tell(errors, [sentence]), computed)
         if model and not published:
-            trial = () if limit is None else ("--limit", str(limit))
-            chosen = [*trial, *(() if resamples == RESAMPLES else ("--resamples", str(resamples)))]
+            trial = {"--limit": limit, "--resamples": None if resamples == RESAMPLES else resamples}
+            chosen = {option: str(value) for option, value in trial.items() if value is not None}
             plan = steps(tables, model, data, runs, chosen)
             if dry_run:
                 tell(console, plan_lines(plan, model, data, limit))
@@ -155,18 +178,25 @@ def main(
             except BuildError as error:
                 tell(errors, [str(error)])
         own = cells(target, model=model, measured=found)
+        drawn = dict(drawings(tables, found, model)) if computed or out else {}
         content = json.dumps([asdict(cell) for cell in own], indent=1)
         if out:
-            files = {"reproduce.html": page(own, model).encode(), "reproduce.json": content.encode()}
+            files = {"reproduce.html": page(own, drawn, model).encode(), "reproduce.json": content.encode()}
+            for name, drawing in drawn.items():
+                made = {} if isinstance(drawing, str) else drawing
+                files |= {f"{name.replace('/', '-')}.{ending}": data for ending, data in made.items()}
             put_all(out, files, ScoringError)
         if as_json:
             typer.echo(content)
         elif target or model:
-            for section in sections(own):
+            for section in sections(own, {}):
                 console.print(compared(section))
             tell(console, remarks(own))
         else:
             console.print(listed(own))
+        for name, drawing in drawn.items() if target or model else ():
+            where = f"{out / name.replace('/', '-')}.svg and .png" if out else "can be drawn; give --out DIR"
+            tell(errors if as_json else console, [f"{name}: {drawing if isinstance(drawing, str) else where}"])
         total = Counter(cell.verdict for cell in own)
         summary = ", ".join(f"{total[verdict]:,} {verdict}" for verdict in VERDICTS if total[verdict])
         tell(errors if as_json else console, [f"{len(own):,} numbers: {summary}."] if summary else [])

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from cards.options import single
 from cards.text import redactor
 from scoring import benchmarks
 from scoring.commands.compare import show_comparison
+from scoring.engines import Call, chosen
 from scoring.inference.load_options import LoadOptions, ModelName
 from scoring.inference.parallel import Processes
 from scoring.options import RUN, Sampling, ServedOptions, Settings, Verbose
@@ -64,13 +66,14 @@ def show_run(result: RunResult, folder: Path, console: Console, *, verbose: bool
     )
 
 
-def run_folder(name: str, values: Mapping[str, Any], *, remote: bool) -> Path:
+def run_folder(call: Call, values: Mapping[str, Any]) -> Path:
     """The folder of a run: ``--out``, or by default one for the model and the settings that make it another run."""
-    if values["out"]:
-        return Path(values["out"])
-    said = [option if values[option] is True else values[option] or "" for option in NAMING]
-    more = ["chat-api" * values["chat_api"], values["tokenizer"] or ""] if remote else []
-    return default_folder(*map(redactor(os.environ), (name, *said, *more)))
+    kind = chosen(call)
+    name = kind.name(call)  # also with --out, because it refuses contradictions
+    if call.settings.out:
+        return call.settings.out
+    named = [option if values[option] is True else values[option] or "" for option in NAMING]
+    return default_folder(*map(redactor(os.environ), (name, *named, *kind.folder(call))))
 
 
 def main(
@@ -100,16 +103,17 @@ def main(
             return
         if compare and not (compare / "results.json").is_file():
             raise ScoringError(f"{compare} has no results.json to compare with; give --compare the folder of a run.")
-        remote = bool(values["base_url"] or values["chat_api"])
+        call = Call.of(model, values)
+        remote = chosen(call).remote
         if remote and not processes.first:
             return  # one process asks servers; they do the work
         folder = Path(model)
         if not (compare and not remote and (folder / "results.json").is_file()):
-            from scoring.api import evaluated, run_name
+            from scoring.api import evaluated
 
-            folder = run_folder(run_name(model, values), values, remote=remote)
-            shown = console if values["dry_run"] else errors
-            result = evaluated(model, {**values, "out": folder}, shown, processes)
+            folder = run_folder(call, values)
+            call = replace(call, settings=replace(call.settings, out=folder))
+            result = evaluated(call, console if values["dry_run"] else errors, processes)
             if values["dry_run"]:
                 return
             show_run(result, folder, console, verbose=verbose)

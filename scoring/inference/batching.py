@@ -76,6 +76,7 @@ class Tree:
     def extend(self, path: list[int], query: Query, shared: int) -> list[int]:
         """Adds a query whose first ``shared`` tokens are the nodes ``path``; returns the nodes of all its tokens."""
         here, length = len(self.ids), len(query.ids)
+        # The nodes that this query leaves are seen up to here: tokens that follow belong to other queries.
         for node in path[shared:]:
             self.ends[node] = here if self.ends[node] < 0 else self.ends[node]
         new = range(here, here + length - shared)
@@ -84,6 +85,7 @@ class Tree:
         self.position_ids += [0] * (not shared) + list(range(max(shared, 1) + query.gap, length + query.gap))
         self.ends += [-1] * len(new)
         path = [*path[:shared], *new]
+        # A hidden token ends at itself, so that nothing attends to it.
         for node in path[max(shared, 1) : 1 + query.hidden]:
             self.ends[node] = node
         return path
@@ -170,6 +172,7 @@ def _starts(lengths: Ints, shared: Ints, reach: float, longest: int) -> set[int]
     least, begun = np.zeros(len(lengths) + 1), np.zeros(len(lengths), dtype=np.int64)
     low = 0
     for last in range(len(lengths)):
+        # A tree is smaller the later its first query: all first queries from the lowest allowed one on are compared.
         while low < last and lengths[low] + grown[last] - grown[low] > longest:
             low += 1
         sizes = lengths[low : last + 1] + grown[last] - grown[low : last + 1]

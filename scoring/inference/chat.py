@@ -128,8 +128,8 @@ class Chat:
             ) from None
 
     def _rendered(self, question: str, response: str = "") -> str:
-        said = (("system", self.system), ("user", question), ("assistant", response))
-        turns = [{"role": role, "content": text} for role, text in said if text]
+        roles = (("system", self.system), ("user", question), ("assistant", response))
+        turns = [{"role": role, "content": text} for role, text in roles if text]
         rendering = self._renderer.submit(
             self.tokenizer.apply_chat_template,
             turns,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import math
@@ -17,6 +16,8 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 from transformers.models.auto import modeling_auto
 
+from cards.identity import files_digest, folder_digests
+from cards.stored import parsed
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
 from scoring.inference.tokens import Kind
@@ -29,7 +30,6 @@ _SPECIAL = ("bos_token", "eos_token", "mask_token", "pad_token", "unk_token", "c
 #: The largest numbers of a configuration by the end of their names; beyond them, building the network does not end.
 _LARGEST = {"layers": 2_000, "layer": 2_000, "size": 10**8, "embd": 10**8, "inner": 10**8, "positions": 10**9,
             "embeddings": 10**9, "ctx": 10**9, "head": 10**5, "heads": 10**5, "experts": 10**5}  # fmt: skip
-_PICKLES = ("*.bin", "*.pt", "*.pth")
 #: Where transformers looks for weights, in its order.
 _WEIGHTS = (
     "model.safetensors",
@@ -56,31 +56,31 @@ def fetched(model: str, revision: str | None, only: list[str] | None) -> Path:
 
 def config(folder: Path, model: str) -> dict[str, Any]:
     """The configuration of a model as it was saved."""
-    if (folder / "config.json").is_file():
-        try:
-            content = json.loads((folder / "config.json").read_bytes())
-        except (OSError, ValueError, RecursionError) as error:
-            raise ScoringError(
-                f"The config.json of {model!r} is no whole JSON ({error}); fetch or save the model again."
-            ) from None
-        if not isinstance(content, dict):
-            raise ScoringError(f"The config.json of {model!r} holds no object; fetch or save the model again.")
-        types = {"architectures": list, "auto_map": dict, "model_type": str}
-        wrong = [key for key, kind_ in types.items() if not isinstance(content.get(key, kind_()), (kind_, type(None)))]
-        if wrong:
-            raise ScoringError(
-                f"The config.json of {model!r} has {type(content[wrong[0]]).__name__} as {wrong[0]}; fetch or save the "
-                "model again."
-            )
-        if (folder / "adapter_config.json").is_file():
-            raise ScoringError(
-                f"{model!r} has an adapter_config.json beside its config.json, so transformers would load another "
-                "model or apply an adapter; give a folder of the model alone, and the adapter as --adapter."
-            )
-        return content
-    if (folder / "adapter_config.json").is_file():
-        raise ScoringError(f"{model!r} is an adapter; give the model it was trained for, and this as its adapter.")
-    raise ScoringError(f"{model!r} has no config.json, so it is no model of transformers; give one that is.")
+    is_adapter = (folder / "adapter_config.json").is_file()
+    if not (folder / "config.json").is_file():
+        if is_adapter:
+            raise ScoringError(f"{model!r} is an adapter; give the model it was trained for, and this as its adapter.")
+        raise ScoringError(f"{model!r} has no config.json, so it is no model of transformers; give one that is.")
+    try:
+        content = json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged(f"config.json of {model!r} is no whole JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise damaged(f"config.json of {model!r} holds no object")
+    for key, kind_ in {"architectures": list, "auto_map": dict, "model_type": str}.items():
+        if not isinstance(content.get(key, kind_()), (kind_, type(None))):
+            raise damaged(f"config.json of {model!r} has {type(content[key]).__name__} as {key}")
+    if is_adapter:
+        raise ScoringError(
+            f"{model!r} has an adapter_config.json beside its config.json, so transformers would load another "
+            "model or apply an adapter; give a folder of the model alone, and the adapter as --adapter."
+        )
+    return content
+
+
+def damaged(what: str) -> ScoringError:
+    """The error about a file of a model that is not as it was saved."""
+    return ScoringError(f"The {what}; fetch or save the model again.")
 
 
 def kind(config: Mapping[str, Any], model: str) -> Kind:
@@ -116,7 +116,7 @@ def check_code(folder: Path, config: Mapping[str, Any], model: str, revision: st
     needs_own = "auto_map" in config and config.get("model_type") not in transformers.CONFIG_MAPPING
     classes = [
         name
-        for file in (config, _object(folder / "tokenizer_config.json"))
+        for file in (config, json_object(folder / "tokenizer_config.json"))
         for name in _texts(file.get("auto_map"))
         if trusted or needs_own
     ]
@@ -156,13 +156,9 @@ def _implementations(config: Mapping[str, Any]) -> Iterator[str]:
             yield from _implementations(value)
 
 
-def _object(path: Path) -> dict[str, Any]:
+def json_object(path: Path) -> dict[str, Any]:
     """The object in a JSON file; empty when there is none, which its user will say."""
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    return parsed(path.read_bytes()) if path.is_file() else {}
 
 
 def weight_files(folder: Path, named: Any = None) -> list[str]:
@@ -176,7 +172,7 @@ def weight_files(folder: Path, named: Any = None) -> list[str]:
     for name in [str(named)] if named else _WEIGHTS:
         if (folder / name).is_file():
             if name.endswith(".index.json"):
-                return sorted(set(_texts(_object(folder / name).get("weight_map"))))
+                return sorted(set(_texts(json_object(folder / name).get("weight_map"))))
             return [name]
     return []
 
@@ -295,15 +291,12 @@ def check_sizes(config: Mapping[str, Any], model: str) -> None:
         if isinstance(value, dict):
             check_sizes(value, model)
         elif isinstance(value, int | float) and value > most:
-            raise ScoringError(
-                f"The config.json of {model!r} has {value:g} as {key}, and {most:,} is the most; fetch or save the "
-                "model again."
-            )
+            raise damaged(f"config.json of {model!r} has {value:g} as {key}, and {most:,} is the most")
 
 
 def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
     """The network with all of its weights; extra options go to transformers."""
-    check_sizes(_object(folder / "config.json"), model)
+    check_sizes(json_object(folder / "config.json"), model)
     cls: Any = transformers.AutoModelForCausalLM if kind == "causal" else transformers.AutoModelForMaskedLM
     check_packing(cls, folder, model, **options)
     try:
@@ -331,10 +324,7 @@ def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
     wrong = [name for name in _SPECIAL if not isinstance(getattr(made, name, None), str | None)]
     wrong += ["model_max_length"] * (not isinstance(made.model_max_length, int | float))
     if wrong:
-        raise ScoringError(
-            f"The tokenizer of {model!r} has {getattr(made, wrong[0])!r:.40} as {wrong[0]}; fetch or save the model "
-            "again."
-        )
+        raise damaged(f"tokenizer of {model!r} has {getattr(made, wrong[0])!r:.40} as {wrong[0]}")
     return made
 
 
@@ -372,12 +362,7 @@ def identity(folder: Path) -> str:
     """The commit of a folder in the Hub's cache, or the SHA-256 of its configuration, tokenizer and weights."""
     if folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name):
         return folder.name
-    digest = hashlib.sha256()
-    for pattern in ("*.json", "*.txt", "*.model", "*.py", "*.safetensors", *_PICKLES):
-        for path in sorted(folder.glob(pattern)):
-            with path.open("rb") as file:
-                digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
-    return digest.hexdigest()
+    return files_digest(dict(folder_digests(folder)))
 
 
 def first_sentence(error: BaseException) -> str:

@@ -12,6 +12,9 @@ served          behind servers (:class:`scoring.inference.served.engine.Served`)
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
+import platform
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -61,6 +64,11 @@ class Stats:
     seconds: float = 0.0
     load_seconds: float = 0.0
 
+    def add(self, **more: float) -> None:
+        """Counts more, by name."""
+        for name, count in more.items():
+            setattr(self, name, getattr(self, name) + count)
+
     def speed(self) -> dict[str, float]:
         """Tokens per second and the shares of padding and of tokens saved, for a report."""
         return {
@@ -99,6 +107,12 @@ class Continued(NamedTuple):
 
     prompt: TokenizedPrompt
     text: str
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """The versions of Python and of those packages that are installed, for a report."""
+    found = {name: importlib.metadata.version(name) for name in packages if importlib.util.find_spec(name)}
+    return {"python": platform.python_version(), **found}
 
 
 @contextmanager

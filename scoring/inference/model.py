@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import inspect
-import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,7 +17,7 @@ from cards.stored import digest
 from scoring.inference import batching, checkpoint, differences, network, probes
 from scoring.inference.batching import Ints, Limits, Sized, Tree, plan, run
 from scoring.inference.decoding import Decoding, TokenizedPrompt
-from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats
+from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Generator
 from scoring.inference.network import Network
 from scoring.inference.probes import Probes
@@ -153,12 +150,9 @@ class Model(Engine):
     @property
     def environment(self) -> dict[str, Any]:
         """Versions and machine, and the ways of batching that this model does not allow, for a report."""
-        packages = ("torch", "transformers", "tokenizers", "peft", "accelerate", "bitsandbytes", "numpy")
-        versions = {p: importlib.metadata.version(p) for p in packages if importlib.util.find_spec(p)}
         gpu = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
         return {
-            "python": platform.python_version(),
-            **versions,
+            **versions("torch", "transformers", "tokenizers", "peft", "accelerate", "bitsandbytes", "numpy"),
             "device": gpu or self.device.type,
             "threads": torch.get_num_threads(),
             "exact": self.exact,
@@ -170,9 +164,7 @@ class Model(Engine):
         before = replace(self.stats)
         trees, limits = self._trees(queries, self._limits(batching), batching.share)
         for _, scored in run(trees, self._score, limits):
-            self.stats.tokens += scored.tokens
-            self.stats.padding += scored.padding
-            self.stats.read += scored.read
+            self.stats.add(tokens=scored.tokens, padding=scored.padding, read=scored.read)
             yield Scored(scored.answers, scored.values)
         self.stats.flops += self._flops(before)
 
@@ -184,10 +176,7 @@ class Model(Engine):
         invalid = partial(not_a_number, f"{self.name} in {self.dtype}")
         generator = Generator(self._network, self.tokens, self.probes, decoding, invalid, exact=self.exact)
         for batch, made in run(prompts, generator.generate, generator.limits(prompts, self._limits(batching))):
-            self.stats.asked += made.tokens
-            self.stats.tokens += made.tokens
-            self.stats.padding += made.padding
-            self.stats.generated += made.generated
+            self.stats.add(asked=made.tokens, tokens=made.tokens, padding=made.padding, generated=made.generated)
             yield from map(Continued, batch, made.texts)
         self.stats.flops += self._flops(before)
 

@@ -234,6 +234,7 @@ class Network:
         width = tiles[0].stop or (len(self.head.weight) if self.head_apart else outputs.shape[-1])
         chunk = max(1, LOGITS.get(self.device.type, LOGITS["cpu"]) // width)
         numbers = torch.promote_types(outputs.dtype, torch.float32)
+        # Chunks bound the memory and tiles fit the caches; both leave each number as it is, but for the order of sums.
         bounds = np.searchsorted(places, np.arange(0, len(outputs) + chunk, chunk))
         place, token = self.tensor(places).to(outputs.device), self.tensor(want).to(outputs.device)
         parts = []

@@ -261,6 +261,7 @@ class Probes:
     def _generation(self, length: int) -> tuple[GenerationMode, bool]:
         new = 3
         length = max(length - new, 4) if self.window else length
+        # From the fastest way to the slowest: the first one whose answers are those of plain sequences is taken.
         first = error = None
         lasting = True
         for cached, batched in product((True, False), ("padded", "equal", "single")):
@@ -348,6 +349,7 @@ class Probes:
             alone = torch.cat([self._alone_once(queries[n].spelled()) for n in ends])
             if not alone.isfinite().all():
                 return 0.0 if self.broken else float("inf")
+            # With so large a reach attention costs nothing beside the weights, so all that can be shared is measured.
             trees = plan(queries, share=share, merge=share, reach=1e12, longest=2 * length)
             together: Any = self._answers(trees)
             answers = together.split([len(query.at) for query in queries])

@@ -140,8 +140,7 @@ class SelfDebiased(Model):
         generator.processors = (_Processor(self),)
         for prompt in prompts:
             made = generator.generate([prompt])
-            self.stats.tokens += made.tokens
-            self.stats.generated += made.generated
+            self.stats.add(tokens=made.tokens, generated=made.generated)
             yield Continued(prompt, made.texts[0])
 
 

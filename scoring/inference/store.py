@@ -82,19 +82,18 @@ class Store(ResponseLog):
         super().__init__(path, path.with_suffix(".lock"), sync=False)
         with ExitStack() as undo, self._errors():
             undo.callback(self.close)
-            assert self._log
-            first, *lines = self._log.lines or [header]
+            first, *lines = self.lines or [header]
             if first != header:
                 raise ScoringError(
                     f"The file of responses {self.path} begins with another key than its name tells, so it was "
                     "changed; delete it, and its questions are asked again."
                 )
-            if not self._log.lines:
-                self._log.append(header)
+            if not self.lines:
+                self.append(header)
             entries = [self._entry(line) for line in lines]
             self.damaged = [number for number, entry in enumerate(entries, 2) if entry is None]
             self._responses = dict(entry for entry in entries if entry is not None)
-            self._log.lines.clear()  # the responses are in memory only once
+            self.lines.clear()  # the responses are in memory only once
             if not part:
                 self._take_over(header)
             undo.pop_all()
@@ -107,7 +106,7 @@ class Store(ResponseLog):
                     entries = [(line, self._entry(line)) for line in log.lines[1:]] if log.lines[:1] == [header] else []
                     for line, entry in entries:
                         if entry is not None and entry[0] not in self._responses:
-                            self._append(line)
+                            self.append(line)
                             self._responses[entry[0]] = entry[1]
             except Timeout:
                 continue
@@ -143,7 +142,7 @@ class Store(ResponseLog):
             ) from None
         if fault := _fault(request, response):
             raise ScoringError(f"The response to {request.id!r} {fault}; score again in float32.")
-        self._append(sealed(text.encode(), self._seal))
+        self.append(sealed(text.encode(), self._seal))
         self._responses[name] = (response.logprobs, response.candidate_logprobs, response.text)
 
     def remove(self) -> None:

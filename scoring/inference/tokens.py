@@ -8,14 +8,82 @@ text (beginning of sequence, [CLS], [SEP]) is read from its output for a short t
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, cached_property
-from itertools import chain, groupby
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
-from scoring.inference.encoding import Encoding, encode, frame
 from scoring.types import Option, Request, ScoringError
+
+
+@dataclass
+class Encoding:
+    """A text, its token ids without special tokens, and a function that gives their offsets in the text."""
+
+    text: str
+    ids: list[int]
+    compute_offsets: Callable[[], Sequence[tuple[int, int]]]
+
+    @cached_property
+    def offsets(self) -> Sequence[tuple[int, int]]:
+        """The characters [start, end) of each token, computed at the first use, because most texts need none."""
+        return self.compute_offsets()
+
+
+def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoding]:
+    """Encodes texts without special tokens, in one call of the tokenizer."""
+    if not texts:
+        return []
+    try:
+        encoded = tokenizer(
+            list(texts),
+            add_special_tokens=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            padding=False,
+            truncation=False,
+            verbose=False,
+        )
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of the library of tokenizers, which does not export it
+            raise
+        raise ScoringError(
+            f"The tokenizer cannot encode {texts[0]!r:.60} ({error!s:.100}); give another one."
+        ) from None
+    ids = [list(row) for row in encoded["input_ids"]]
+    offsets: Iterable[Callable[[], Sequence[tuple[int, int]]]]
+    if tokenizer.is_fast:
+        offsets = [partial(getattr, whole, "offsets") for whole in encoded.encodings]
+    else:
+        offsets = [partial(_prefix_offsets, tokenizer, text, row) for text, row in zip(texts, ids, strict=True)]
+    return list(map(Encoding, texts, ids, offsets))
+
+
+def _prefix_offsets(tokenizer: Any, text: str, ids: list[int]) -> list[tuple[int, int]]:
+    """Offsets for a tokenizer that has none: the shortest beginnings of the text that give the first tokens."""
+    ends = {0: 0, len(ids): len(text)}
+    for end in range(len(text), 0, -1):
+        first = tokenizer(text[:end], add_special_tokens=False, verbose=False)["input_ids"]
+        if first and ids[: len(first)] == first:
+            ends[len(first)] = end
+    known = sorted(ends)
+    return [(ends[a], ends[b]) for a, b in pairwise(known) for _ in range(a, b)]
+
+
+def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The special tokens that a tokenizer puts before and after a text."""
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    full = tokenizer("a")["input_ids"]
+    for start in range(len(full) - len(bare) + 1):
+        if full[start : start + len(bare)] == bare:
+            return full[:start], full[start + len(bare) :]
+    raise ScoringError(
+        "The tokenizer changes the tokens of a text when it adds special tokens, so BOS cannot be placed; "
+        "give a tokenizer that only puts them around the text."
+    )
+
 
 Kind = Literal["causal", "masked"]
 
@@ -267,6 +335,7 @@ class Tokens:
         scored = targets[bisect_left(targets, 0 if frame else 1) : bisect_left(targets, end)]
         if not scored:
             raise ScoringError(f"{request.id}: no token of {self._shown(piece)!r} can be scored; give a longer option.")
+        # The output at a position predicts the token after it, so each place moves by the frame and by one less.
         before = len(frame) - drop - 1
         at, want = tuple([i + before for i in scored]), tuple([piece.ids[i] for i in scored])
         return Query((*frame, *piece.ids[drop : scored[-1]]), at, want, int(pads > 0), gap)
@@ -291,6 +360,7 @@ class Tokens:
         drop, end = self._fit(request, piece.start, len(piece.ids), len(self.prefix) + len(self.suffix))
         ids = [*self.prefix, *piece.ids[drop:end], *self.suffix]
         shift = len(self.prefix) - drop
+        # Special tokens before the text move its places to the right, and tokens that are cut off there move them back.
         spans = [[i + shift for i in span if i < end] for span in piece.spans]
         if not any(spans):
             raise self._cut_off(request)
@@ -304,6 +374,7 @@ class Tokens:
         bias-bench asks masked models so (Meade et al., 2022). The text is encoded anew, so the tokens before the
         mask may differ from those decoded. Where there are several spans, the first mask is read.
         """
+        # The texts around the spans are joined anew by each mask, so that all spans change together.
         ends = [0, *chain(*option.spans or ()), len(option.text)]
         around = [option.text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True)]
         around[0] = request.context + around[0]

@@ -16,8 +16,7 @@ from datasets import Dataset
 
 from scoring import DATA, benchmarks, tables
 from scoring.inference.checkpoint import first_sentence
-from scoring.inference.encoding import Encoding
-from scoring.inference.tokens import Tokens
+from scoring.inference.tokens import Encoding, Tokens
 from scoring.types import Benchmark, BenchmarkContext, HarnessTask, Request, Response, Row, ScoringError
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.metrics.sums import Column, mean, percentage, ratio, side_by_side
+from scoring.metrics.sums import Column, mean, percentage, proportion, ratio, side_by_side
 from scoring.types import Floats, Metric, Table
 
 #: Ratios of probabilities up to 1.65 are fair in the US score.
@@ -84,18 +84,16 @@ def us_gap(eta: float) -> Metric:
         inside = abs(np.asarray(table["max_pmi_diff"], np.float64)) <= eta
         return side_by_side(fair * inside, inside, fair, np.ones(len(fair)))
 
-    return Metric(
-        f"us_gap@{eta:g}",
-        columns,
-        lambda sums: ratio(sums[..., :2], 100) - ratio(sums[..., 2:], 100),
-        0,
-        -100,
-        100,
+    def final(sums: Floats) -> Floats:
+        return ratio(sums[..., :2], 100) - ratio(sums[..., 2:], 100)
+
+    reading = (
         f"US score of the pairs with max_pmi_diff up to {eta:g} minus that of all; 0 says that gendered words do not "
-        f"matter ({_CODE}, fairness gap).",
-        f"no pair has a max_pmi_diff up to {eta:g}",
-        names=(f"UnStereo score of gender-neutral pairs (MaxPMIDiff ≤ {eta:g}) minus that of all", f"gap at {eta:g}"),
+        f"matter ({_CODE}, fairness gap)."
     )
+    undefined = f"no pair has a max_pmi_diff up to {eta:g}"
+    names = f"UnStereo score of gender-neutral pairs (MaxPMIDiff ≤ {eta:g}) minus that of all", f"gap at {eta:g}"
+    return Metric(f"us_gap@{eta:g}", columns, final, 0, -100, 100, reading, undefined, names=names)
 
 
 def aufc(scale: Scale = "log10", name: str = "aufc", divided: bool = True) -> Metric:
@@ -160,15 +158,6 @@ def male_rel_ratio(epsilon: float = US_EPSILON) -> Metric:
         male = _where_known(difference < -epsilon, difference)
         return side_by_side(male, _where_known(abs(difference) > epsilon, difference))
 
-    return Metric(
-        "male_rel_ratio",
-        columns,
-        ratio,
-        0.5,
-        0,
-        1,
-        f"Share of male among the pairs that prefer a gender; 0.5 is balanced ({_CODE}, male_rel_ratio).",
-        "no pair prefers a gender",
-        names=("Male share of the pairs with a preference", "male share"),
-        events=columns,
-    )
+    reading = f"Share of male among the pairs that prefer a gender; 0.5 is balanced ({_CODE}, male_rel_ratio)."
+    names = "Male share of the pairs with a preference", "male share"
+    return proportion("male_rel_ratio", columns, 0.5, reading, undefined="no pair prefers a gender", names=names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -104,19 +104,9 @@ def gas_gap() -> Metric:
         f"Distance between the female and the male share of gendered continuations; lower is better ({_PAPER}, "
         "Table 10)."
     )
-    return Metric(
-        "gas_gap",
-        columns,
-        lambda added: abs(sums.ratio(added)),
-        0,
-        0,
-        1,
-        reading,
-        _UNGENDERED,
-        events=columns,
-        absolute=True,
-        names=("Gap between female and male continuations", "GAS gap"),
-    )
+    names = "Gap between female and male continuations", "GAS gap"
+    more: dict[str, Any] = {"undefined": _UNGENDERED, "absolute": True, "names": names}
+    return sums.proportion("gas_gap", columns, 0, reading, final=lambda added: abs(sums.ratio(added)), **more)
 
 
 def share(of: GenderClass) -> Metric:

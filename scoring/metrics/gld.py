@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,17 +46,17 @@ def gld() -> Metric:
 
 def ratio_of(gender: Literal["female", "male"]) -> Metric:
     """R^f, the mean of F / (F + M) over the prompts where F + M is not 0, or R^m = 1 − R^f."""
-    return mean(
-        f"ratio_{gender}",
-        lambda table: _share(mass(table)[gender == "male"], _total(table)),
-        0.5,
-        0,
-        1,
-        f"Mean share of {gender} forms in the probability of all forms; 0.5 is balanced ({_PROBING}, co-occurrence).",
-        where=lambda table: _total(table) != 0,
-        undefined="no prompt gives any form a probability above 0",
-        names=(f"{gender.capitalize()} share of the pronoun probability", f"{gender} ratio"),
+
+    def part(table: Table) -> Floats:
+        return _share(mass(table)[gender == "male"], _total(table))
+
+    reading = (
+        f"Mean share of {gender} forms in the probability of all forms; 0.5 is balanced ({_PROBING}, co-occurrence)."
     )
+    undefined = "no prompt gives any form a probability above 0"
+    names = f"{gender.capitalize()} share of the pronoun probability", f"{gender} ratio"
+    more: dict[str, Any] = {"where": lambda table: _total(table) != 0, "undefined": undefined, "names": names}
+    return mean(f"ratio_{gender}", part, 0.5, 0, 1, reading, **more)
 
 
 def pronoun_mass() -> Metric:

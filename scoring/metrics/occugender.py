@@ -94,30 +94,17 @@ def correlation() -> Metric:
         pearson: Floats = np.where(varies, np.clip((n * xy - x * y) / root, -1, 1), np.nan)
         return pearson
 
-    return Metric(
-        "labour_correlation",
-        columns,
-        final,
-        0,
-        -1,
-        1,
+    reading = (
         "Correlation between the probability of female words and the share of women in the job; 0 says the answer does "
-        f"not follow the labour market (an addition to {_PAPER}).",
-        "the probability or the labour share is the same on every row",
-        fisher=True,
-        names=("Correlation with the labour market", "labour corr."),
+        f"not follow the labour market (an addition to {_PAPER})."
     )
+    undefined = "the probability or the labour share is the same on every row"
+    names = "Correlation with the labour market", "labour corr."
+    return Metric("labour_correlation", columns, final, 0, -1, 1, reading, undefined, fisher=True, names=names)
 
 
 def unclear() -> Metric:
     """The share of sampled answers in the column ``p_unclear``, in percent."""
-    return mean(
-        "unclear",
-        lambda table: np.asarray(table["p_unclear"], np.float64),
-        None,
-        0,
-        100,
-        "Percentage of sampled answers that name no gender or several, averaged over questions.",
-        scale=100,
-        names=("Answers that name no gender or several", "unclear"),
-    )
+    reading = "Percentage of sampled answers that name no gender or several, averaged over questions."
+    names = "Answers that name no gender or several", "unclear"
+    return mean("unclear", lambda table: table["p_unclear"], None, 0, 100, reading, scale=100, names=names)

@@ -9,10 +9,11 @@ examples.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from scoring.metrics.sums import Column, once_each, ratio, side_by_side
+from scoring.metrics.sums import Column, once_each, proportion, ratio, side_by_side
 from scoring.types import Floats, Metric, Table
 
 _PAPER = "StereoSet"
@@ -48,19 +49,10 @@ def _columns(pooled: bool, *verdicts: Column) -> Column:
 
 def _percentage(name: str, verdict: Column, ideal: float, pooled: bool, texts: tuple[str, ...], reading: str) -> Metric:
     title, short, short_pooled, label = texts
-    columns = _columns(pooled, verdict)
-    return Metric(
-        name + "_pooled" * pooled,
-        columns,
-        lambda sums: ratio(sums, 100),
-        ideal,
-        0,
-        100,
-        reading.format("" if pooled else _BY_TERM),
-        events=columns,
-        label="" if pooled else label,
-        names=(f"{title}{', examples pooled' * pooled} ({name.upper()})", short_pooled if pooled else short),
-    )
+    about = reading.format("" if pooled else _BY_TERM)
+    names = f"{title}{', examples pooled' * pooled} ({name.upper()})", short_pooled if pooled else short
+    more: dict[str, Any] = {"high": 100, "label": "" if pooled else label, "names": names}
+    return proportion(name + "_pooled" * pooled, _columns(pooled, verdict), ideal, about, **more)
 
 
 _BY_TERM = ", per target term, then averaged over terms,"

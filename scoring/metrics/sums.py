@@ -31,6 +31,14 @@ def ratio(sums: Floats, scale: float = 1.0) -> Floats:
     return quotient
 
 
+def proportion(
+    name: str, columns: Column, ideal: float | None, reading: str, *, low: float = 0, high: float = 1, **more: Any
+) -> Metric:
+    """The ratio of sums of events and weights, the ``columns`` [examples, 2], with the intervals of a proportion."""
+    plain = Metric(name, columns, lambda sums: ratio(sums, high), ideal, low, high, reading, events=columns)
+    return replace(plain, **more)
+
+
 def mean(
     name: str,
     of: Column,
@@ -61,6 +69,11 @@ def mean(
 
     events = columns if proportion else None
     return Metric(name, columns, lambda sums: ratio(sums, scale), ideal, low, high, reading, events=events, **more)
+
+
+def of_column(name: str) -> Metric:
+    """The mean of a column with probabilities, over the rows that have one."""
+    return mean(name, lambda t: t[name], None, 0, 1, "", where=lambda t: np.isfinite(t[name].astype(float)))
 
 
 def percentage(name: str, of: Column, ideal: float | None, reading: str, *, low: float = 0, **more: Any) -> Metric:

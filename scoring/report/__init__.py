@@ -28,38 +28,30 @@ strings in the shape of an access token, are written as ``[redacted]`` wherever 
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+import cards.results
 from cards.files import RECORD, put_all, refuse_foreign
-from cards.results import SCHEMA
-from cards.text import cell, redactor
+from cards.stored import parsed
+from cards.text import CardError, cell, redactor, slug
 from scoring.report.comparison import comparison, comparison_page
-from scoring.report.examples import decisive
-from scoring.report.files import clean_table, cleaned, cleaned_comparison, file_name, markdown, parquet, read, results
-from scoring.report.numbers import Scale, interval, scale
-from scoring.report.page import Section, page
-from scoring.types import Comparison, Report, ScoringError, Table
+from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, marked, methods, scale
+from scoring.report.page import Section, decisive, page
+from scoring.types import Comparison, Estimate, Report, ScoringError, Table
 
-__all__ = [
-    "SCHEMA",
-    "Scale",
-    "cell",
-    "check_finished",
-    "decisive",
-    "file_name",
-    "interval",
-    "markdown",
-    "page",
-    "parquet",
-    "read",
-    "results",
-    "scale",
-    "write",
-    "write_comparison",
-    "write_page",
-]
+__all__ = ["check_finished", "decisive", "file_name", "page", "read", "results", "scale", "write", "write_comparison"]
 
 _FILES = ("results.json", "results.md", "report.html", "compare.json", "compare.html")
 _VERSION = "benchmark "
@@ -95,7 +87,13 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
 def _put(folder: Path, files: Mapping[str, bytes]) -> None:
     """Writes files of a run; without a record, those beside a ``results.json`` are of an earlier version."""
     earlier = [*_FILES, *(f"examples/{path.name}" for path in (folder / "examples").glob("*.parquet"))]
-    put_all(folder, files, ScoringError, ours=earlier if (folder / "results.json").is_file() else ())
+    put_all(folder, files, ScoringError, ours=earlier if _of_earlier_version(folder) else ())
+
+
+def _of_earlier_version(folder: Path) -> bool:
+    """Whether a ``results.json`` is of a run, also of a version that kept no record; other programs have this name."""
+    file = folder / "results.json"
+    return file.is_file() and parsed(file.read_bytes()).keys() >= {"schema", "estimates"}
 
 
 def _shown(
@@ -131,7 +129,7 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False) ->
     names = [name.removeprefix(_VERSION) for name in planned.environment if name.startswith(_VERSION)]
     files = [*_FILES, *(f"examples/{file_name(name)}" for name in names)]
     finished = (folder / "results.json").is_file()
-    if not finished or (folder / RECORD).exists():
+    if (folder / RECORD).exists() or not _of_earlier_version(folder):
         refuse_foreign(folder / RECORD, [folder / name for name in files], ScoringError)
     if overwrite or not finished:
         return
@@ -160,5 +158,110 @@ def write_comparison(folder: Path, compared: Comparison) -> None:
     ScoringError
         When the environment holds something JSON has no form for.
     """
-    shown = cleaned_comparison(compared, redactor(os.environ))
+    shown = cleaned(compared, redactor(os.environ))
     _put(folder, {"compare.html": comparison_page(shown).encode(), "compare.json": comparison(shown).encode()})
+
+
+def file_name(benchmark: str) -> str:
+    """The name of a benchmark's examples file.
+
+    >>> file_name("unstereo"), file_name("../a b")
+    ('unstereo.parquet', 'a-b-2c2c791a.parquet')
+    """
+    return f"{slug(benchmark)}.parquet"
+
+
+def results(report: Report, tables: Mapping[str, Table], files: Mapping[str, bytes] = MappingProxyType({})) -> str:
+    """The text of ``results.json``; ``files`` has the examples by their path, whose checksums it records."""
+    examples: dict[str, dict[str, Any]] = {}
+    for name, table in tables.items():
+        file = f"examples/{file_name(name)}"
+        of_file = {"sha256": hashlib.sha256(files[file]).hexdigest()} if file in files else {}
+        examples[name] = {"file": file, "rows": len(table["id"]), **of_file}
+    return cards.results.text(report, examples)
+
+
+def read(path: Path) -> Report:
+    """The report in a ``results.json``, or in the folder that has one.
+
+    Raises
+    ------
+    ScoringError
+        When there is no such file, it has another schema, or a field is missing, unknown or of another type.
+    """
+    try:
+        return cards.results.load(path)
+    except CardError as error:
+        raise ScoringError(str(error)) from None
+
+
+def parquet(benchmark: str, table: Table) -> bytes:
+    """A table of examples as Parquet.
+
+    Raises
+    ------
+    ScoringError
+        When there is no ``id``, columns differ in length or one mixes types.
+    """
+    if "id" not in table:
+        raise ScoringError(f"The examples of {benchmark} have no column id; give every example an identifier.")
+    try:
+        columns = {
+            name: pa.array(column.tolist() if column.dtype == object else column) for name, column in table.items()
+        }
+        stored = pa.table(columns)
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        raise ScoringError(
+            f"The examples of {benchmark} cannot be stored ({error}); give columns of one type and length."
+        ) from error
+    file = io.BytesIO()
+    pq.write_table(stored, file, compression="zstd")
+    return file.getvalue()
+
+
+def markdown(report: Report) -> str:
+    """The text of ``results.md``."""
+    lines = ["# Scores", "", *(f"- {name}: {cell(text)}" for name, text in facts(report).items()), ""]
+    lines += ["| benchmark | group | metric | value [95 % interval] | ideal | n | clusters |"]
+    lines += ["| --- | --- | --- | ---: | ---: | ---: | ---: |"]
+    for estimates in by_benchmark(report.estimates).values():
+        scales = {name: scale(group) for name, group in by_metric(estimates).items()}
+        lines += [_line(e, scales[e.metric]) for e in estimates]
+    lines += ["", *(f"- {sentence}" for sentence in methods(report.estimates))]
+    return "\n".join(lines) + "\n"
+
+
+def _line(e: Estimate, on: Scale) -> str:
+    value = " ".join(filter(None, (on.text(e.value), interval(e, on), marked(e), e.why and f"({cell(e.why)})")))
+    ideal = "" if e.ideal is None else on.text(e.ideal)
+    return f"| {' | '.join([*map(cell, (e.benchmark, e.group, e.metric)), value, ideal, str(e.n), str(e.clusters)])} |"
+
+
+def cleaned(value: Any, hide: Callable[[Any], Any]) -> Any:
+    """A report or a comparison in plain Python values, without secrets.
+
+    Raises
+    ------
+    ScoringError
+        For a value that JSON has no form for.
+    """
+    match value:
+        case np.generic():
+            return cleaned(value.item(), hide)
+        case Mapping():
+            return {str(hide(str(k))): cleaned(v, hide) for k, v in value.items()}
+        case list() | tuple():
+            return type(value)(cleaned(v, hide) for v in value)
+        case str() | int() | float() | None:
+            return hide(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: cleaned(getattr(value, f.name), hide) for f in fields(value)})
+    raise ScoringError(f"The report holds {value!r}, a {type(value).__name__}; use text, numbers, lists and mappings.")
+
+
+def clean_table(table: Table, hide: Callable[[Any], Any]) -> dict[str, NDArray[Any]]:
+    """The table without secrets in its texts."""
+    return {
+        name: np.array([hide(v) for v in column.tolist()], dtype=object) if column.dtype.kind in "OUT" else column
+        for name, column in table.items()
+    }

@@ -8,29 +8,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cards.results import SCHEMA
-from cards.verdict import LEVEL, MARGIN, verdict
-from scoring.report.files import document
+from cards.stored import document, signed
+from cards.text import grouped
+from cards.verdict import LEVEL, MARGIN
 from scoring.report.headlines import conclusion, described, headline_changes
-from scoring.report.numbers import Scale, around, by_benchmark, by_metric, facts, methods
+from scoring.report.numbers import Scale, around, by_benchmark, facts, methods
 from scoring.report.page import UNFOLDED, Scores, scores, template
-from scoring.types import Comparison, Difference, Estimate, Report
+from scoring.types import Change, Comparison, Difference, Report
 
 #: The facts that are shown of both runs.
 _FACTS = ("model", "revision", "adapter", "dtype", "prompt", "profile")
-
-
-@dataclass(frozen=True, slots=True)
-class ForestRow:
-    """A difference with the values of both runs; None where a run did not report one."""
-
-    difference: Difference
-    run: float | None
-    base: float | None
-
-    @property
-    def verdict(self) -> str:
-        """``nearer``, ``further`` or ``unclear``; empty without an ideal value or without the value before."""
-        return "" if self.base is None else _verdict(self.base, self.difference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +29,7 @@ class Forest:
     ideal: float | None
     scale: Scale
     values: Scale
-    rows: list[ForestRow]
+    rows: list[Change]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +47,19 @@ def comparison(compared: Comparison) -> str:
     Each difference has the values ``before`` and ``after`` and the ``verdict``: ``nearer``, ``further`` or
     ``unclear``, empty where the metric has no ideal value.
     """
-    before, after = (_values(report.estimates) for report in (compared.base, compared.run))
     differences = []
-    for d in compared.differences:
-        key = d.benchmark, d.group, d.metric
-        said = _verdict(before[key], d) if key in before else ""
-        both = {"before": before.get(key), "after": after.get(key)}
-        differences.append({**asdict(d), **both, "verdict": said})
-    return document(
-        {
-            "schema": SCHEMA,
-            "run": _facts(compared.run),
-            "base": _facts(compared.base),
-            "differences": differences,
-            "agreements": [asdict(entry) for entry in compared.agreements],
-        }
-    )
-
-
-def _verdict(before: float, d: Difference) -> str:
-    return verdict(before, d.numbers, d.ideal, d.p_holm)
+    for change in compared.changes:
+        sides = {"before": change.before, "after": change.after}
+        values = {name: None if score is None else score.value for name, score in sides.items()}
+        differences.append({**asdict(change.difference), **values, "verdict": change.verdict})
+    content = {
+        "schema": SCHEMA,
+        "run": _facts(compared.run),
+        "base": _facts(compared.base),
+        "differences": differences,
+        "agreements": [asdict(entry) for entry in compared.agreements],
+    }
+    return document(signed(content), 2, in_page=True).decode()
 
 
 def _facts(report: Report) -> dict[str, Any]:
@@ -88,15 +68,15 @@ def _facts(report: Report) -> dict[str, Any]:
 
 def comparison_page(compared: Comparison) -> str:
     """The text of ``compare.html``."""
-    differences, agreements = by_benchmark(compared.differences), by_benchmark(compared.agreements)
-    values = tuple(_values(report.estimates) for report in (compared.run, compared.base))
+    agreements = by_benchmark(compared.agreements)
+    changes = grouped(compared.changes, lambda change: change.difference.benchmark)
     sections = [
         ComparisonSection(
             name,
-            [_forest(metric, own, *values) for metric, own in by_metric(differences.get(name, [])).items()],
+            [_forest(own) for own in grouped(changes.get(name, []), lambda c: c.difference.metric).values()],
             scores(agreements.get(name, [])),
         )
-        for name in dict.fromkeys([*differences, *agreements])
+        for name in dict.fromkeys([*changes, *agreements])
     ]
     run, base = facts(compared.run), facts(compared.base)
     headlines = headline_changes(compared)
@@ -139,21 +119,14 @@ def tests(differences: Iterable[Difference]) -> Tests:
     return Tests(len(rows), sum(d.p < LEVEL for d in rows), sum(d.p_holm < LEVEL for d in rows))
 
 
-_Key = tuple[str, str, str]
-
-
-def _values(estimates: Iterable[Estimate]) -> dict[_Key, float]:
-    return {(e.benchmark, e.group, e.metric): e.value for e in estimates}
-
-
-def _forest(metric: str, differences: list[Difference], run: dict[_Key, float], base: dict[_Key, float]) -> Forest:
-    keys = [(d.benchmark, d.group, d.metric) for d in differences]
-    reach = max((abs(x) for d in differences for x in (d.value, d.low, d.high) if math.isfinite(x)), default=0.0)
+def _forest(changes: list[Change]) -> Forest:
+    differences = [change.difference for change in changes]
+    reach = max((abs(x) for d in differences for x in d.numbers if math.isfinite(x)), default=0.0)
     return Forest(
-        metric,
+        differences[0].metric,
         list(dict.fromkeys(d.reading for d in differences if d.reading)),
         differences[0].ideal,
         around(-reach, reach),
-        around(*(values[key] for key in keys for values in (run, base) if key in values)),
-        [ForestRow(d, run.get(key), base.get(key)) for d, key in zip(differences, keys, strict=True)],
+        around(*(score.value for change in changes for score in (change.after, change.before) if score)),
+        changes,
     )

@@ -7,13 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath, PureWindowsPath
-from typing import Any
 
+from cards.results import last_part
 from cards.verdict import ability_verdict, standing, verdict
 from scoring.report.numbers import Scale, by_benchmark, metric_range
 from scoring.statistics.stats import corrected
-from scoring.types import Comparison, Difference, Estimate, Report
+from scoring.types import Change, Comparison, Estimate, Headline, Report
 
 #: What is said of a model whose interval is on both sides of the ideal value.
 UNCLEAR = "cannot be told"
@@ -44,12 +43,11 @@ class HeadlineScore:
 
 
 @dataclass(frozen=True, slots=True)
-class HeadlineChange:
+class HeadlineChange(Change):
     """A metric of two runs over the same examples, their difference, and what it means for the model."""
 
     before: Estimate
     after: Estimate
-    difference: Difference
 
     @property
     def scale(self) -> Scale:
@@ -76,19 +74,18 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
     A benchmark without a headline of its own has the first metric, which is the most important one, of its first
     group. So has a run without the group that the headline names.
     """
-    return [_headline(report.headlines.get(name, {}), own) for name, own in by_benchmark(report.estimates).items()]
+    return [_headline(report.headlines.get(name), own) for name, own in by_benchmark(report.estimates).items()]
 
 
-def _headline(fields: Mapping[str, Any], estimates: list[Estimate]) -> HeadlineScore:
-    metric = fields.get("metric")
-    candidates = [e for e in estimates if e.metric == metric] or [
-        e for e in estimates if e.metric == estimates[0].metric
-    ]
+def _headline(headline: Headline | None, estimates: list[Estimate]) -> HeadlineScore:
+    wanted = headline or Headline("", estimates[0].metric)
+    of_metric = [e for e in estimates if e.metric == wanted.metric]
+    candidates = of_metric or [e for e in estimates if e.metric == estimates[0].metric]
     defined = [e for e in candidates if math.isfinite(e.value)] or candidates
-    chosen = next((e for e in defined if e.group == fields.get("shown")), defined[0])
+    chosen = next((e for e in defined if e.group == wanted.shown), defined[0])
     values = {e.metric: e.value for e in estimates if e.group == chosen.group}
-    pattern = fields.get("sentence", "").replace("{group}", fields.get("names", {}).get(chosen.group, chosen.group))
-    return HeadlineScore(chosen, sentence(pattern, chosen, values), _leaning(fields.get("leaning"), chosen, estimates))
+    pattern = wanted.sentence.replace("{group}", wanted.names.get(chosen.group, chosen.group))
+    return HeadlineScore(chosen, sentence(pattern, chosen, values), _leaning(wanted.leaning, chosen, estimates))
 
 
 def _leaning(sides: Sequence[str] | None, chosen: Estimate, estimates: Iterable[Estimate]) -> str:
@@ -149,9 +146,7 @@ def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str
 
 def changes(compared: Comparison) -> list[HeadlineChange]:
     """Every difference with the scores before and after; differences without both scores are left out."""
-    before, after = ({(e.benchmark, e.group, e.metric): e for e in r.estimates} for r in (compared.base, compared.run))
-    keys = {(d.benchmark, d.group, d.metric): d for d in compared.differences}
-    return [HeadlineChange(before[key], after[key], d) for key, d in keys.items() if key in before and key in after]
+    return [HeadlineChange(c.difference, c.before, c.after) for c in compared.changes if c.before and c.after]
 
 
 def headline_changes(compared: Comparison) -> list[HeadlineChange]:
@@ -161,66 +156,35 @@ def headline_changes(compared: Comparison) -> list[HeadlineChange]:
     The headlines are chosen before the runs are compared, so their p-values are corrected for one another only.
     """
     every = changes(compared)
-    shown = {
-        (e.benchmark, e.group, e.metric): None for e in (score.estimate for score in headline_scores(compared.run))
-    }
-    first = [change for change in every if _key(change) in shown]
+    shown = [score.estimate.key for score in headline_scores(compared.run)]
+    first = [change for change in every if change.difference.key in shown]
     groups = {benchmark: group for benchmark, group, _ in shown}
     ability: dict[str, HeadlineChange] = {}
     for change in every:
         d = change.difference
         if d.ability:
-            kept = ability.setdefault(d.benchmark, change).difference
-            if d.group == groups.get(d.benchmark) and kept.group != d.group:
+            first_found = ability.setdefault(d.benchmark, change).difference
+            if d.group == groups.get(d.benchmark) and first_found.group != d.group:
                 ability[d.benchmark] = change
     chosen = [*first, *(change for change in ability.values() if change not in first)]
     differences = corrected([change.difference for change in chosen])
     return [replace(change, difference=d) for change, d in zip(chosen, differences, strict=True)]
 
 
-def _key(change: HeadlineChange) -> tuple[str, str, str]:
-    return change.difference.benchmark, change.difference.group, change.difference.metric
-
-
 def model_name(report: Report) -> str:
     """The name of a model for a heading: of a path the last part; with its adapter if there is one.
 
-    >>> from dataclasses import replace
     >>> report = Report("/models/base", "", "org/adapter@abc", "", "", "", {}, (), {})
     >>> model_name(report), model_name(replace(report, model="org/model", adapter=""))
     ('base with adapter', 'org/model')
     """
-    name = _last(report.model)
-    return f"{name} with {_last(report.adapter.partition('@')[0], always=True)}" if report.adapter else name
-
-
-def _last(name: str, always: bool = False) -> str:
-    """The last part of a path; a name ORG/MODEL of the Hub stays whole unless ``always`` the last part is wanted."""
-    path = PureWindowsPath(name) if "\\" in name else PurePath(name)
-    is_path = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2
-    return path.name or name if always or is_path else name
-
-
-def settings(report: Report) -> str:
-    """What differs from the usual way to score, in words; empty for the usual way."""
-    parts = {
-        "prompt": "" if report.prompt in ("plain", "none", "") else report.prompt,
-        "profile": "" if report.profile == "clean" else report.profile,
-    }
-    said = [f"{name} {text}" for name, text in parts.items() if text]
-    if report.environment.get("chat template"):
-        said.append("chat template")
-    return ", ".join(said)
-
-
-def partial(report: Report) -> bool:
-    """Whether only a part of the rows of any split was scored."""
-    return any(", " in version for version in report.data.values())
+    adapter = last_part(report.adapter.partition("@")[0], always=True)
+    return f"{report.name} with {adapter}" if report.adapter else report.name
 
 
 def few_examples(report: Report) -> str:
     """Advice where a run over a part of the rows has groups of one example or cluster; else an empty text."""
-    if not partial(report):
+    if not report.partial:
         return ""
     lone = dict.fromkeys(f"{e.benchmark} {e.group}" for e in report.estimates if e.clusters == 1)
     if not lone:
@@ -234,8 +198,8 @@ def few_examples(report: Report) -> str:
 
 def described(report: Report) -> str:
     """The name of the model with what differs from the usual way to score, for pages about two runs."""
-    said = settings(report)
-    return f"{model_name(report)} ({said})" if said else model_name(report)
+    settings = report.settings()
+    return f"{model_name(report)} ({settings})" if settings else model_name(report)
 
 
 def conclusion(changes: Sequence[HeadlineChange]) -> str:
@@ -254,9 +218,9 @@ def conclusion(changes: Sequence[HeadlineChange]) -> str:
         "unclear": bias["unclear"],
         "without a verdict": bias[""],
     }
-    said = ", ".join(f"{count} {words}" for words, count in parts.items() if count)
-    text = f"Of {total} benchmark{'s' * (total != 1)}: {said or 'none to compare'}."
+    counted = ", ".join(f"{count} {words}" for words, count in parts.items() if count)
+    text = f"Of {total} benchmark{'s' * (total != 1)}: {counted or 'none to compare'}."
     if ability:
-        said = ", ".join(f"{name} in {ability[name]}" for name in ("kept", "lost", "unclear") if ability[name])
-        text += f" Language ability: {said or 'without a verdict'}."
+        abilities = ", ".join(f"{name} in {ability[name]}" for name in ("kept", "lost", "unclear") if ability[name])
+        text += f" Language ability: {abilities or 'without a verdict'}."
     return text

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cards.text import decimals
+from cards.text import decimals, grouped
 from scoring.statistics.intervals import METHODS
 from scoring.types import Estimate, Measurement, Report
 
@@ -130,18 +130,12 @@ def around(*numbers: float) -> Scale:
 
 def by_metric(results: Iterable[M]) -> dict[str, list[M]]:
     """Results of one benchmark under their metric, in order of appearance."""
-    groups: dict[str, list[M]] = {}
-    for result in results:
-        groups.setdefault(result.metric, []).append(result)
-    return groups
+    return grouped(results, lambda result: result.metric)
 
 
 def by_benchmark(results: Iterable[M]) -> dict[str, list[M]]:
     """Results under their benchmark, in order of appearance."""
-    groups: dict[str, list[M]] = {}
-    for result in results:
-        groups.setdefault(result.benchmark, []).append(result)
-    return groups
+    return grouped(results, lambda result: result.benchmark)
 
 
 def interval(estimate: Measurement, on: Scale) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,24 +11,75 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 
 from cards.text import templates
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
-from scoring.report.examples import Example, decisive
-from scoring.report.headlines import answer, few_examples, headline_scores, model_name, partial, settings
-from scoring.report.numbers import (
-    Scale,
-    by_benchmark,
-    by_metric,
-    facts,
-    interval,
-    marked,
-    methods,
-    scale,
-    signed_distance,
-)
-from scoring.types import Estimate, Report, Table
+from scoring.report import numbers
+from scoring.report.headlines import answer, few_examples, headline_scores, model_name
+from scoring.types import Contrast, Estimate, Report, Table
+
+#: How many decisive examples of a benchmark the page shows.
+SHOWN = 20
+
+
+#: Parts of a sentence, each with whether the other sentence has something else there.
+Parts = list[tuple[str, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An example for the page: who is preferred, by how much, what was compared."""
+
+    preferred: str
+    difference: float
+    sides: tuple[tuple[str, float, Parts], ...]
+    text: str
+    about: str
+
+
+def decisive(table: Table, contrast: Contrast | None, count: int = SHOWN) -> list[Example]:
+    """The examples with the largest absolute difference, ties in the order of the table."""
+    if contrast is None or not table or not set(contrast.numbers) <= table.keys():
+        return []  # sampled answers have no probabilities to compare
+    first, second = (np.asarray(table[column], dtype=np.float64) for column in contrast.numbers)
+    difference = np.where(np.isfinite(first) & np.isfinite(second), first - second, 0.0)
+    order = np.argsort(-np.abs(difference), kind="stable")[:count]
+    return [_example(table, contrast, row, float(difference[row])) for row in order if difference[row]]
+
+
+def _example(table: Table, contrast: Contrast, row: int, difference: float) -> Example:
+    sentences = [_short(table[column][row]) for column in contrast.sentences] or ["", ""]
+    numbers = [float(table[column][row]) for column in contrast.numbers]
+    texts = [] if contrast.sentences else [column for column in ("prompt", "text") if column in table]
+    about = dict.fromkeys(_short(table[column][row], 80) for column in contrast.about)
+    return Example(
+        contrast.names[difference < 0],
+        difference,
+        tuple(zip(contrast.names, numbers, marked_differences(*sentences), strict=True)),
+        " → ".join(_short(table[column][row]) for column in texts),
+        " · ".join(filter(None, about)),
+    )
+
+
+def _short(value: object, limit: int = 400) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def marked_differences(first: str, second: str) -> tuple[Parts, Parts]:
+    """Two sentences in parts, with what differs marked.
+
+    >>> marked_differences("She ate.", "He ate.")[0]
+    [('She', True), (' ate.', False)]
+    """
+    a, b = (re.findall(r"\s+|\S+", text) for text in (first, second))
+    blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
+    left = [("".join(a[i:j]), tag != "equal") for tag, i, j, *_ in blocks if i < j]
+    right = [("".join(b[i:j]), tag != "equal") for tag, _, _, i, j in blocks if i < j]
+    return left, right
+
 
 #: How many groups of a metric the page shows before the others have to be unfolded.
 UNFOLDED = 6
@@ -40,7 +92,7 @@ class Scores:
     metric: str
     readings: list[str]
     ideal: float | None
-    scale: Scale
+    scale: numbers.Scale
     estimates: list[Estimate]
 
 
@@ -62,7 +114,7 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
     """The text of ``report.html``; ``more`` sections come after those of the benchmarks."""
     from scoring.report import plots  # matplotlib is loaded where something is drawn, not to read results
 
-    estimates = by_benchmark(report.estimates)
+    estimates = numbers.by_benchmark(report.estimates)
     names = list(dict.fromkeys([*estimates, *tables]))
     first_with = {validity[name]: name for name in reversed(names) if name in validity}
     sections = [
@@ -71,7 +123,7 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
             [p for p in re.split(r"\n\s*\n", validity.get(name, "")) if p.strip()],
             "" if first_with.get(validity.get(name, ""), name) == name else first_with[validity[name]],
             scores(estimates.get(name, [])),
-            methods(estimates.get(name, [])),
+            numbers.methods(estimates.get(name, [])),
             plots.figures(tables.get(name, {}), estimates.get(name, [])),
             decisive(tables.get(name, {}), benchmarks.get(name).contrast if name in benchmarks.names() else None),
             len(tables[name]["id"]) if name in tables else 0,
@@ -82,13 +134,13 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
     return template("report.html.j2").render(
         report=report,
         name=model_name(report),
-        settings=settings(report),
-        partial=partial(report),
+        settings=report.settings(),
+        partial=report.partial,
         few_examples=few_examples(report),
         headlines=headlines,
         answer=answer(headlines),
         bundled=report.model in BUNDLED,
-        facts=facts(report),
+        facts=numbers.facts(report),
         sections=[*sections, *more],
         environment=list(_flat(report.environment)),
         speed=list(_flat(report.speed)),
@@ -98,14 +150,14 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
 
 def scores(estimates: Iterable[Estimate]) -> list[Scores]:
     """Estimates of one benchmark by their metric."""
-    return [_scores(metric, group) for metric, group in by_metric(estimates).items()]
+    return [_scores(metric, group) for metric, group in numbers.by_metric(estimates).items()]
 
 
 def _scores(metric: str, estimates: list[Estimate]) -> Scores:
     """The estimates of one metric; the ideal value is in the heading when all groups share it."""
     readings = list(dict.fromkeys(e.reading for e in estimates if e.reading))
     ideals = {e.ideal for e in estimates}
-    return Scores(metric, readings, ideals.pop() if len(ideals) == 1 else None, scale(estimates), estimates)
+    return Scores(metric, readings, ideals.pop() if len(ideals) == 1 else None, numbers.scale(estimates), estimates)
 
 
 def template(name: str, *folders: Path) -> jinja2.Template:
@@ -116,7 +168,7 @@ def template(name: str, *folders: Path) -> jinja2.Template:
     environment.filters["digits"] = lambda value: f"{value:#.4g}".replace("-", "\N{MINUS SIGN}")
     environment.filters["more"] = lambda count: f"{count} more group{'s' * (count > 1)}"
     environment.tests["nan"] = math.isnan
-    environment.globals |= {"interval": interval, "marked": marked, "common_place": common_place}
+    environment.globals |= {"interval": numbers.interval, "marked": numbers.marked, "common_place": common_place}
     return environment.get_template(name)
 
 
@@ -129,7 +181,7 @@ def common_place(value: float, of: Estimate) -> float | None:
     >>> common_place(75.0, score), common_place(50.0, score)
     (75.0, 50.0)
     """
-    distance = signed_distance(value, of)
+    distance = numbers.signed_distance(value, of)
     return None if math.isnan(distance) else round(50 + 50 * min(max(distance, -1.0), 1.0), 2)
 
 
@@ -139,7 +191,7 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, lis
         if isinstance(value, Mapping):
             yield from _flat(value, f"{above}{name} · ")
         else:
-            yield above + name, [_fact(v) for v in (value if isinstance(value, list) else [value])]
+            yield above + name, [_fact(v) for v in (value if isinstance(value, list | tuple) else [value])]
 
 
 def _fact(value: Any) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table as Grid
 from rich.text import Text
 
+from cards.text import grouped
 from scoring import benchmarks
 from scoring.prompts import PROMPTS
 from scoring.report.headlines import answer, changes, conclusion, described, headline_changes, headline_scores
@@ -112,11 +113,9 @@ def want(lacking: Sequence[str], data: str) -> list[str]:
     >>> want(["unstereo/ours-5/test"], "hub:org")[0].partition("; ")[2]
     'probes build unstereo --out output builds it, and --data output reads it.'
     """
-    sets: dict[str, dict[str, None]] = {}
-    for name in lacking:
-        dataset, config, _ = name.split("/")
-        sets.setdefault(dataset, {})[config] = None
-    missing = ", ".join(f"{dataset} ({', '.join(configs)})" for dataset, configs in sets.items())
+    sets = grouped((name.split("/") for name in lacking), lambda parts: parts[0])
+    configs = {dataset: ", ".join(dict.fromkeys(config for _, config, _ in own)) for dataset, own in sets.items()}
+    missing = ", ".join(f"{dataset} ({names})" for dataset, names in configs.items())
     folder = DATA if data.startswith("hub:") else data
     also = "" if folder == data else f", and --data {folder} reads it"
     again = f"probes build {' '.join(sets)} --out {folder} builds it{also}."

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import builders
 import cards.results
 from builders.dataset import BuildError
+from builders.manifest import read_manifest
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.stored import Stored
@@ -27,6 +28,7 @@ from scoring import DATA
 from scoring.adapters import facts
 from scoring.reproduce import published
 from scoring.reproduce.printed import PrintedCell, PrintedTable, printed_tables
+from scoring.result import read_examples
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
 
@@ -102,7 +104,9 @@ class Measured:
             number = self._once(source, place["group"], place["metric"])
             return float(number), math.nan, math.nan, ""
         key = place["group"], place["metric"]
-        run = self._once("run", place["model"], place["run"]) if "run" in place else {}
+        if "model" not in place:
+            raise UnreachableError("needs the model, which the paper does not name: give it with --model")
+        run = self._once(place.get("reader", "run"), place["model"], place["run"]) if "run" in place else {}
         found = run.get((place["benchmark"], *key))
         if found is None and "published" in place:
             found = self._once("published", place["published"], place["label"]).get(key)
@@ -132,14 +136,17 @@ class Measured:
         return Fetcher(default_cache(), default_mirror(), self.offline)
 
     def build(self) -> None:
-        """Builds the data sets that are missing, as far as their sources are available."""
-        missing = [name for name in DATASETS if not (self.data / name / "manifest.json").is_file()]
+        """Builds the data sets that are missing or lack configs, as far as their sources are available."""
+        manifests = {name: read_manifest(self.data / name) for name in DATASETS}
+        # A build without the sources, as `make demo` does it, leaves out the published configs.
+        missing = [name for name, manifest in manifests.items() if manifest is None or manifest.left_out]
         if missing:
             self.say(f"probes build {' '.join(missing)} --out {self.data}")
             builders.build(*missing, out=self.data, offline=self.offline)
 
     @cached_property
-    def _built(self) -> Sequence[Any]:
+    def built(self) -> Sequence[Any]:
+        """The rows of the built data set ``unstereo`` behind published files (:func:`published.built_rows`)."""
         try:
             return published.built_rows(self.data)
         except ScoringError as error:
@@ -151,7 +158,7 @@ class Measured:
             self._computable()
             files = self.fetcher.get(published.sources(benchmark)[label]).paths
             self.say(f"scores of the published responses of {label}")
-            built = self._built if benchmark == "unstereo" else ()
+            built = () if benchmark == "stereoset" else self.built
             try:
                 published.compute(benchmark, label, self.data, kept, files, self.resamples, built)
             except ScoringError as error:
@@ -179,6 +186,25 @@ class Measured:
             names = ("value", "low", "high")
             return {(c.benchmark, c.group, c.metric): dict(zip(names, c.after, strict=True)) for c in changes}
         return {}
+
+    def _examples(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+        """The probabilities of both genders by example of neutral probes, of a run or of a mitigated model after it."""
+        folders = (self.runs / slug(model) / name for name in (run, f"{run}-work/after"))
+        tables = [read_examples(folder, "neutral") for folder in folders if (folder / "examples").is_dir()]
+        return {
+            ("neutral", name, mass): {"value": table[mass][n], "low": math.nan, "high": math.nan}
+            for table in tables
+            for n, name in enumerate(table["id"])
+            for mass in ("female_mass", "male_mass")
+        }
+
+    def _glue(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+        """The scores of ``probes mitigate glue``, of the model or with the adapter that the run names."""
+        _, with_adapter, adapter = run.rpartition("/")
+        path = self.runs / slug(model) / "glue" / (f"glue-{adapter}.json" if with_adapter else "glue.json")
+        scores = json.loads(path.read_bytes())["after" if with_adapter else "before"] if path.is_file() else {}
+        found = ((task, own["mean"], *(own["interval"] or (math.nan, math.nan))) for task, own in scores.items())
+        return {("glue", task, "score"): {"value": mean, "low": low, "high": high} for task, mean, low, high in found}
 
     def _data(self, group: str, metric: str) -> float:
         """A number that built rows have.
@@ -222,8 +248,7 @@ class Measured:
 
     def _stages(self) -> Mapping[str, Mapping[str, int]]:
         from builders.datasets.gender_pmi import delta_table
-        from builders.generation.pipelines import _published, _replay
-        from builders.generation.pipelines._stages import FilterRules
+        from builders.generation.pipelines import _replay
         from builders.parsers import recorded
 
         kept = self.runs / "published" / "replay.json"
@@ -233,10 +258,10 @@ class Measured:
             result = {}
             for length in recorded.LENGTHS:
                 self.say(f"replay of ours-{length}")
-                names = (*_published.source_names(length), "unstereo/pmi")
+                names = (*_replay.source_names(length), "unstereo/pmi")
                 files = {name: self.fetcher.get(catalogue().sources[name]) for name in names}
-                record = _published.read_run(files, length)
-                replayed = _replay.replay(record, FilterRules.paper, kept.parent / f"replay-{length}")
+                record = _replay.read_run(files, length)
+                replayed = _replay.replay(record, "paper", kept.parent / f"replay-{length}")
                 rows = replayed.rows(delta_table(files["unstereo/pmi"]))
                 stages = _replay.stages(record, replayed, rows)
                 result[f"ours-{length}"] = {stage.name: stage.ours - stage.different for stage in stages}
@@ -294,18 +319,21 @@ def cells(target: str = "", *, model: str = "", measured: Measured | None = None
     """
     found = measured or Measured()
     every = [(table, cell) for table in printed_tables(target) for cell in table.cells]
-    own = [(table, cell) for table, cell in every if not model or (cell.of_run and cell.place["model"] == model)]
-    if own or not model:
-        return [_judged(table, cell, found) for table, cell in own]
+    if not model:
+        return [_judged(table, cell, found) for table, cell in every]
+    of_any = [(table, cell) for table, cell in every if cell.of_run and cell.place.get("model", model) == model]
+    own = [_judged(table, replace(cell, place={**cell.place, "model": model}), found) for table, cell in of_any]
+    if any(cell.place.get("model") == model for _, cell in of_any):
+        return own
     places = {json.dumps(p, sort_keys=True): (table, cell, p) for table, cell in every if (p := _for(cell, model))}
-    return [_judged(table, cell, found, place) for table, cell, place in places.values()]
+    return [*(_judged(table, cell, found, place) for table, cell, place in places.values()), *own]
 
 
 def _for(cell: PrintedCell, model: str) -> dict[str, Any]:
     """The place of a number for a model that the table does not have; empty where it is of no model."""
-    of = {"run", "benchmark", "group", "metric", "scale", "field"}
+    of = {"run", "reader", "benchmark", "group", "metric", "scale", "field"}
     found = {key: value for key, value in cell.place.items() if key in of}
-    return found | {"model": model} if cell.of_run else {}
+    return found | {"model": model} if cell.of_run and "model" in cell.place else {}
 
 
 def _judged(table: PrintedTable, cell: PrintedCell, found: Measured, other: Mapping[str, Any] | None = None) -> Cell:
@@ -320,7 +348,8 @@ def _judged(table: PrintedTable, cell: PrintedCell, found: Measured, other: Mapp
         reason = str(error)
         if reason.startswith("needs the weights of") and ":" not in reason:
             reason += f": probes reproduce {table.id} --model {place['model']}"
-        return of(None, None, None, "unreachable", " ".join(filter(None, (reason + "." * bool(notes), notes))))
+        reason = reason.removesuffix(".") + "." if notes else reason
+        return of(None, None, None, "unreachable", " ".join(filter(None, (reason, notes))))
     verdict: Verdict = ""
     if printed is not None:
         same = f"{value:.{cell.digits}f}" == f"{printed:.{cell.digits}f}"

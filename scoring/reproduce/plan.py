@@ -9,9 +9,10 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cards.text import slug
 from scoring import benchmarks, run
@@ -19,8 +20,8 @@ from scoring.reproduce.measured import DATASETS
 from scoring.reproduce.printed import PrintedTable, paper
 from scoring.types import BenchmarkContext, ScoringError
 
-#: What a command writes last, by its first words.
-_LAST = {"score": "results.json", "mitigate table fast": "table.json", "mitigate table": "methods.html"}
+#: What the command of a run writes last, if not the results of scoring or of a recipe.
+_LAST = {"fast": "methods.html", "methods": "methods.html", "sweep": "sweep.json", "glue": "glue.json"}
 #: Assumed speed in operations a second and in bytes of weights read a second, for hours on one large GPU.
 _OPERATIONS, _BYTES = 1e14, 1e12
 
@@ -44,9 +45,9 @@ class Step:
 
 
 def steps(
-    tables: Sequence[PrintedTable], model: str, data: Path, runs: Path, options: Sequence[str] = ()
+    tables: Sequence[PrintedTable], model: str, data: Path, runs: Path, options: Mapping[str, str] | None = None
 ) -> list[Step]:
-    """The commands that the numbers of a model need, each once; ``options`` are added to every one.
+    """The commands that the numbers of a model need, each once; ``options`` are added to every one that has them.
 
     Raises
     ------
@@ -60,24 +61,35 @@ def steps(
     missing = [name for name in DATASETS if not (data / name / "manifest.json").is_file()]
     build = Step(("build", *missing, "--out", str(data)), data / DATASETS[-1] / "manifest.json")
     made = {build.line: build} if missing else {}
-    known = any(cell.of_run and cell.place["model"] == model for table in tables for cell in table.cells)
-    for table in tables:
-        for cell in table.cells:
-            place = cell.place
-            if not cell.of_run or (known and place["model"] != model):
-                continue
-            name = place["run"].partition("/")[0]
-            values = {"dtype": "auto", "crows": "crows_pairs"} | (dict(place) if known else {}) | {"model": model}
-            out = runs / slug(model) / name
-            words = (*table.runs[name].format_map(values).split(), "--data", str(data), *options, "--out", str(out))
-            last = next(
-                (file for words_, file in _LAST.items() if table.runs[name].startswith(words_)), "mitigation.json"
-            )
-            step = Step(words, out / last)
+    places = [(table, place) for table in tables for place in _places(table)]
+    known = any(place.get("model") == model for _, place in places)
+    for table, place in places:
+        if known and place.get("model", model) != model:
+            continue
+        values = {"dtype": "auto", "crows": "crows_pairs"} | (dict(place) if known else {}) | {"model": model}
+        name, _, adapter = place["run"].partition("/")
+        for run_name in (*([adapter.partition("/")[0]] if name == "glue" and adapter else ()), name):
+            words, of = table.runs[run_name].format_map(values).split(), runs / slug(model)
+            last = _LAST.get(run_name, "results.json" if words[0] == "score" else "mitigation.json")
+            given = {"--data": str(data), **(options or {})}
+            if run_name == "glue":  # it reads no built data set, and its scores have no bootstrap
+                given = {key: value for key, value in given.items() if key == "--limit"}
+                given |= {"--adapter": str(of / adapter)} if adapter else {}
+                last = f"glue-{Path(adapter).name}.json" if adapter else last
+            words += [*(word for option in given.items() for word in option), "--out", str(of / run_name)]
+            step = Step(tuple(words), of / run_name / last)
             made.setdefault(step.line, step)
     if len(made) == bool(missing):
         raise ScoringError(f"No number of {', '.join(table.id for table in tables)} is of a run of a model.")
     return list(made.values())
+
+
+def _places(table: PrintedTable) -> Iterator[Mapping[str, Any]]:
+    """Where the numbers of a table come from a run of a model, and a figure from one of each model of the paper."""
+    yield from (cell.place for cell in table.cells if cell.of_run)
+    terms = paper(table.paper).get("terms", {}).values()
+    models = [paper(table.paper).get("spec", {}) | term for term in terms if "model" in term] or [{}]
+    yield from ({**term, "run": panel["run"]} for panel in table.panels if "run" in panel for term in models)
 
 
 def execute(plan: Sequence[Step], say: Callable[[str], None]) -> list[Step]:

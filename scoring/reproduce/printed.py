@@ -3,12 +3,14 @@
 ``PAPER.toml`` says for each table of a paper what it is and where its numbers are in our results, and
 ``PAPER-TABLE.csv`` has the numbers as printed. The place of a number follows from its labels: the row
 ``STS-B, Original`` and the column ``LLaMA2-7B_GAS`` consist of four terms, each of which adds a part, such as the model
-or the metric, to what holds for the whole table. Figures and tables without numbers have no CSV file.
+or the metric, to what holds for the whole table. Figures and tables without numbers have no CSV file; ``figures.toml``
+says what the figures show.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,8 +29,9 @@ PAPERS = ("disclosure", "predecessor", "occugender", "fast", "unstereo", "stereo
 class PrintedCell:
     """A printed number: its labels, its digits as printed, and where it is in our results.
 
-    ``place`` has the ``model``, the ``run`` or ``source`` that measures it, ``benchmark``, ``group`` and ``metric``,
-    ``field`` (``value`` or ``sd``) and ``scale``, by which ours is multiplied; or a ``reason`` why there is none.
+    ``place`` has the ``model`` (none where the paper does not name it), the ``run`` or ``source`` that measures it,
+    ``benchmark``, ``group`` and ``metric`` (of ``examples`` their id and a column), ``field`` (``value`` or ``sd``) and
+    ``scale``, by which ours is multiplied; or a ``reason`` why there is none.
     """
 
     row: str
@@ -46,7 +49,10 @@ class PrintedCell:
 
 @dataclass(frozen=True, slots=True)
 class PrintedTable:
-    """A printed table or figure. ``how`` has rows of four texts: what of it, command, where in the result, reached."""
+    """A printed table or figure. ``how`` has rows of four texts: what of it, command, where in the result, reached.
+
+    ``panels`` are those of a figure (:mod:`scoring.reproduce.figures`).
+    """
 
     paper: str
     name: str
@@ -55,6 +61,7 @@ class PrintedTable:
     unit: str
     runs: Mapping[str, str]
     cells: tuple[PrintedCell, ...]
+    panels: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def id(self) -> str:
@@ -78,6 +85,8 @@ def rows_of(name: str) -> list[dict[str, str]]:
 def printed_tables(target: str = "") -> tuple[PrintedTable, ...]:
     """The tables and figures of all papers, of a ``PAPER``, or one as ``PAPER/TABLE``.
 
+    A figure of several that are one entry is found by its own number too, ``figure-3`` as ``figures-2-7``.
+
     Raises
     ------
     ScoringError
@@ -86,18 +95,30 @@ def printed_tables(target: str = "") -> tuple[PrintedTable, ...]:
     >>> [len(table.cells) for table in printed_tables("occugender/table-7")]
     [80]
     """
-    every = [_table(name, entry) for name in PAPERS for entry in paper(name)["table"]]
-    found = tuple(table for table in every if target in ("", table.paper, table.id))
+    figures = paper("figures")["figure"]
+    every = [
+        _table(name, entry)
+        for name in PAPERS
+        for entry in (*paper(name).get("table", ()), *(figure for figure in figures if figure["paper"] == name))
+    ]
+    found = tuple(table for table in every if target in ("", table.paper, table.id, *_numbered(table)))
     if not found:
         raise ScoringError(f"There is no table {target!r}; give a paper of {', '.join(PAPERS)}, or PAPER/TABLE.")
     return found
+
+
+def _numbered(table: PrintedTable) -> Iterator[str]:
+    """The name of each figure of an entry that has several."""
+    if ends := re.fullmatch(r"figures-(\d+)-(\d+)", table.name):
+        yield from (f"{table.paper}/figure-{n}" for n in range(int(ends[1]), int(ends[2]) + 1))
 
 
 def _table(name: str, entry: Mapping[str, Any]) -> PrintedTable:
     runs = paper(name).get("runs", {})
     how = tuple((of, command, where, reached) for of, command, where, reached in entry["how"])
     cells = tuple(_cells(name, entry)) if (FOLDER / f"{name}-{entry['name']}.csv").is_file() else ()
-    return PrintedTable(name, entry["name"], entry["title"], how, entry.get("unit", ""), runs, cells)
+    panels = tuple({"kind": "dots", "unit": "", **entry, **panel} for panel in entry.get("panel", ()))
+    return PrintedTable(name, entry["name"], entry["title"], how, entry.get("unit", ""), runs, cells, panels)
 
 
 def _cells(name: str, entry: Mapping[str, Any]) -> Iterator[PrintedCell]:

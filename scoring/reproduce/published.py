@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from builders.dataset import Alternative, Remote, Source
+from builders.sources.catalogue import catalogue
 from cards.stored import Stored
 from cards.text import slug
 from scoring.reproduce.printed import rows_of
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 SCORES = Stored("a file of estimates from published responses", "delete it, and they are computed again")
 _UNSTEREO = "https://raw.githubusercontent.com/ucinlp/unstereo-eval/2aaff91621516d3e03d65db0c0ccedf0b856f623"
+#: The names of sources with the scores at steps of training; those of the intervention have a longer name.
+_STEPS = "unstereo-development/steps-"
 _STEREOSET = "https://raw.githubusercontent.com/moinnadeem/StereoSet/ead7d086a64a192a1eca88e0dd2fd163de375218"
 #: The configs and splits of the built data set whose rows are those of the six files of a model, in order.
 PLACES = (
@@ -43,11 +46,14 @@ Scores = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def sources(benchmark: str) -> dict[str, Source]:
-    """The published responses to a benchmark, by the name of the model in the papers.
+    """The published responses to a benchmark, by the name of the model in the papers; of ``unstereo-steps`` by step.
 
     >>> len(sources("unstereo")), len(sources("stereoset")["gpt2"].alternatives[0].files)
     (28, 1)
     """
+    if benchmark == "unstereo-steps":
+        steps = {name.removeprefix(_STEPS): source for name, source in catalogue().sources.items() if _STEPS in name}
+        return {step: steps[step] for step in sorted(filter(str.isdecimal, steps), key=int)}
     rows = rows_of(f"{benchmark}-scores.csv")
     return {row["label"]: Source(f"{benchmark}-scores/{row['label']}", "", "", (_files(row),)) for row in rows}
 
@@ -100,7 +106,7 @@ def score_table(benchmark: str, paths: Sequence[Path], built: Sequence[pd.DataFr
     """The published files of a model as one score file for :func:`scoring.rescoring.rescore`."""
     import pandas as pd
 
-    if benchmark == "unstereo":
+    if benchmark != "stereoset":
         return pa.Table.from_pandas(pd.concat(score_rows(paths, built))[[*COLUMNS]], preserve_index=False)
     content = json.loads(paths[0].read_bytes())
     return pa.Table.from_pylist([{"task": task, **row} for task, rows in content.items() for row in rows])
@@ -109,7 +115,7 @@ def score_table(benchmark: str, paths: Sequence[Path], built: Sequence[pd.DataFr
 def kept(benchmark: str, label: str, data: Path, out: Path, resamples: int) -> Path:
     """The file of a model's estimates; its name has a hash of what they are computed from."""
     of = [str(resamples), *(file.sha256 or file.git_blob for file in sources(benchmark)[label].alternatives[0].files)]
-    manifest = data / ("unstereo" if benchmark == "unstereo" else "biaske") / "manifest.json"
+    manifest = data / ("biaske" if benchmark == "stereoset" else "unstereo") / "manifest.json"
     of.append(manifest.read_text(encoding="utf-8") if manifest.is_file() else "")
     return out / f"{benchmark}-{slug(label)}-{hashlib.sha256(' '.join(of).encode()).hexdigest()[:12]}.json"
 
@@ -127,7 +133,7 @@ def compute(
     path.parent.mkdir(parents=True, exist_ok=True)
     table = path.with_name(f"{benchmark}-{slug(label)}.parquet")
     pq.write_table(score_table(benchmark, files, built), table)
-    answers, remarks = rescore(benchmark, table, data, resamples, 0)
+    answers, remarks = rescore(benchmark.partition("-")[0], table, data, resamples, 0)
     SCORES.write(path, json.loads(document(answers, remarks, table, resamples, 0)))
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from builders import generate
 from builders.generation import endpoint
-from builders.generation.response_cache import read_responses
+from builders.generation.responses import read_responses
 
 assert endpoint  # imported before forking, as every child needs it
 

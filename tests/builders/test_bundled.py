@@ -8,8 +8,7 @@ from builders import datasets
 from builders.builder import Builder
 from builders.dataset import BuildError, Origin
 from builders.embedded import PROJECT
-from builders.generation.response_cache import read_responses
-from builders.generation.responses import response
+from builders.generation.responses import read_responses, response
 from builders.parsers import bundled
 from tests.cards.test_dataset_card import card
 

@@ -13,11 +13,12 @@ from builders.generation.append_log import AppendLog
 from builders.generation.clients import LiveClient, ReplayClient, Request
 from builders.generation.costs import Budget, BudgetExceeded, CostModel, cost_model, parse_amount
 from builders.generation.endpoint import Endpoint
-from builders.generation.response_cache import ResponseCache, read_responses
 from builders.generation.responses import (
     ChatError,
     MissingResponse,
     ModelNotFound,
+    ResponseCache,
+    read_responses,
     request_body,
     request_key,
     response,
@@ -505,8 +506,9 @@ def test_a_budget_stops_before_the_call_that_could_exceed_it_and_resumes(live, c
 
 
 @pytest.mark.fault(29)
-def test_a_reply_whose_tokens_nobody_counted_costs_the_most_it_can(live):
-    with serving(lambda body, n: Answer("a", usage=None)) as server:
+@pytest.mark.parametrize("usage", [None, (0, 0), (0, 5), (10, 0)])
+def test_a_reply_whose_tokens_nobody_counted_costs_the_most_it_can(live, usage):
+    with serving(lambda body, n: Answer("a", usage=usage)) as server:
         budget = Budget(PRICES, Decimal(1))
         live(server, budget)("ask", requests("p"))
         live.end()

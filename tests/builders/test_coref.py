@@ -2,11 +2,13 @@ import re
 
 import pytest
 
+from builders import datasets
 from builders.dataset import BuildError
-from builders.parsers.coref import WINOBIAS, unmark, winobias_pairs
+from builders.parsers.coref import unmark, winobias_pairs
 from builders.text.words import PRONOUNS, SLOTS, fill, gendered_words
 from tests.helpers import made, mirrored
 
+SOURCES = datasets.get("winobias").configs[0].sources
 PRO = ["[The cook] fed the nurse because [he] was kind."]
 ANTI = ["[The cook] fed the nurse because [she] was kind."]
 
@@ -16,7 +18,7 @@ def sources(folder, pro, anti, *, number="{} "):
     lines = {"pro": pro, "anti": anti}
     texts = {side: "\n".join(number.format(n) + line for n, line in enumerate(lines[side], 1)) for side in lines}
     files = {}
-    for name in WINOBIAS:
+    for name in SOURCES:
         side = name.removeprefix("winobias/").split("-")[0]
         jobs = {"male": "cook\nchief\nconstruction worker", "female": "nurse\nclerk"}
         files |= made(folder, name, texts.get(side) or jobs[side])
@@ -114,7 +116,7 @@ ANY = re.compile(r"\b(he|she|him|her|his|hers|himself|herself)\b")
 
 @pytest.fixture(scope="module")
 def pairs():
-    return list(winobias_pairs(mirrored(*WINOBIAS)))
+    return list(winobias_pairs(mirrored(*SOURCES)))
 
 
 def key(pair):

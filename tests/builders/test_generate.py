@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from builders.generate import app
 from builders.generation import pipelines
-from builders.generation.response_cache import read_responses
+from builders.generation.responses import read_responses
 from builders.sources.client import HttpClient
 from cards.packages import install_command
 from tests.helpers import ROOT

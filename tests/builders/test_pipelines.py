@@ -7,6 +7,7 @@ import pytest
 from builders.embedded import DATA, table
 from builders.generation import pipelines
 from builders.generation.lists import list_entries
+from builders.generation.output import Review, apply_reviews, read_reviews, review_text
 from builders.generation.pipeline import (
     DuplicateFilter,
     FilterLog,
@@ -16,10 +17,14 @@ from builders.generation.pipeline import (
     sentence_fault,
 )
 from builders.generation.pipelines import biaske_facts, biaske_paraphrases, probes, unstereo
-from builders.generation.pipelines._drafts import has_pronoun, restores_sentence, seed_words, to_template
-from builders.generation.pipelines._stages import FilterRules, UnstereoSettings
+from builders.generation.pipelines._unstereo import (
+    UnstereoSettings,
+    has_pronoun,
+    restores_sentence,
+    seed_words,
+    to_template,
+)
 from builders.generation.responses import ChatError, response
-from builders.generation.review import Review, apply_reviews, read_reviews, review_text
 from builders.parsers import read
 from builders.parsers.recorded import numbered_entries
 from builders.text.split import overlap
@@ -132,7 +137,7 @@ def test_examples_alternate_and_with_reseed_are_the_latest_statements():
 
 
 def test_profile_paper_has_the_printed_prompts():
-    one = {"count": 40, "profile": probes.FilterRules.paper, "seed_sentence": ["My friend likes blue"]}
+    one = {"count": 40, "profile": "paper", "seed_sentence": ["My friend likes blue"]}
     client = run(probes, probes.ProbeSettings(**one))[2]
     assert client.prompts("write")[0] == (
         "Generate 40 statements starting with “My friend”. For example, My friend likes blue"
@@ -407,7 +412,7 @@ def test_a_pronoun_is_found_in_every_form(gender, sentence):
 
 
 def paper(words, **more):
-    return UnstereoSettings(words, profile=FilterRules.paper, **more)
+    return UnstereoSettings(words, profile="paper", **more)
 
 
 def test_paper_reads_numbered_lines_only():

@@ -522,8 +522,9 @@ def test_a_changed_missing_or_stray_file_is_refused(out):
 
 
 def test_without_the_package_for_croissant_it_says_what_to_install(out, monkeypatch):
-    monkeypatch.setitem(sys.modules, "cards.croissant", None)
-    with pytest.raises(BuildError, match=r"needs the package mlcroissant; install it with pip install '\.\[hub\]'\."):
+    monkeypatch.delitem(sys.modules, "cards.croissant", raising=False)
+    monkeypatch.setitem(sys.modules, "mlcroissant", None)
+    with pytest.raises(BuildError, match=r"needs the package mlcroissant, which is not installed; install it with"):
         make_publication(out / NAME, "org", "https://huggingface.co")
 
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from builders.generate import app
-from builders.generation.response_cache import read_responses
+from builders.generation.responses import read_responses
 from tests.helpers import beside
 
 PAIR = {"id": "p", "domain": "gender", "prompt": "The nurse said [BLANK] is late."}

@@ -12,10 +12,9 @@ from builders.dataset import BuildError
 from builders.datasets.gender_pmi import delta_table
 from builders.datasets.unstereo import DATASET, OURS_COLUMNS
 from builders.generate import app
-from builders.generation.pipelines import _published as published
+from builders.generation.pipelines import _replay as published
 from builders.generation.pipelines._replay import PAPER_SIZES, replay
-from builders.generation.pipelines._stages import FilterRules
-from builders.generation.response_cache import read_responses
+from builders.generation.responses import read_responses
 from builders.parsers import read, recorded
 from builders.parsers.recorded import PublishedRow, Reply, ReplySentence, numbered_entries
 from pmi.vocabulary import SEEDS
@@ -108,7 +107,7 @@ def test_each_replayed_row_has_the_reply_that_its_sentence_is_in(paper):
 def test_the_clean_rules_give_whole_neutral_sentences_without_repeats(tmp_path):
     # The command prints 3,828, 4,308 and 4,325; one length keeps the test short.
     files = mirrored(*published.source_names(5), "unstereo/pmi")
-    result = replay(published.read_run(files, 5), FilterRules.clean, tmp_path, limit=0)
+    result = replay(published.read_run(files, 5), "clean", tmp_path, limit=0)
     rows = result.rows(delta_table(files["unstereo/pmi"]))
     assert (len(rows), dict(result.unanswered)) == (3828, {"judge": 784, "revise": 47})
     assert len({row["template"].casefold() for row in rows}) == len(rows)

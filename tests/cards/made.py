@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from scoring import report
 from scoring.benchmarks import get, names
@@ -75,7 +75,7 @@ RUN = Report(
         f"{PAIRS}/pronoun-pairs/test": f"1.2.0 sha256:{DIGEST}",
     },
     estimates=ESTIMATES,
-    headlines={name: asdict(get(name).headline) for name in names() if get(name).headline},
+    headlines={name: get(name).headline for name in names() if get(name).headline},
     environment={"python": "3.11.0", "gender-neutral-probes": "0.1.0", "data lacking": []},
 )
 

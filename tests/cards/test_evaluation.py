@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from builders.dataset import card_texts
+from builders import datasets
 from cards.eval_results import ResultSource, eval_files, model_index, parse_entries, parse_notes
 from cards.evaluation import published_results
 from cards.results import read
@@ -185,7 +185,7 @@ def test_the_older_form_has_the_same_values(tmp_path):
     ],
 )
 def test_the_task_of_the_hub_counts_the_continuations_that_the_published_metric_counts(text):
-    benchmark = card_texts(PROBES)["benchmark"]
+    benchmark = datasets.get(PROBES).benchmark
     (scorer,) = benchmark["task"]["scorers"]
     match = re.search(scorer["args"]["pattern"], text, re.IGNORECASE)
     assert benchmark["metric"] == "gas_plain"

@@ -3,8 +3,8 @@ from math import inf, nan
 
 import pytest
 
-from cards.figure import forest
-from cards.results import Score
+from cards.draw import forest
+from cards.results import Estimate
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -12,7 +12,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def score(**changes):
     facts = {"benchmark": "neutral", "group": "stsb", "metric": "gas", "value": 0.25, "low": 0.2, "high": 0.31, "n": 9}
     facts |= {"sd": 0.1, "clusters": 9, "printed_sd": None}
-    return Score(**(facts | {"ideal": 0.0, "reading": "", "why": "", "least": 0.0, "most": 1.0} | changes))
+    return Estimate(**(facts | {"ideal": 0.0, "reading": "", "why": "", "least": 0.0, "most": 1.0} | changes))
 
 
 def test_the_same_scores_give_the_same_bytes():

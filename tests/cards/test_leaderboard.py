@@ -12,7 +12,7 @@ from cards import matrix
 from cards.eval_results import ResultSource, eval_files
 from cards.evaluation import published_results
 from cards.leaderboard import entries_of, page, task_tables
-from cards.results import read
+from cards.results import COMPARISON, read
 from cards.text import CardError
 from tests import commands
 from tests.cards.made import DIGEST, PROBES, RUN, estimate, manifest, run
@@ -144,21 +144,30 @@ def test_benchmarks_that_the_page_cannot_show_are_named(runs, tmp_path):
     ]
 
 
+@pytest.mark.fault(86)
 def test_a_full_disk_and_a_page_of_the_user_are_told_as_what_they_are(runs, tmp_path, monkeypatch):
     (tmp_path / "mine.html").write_text("mine")
     result = commands.run("cards.leaderboard", *runs, "--out", tmp_path / "mine.html")
     assert result.returncode == 1
     assert "mine.html was not written by this program, or was changed since" in result.stderr
     assert (tmp_path / "mine.html").read_text() == "mine"
+    earlier = tmp_path / "earlier.html"
+    assert commands.run("cards.leaderboard", runs[0], "--out", earlier).returncode == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
 
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    result = commands.run("cards.leaderboard", *runs, "--out", tmp_path / "page.html")
-    assert result.returncode == 1
-    assert "cannot be written (No space left on device); choose another --out." in result.stderr
-    assert not (tmp_path / "page.html").exists()
+    for out in (tmp_path / "page.html", earlier):
+        result = commands.run("cards.leaderboard", *runs, "--out", out)
+        assert result.returncode == 1
+        assert "cannot be written (No space left on device); choose another --out." in result.stderr
+        assert result.stderr.count("\n") == 1
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+    monkeypatch.undo()
+    assert commands.run("cards.leaderboard", *runs, "--out", earlier).returncode == 0
+    assert earlier.read_bytes() != before["earlier.html"]
 
 
 def test_what_has_no_scores_is_refused_in_a_sentence(tmp_path):
@@ -172,6 +181,45 @@ def test_what_has_no_scores_is_refused_in_a_sentence(tmp_path):
     (tmp_path / ".eval_results" / "x.yaml").write_text("- dataset: {id: a/b, task_id: c}\n  value: much\n")
     with pytest.raises(CardError, match="has the value 'much' for c; give a number"):
         of(tmp_path)
+
+
+ENTRY = "- dataset: {id: a/b, task_id: c}\n  value: "
+FORMAT = "does not have results in the format of the Hub (RecursionError); correct it."
+
+
+@pytest.mark.fault(86)
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[" * 99_999, FORMAT),
+        ('{"a":' * 99_999, FORMAT),
+        ("- " * 9_999 + "1", FORMAT),
+        (f"{ENTRY}1\n  notes: " + "[" * 99_999, FORMAT),
+        (f"{ENTRY}" + "9" * 999, "has the value of too many digits for c; give a number."),
+        (f"{ENTRY}0x" + "f" * 9_999, "has the value of too many digits for c; give a number."),
+        (f"{ENTRY}.nan", "has the value nan for c; give a number."),
+        (f"{ENTRY}-.inf", "has the value -inf for c; give a number."),
+        (f"{ENTRY}true", "has the value True for c; give a number."),
+    ],
+    ids=["lists", "mappings", "a block", "notes", "digits", "hexadecimal", "nan", "infinite", "true"],
+)
+def test_published_results_of_absurd_depth_or_value_are_one_sentence(tmp_path, text, told):
+    file, out = tmp_path / ".eval_results" / "x.yaml", tmp_path / "page.html"
+    file.parent.mkdir()
+    file.write_text(text)
+    result = commands.run("cards.leaderboard", tmp_path, "--out", out)
+    assert (result.returncode, result.stderr) == (1, f"error: {file} {told}\n")
+    assert not out.exists()
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("notes", ["true", "5", "[a]", "{a: b}", "2026-01-01"])
+def test_notes_that_are_no_text_are_those_of_another_program(tmp_path, notes):
+    file = tmp_path / ".eval_results" / "x.yaml"
+    file.parent.mkdir()
+    file.write_text(f"{ENTRY}1\n  notes: {notes}\n")
+    (table,) = of(tmp_path)
+    assert (table.metric, table.entries[0].value) == ("value", 1.0)
 
 
 @pytest.fixture
@@ -262,7 +310,7 @@ def test_a_score_of_an_included_benchmark_is_coloured_by_the_range_in_its_result
     headline = {"mine": {"dataset": "cats", "metric": "new"}}
     path = run(tmp_path, estimates=(mine,), data={"cats/all/test": "1.0.0 sha256:00"}, headlines=headline)
     (entry,) = entries_of(path)
-    assert (entry.cell.distance, entry.cell.band) == (0.5, 3)
+    assert (entry.share, entry.band) == (0.5, 3)
     assert 'class="band3"' in page(task_tables([entry]))
 
 
@@ -274,7 +322,7 @@ def compared(tmp_path):
     tuned = run(tmp_path / "b", adapter="fair@abc", estimates=(near,))
     worse = run(tmp_path / "c", adapter="org/worse", estimates=(far,))
     entry = next(entries_of(worse))
-    apart = replace(entry, model="org/worse", base="org/model", notes=replace(entry.notes, setting=""))
+    apart = replace(entry, model="org/worse", base="org/model", setting="")
     return task_tables([*entries_of(base), *entries_of(tuned), apart])
 
 
@@ -288,6 +336,20 @@ def test_an_adapter_stands_below_its_base_with_the_change(compared):
     assert cells[cells.index("org/worse") :][:3] == ["org/worse", "0.25 → 0.60", "further"]
     titles = [attrs["title"] for tag, attrs in shown.tags if "title" in attrs]
     assert "org/model: gas 0.25, 95 % interval 0.20 to 0.31, ideal 0, n 40" in titles
+
+
+def test_a_run_that_was_compared_with_its_base_has_the_paired_change(tmp_path):
+    base = run(tmp_path / "a", estimates=(estimate(value=0.25, low=0.15, high=0.35),))
+    near = run(tmp_path / "b", adapter="fair@abc", estimates=(estimate(value=0.2, low=0.1, high=0.3),))
+    change = {"benchmark": "neutral", "group": estimate().group, "metric": "gas", "before": 0.25, "after": 0.2}
+    change |= {"value": -0.05, "low": -0.06, "high": -0.04, "p": 1e-6}
+    words = []
+    for before in (None, 0.25, 0.75):  # the last is of another base
+        if before is not None:
+            COMPARISON.write(near / "compare.json", {"differences": [{**change, "before": before}]})
+        texts = [text.strip() for text in Page(page(of(base, near))).texts if text.strip()]
+        words.append(texts[texts.index("adapter fair") + 2])
+    assert words == ["unclear", "nearer", "unclear"]
 
 
 def test_a_colour_is_a_fixed_share_of_the_greatest_distance():

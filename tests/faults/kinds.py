@@ -27,7 +27,6 @@ import yaml
 import zstandard
 from rich.progress import Progress
 
-import cards.eval_results
 import cards.results
 import cards.stored
 import scoring
@@ -35,11 +34,12 @@ from builders import datasets
 from builders.builder import Profile, build_datasets
 from builders.check import differences
 from builders.dataset import BuildError
-from builders.generation.response_cache import read_responses
-from builders.generation.responses import request_body, response
+from builders.generation.responses import read_responses, request_body, response
 from builders.manifest import file_sha256, read_manifest
 from builders.sources.fetch import Fetcher
+from cards.eval_results import FOLDER
 from cards.files import RECORD, put_all, refuse_foreign
+from cards.leaderboard import entries_of, page, paired_changes, task_tables
 from cards.text import CardError
 from mitigation import comparison
 from mitigation.ability import glue, zero_shot
@@ -69,6 +69,8 @@ from tests.cards.made import RUN
 from tests.helpers import signed
 
 PROBES = "gender-neutral-probes"
+#: What this program writes beside a published score.
+NOTES = "gas of stsb (test), 95 % interval 0.1 to 0.25, n 364, ideal 0, range 0 to 1; profile clean; the model alone"
 #: What a reader gives for a file in which it finds a change.
 FOUND = "found"
 
@@ -211,9 +213,12 @@ def stored(folder):
     score = {"group": "ours-5", "metric": "us_score", "value": 0.5, "low": None}
     published.SCORES.write(estimates[0], {"estimates": [score]})
     measured.REPLAYED.write(estimates[1], {"ours-5": {"kept": 4954}})
+    change = {"benchmark": "neutral", "group": "stsb", "metric": "gas", "before": 0.25, "after": 0.125}
+    change |= {"value": -0.125, "low": -0.25, "high": -0.0625, "p": 0.015625}
+    cards.results.COMPARISON.write(folder / "compare.json", {"differences": [change]})
     network = folder / "network.json"
     MEASURED.write(network, {"value": [True, True, False], "findings": {"cache": "Without a cache."}})
-    runs = *runs, *estimates, network
+    runs = *runs, *estimates, folder / "compare.json", network
     readers = (
         lambda: repr(glue._stored(runs[0], "k")),
         lambda: repr(zero_shot.stored(runs[1], "k")),
@@ -221,12 +226,13 @@ def stored(folder):
         lambda: repr((comparison.measured_before(folder), comparison.reasons_before(folder))),
         lambda: repr(published.read(estimates[0])),
         lambda: repr(measured.REPLAYED.read(estimates[1], dict, ScoringError)),
+        lambda: repr(paired_changes(folder)),
         lambda: repr(MEASURED.read(network, dict, ScoringError)),
     )
     of_tables = glue.RUN, zero_shot.FILE, alignment.FOUND, comparison.METHODS
-    kinds = (*of_tables, published.SCORES, measured.REPLAYED, MEASURED)
+    kinds = (*of_tables, published.SCORES, measured.REPLAYED, cards.results.COMPARISON, MEASURED)
     return {
-        kind.name: Kind((path,), read, (MitigationError, ScoringError))
+        kind.name: Kind((path,), read, (MitigationError, ScoringError, CardError))
         for kind, path, read in zip(kinds, runs, readers, strict=True)
     }
 
@@ -305,10 +311,11 @@ def foreign_files(folder):
     (folder / "scores.csv").write_text("dataset,female_logprob,male_logprob\nours-5,-3.5,-4.25\nours-5,-1.5,-2\n")
     (folder / "prompt.json").write_text(json.dumps({"name": "own", "version": "2.0.0", "instruction": "Be fair."}))
     entry = {"dataset": {"id": "o/d", "task_id": "stsb"}, "value": 0.25, "date": "2026-01-01", "notes": "x"}
-    (folder / "results.yaml").write_text(yaml.safe_dump([entry]))
-
-    def results():
-        cards.eval_results.parse_entries((folder / "results.yaml").read_bytes().decode("utf-8", "replace"), "results")
+    scores = folder / "published" / FOLDER
+    scores.mkdir(parents=True)
+    # Of JSON, which is YAML too, values are changed as well as bytes.
+    (scores / "flow.yaml").write_text(json.dumps([entry, entry | {"value": 1, "notes": NOTES}]))
+    (scores / "results.yaml").write_text(yaml.safe_dump([entry]))
 
     counted = {"rows.jsonl", "rows.txt.zst", "rows.parquet"}
     readers = {
@@ -316,12 +323,12 @@ def foreign_files(folder):
         **{name: lambda name=name: count([folder / name], gendered=["she", "he"], jobs=1) for name in counted},
         "scores.csv": lambda: rescoring.rescore("unstereo", folder / "scores.csv", folder, 5, 0),
         "prompt.json": lambda: prompts.read(folder / "prompt.json"),
-        "results.yaml": results,
+        FOLDER: lambda: page(task_tables(entries_of(scores.parent))),
     }
+    files = {name: (folder / name,) for name in readers} | {FOLDER: tuple(sorted(scores.iterdir()))}
     errors = ScoringError, PmiError, CardError
     return {
-        f"foreign {name}": Kind((folder / name,), quietly(reader), errors, foreign=True)
-        for name, reader in readers.items()
+        f"foreign {name}": Kind(files[name], quietly(reader), errors, foreign=True) for name, reader in readers.items()
     }
 
 
@@ -354,7 +361,7 @@ KINDS = {
         (foreign_model, [f"foreign {name}" for name in ("config.json", "generation_config.json", "tokenizer.json",
                          "tokenizer_config.json", "special_tokens_map.json", "model.safetensors")]),
         (foreign_files, [f"foreign {name}" for name in (facts.CONFIG, "rows.jsonl", "rows.txt.zst", "rows.parquet",
-                         "scores.csv", "prompt.json", "results.yaml")]),
+                         "scores.csv", "prompt.json", FOLDER)]),
     )
     for name in names
 }  # fmt: skip
@@ -407,7 +414,8 @@ def mutated(value, draw):
     if draw.random() < 0.3:
         del holder[key]
     else:
-        holder[key] = draw.choice([None, 0, -1, 1e300, "", "other", [], {}, True, [inner], {"x": inner}])
+        others = None, 0, -1, 1e300, 10**400, math.nan, "", "other", [], {}, True, [inner], {"x": inner}
+        holder[key] = draw.choice(others)
     return value
 
 
@@ -419,8 +427,9 @@ class Outcome:
     faults: list[str]
 
 
-#: Seconds after which a reader hangs.
-LONGEST = 30
+#: Seconds of the processor after which a reader hangs, and of the clock: a busy machine is slow, and one that waits
+#: uses no processor.
+LONGEST, WAITING = 30, 600
 
 
 class Hang(BaseException):
@@ -429,18 +438,21 @@ class Hang(BaseException):
 
 @contextmanager
 def bounded():
-    """A block that ends with :class:`Hang` after :data:`LONGEST` seconds."""
+    """A block that ends with :class:`Hang` after :data:`LONGEST` or :data:`WAITING` seconds."""
 
     def end(*_):
         raise Hang
 
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(LONGEST)
+    before = {number: signal.signal(number, end) for number in (signal.SIGPROF, signal.SIGALRM)}
+    signal.setitimer(signal.ITIMER_PROF, LONGEST)
+    signal.alarm(WAITING)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def measure(name, folder, number):

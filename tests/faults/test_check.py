@@ -14,7 +14,7 @@ from builders import datasets
 from builders.builder import Profile, build_datasets, code_digest
 from builders.check import check
 from builders.dataset import BuildError
-from builders.manifest import NAME, file_sha256
+from builders.manifest import NAME, file_sha256, read_manifest
 from builders.publish.publication import make_publication
 from builders.sources.fetch import Fetcher
 from cards.dataset_card import dataset_card
@@ -255,6 +255,19 @@ def test_a_folder_of_another_version_of_the_code_is_told_as_that_and_its_rows_ar
     described(folder, older)
     wrong, _ = check([PROBES], fetcher(folder.parent), folder.parent, Progress(disable=True))
     assert any("lacks the row" in sentence for sentence in wrong)
+
+
+@pytest.mark.fault(61)
+def test_a_folder_that_was_built_before_an_optional_package_was_installed_has_no_differences(tmp_path, monkeypatch):
+    arguments = ["unstereo"], fetcher(tmp_path), tmp_path / "out"
+    with monkeypatch.context() as without:
+        without.setattr("builders.builder.find_spec", lambda package: None)
+        build_datasets(*arguments, Profile.all, Progress(disable=True))
+    manifest = read_manifest(tmp_path / "out" / "unstereo")
+    lacking = {name for name, reason in manifest.left_out.items() if "needs the package spacy" in reason}
+    uses = {config.name for config in datasets.get("unstereo").configs if config.packages}
+    assert lacking == uses != set()
+    assert check(*arguments, Progress(disable=True)) == ([], [])
 
 
 @pytest.mark.fault(61)

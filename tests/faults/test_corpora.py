@@ -2,6 +2,7 @@
 
 import codecs
 import os
+import re
 import subprocess
 import sys
 
@@ -109,6 +110,34 @@ def test_a_byte_order_mark_in_json_lines_is_skipped(tmp_path):
     assert result.totals.losses == ()
     assert result.totals.documents == 3
     assert result.count_of("she") == 2
+
+
+@pytest.mark.fault(86)
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("ending", "content", "status"),
+    [
+        (".txt", b"She \xff saw\n", 0),
+        (".txt.gz", b"\x1f\x8b\x08damaged", 0),
+        (".txt.zst", b"(\xb5/\xfddamaged", 0),
+        (".jsonl", b"{damaged\n", 1),
+        (".parquet", b"PAR1damaged", 1),
+        (".unknown", b"She saw", 1),
+    ],
+)
+def test_escape_codes_in_names_of_files_are_printed_as_text(tmp_path, monkeypatch, ending, content, status, strict):
+    monkeypatch.chdir(tmp_path)
+    name, out = f"\x1b[31m\x1b]0;title\x07\x9bcorpus{ending}", "\x1b[32mcounts.parquet"
+    (tmp_path / name).write_bytes(content)
+    done = commands.run("pmi", "count", name, "--out", out, *["--strict"] * strict)
+    assert done.returncode == (1 if strict else status), done
+    told = done.stdout + done.stderr
+    assert "\\x1b[" in told
+    assert [character for character in told if not character.isprintable() and character != "\n"] == []
+    if done.returncode:
+        assert re.fullmatch(r"error: .*\\x1b\[31m\\x1b\]0;title\\x07\\x9bcorpus.*\.", done.stderr.strip()), done.stderr
+        assert not (tmp_path / out).exists()
+    assert (tmp_path / name).read_bytes() == content
 
 
 @pytest.mark.fault(72)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import cards.results
 from builders.dataset import BuildError
 from builders.generation.costs import cost_model
-from builders.generation.response_cache import ResponseCache
+from builders.generation.responses import ResponseCache
 from builders.manifest import Manifest, read_manifest
 from builders.sources.catalogue import catalogue
 from cards.text import CardError

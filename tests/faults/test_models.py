@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import shutil
 import tomllib
 
@@ -18,6 +19,8 @@ from scoring.inference.loading import load
 from scoring.types import Option, Request, ScoringError
 from tests import commands
 from tests.helpers import ROOT
+from tests.scoring.made import data_set
+from tests.scoring.test_run import pairs
 
 ASK = [Request("a", "My friend sings, and", (Option(" she"), Option(" he")))]
 
@@ -48,6 +51,12 @@ def adapter(tmp_path):
     wrapped = wrap(network, LoraConfig(r=2, target_modules=names[:1]))
     wrapped.save_pretrained(tmp_path / "adapter")
     return tmp_path / "adapter"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A built data set to score."""
+    return data_set(tmp_path_factory.mktemp("data"), "unstereo", {("ours-5", "test"): list(pairs("a"))})
 
 
 def edited(path, **changed):
@@ -227,6 +236,9 @@ WRONG = {
     "deep JSON of the tokenizer": ("tokenizer.json", DEEP),
     "deep JSON of its settings": ("tokenizer_config.json", DEEP),
     "deep JSON of generation": ("generation_config.json", DEEP),
+    "special tokens in a list": ("special_tokens_map.json", b"[1]"),
+    "a special token that is no text": ("special_tokens_map.json", b'{"bos_token": 5}'),
+    "deep JSON of special tokens": ("special_tokens_map.json", DEEP),
     "many layers": ("config.json", {"n_layer": 10**6, "num_hidden_layers": 10**6}),
     "a long vector": ("config.json", {"n_embd": 10**12, "hidden_size": 10**12}),
     "many tokens": ("config.json", {"vocab_size": 10**12}),
@@ -235,23 +247,43 @@ WRONG = {
 
 @pytest.mark.fault(86)
 @pytest.mark.parametrize("name", WRONG)
-def test_files_of_a_model_of_absurd_types_or_sizes_are_one_sentence(model, name):
+def test_files_of_a_model_of_absurd_types_or_sizes_are_one_sentence(model, data, tmp_path, name):
     file, content = WRONG[name]
     if isinstance(content, dict):
         content = json.dumps(json.loads((model / file).read_bytes()) | content).encode()
     (model / file).write_bytes(content)
-    with pytest.raises(ScoringError) as error:
-        load(model, device="cpu").answer(ASK)
-    assert "\n" not in str(error.value)
-    assert str(error.value).endswith(".")
+    refused(model, data, tmp_path / "out")
+
+
+def refused(model, data, out):
+    """Scoring ends with status 1 and one sentence, and the results of an earlier run stay as they are."""
+    arguments = "--benchmarks", "unstereo", "--data", data, "--out", out
+    out.mkdir()
+    (out / "results.json").write_text("of an earlier run")
+    done = commands.run("scoring", model, *arguments, "--overwrite")
+    assert done.returncode == 1, done
+    assert re.fullmatch(r"error: [^\n]+\.", done.stderr.strip()), done.stderr
+    assert "model" in done.stderr or "tokenizer" in done.stderr
+    assert (out / "results.json").read_text() == "of an earlier run"
+
+
+def backtracking(model, pattern):
+    """Has the tokenizer of a model split text by an expression that takes time without end."""
+    content = json.loads((model / "tokenizer.json").read_bytes())
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, content["pre_tokenizer"]]}
+    (model / "tokenizer.json").write_text(json.dumps(content))
+
+
+@pytest.mark.fault(86)
+def test_a_run_with_a_tokenizer_that_backtracks_is_one_sentence(model, data, tmp_path):
+    backtracking(model, "((([A-Za-z .]+)+)+)+[0-9]")
+    refused(model, data, tmp_path / "out")
 
 
 @pytest.mark.fault(86)
 def test_an_expression_of_a_tokenizer_that_backtracks_is_one_sentence(model):
-    content = json.loads((model / "tokenizer.json").read_bytes())
-    split = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}
-    content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, content["pre_tokenizer"]]}
-    (model / "tokenizer.json").write_text(json.dumps(content))
+    backtracking(model, "(a+)+$")
     loaded = load(model, device="cpu")
     with pytest.raises(ScoringError, match=r"The tokenizer cannot encode .* give another one\."):
         loaded.answer([Request("a", "a" * 60 + "!", (Option(" she"),))])

@@ -247,13 +247,14 @@ def test_a_file_of_the_user_is_not_replaced_by_one_of_a_run(tmp_path, name):
     write = report.write_comparison if name.startswith("compare") else report.write
     made = (Comparison(RUN, RUN, ()),) if name.startswith("compare") else (RUN, tables, {})
     before = state(tmp_path)
-    if name != "results.json":
-        with pytest.raises(ScoringError, match=r"was not written by this program, or was changed since, and would be"):
-            write(tmp_path, *made)
-        assert state(tmp_path) == before
+    told = r"was not written by this program, or was changed since, and would be replaced; move it away or choose"
+    with pytest.raises(ScoringError, match=told):
+        write(tmp_path, *made)
     if "/" not in name:
-        with pytest.raises(ScoringError):
-            report.check_finished(tmp_path, RUN, overwrite=name != "results.json")
+        for overwrite in (False, True):
+            with pytest.raises(ScoringError, match=told):
+                report.check_finished(tmp_path, RUN, overwrite=overwrite)
+    assert state(tmp_path) == before
 
 
 @pytest.mark.fault(81)

@@ -9,6 +9,9 @@ import json
 import math
 import random
 import re
+import signal
+import subprocess
+import sys
 import threading
 from decimal import Decimal
 from itertools import chain
@@ -22,13 +25,13 @@ from builders.generate import app as generate
 from builders.generation.clients import LiveClient, Request
 from builders.generation.costs import Budget, BudgetExceeded, CostModel, SentLog
 from builders.generation.endpoint import Endpoint
-from builders.generation.response_cache import ResponseCache
-from builders.generation.responses import ChatError, request_body
+from builders.generation.responses import ChatError, ResponseCache, request_body
 from builders.sources import retries
 from scoring.inference.served.connect import connect
 from scoring.types import Option, ScoringError
 from scoring.types import Request as Question
 from tests import openai_server
+from tests.helpers import ROOT
 from tests.openai_server import Answer, prompt_of
 from tests.scoring import inference_server as stand_in
 from tests.wire import DEEP, FAULTS, PERMANENT, TEMPORARY
@@ -179,7 +182,8 @@ def test_a_run_with_one_broken_reply_in_three_has_every_reply(tmp_path, fault):
 
     with openai_server.serving(script) as server, ResponseCache(tmp_path / "r.jsonl") as cache:
         assert sent(server, cache, prompts, concurrency=2) == prompts
-    assert server.came.total() == 8
+    # A request on a connection that just ends may come once more.
+    assert 8 <= server.came.total() <= 10
 
 
 @pytest.mark.fault(79)
@@ -392,10 +396,11 @@ def _raw_usage(monkeypatch):
 
 @pytest.mark.fault(80)
 @pytest.mark.usefixtures("_raw_usage")
-def test_two_hundred_random_usages_are_charged_exactly(tmp_path):
-    billing, budget = Billing(5, broken=0.15), Budget(PRICES, Decimal(100))
+@pytest.mark.parametrize("concurrency", range(1, 9))
+def test_two_hundred_random_usages_are_charged_exactly(tmp_path, concurrency):
+    billing, budget = Billing(4 + concurrency, broken=0.15), Budget(PRICES, Decimal(100))
     with openai_server.serving(billing) as server, ResponseCache(tmp_path / "r.jsonl") as cache:
-        sent(server, cache, [f"p{n}" for n in range(200)], budget, timeout=20.0, attempts=30)
+        sent(server, cache, [f"p{n}" for n in range(200)], budget, concurrency, timeout=20.0, attempts=30)
         assert len(cache.own) == 200
     assert server.came.total() > 200
     assert budget.spent == billing.charged >= billing.billed
@@ -433,6 +438,60 @@ def test_replies_that_never_come_use_up_the_budget_over_several_runs(tmp_path, f
                 ends.append(type(error.value))
     assert server.came.total() == 5
     assert ends == [ChatError, ChatError, BudgetExceeded]
+
+
+#: Asks for four replies within a budget, and ends by a kill of its own once all four are on their way.
+KILLED = """
+import os, signal, sys, threading
+from pathlib import Path
+from decimal import Decimal
+from builders.generation.costs import Budget, CostModel, SentLog
+from builders.generation.response_cache import ResponseCache
+from tests.faults.test_servers import asked, sent
+from tests.openai_server import Server
+def end():
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+threading.Thread(target=end, daemon=True).start()
+path, limit = Path(sys.argv[2]), Decimal(sys.argv[3])
+with ResponseCache(path) as cache, SentLog(path, "m") as log:
+    budget = Budget.after(CostModel(Decimal(10), Decimal(100)), limit, cache.own.values(), log)
+    sent(Server(sys.argv[1]), cache, [f"p{n}" for n in range(10, 30)], budget, 4, timeout=60.0)
+"""
+
+
+@pytest.mark.fault(80)
+def test_a_run_that_was_killed_with_requests_on_their_way_has_paid_for_each(tmp_path):
+    prompts, path = [f"p{n}" for n in range(10, 30)], tmp_path / "r.jsonl"
+    highest = PRICES.highest_cost(asked(prompts[0]))
+    limit, usage = 12 * highest, (1, 1)
+    waiting, killed = threading.Semaphore(0), threading.Event()
+
+    def script(body, _before):
+        if not killed.is_set() and server.came.total() > 3:
+            waiting.release()
+            killed.wait(60)
+        return Answer("text", usage=usage)
+
+    with openai_server.serving(script) as server:
+        command = [sys.executable, "-c", KILLED, server.url, str(path), str(limit)]
+        with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE) as run:
+            for _ in range(4):
+                assert waiting.acquire(timeout=60)
+            run.stdin.close()
+        assert run.returncode == -signal.SIGKILL
+        killed.set()
+        first = server.came.total()
+        with ResponseCache(path) as cache, SentLog(path, "m") as log:
+            answered = len(cache.own)
+            budget = Budget.after(PRICES, limit, cache.own.values(), log)
+            lost = first - answered
+            assert lost == 4
+            assert budget.spent == answered * PRICES.cost(*usage) + lost * highest
+            sent(server, cache, prompts, budget, 4, timeout=20.0)
+            assert len(cache.own) == 20
+        assert server.came.total() == first + 20 - answered
+        assert budget.spent == 20 * PRICES.cost(*usage) + lost * highest <= limit
 
 
 @pytest.mark.fault(80)

@@ -32,6 +32,7 @@ CASES = {
     **{name: ("tiny-causal", settings) for name, settings in RECIPES["tiny-causal"].items()},
     "prompts": ("tiny-causal", {}),
     "self_debias": ("tiny-causal", {}),
+    "decoding": ("tiny-causal", {"grids": "top_k", "seeds": "42", "corpora": "stsb"}),
     "fast": ("tiny-causal", {"layer": 0, "passes": 1, "units": 8, "prefixes": 0}),
 }
 WRITES = {"os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir", "os.truncate"}

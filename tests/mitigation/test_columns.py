@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from mitigation.columns import change_of, planned_columns, said
+from mitigation.columns import change_of, said
+from mitigation.commands.table import planned_columns
 from mitigation.recipes import get
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter, Change, Cost

@@ -10,13 +10,17 @@ import subprocess
 import sys
 from unittest import mock
 
+import pandas as pd
 import pytest
 import torch
 from typer.testing import CliRunner
 
+from builders.embedded import DATA, table
+from builders.text.split import leaks
 from cards.files import locked
-from mitigation import quantization, run
+from mitigation import corpora, quantization, run
 from mitigation.__main__ import app
+from mitigation.adapters.publication import training_data
 from mitigation.errors import MitigationError
 from mitigation.quantization import choose_quantization
 from mitigation.recipes import get
@@ -72,16 +76,63 @@ def whole(source, tmp_path_factory):
     return out, done.output
 
 
-def test_a_run_ends_with_the_paired_table_and_the_cost(whole):
+def test_a_run_ends_with_the_verdict_the_comparison_what_there_was_to_remove_the_cost_and_the_page(whole):
     out, printed = whole
     facts = read(out)
-    assert re.search(
-        r"^\s*benchmark +group +metric +before +after +difference +95 % interval +n", printed, re.MULTILINE
+    *_, held_out, compared, there, cost, place = printed.strip().splitlines()
+    before = next(c.before for c in facts.changes if c.group == "stsb" and c.metric == "gas")
+    start = rf"neutral GAS: {before[0]:.2f} before, \d\.\d\d after, .* \[.*\]: (nearer|further|unclear)\."
+    assert re.fullmatch(start, held_out), held_out
+    assert compared.startswith("Of 1 benchmark: 1 ")
+    assert there.startswith(f"To remove: {before[0]:.2f}, as neutral GAS was {before[0]:.2f} [")
+    assert cost.startswith(f"{facts.cost.parameters:,} parameters trained in {facts.cost.seconds:.1f} s, at most ")
+    page = f"the page is {out}-work/after/compare.html, and every change is in {out}-work/changes.csv."
+    assert place == f"The adapter is {out}; {page}"
+
+
+def test_every_change_is_in_a_table_beside_the_runs(whole):
+    out, printed = whole
+    table = pd.read_csv(f"{out}-work/changes.csv")
+    assert list(table) == ["benchmark", "group", "metric", "before", "after", "difference", "low", "high", "n"]
+    assert len(table) == len(read(out).changes)
+    assert {("neutral", "stsb", "gld"), ("text", "held-out texts", "perplexity")} <= set(
+        zip(table.benchmark, table.group, table.metric, strict=True)
     )
-    assert re.search(r"neutral +stsb +gld +0\.\d+ +0\.\d+ ", printed)
-    assert re.search(r"text +held-out texts +perplexity +\d", printed)
-    assert f"{facts.cost.parameters:,} parameters trained in {facts.cost.seconds:.1f} s, at most " in printed
-    assert f"The adapter is {out}; the runs before and after are in {out}-work." in printed
+    assert "pronoun_mass" not in printed
+
+
+def test_what_a_recipe_reads_is_checked_before_a_model_is_loaded(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "load_for_training", lambda _: pytest.fail("a model was loaded"))
+    common = ("tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
+    (tmp_path / "text.pdf").write_text("She left.")
+    assert "is not clear from its name; let it end in .txt" in refused(
+        "leace", *common, "--corpus", tmp_path / "text.pdf"
+    )
+    assert "There is no file" in refused("cda", *common, "--corpus", tmp_path / "nothing.txt")
+    assert "cannot be read" in refused("inlp", *common, "--words", tmp_path / "nothing.json")
+    message = refused("task_vector", *common)
+    assert message == "error: The recipe task_vector needs the setting corpus; give it with --corpus."
+    shown = " ".join(CliRunner().invoke(app, ["task_vector", "--help"], env={"COLUMNS": "200"}).output.split())
+    assert "Biased text: files, folders, globs or addresses, with commas. (required)" in shown
+
+
+def test_without_a_corpus_a_recipe_learns_from_sentences_of_the_project(source, tmp_path):
+    arguments = ("leace", "tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
+    done = command(*arguments)
+    assert done.exit_code == 0, done.output
+    assert set(read(tmp_path / "a").data) == {"project:sentences.txt", "project:words.json"}
+    (described, *_) = training_data(read(tmp_path / "a").data)
+    assert "the default text and list of words, small" in described.name
+    assert described.licence == "Apache-2.0"
+
+
+def test_the_sentences_of_the_project_are_in_no_test_split():
+    own = corpora.SENTENCES.read_text().splitlines()
+    tests = {name: (DATA / f"{name}.txt").read_text().splitlines() for name in ("llm-1", "llm-2")}
+    tests["templates"] = [str(text) for topic in table("probes")["templates"].values() for text in topic.values()]
+    assert not [shared for shared in leaks({"own": own, **tests}) if "own" in shared[1:]]
+    sides = [sum(f" {word} " in f" {line} " for line in own) for word in ("he", "she")]
+    assert sides[0] == sides[1]
 
 
 @pytest.mark.fault(54)

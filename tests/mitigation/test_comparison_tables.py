@@ -1,13 +1,13 @@
-"""The rows of the tables of methods: what stands beside a claim of less bias, seeds, and printed rows."""
+"""The table of methods and what the page says of it: what stands beside a claim of less bias, seeds, printed rows."""
 
 import math
 from dataclasses import replace
 
 import pytest
 
-from mitigation.comparison_page import label_places, plot
-from mitigation.comparison_tables import Method, by_method, domain_tables
-from mitigation.printed import RECIPES, UNCHANGED, printed_rows
+from mitigation.columns import PRINTED
+from mitigation.comparison import UNCHANGED, Method, by_method, changes_frame, printed_rows, tables_of
+from mitigation.comparison_page import label_places, markdown, page, plot
 from scoring.adapters.facts import Adapter, Change, Cost
 
 GENDER = "intrasentence test gender"
@@ -18,7 +18,7 @@ def change(key, before, after, half):
     return Change(*key, (before, before - 4, before + 4), (after, after - 4, after + 4), (after - before, *ends), 90)
 
 
-def adapter(recipe, ss, lms, *more, held_out=None):
+def adapter(recipe, ss, lms, *more, held_out=None, domain="gender"):
     changes = [
         change(("stereoset", GENDER, "ss"), 60.0, ss, 1.0),
         change(("stereoset", GENDER, "lms"), 90.0, lms, 1.0),
@@ -28,52 +28,68 @@ def adapter(recipe, ss, lms, *more, held_out=None):
     if held_out:
         changes.append(change(("fast", "held-out subjects", "ss"), 57.0, held_out, 9.0))
     cost = Cost(1200, 3.0, 2**30, "cpu")
-    return Adapter(recipe, "tiny-masked", "r", "float32", {"domain": "gender"}, {}, cost, {}, changes=tuple(changes))
+    return Adapter(recipe, "tiny-masked", "r", "float32", {"domain": domain}, {}, cost, {}, changes=tuple(changes))
 
 
-@pytest.fixture
-def table():
-    methods = [
-        Method("cda", adapter("cda", 53.0, 90.0)),
-        Method("cda-seed-1", adapter("cda", 55.0, 88.0)),
-        Method("dropout", adapter("dropout", 52.0, 50.0)),
-        Method("fast", adapter("fast", 51.0, 90.0, held_out=56.0)),
-        Method("leace", reason="There is no corpus."),
-    ]
-    (made,) = domain_tables("tiny-masked", methods)
+METHODS = [
+    Method("cda", adapter("cda", 53.0, 90.0)),
+    Method("cda-seed-1", adapter("cda", 55.0, 88.0)),
+    Method("dropout", adapter("dropout", 52.0, 50.0)),
+    Method("fast", adapter("fast", 51.0, 90.0, held_out=56.0)),
+    Method("leace", reason="There is no corpus."),
+]
+
+
+def table_of(methods, model="tiny-masked"):
+    (made,) = tables_of(changes_frame(model, methods), methods)
     return made
 
 
-def cell(table, name, column):
-    (row,) = [row for row in table.rows if row.name == name]
-    return row.cells[table.columns.index(column)]
+@pytest.fixture(scope="module")
+def table():
+    return table_of(METHODS)
+
+
+def row_of(table, method, column, frame=None):
+    return table.cells(frame)[method][column]
 
 
 def test_no_row_says_less_bias_without_what_happens_to_ability(table):
-    assert cell(table, "dropout", "SS StereoSet").verdict == "nearer, ability lost"
-    assert cell(table, "dropout", "SS StereoSet").tone == "lost"
-    assert cell(table, "fast", "SS StereoSet").verdict == "nearer, ability kept"
+    shown = page("m", [table], {})
+    assert 'class="verdict lost">nearer, ability lost' in shown
+    assert 'class="verdict kept">nearer, ability kept' in shown
+    assert markdown("m", [table]).count("nearer, ability lost") == 2  # SS held out and SS StereoSet of dropout
     without = adapter("dropout", 52.0, 50.0)
-    (bias,) = domain_tables("m", [Method("dropout", Adapter(**{**fields(without), "changes": without.changes[:1]}))])
-    assert cell(bias, "dropout", "SS StereoSet").verdict == "nearer, ability not measured"
+    alone = table_of([Method("dropout", replace(without, changes=without.changes[:1]))], "m")
+    assert "nearer, ability not measured" in markdown("m", [alone])
 
 
-def fields(made):
-    return {name: getattr(made, name) for name in made.__slots__}
+def test_the_conclusion_names_what_came_nearer_with_its_cost_or_none(table):
+    assert table.bias == "SS held out"
+    assert table.conclusion == [
+        "dropout brings SS held out nearer to 50: -8.00 [-9.00, -7.00] from 60.00, language ability lost, 3 s, 1,200 "
+        "parameters, 1.00 GiB.",
+        "Other scores of bias nearer to their ideal values, with language ability kept: SS StereoSet (fast).",
+    ]
+    assert next(iter(table.cells())) == "dropout"
+    none = table_of([Method("cda", adapter("cda", 59.9, 90.0)), Method("dropout", adapter("dropout", 64.0, 90.0))])
+    assert none.conclusion == [
+        "None of 2 methods brings SS held out nearer to 50 beyond noise (unchanged model: 60.00).",
+        "Further from it: dropout (+4.00 [3.00, 5.00]).",
+    ]
 
 
 def test_seeds_are_one_row_whose_interval_holds_the_chance_of_seeds_and_of_examples(table):
-    found = cell(table, "cda", "SS StereoSet")
+    found = row_of(table, "cda", "SS StereoSet")
     # Student's t of two seeds is 12.7; the interval of the examples reaches 1 to each side.
     half = math.hypot(12.7062 * 1.41421 / math.sqrt(2), 1.0)
-    assert (found.value, found.difference) == ("54.00", f"-6.00 [{-6 - half:.2f}, {-6 + half:.2f}], n 90")
-    assert found.verdict == "unclear"
-    assert found.remarks == ["2 seeds 53.00 to 55.00, SD 1.41"]
-    (row,) = [row for row in table.rows if row.name == "cda"]
-    assert [seed.name for seed in row.seeds] == ["cda", "cda-seed-1"]
-    assert [seed.cells[0].value for seed in row.seeds] == ["53.00", "55.00"]
+    assert (found.after, found.difference, found.n, found.seeds) == (54.0, -6.0, 90, 2)
+    assert (found.low, found.high) == (pytest.approx(-6 - half, abs=1e-4), pytest.approx(-6 + half, abs=1e-4))
+    assert (found.verdict, round(found.seed_sd, 2)) == ("unclear", 1.41)
+    seeds = table.cells(table.seeds)
+    assert {name: row["SS StereoSet"].after for name, row in seeds.items()} == {"cda": 53.0, "cda-seed-1": 55.0}
     # One seed keeps its ability beyond doubt and the other does not.
-    assert row.ability == "unclear"
+    assert found.ability == "unclear"
 
 
 def test_a_folder_is_a_seed_only_of_its_own_recipe():
@@ -81,42 +97,61 @@ def test_a_folder_is_a_seed_only_of_its_own_recipe():
     assert list(by_method(methods)) == ["a", "a-seed-1"]
 
 
+def test_the_adapter_for_a_domain_is_its_recipe_there_and_nothing_elsewhere():
+    made = {f"fast-{domain}": adapter("fast", 53.0, 90.0, domain=domain) for domain in ("gender", "race")}
+    methods = [Method(name, own) for name, own in made.items()]
+    assert {domain: by_method(methods, domain) for domain in ("gender", "race", "religion")} == {
+        "gender": {"fast": {"fast-gender": made["fast-gender"]}},
+        "race": {"fast": {"fast-race": made["fast-race"]}},
+        "religion": {},
+    }
+
+
 def test_own_pairs_have_their_own_score_before_and_the_model_that_of_all_pairs(table):
-    held_out = cell(table, "fast", "SS held out")
-    assert (held_out.value, held_out.remarks) == ("56.00", ["before 57.00"])
-    assert cell(table, "tiny-masked", "SS held out").value == "60.00"
+    held_out = row_of(table, "fast", "SS held out")
+    assert (held_out.after, held_out.before, held_out.own_pairs) == (56.0, 57.0, True)
+    assert table.base["SS held out"] == "60.00"
 
 
-def test_printed_rows_stand_below_their_method_and_others_are_from_the_paper(table):
-    names = [(row.name, row.kind) for row in table.rows]
-    assert names.index(("CDA", "printed")) == names.index(("cda", "measured")) + 1
-    assert names[0:2] == [("tiny-masked", "base"), ("BERT", "printed")]
-    assert names[-1][1] == "printed"
-    notes = {row.name: row.note for row in table.rows}
-    assert notes["FMD"] == "from paper, not run here: Table 1, bert-base-uncased"
-    assert notes["CDA"] == "printed: Table 1, bert-base-uncased"
-    assert notes["leace"] == "There is no corpus."
-    assert not any("gpt2" in row.note for row in table.rows)
+def test_printed_rows_are_a_table_of_their_own_and_others_are_not_run_here(table):
+    (first, *_), sources = list(table.printed), {source for _, source in table.printed}
+    assert first == ("BERT", "Table 1, bert-base-uncased")
+    assert not any("gpt2" in source for source in sources)
+    assert {"CDA", "FMD"} <= {method for method, _ in table.printed}
+    shown = page("m", [table], {})
+    assert "Not run here:" in shown
+    assert "FMD" in shown.partition("Not run here:")[2].partition(".")[0]
+    assert "CDA" not in shown.partition("Not run here:")[2].partition(".")[0]
+    assert "not made: There is no corpus." in shown
 
 
 def test_every_printed_method_is_a_recipe_or_the_unchanged_model_or_fmd():
-    methods = {row.method for domain in ("gender", "race", "religion") for row in printed_rows("any", domain)}
-    assert methods - set(RECIPES) - set(UNCHANGED) == {"FMD"}
-    assert {row.source for row in printed_rows("any", "race", "causal")} == {"Table 7, gpt2"}
+    methods = {row["method"] for domain in ("gender", "race", "religion") for row in printed_rows("any", domain)}
+    assert methods - set(PRINTED["recipes"]) - set(UNCHANGED) == {"FMD"}
+    assert {row["source"] for row in printed_rows("any", "race", "causal")} == {"Table 7, gpt2"}
 
 
 def test_labels_of_many_methods_do_not_overlap(table):
-    dots = [(n % 4, n % 3) for n in range(20)]
-    places = label_places(dots)
+    dots = [(10.0 * (n % 4), 10.0 * (n % 3)) for n in range(20)]
+    places = label_places(dots, [40] * 20)
     pairs = [(one, other) for n, one in enumerate(places) for other in places[:n]]
-    assert all(abs(x - u) >= 12 or abs(y - v) >= 10 for (x, y), (u, v) in pairs)
-    assert [point.number for point in table.points] == [1, 2, 3]
+    assert all(abs(x - u) >= 40 or abs(y - v) >= 10 for (x, y), (u, v) in pairs)
     svg = plot(table).svg
-    assert all(f">{number}</text>" in svg for number in (1, 2, 3))
-    assert math.isclose(table.base, 10.0)
+    assert all(f">{name}</text>" in svg for name in ("cda", "dropout", "fast"))
+    assert all(f">{words}, {also} able</text>" in svg for words in ("nearer", "further") for also in ("more", "less"))
 
 
-def test_a_domain_with_one_example_is_drawn_without_intervals(table):
-    alone = replace(table.points[0], distance=(3.0, math.nan, math.nan), ability=(-1.0, math.nan, math.nan))
-    svg = plot(replace(table, points=[alone])).svg
-    assert f">{alone.number}</text>" in svg
+def test_only_methods_that_changed_something_are_drawn_in_colour():
+    quiet = plot(table_of([Method("cda", adapter("cda", 59.9, 90.0))])).svg
+    assert "--line-3" not in quiet
+    assert "--line-2" not in quiet
+    assert "--line-2" in plot(table_of([Method("cda", adapter("cda", 53.0, 90.0))])).svg
+    assert "--line-3" in plot(table_of([Method("cda", adapter("cda", 53.0, 50.0))])).svg
+
+
+def test_a_domain_with_one_example_is_drawn_without_intervals():
+    nan = math.nan
+    alone = adapter("cda", 57.0, 89.0)
+    single = [replace(c, difference=(c.difference[0], nan, nan)) for c in alone.changes]
+    svg = plot(table_of([Method("cda", replace(alone, changes=tuple(single)))])).svg
+    assert ">cda</text>" in svg

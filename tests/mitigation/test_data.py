@@ -26,13 +26,15 @@ def test_a_row_of_a_test_split_in_another_spelling_is_refused(tmp_path):
     rows = probes("train")
     rows[1] |= {"prompt": "MY friend likes — to sing, every DAY; and"}
     with pytest.raises(MitigationError) as error:
-        training_prompts(TrainingData(str(data(tmp_path, stsb_train=rows))), ["stsb"])
+        training_prompts(TrainingData(str(data(tmp_path, stsb_train=rows))), ["stsb"], leaked=False)
     assert str(error.value) == (
         "1 of the rows to train on are in a test split ('My friend likes to sing every day, and' in "
         "gender-neutral-probes/stsb/test); train on a clean config, whose splits share nothing, or give --leaked to "
         "reproduce published training."
     )
     known = TrainingData(str(tmp_path))
+    with pytest.raises(MitigationError, match=r"splits share nothing\.$"):  # a recipe without that setting
+        training_prompts(known, ["stsb"])
     prompts = training_prompts(known, ["stsb"], leaked=True)
     assert shared_rows(prompts, load_test_splits(known.source)) == {
         "My friend likes to sing every day, and": "gender-neutral-probes/stsb/test"

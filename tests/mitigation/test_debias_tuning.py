@@ -14,7 +14,7 @@ from mitigation.adapters.temporary import attached
 from mitigation.errors import MitigationError
 from mitigation.plots import plot_losses
 from mitigation.quantization import load_for_training
-from mitigation.recipes import debias_tuning, get
+from mitigation.recipes import get
 from mitigation.recipes.debias_tuning import DebiasTuningSettings
 from scoring.adapters.facts import read
 from scoring.inference.load_options import LoadOptions
@@ -60,7 +60,7 @@ def test_other_settings_or_data_do_not_resume_from_a_checkpoint(source, tmp_path
     for name, settings in {"one": quick(), "two": quick(learning_rate=1e-3)}.items():
         tuned(bundled(), settings, source, tmp_path / "a")
         assert read(tmp_path / "a").settings["learning_rate"] == settings.learning_rate, name
-    assert len(list((tmp_path / "a-work").glob("training-*.pt"))) == 2
+    assert len(list((tmp_path / "a-work").glob("debias_tuning-*.pt"))) == 2
 
 
 @pytest.mark.fault(55)
@@ -158,8 +158,5 @@ def test_the_memory_of_a_recipe_is_not_that_of_one_before_it():
 
 
 def test_the_schedule_of_a_processor_is_not_mixed():
-    assert debias_tuning.training_schedule(DebiasTuningSettings(), torch.device("cpu")).precision == "no"
-    assert (
-        debias_tuning.training_schedule(DebiasTuningSettings(mixed_precision="bf16"), torch.device("cpu")).precision
-        == "bf16"
-    )
+    assert DebiasTuningSettings().precision(torch.device("cpu")) == "no"
+    assert DebiasTuningSettings(mixed_precision="bf16").precision(torch.device("cpu")) == "bf16"

@@ -11,6 +11,7 @@ from builders.wording import BLANK
 from mitigation import recipes
 from mitigation.editing import edit, pairs
 from mitigation.editing import stamped as stamped_module
+from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
 from scoring.adapters.attach import wrap
@@ -35,7 +36,7 @@ ROWS = [
 ]
 IRRELEVANT = {"config": "stereoset", "context": None, "object_irrelevant": "tables"}
 NAMES = ["gpt2", "llama", "tiny-masked", "roberta"]
-PLAN = edit.EditingSchedule(batch=2, iterations=16, rate=0.03, alpha=1.0, beta=0.1, compare="log")
+PLAN = EditingSchedule(batch=2, iterations=16, rate=0.03, alpha=1.0, beta=0.1, passes=1, seed=0)
 TOGETHER = replace(PLAN, iterations=1, passes=3, seed=5)
 
 
@@ -285,7 +286,7 @@ def test_without_a_loss_the_metric_of_another_loss_still_falls(held_back, tmp_pa
         model = models.model("gpt2")
         network = stamped(model)
         weights = {"alpha": weight, "beta": 0.0} if held_back == "l_s1" else {"alpha": 0.0, "beta": weight}
-        plan = edit.EditingSchedule(batch=5, iterations=12, rate=0.02, compare="log", **weights)
+        plan = EditingSchedule(batch=5, iterations=12, rate=0.02, passes=1, seed=0, **weights)
         run(model, network, tmp_path / f"{weight}.pt", plan)
         losses[weight] = edit.mean_terms(network, asked(model), plan)[held_back]
     assert losses[20.0] < 0.5 * losses[0.0]

@@ -89,6 +89,7 @@ def test_an_included_recipe_has_a_command_options_numbers_and_a_card(file, tmp_p
     [
         ("own.py", RECIPE.replace('"polite"', '"fast"'), "has the name 'fast' of another recipe; give it a new name."),
         ("broken.py", "1 / 0", "cannot be run (ZeroDivisionError: division by zero); correct the file."),
+        ("leaving.py", "import sys\nsys.exit(0)", "cannot be run (SystemExit: 0); correct the file."),
         ("empty.py", "", "defines no RECIPE; set it to a mitigation.recipe.Recipe."),
         ("recipe.txt", RECIPE, "is not a Python file; give a file NAME.py that defines RECIPE."),
     ],

@@ -5,14 +5,15 @@ import math
 import shutil
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from mitigation import comparison
+from mitigation import comparison, comparison_page
 from mitigation.__main__ import app
 from mitigation.adapters.write import write_facts
 from mitigation.api import mitigate
-from mitigation.commands import methods
+from mitigation.commands import table as methods
 from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter, Change, Cost, read
@@ -58,8 +59,9 @@ def folder(tmp_path):
 
 def test_the_page_has_every_method_and_the_unchanged_model(folder):
     reasons = {"broken": "There is <no> corpus.", "helps": "is made already"}
-    page = comparison.write(folder, "tiny-causal", comparison.rows_of(folder, reasons)).read_text()
-    assert "<strong>60.00</strong>" in page
+    comparison_page.write(folder, "tiny-causal", comparison.rows_of(folder, reasons))
+    page = (folder / "methods.html").read_text()
+    assert "<b>60.00</b>" in page
     assert "−7.00 [−9.00, −5.00]" in page
     assert "not made: There is &lt;no&gt; corpus." in page
     assert "is made already" not in page
@@ -73,6 +75,14 @@ def test_the_page_has_every_method_and_the_unchanged_model(folder):
     widths = {line.count("|") for line in lines if line.startswith("|")}
     assert len(widths) == 1
     assert sum("nearer, ability lost" in line for line in lines) == 1
+    stored = pd.read_csv(folder / "methods.csv").set_index(["method", "column"])
+    assert stored.loc[("helps", "SS StereoSet"), ["before", "after", "verdict", "ability"]].tolist() == [
+        60.0,
+        53.0,
+        "nearer",
+        "kept",
+    ]
+    assert {"measured", "Table 2, gpt2"} == set(stored.source)
 
 
 def test_adapters_of_two_models_are_refused(folder):
@@ -112,13 +122,13 @@ def of_base(asked):
 def test_the_unchanged_model_is_asked_once_and_a_method_is_not_run_again(tmp_path, asked, monkeypatch):
     source, out = data(tmp_path / "data"), tmp_path / "out"
     common = ("--data", source, *COMMON)
-    done = run("tiny-causal", "--out", out, "--methods", "prompts,leace", *common)
+    done = run("tiny-causal", "--out", out, "--methods", "prompts,task_vector", *common)
     assert done.exit_code == 0, done.output
-    assert "leace: This recipe learns from text and no corpus is given" in done.output
-    assert not (out / "leace").exists()
+    assert "task_vector: The recipe task_vector needs the setting corpus" in done.output
+    assert not (out / "task_vector").exists()
     reasons = [row["reason"] for row in json.loads((out / "methods.json").read_text())["methods"]]
     assert reasons[0] == ""
-    assert reasons[1].startswith("This recipe learns from text")
+    assert reasons[1].startswith("The recipe task_vector needs")
 
     plain = of_base(asked)
     assert len(plain) == len(set(plain)) == 1
@@ -143,7 +153,7 @@ def test_the_unchanged_model_is_asked_once_and_a_method_is_not_run_again(tmp_pat
     assert [(row["method"], row["reason"]) for row in rows] == [
         ("prompts", ""),
         ("prompts-2", ""),
-        ("leace", reasons[1]),
+        ("task_vector", reasons[1]),
     ]
     refused = run("tiny-causal", "--out", out, "--methods", "prompts", *common, "--limit", 2)
     assert refused.exit_code == 1

@@ -12,6 +12,7 @@ from torch import nn
 from builders.parsers.triplets import filled
 from builders.wording import BLANK
 from mitigation.editing import edit, locate, pairs
+from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.recipes import get
 from mitigation.training.data import TrainingData
@@ -144,7 +145,7 @@ def test_a_stamp_removes_the_planted_bias(model, tmp_path):
     before = gaps(model)
     torch.manual_seed(0)
     network = wrap(model.network, StampConfig(layer=1, units=64))
-    plan = edit.EditingSchedule(batch=4, iterations=20, rate=3e-3, alpha=1.0, beta=0.1, compare="log")
+    plan = EditingSchedule(batch=4, iterations=20, rate=3e-3, alpha=1.0, beta=0.1, passes=1, seed=0)
     framed = [[pairs.edit_pair(model.tokens, row)] for row in ROWS]
     console, parts = Console(quiet=True), StampedNetwork(network, 1, model.kind, model.tokens.pad)
     for passing in range(2):

@@ -228,7 +228,6 @@ def test_a_changed_corpus_makes_another_adapter(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"corpus": ""}, "This recipe learns from text and no corpus is given; give files"),
         ({"corpus": "nowhere.txt"}, "There is no file nowhere.txt; give files"),
         ({"words": "nowhere.json"}, r"nowhere\.json cannot be read \("),
         ({"domain": "age"}, r".*words\.json has 0 groups of words for 'age'; give groups of equal size"),

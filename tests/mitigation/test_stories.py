@@ -52,7 +52,7 @@ def found(source, tmp_path_factory):
     for profile in ("paper", "clean"):
         settings, rows = quick(profile, **SHORT), TrainingData(str(source))
         make_adapter(get("debias_tuning"), settings, model, rows, work / "made", silent())
-        measured = evaluate_adapter(model, evaluation, work, profile, silent())
+        measured, _ = evaluate_adapter(model, evaluation, work, profile, silent())
         changes[profile] = {change.metric: change for change in measured}
     return changes
 

@@ -1,14 +1,18 @@
+import io
 import json
 import math
 
+import pandas as pd
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from mitigation import recipes
 from mitigation.__main__ import app
 from mitigation.columns import BENCHMARKS, COLUMNS
 from mitigation.commands import table
-from scoring.adapters.facts import Adapter, Change, Cost
+from mitigation.comparison import Method, changes_frame, printed_rows
+from scoring.adapters.facts import Adapter, Change, Cost, read
 from scoring.benchmarks import get as benchmark
 from tests.mitigation.test_fast import rows
 from tests.scoring.made import data_set
@@ -29,11 +33,19 @@ def test_the_rows_before_and_after_have_the_columns_of_their_domain():
         change("bec_pro", "ss", 55.0, 51.0, "biaske"),
     )
     adapter = Adapter("fast", "model", "r", "float32", {}, {}, Cost(0, 0.0, 0, ""), {}, changes=changes)
-    before, after = table.measured_rows("model", adapter, "race")
-    assert (before.method, after.method) == ("model", "model with fast")
-    assert before.values == {"SS held out": 60.0, "SS StereoSet": 70.0, "SS CrowS-Pairs": 61.0, "DS": 100.0}
-    assert after.values == {"SS held out": 58.0, "SS StereoSet": 50.0, "SS CrowS-Pairs": 52.0, "DS": 90.0}
-    assert "SS BEC-Pro" in next(table.measured_rows("model", adapter, "gender")).values
+    frame = changes_frame("model", [Method("fast", adapter)])
+    race = frame[(frame.domain == "race") & (frame.source == "measured")].set_index("column")
+    columns = {"SS held out": 60.0, "SS StereoSet": 70.0, "SS CrowS-Pairs": 61.0}
+    assert race.before.drop("DS").to_dict() == columns
+    assert race.after.to_dict() == {"SS held out": 58.0, "SS StereoSet": 50.0, "SS CrowS-Pairs": 52.0, "DS": 90.0}
+    assert "SS BEC-Pro" in set(frame[frame.domain == "gender"].column)
+    shown = Console(record=True, width=200, file=io.StringIO())
+    shown.print(table.grid(frame[frame.domain == "race"], "race"))
+    lines = [line.split() for line in shown.export_text().splitlines() if line.strip().startswith("fast")]
+    assert lines == [
+        ["fast,", "before", "measured", "60.00", "70.00", "61.00", "100.00"],
+        ["fast,", "after", "measured", "58.00", "50.00", "52.00", "90.00"],
+    ]
 
 
 def test_every_place_of_a_column_is_of_a_benchmark_and_one_of_its_metrics():
@@ -61,16 +73,16 @@ def test_every_place_of_a_column_is_of_a_benchmark_and_one_of_its_metrics():
     ],
 )
 def test_printed_rows_are_those_of_the_paper(model, domain, source, method, column, value):
-    (row,) = [row for row in table.printed_rows(model, domain) if (row.source, row.method) == (source, method)]
-    assert row.values[column] == value
+    rows = {(row["source"], row["method"], row["column"]): row["after"] for row in printed_rows(model, domain)}
+    assert rows[source, method, column] == value
 
 
 def test_a_model_of_no_table_has_the_rows_of_all():
-    assert {row.source for row in table.printed_rows("tiny-causal", "race")} == {
+    assert {row["source"] for row in printed_rows("tiny-causal", "race")} == {
         "Table 6, bert-base-uncased",
         "Table 7, gpt2",
     }
-    assert all(set(row.values) <= set(COLUMNS) for row in table.printed_rows("tiny-causal", "gender"))
+    assert {row["column"] for row in printed_rows("tiny-causal", "gender")} <= set(COLUMNS)
 
 
 def test_the_command_edits_each_domain_and_prints_and_stores_all_rows(tmp_path):
@@ -85,13 +97,13 @@ def test_the_command_edits_each_domain_and_prints_and_stores_all_rows(tmp_path):
     options = f"--data {data} --config {few} --domains gender,race --resamples 20 --device cpu --out {tmp_path / 'out'}"
     done = CliRunner().invoke(app, ["table", "fast", "tiny-causal", *options.split()], env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
-    assert "tiny-causal with fast" in done.output
-    stored = json.loads((tmp_path / "out" / "table.json").read_text())
-    own = [(row["method"], row["domain"]) for row in stored if row["source"] == "measured"]
-    names = ("tiny-causal", "tiny-causal with fast")
-    assert own == [(name, domain) for domain in ("gender", "race") for name in names]
-    assert {"SS held out", "SS StereoSet", "LMS", "ICAT", "PS"} <= stored[0]["values"].keys()
-    assert (tmp_path / "out" / "race" / "mitigation.json").is_file()
+    assert "fast, before" in done.output
+    assert "gender: None of 1 methods brings SS held out nearer" in done.output
+    stored = pd.read_csv(tmp_path / "out" / "methods.csv")
+    own = stored[stored.source == "measured"]
+    assert set(zip(own.method, own.domain, strict=True)) == {("fast", "gender"), ("fast", "race")}
+    assert {"SS held out", "SS StereoSet", "LMS", "ICAT", "PS"} <= set(own.column)
+    assert read(tmp_path / "out" / "fast-race").settings["domain"] == "race"
 
 
 def test_an_unknown_domain_is_refused(tmp_path):

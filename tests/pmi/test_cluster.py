@@ -151,7 +151,8 @@ def test_an_error_of_sbatch_is_reported(slurm, corpus, job):
 def test_a_missing_package_is_named_with_what_to_install(slurm, corpus, job, monkeypatch):
     monkeypatch.setitem(sys.modules, "dill", None)
     with pytest.raises(
-        ClusterError, match=r"needs the package dill; install it with pip install 'gender-neutral-probes"
+        ClusterError,
+        match=r"Counting on many machines needs the package dill, which is not installed; install it with pip install",
     ):
         on_slurm()(job, shards([corpus]), lambda done, total: None)
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from builders.datasets.gender_pmi import delta_table as published
 from pmi.__main__ import app
-from pmi.analysis.comparison import compare
+from pmi.analysis.table import compare
 from pmi.counting.local import count
 from pmi.types import CountRule, DeltaTable
 from tests.helpers import beside, mirrored

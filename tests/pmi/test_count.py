@@ -18,8 +18,7 @@ from pmi.counting import local as counting
 from pmi.counting.corpus import CorpusError
 from pmi.counting.counts import Counts
 from pmi.counting.local import GENDERED_WORDS, count
-from pmi.pairs import PUBLISHED_PAIRS, THEY_FORMS
-from pmi.types import TableError
+from pmi.types import PUBLISHED_PAIRS, THEY_FORMS, TableError
 from pmi.words import stop_words
 from tests.helpers import beside
 from tests.pmi import reference

@@ -14,8 +14,7 @@ from pmi.analysis.sentence import max_pmi_diff
 from pmi.analysis.table import table
 from pmi.counting.counts import delta
 from pmi.files import read_rows, write_rows
-from pmi.pairs import parse_pairs
-from pmi.types import GenderedPair, TableError
+from pmi.types import GenderedPair, TableError, parse_pairs
 from tests.helpers import mirrored, signed
 from tests.pmi.made import SMALL, counts
 

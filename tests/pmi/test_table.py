@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import pmi as package
 from pmi.analysis.table import METADATA_KEY, agreement, column_statistics, counted_pairs, kendall, pmi, table
-from pmi.pairs import PUBLISHED_PAIRS, THEY_FORMS, parse_pairs, words_of
-from pmi.types import CorpusTotals, GenderedPair, TableError
+from pmi.types import PUBLISHED_PAIRS, THEY_FORMS, CorpusTotals, GenderedPair, TableError, parse_pairs, words_of
 from tests.pmi.made import SMALL, counts
 
 FOUR = ("she", "he", "her", "his")

@@ -7,8 +7,7 @@ from pmi.analysis.plots import write
 from pmi.analysis.table import agreement, counted_pairs, table
 from pmi.counting.counts import Counts
 from pmi.files import read_rows
-from pmi.pairs import parse_pairs
-from pmi.types import GenderedPair
+from pmi.types import GenderedPair, parse_pairs
 from tests.pmi.made import SMALL, counts
 
 FOUR = ("she", "he", "her", "his")

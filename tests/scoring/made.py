@@ -14,7 +14,7 @@ from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
 from builders.parsers.triplets import triplet
 from builders.write import content_digest
 from scoring import answering, prompts, run
-from scoring.inference.encoding import Encoding
+from scoring.inference.tokens import Encoding
 from scoring.statistics import stats
 from scoring.tables import Loaded
 from scoring.types import BenchmarkContext, Group, Response

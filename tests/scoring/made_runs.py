@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from cards.verdict import p_of
 from scoring import benchmarks
@@ -42,7 +42,7 @@ def made_run(share=0.3, **changes):
         "environment": {"torch": "2.4"},
         "speed": {"tokens_per_second": 1.0},
         "headlines": {
-            name: asdict(benchmarks.get(name).headline) for name in benchmarks.names() if benchmarks.get(name).headline
+            name: benchmarks.get(name).headline for name in benchmarks.names() if benchmarks.get(name).headline
         },
     }
     return Report(**{**facts, **changes})

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from builders.parsers.triplets import filled
-from scoring import compare
+from scoring import result as compare
 from scoring.benchmarks import get
 from scoring.statistics import stats
 from scoring.tables import as_table

@@ -145,7 +145,7 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
     assert (out / "examples" / "of_cats.parquet").is_file()
 
     (entry,) = leaderboard.entries_of(out)
-    assert (entry.dataset, entry.task, entry.notes.metric) == ("cats", "all", "cat_rate")
+    assert (entry.dataset, entry.task, entry.metric) == ("cats", "all", "cat_rate")
     assert "cat_rate" in leaderboard.page(leaderboard.task_tables([entry]))
 
     run = read_run(out)
@@ -234,6 +234,7 @@ def test_a_limit_takes_a_part_of_its_rows(file, tmp_path):
         (METRIC, r"No benchmark is called 'of_cats'; the names are biaske, "),
         ("METRICS = {'stereoset': ['ss']}", r"adds 'ss' to stereoset, which is no scoring\.types\.Metric or has the"),
         ("1 / 0", r"cannot be run \(ZeroDivisionError: division by zero\); correct the file\."),
+        ("import sys\nsys.exit(0)", r"cannot be run \(SystemExit: 0\); correct the file\."),
         (
             FILE.replace('"of_cats"', '"unstereo"'),
             r"has the name 'unstereo' of another benchmark; give it a new name\.",

@@ -5,17 +5,18 @@ import threading
 import time
 from contextlib import closing
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import mitigation
+from builders.sources.client import HttpError
 from mitigation.adapters.temporary import attached
 from scoring.__main__ import app
 from scoring.inference.load_options import BUNDLED, LoadOptions
 from scoring.inference.loading import load
 from scoring.inference.served.connect import connect
 from scoring.report import read
-from scoring.types import ScoringError
 from tests.helpers import ROOT
 from tests.mitigation import test_merge
 from tools import compare_engines, real_server
@@ -78,21 +79,14 @@ def test_the_page_of_engines_has_every_metric(url, tmp_path):
         served = compare_engines.measured(engine, parts, tmp_path)
     assert compare_engines.differing(local, served) == []
     chat = compare_engines.sampled(url, parts, tmp_path)
-    made = compare_engines.page(local, served, chat, "vLLM")
-    told = (ROOT / "docs" / "ENGINES.md").read_text()
-    assert metrics(made).keys() == metrics(told).keys()
-    assert list(metrics(made).values()) == pytest.approx(list(metrics(told).values()), abs=1e-3, nan_ok=True)
+    made = compare_engines.table(local, served, chat)
+    told = pd.read_csv(ROOT / "docs" / "engines.csv", index_col=["benchmark", "group", "metric"])
+    assert made.index.equals(told.index)
+    pd.testing.assert_frame_equal(made, told, atol=compare_engines.METRIC, rtol=0)
     same = {name for name in chat.metrics if name[0] == "neutral"}
     assert same
     for name in same:
         assert chat.metrics[name].value == pytest.approx(local.metrics[name].value, abs=1e-3, nan_ok=True)
-    print(made)
-
-
-def metrics(text):
-    """The number of the local engine by benchmark, group and metric, in the rows of the page; NaN without one."""
-    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")][2:]
-    return {tuple(row[:3]): float("nan") if row[3] in ("–", "not defined") else float(row[3]) for row in rows}
 
 
 def test_a_new_user_gets_one_sentence_for_a_wrong_tokenizer(url, tmp_path):
@@ -157,5 +151,5 @@ def test_a_merged_model_is_served_with_the_log_probabilities_of_the_adapted_one(
 
 def test_a_token_outside_the_vocabulary_is_refused_by_the_server(url):
     body = {"model": "tiny", "prompt": [[0, 10**6]], "max_tokens": 1}
-    with closing(connect([url], None, "tiny-causal")) as engine, pytest.raises(ScoringError, match="answered 400"):
+    with closing(connect([url], None, "tiny-causal")) as engine, pytest.raises(HttpError, match="answered 400"):
         engine.servers[0].client.post(f"{url}/completions", body)

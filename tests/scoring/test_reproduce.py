@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import builders
 from builders.dataset import Alternative, Remote, Source
+from builders.manifest import read_manifest
 from builders.sources.fetch import git_blob
 from cards.text import slug
 from scoring import benchmarks
@@ -150,6 +151,19 @@ def test_numbers_of_published_responses_replay_counts_and_jobs_are_equal(built):
     assert tau.low < tau.measured < tau.high
 
 
+@pytest.mark.mirror
+def test_data_sets_that_were_built_without_their_sources_are_built_again(tmp_path, monkeypatch):
+    folder = mirror()
+    monkeypatch.delenv("PROBES_MIRROR", raising=False)
+    monkeypatch.setenv("PROBES_CACHE", str(tmp_path / "cache"))
+    builders.build("biaske", out=tmp_path, offline=True)
+    lacking = read_manifest(tmp_path / "biaske").left_out
+    monkeypatch.setenv("PROBES_MIRROR", str(folder))
+    Measured(tmp_path, tmp_path / "runs", offline=True).build()
+    assert lacking
+    assert not read_manifest(tmp_path / "biaske").left_out
+
+
 def _is_here(source):
     urls = [remote.url.partition("//")[2] for remote in source.alternatives[0].files]
     return all((Path(os.environ["PROBES_MIRROR"]) / url).is_file() for url in urls)
@@ -229,7 +243,7 @@ def test_published_files_with_other_rows_than_the_data_set_are_not_scored(tmp_pa
 
 def results_of(folder, model, run_name, estimates, rows="1.0.0 sha256:aa"):
     """A results.json with the given values by benchmark, group and metric."""
-    from scoring.report.files import results
+    from scoring.report.__init__ import results
     from scoring.types import Estimate, Report
 
     made = tuple(

@@ -283,10 +283,10 @@ def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_is_told_in_a_sentence(tmp_path):
     store = Store(tmp_path, KEY)
-    store._log._file.close()
-    with open("/dev/full", "wb", buffering=0) as store._log._file, pytest.raises(ScoringError, match="No space left"):
+    store._file.close()
+    with open("/dev/full", "wb", buffering=0) as store._file, pytest.raises(ScoringError, match="No space left"):
         store.put(ASK, REPLY)
-    store._log._file = None
+    store._file = None
     store.close()
     assert store.get(ASK) is None
 

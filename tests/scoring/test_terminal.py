@@ -15,6 +15,7 @@ from scoring import benchmarks, report
 from scoring.commands.compare import app
 from scoring.report import terminal
 from scoring.report.headlines import changes, conclusion, few_examples, headline_changes, headline_scores, model_name
+from scoring.types import Headline
 from tests.scoring.made_runs import made_comparison, made_run, with_difference
 from tests.scoring.test_comparison import pairs, written
 
@@ -143,7 +144,7 @@ def test_a_group_of_one_example_under_a_limit_comes_with_advice():
 
 
 def test_a_hostile_sentence_of_a_file_is_only_text():
-    hostile = {"metric": "gas", "shown": "templates", "sentence": "{gas.__class__} {0} {gas:9999999} {gas!r} %s"}
+    hostile = Headline("d", "gas", shown="templates", sentence="{gas.__class__} {0} {gas:9999999} {gas!r} %s")
     run = made_run(headlines={"neutral": hostile})
     (result,) = [h for h in headline_scores(run) if h.estimate.benchmark == "neutral"]
     assert result.sentence == "Gender attribute score (GAS): 0.300, where an unbiased model has 0."

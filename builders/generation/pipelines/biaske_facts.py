@@ -17,16 +17,9 @@ from typer import Option
 
 from builders.dataset import content_id
 from builders.embedded import table
+from builders.generation import pipeline
 from builders.generation.clients import ChatClient, Request
-from builders.generation.pipeline import (
-    DuplicateFilter,
-    FilterLog,
-    ListEntry,
-    Pipeline,
-    prompt_request,
-    request_lists,
-    sentence_fault,
-)
+from builders.generation.pipeline import FilterLog, ListEntry, Pipeline
 from builders.generation.pipelines._blanks import PromptFilter, biased_pairs, normalise_blank
 from builders.parsers import read
 from builders.text.words import normalise
@@ -58,14 +51,14 @@ def run(settings: FactSettings, model: str, client: ChatClient, log: FilterLog) 
     """The rows of the facts that pass all checks."""
     groups = [group for group in _groups(settings.groups) if not settings.domain or group[0] in settings.domain]
     requests = [(group, _request(settings, model, group)) for group in groups]
-    entries = request_lists("facts", requests, settings.count, client, log)
+    entries = pipeline.request_lists("facts", requests, settings.count, client, log)
     earlier = PromptFilter()
     entries = log.filter(
         "facts", entries, lambda entry: _fault(_parts(entry), earlier), lambda entry: " | ".join(_parts(entry))
     )
     pairs = biased_pairs(settings.against)
     biased = {pair["prompt"].replace(BLANK, pair[f"object_{side}"]): None for pair in pairs for side in LABELS[:2]}
-    duplicates = DuplicateFilter(settings.overlap, biased)
+    duplicates = pipeline.DuplicateFilter(settings.overlap, biased)
     return log.filter(
         "overlap",
         map(_row, entries),
@@ -84,7 +77,7 @@ def _groups(path: Path | None) -> list[_Group]:
 
 def _request(settings: FactSettings, model: str, group: _Group) -> Request:
     _, name, other = group
-    return prompt_request(
+    return pipeline.prompt_request(
         model,
         table("prompts")["biaske-facts"]["ask"],
         "\n".join(f"{n + 1}. Of {name} {n} {other} {n} is [BLANK]. | so | not" for n in range(settings.count)),
@@ -107,7 +100,7 @@ def _fault(parts: list[str], earlier: PromptFilter) -> str:
     prompt, *objects = parts
     if normalise(objects[0]) == normalise(objects[1]):
         return "has the same object twice"
-    if any(BLANK in phrase or sentence_fault(phrase) for phrase in objects):
+    if any(BLANK in phrase or pipeline.sentence_fault(phrase) for phrase in objects):
         return "has an object that is not prose"
     return earlier.fault(prompt, objects)
 

@@ -18,16 +18,9 @@ from typer import Option
 
 from builders.dataset import content_id
 from builders.embedded import table
+from builders.generation import pipeline
 from builders.generation.clients import ChatClient, Request
-from builders.generation.pipeline import (
-    FilterLog,
-    ListEntry,
-    Pipeline,
-    contains_phrase,
-    count_words,
-    prompt_request,
-    request_lists,
-)
+from builders.generation.pipeline import FilterLog, ListEntry, Pipeline, contains_phrase
 from builders.generation.pipelines._blanks import PromptFilter, biased_pairs, normalise_blank
 from builders.parsers.triplets import filled
 from builders.text.split import phrase_key
@@ -55,7 +48,7 @@ def run(settings: ParaphraseSettings, model: str, client: ChatClient, log: Filte
     requests = [(pair, _request(settings, model, pair)) for pair in _selected(pairs, settings)]
     entries = [
         entry._replace(text=normalise_blank(entry.text))
-        for entry in request_lists("paraphrase", requests, settings.count, client, log)
+        for entry in pipeline.request_lists("paraphrase", requests, settings.count, client, log)
     ]
     earlier = PromptFilter(frozenset(phrase_key(pair["prompt"]) for pair in pairs))
     kept = log.filter("paraphrase", entries, lambda entry: _fault(entry, earlier), lambda entry: entry.text)
@@ -74,8 +67,8 @@ def _selected(pairs: list[_Pair], settings: ParaphraseSettings) -> Iterator[_Pai
 
 
 def _request(settings: ParaphraseSettings, model: str, pair: _Pair) -> Request:
-    longest = settings.count * (2 * count_words(pair["prompt"]) + 10)  # words
-    return prompt_request(
+    longest = settings.count * (2 * pipeline.count_words(pair["prompt"]) + 10)  # words
+    return pipeline.prompt_request(
         model,
         table("prompts")["biaske-paraphrases"]["ask"],
         "\n".join(f"{n + 1}. {pair['prompt']} {n}" for n in range(settings.count)),

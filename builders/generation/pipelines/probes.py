@@ -21,16 +21,9 @@ from typer import Option
 
 from builders.dataset import content_id
 from builders.embedded import table
+from builders.generation import pipeline
 from builders.generation.clients import ChatClient, Request
-from builders.generation.pipeline import (
-    DuplicateFilter,
-    FilterLog,
-    Pipeline,
-    count_words,
-    prompt_request,
-    request_lists,
-)
-from builders.generation.pipelines._stages import FilterRules
+from builders.generation.pipeline import FilterLog, Pipeline, Rules
 from builders.parsers import read
 from builders.text.words import THEY_FORMS, gendered_words, normalise
 
@@ -44,7 +37,7 @@ class ProbeSettings:
     """The options of the pipeline."""
 
     count: Annotated[int, Option(help="Number of statements.", min=1)] = 200
-    profile: Annotated[FilterRules, Option(help="This project's prompt, or the printed one.")] = FilterRules.clean
+    profile: Annotated[Rules, Option(help="This project's prompt, or the printed one.")] = "clean"
     seed_sentence: Annotated[list[str], Option(help="Example; may be repeated.")] = field(
         default_factory=lambda: ["My friend likes blue", "My friend is talking on the phone"]
     )
@@ -61,12 +54,12 @@ class ProbeSettings:
     @property
     def per_request(self) -> int:
         """How many statements a request asks for: all of them in the paper."""
-        return self.count if self.profile is FilterRules.paper else _STATEMENTS_PER_REQUEST
+        return self.count if self.profile == "paper" else _STATEMENTS_PER_REQUEST
 
     @property
     def prompt(self) -> str:
         """The template of a request."""
-        name = {True: "list", False: "paper"}[self.reseed] if self.profile is FilterRules.paper else "ask"
+        name = {True: "list", False: "paper"}[self.reseed] if self.profile == "paper" else "ask"
         return str(table("prompts")["probes"][name])
 
 
@@ -93,13 +86,13 @@ def fault(text: str) -> str:
         return f"has the gendered word {gendered[0]}"
     if they := next((word for word in _WORDS.findall(normalise(text)) if word in THEY_FORMS), ""):
         return f"has the pronoun {they}"
-    return "" if 3 <= count_words(text) <= 16 else "has fewer than 3 or more than 16 words"
+    return "" if 3 <= pipeline.count_words(text) <= 16 else "has fewer than 3 or more than 16 words"
 
 
 def run(settings: ProbeSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
     """Rows with ``settings.count`` statements, or fewer after ``settings.calls`` requests."""
     against = [line for path in settings.against for line in read.lines(path) if line]
-    duplicates = DuplicateFilter(settings.overlap, against)
+    duplicates = pipeline.DuplicateFilter(settings.overlap, against)
     kept: dict[str, str] = {}  # the model by statement
     sent = 0
     while len(kept) < settings.count and sent < settings.calls:
@@ -108,7 +101,7 @@ def run(settings: ProbeSettings, model: str, client: ChatClient, log: FilterLog)
         examples = islice(_examples(settings, list(kept), sent), calls)
         requests = [(seed, _request(settings, model, example, seed)) for seed, example in enumerate(examples, sent)]
         sent += calls
-        entries = request_lists("write", requests, settings.per_request, client, log)
+        entries = pipeline.request_lists("write", requests, settings.per_request, client, log)
         model_of = {statement(entry.text): entry.response.model for entry in reversed(entries)}
         neutral = log.filter("write", [statement(entry.text) for entry in entries], fault, str)
         kept |= {text: model_of[text] for text in log.filter("duplicates", neutral, duplicates.fault, str)}
@@ -130,7 +123,7 @@ def _examples(settings: ProbeSettings, kept: list[str], sent: int) -> Iterator[s
 
 def _request(settings: ProbeSettings, model: str, example: str, seed: int) -> Request:
     numbers = range(settings.per_request)
-    return prompt_request(
+    return pipeline.prompt_request(
         model,
         settings.prompt,
         "\n".join(f"{n + 1}. My friend meets imagined{seed}x{n} words{seed}x{n}" for n in numbers),

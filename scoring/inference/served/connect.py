@@ -90,7 +90,7 @@ def _connected(
         servers,
         tokens,
         name=names[0],
-        family=str(_config(folder).get("model_type", "")),
+        family=str(checkpoint.json_object(folder / "config.json").get("model_type", "")),
         identity=_digest(tokens),
     )
 
@@ -108,7 +108,7 @@ def _tokens(given: str | None, origin: str, revision: str | None, host: str) -> 
             f"{host} calls its model {origin!r}, and no tokenizer is found by that name; give --tokenizer the folder "
             "or the name on the Hub of the model that is served."
         ) from None
-    window = _config(folder).get("max_position_embeddings")
+    window = checkpoint.json_object(folder / "config.json").get("max_position_embeddings")
     return Tokens(tokenizer, "causal", window if isinstance(window, int) and window > 0 else None), folder
 
 
@@ -116,15 +116,6 @@ def _digest(tokens: Tokens) -> str:
     """What identifies a tokenizer: its tokens and what it puts around a text."""
     content = [sorted(tokens.tokenizer.get_vocab().items()), tokens.prefix, tokens.suffix]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
-def _config(folder: Path) -> dict[str, object]:
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_bytes()) if path.is_file() else {}
-    except (ValueError, RecursionError):
-        config = {}
-    return config if isinstance(config, dict) else {}
 
 
 def _check_same(servers: Sequence[Server]) -> None:

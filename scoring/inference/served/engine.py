@@ -1,30 +1,230 @@
-"""The served engine: answers of a model behind one or several servers."""
+"""The served engine: answers of a model behind one or several servers.
+
+Queries become prompts: sequences whose tokens are scored, and contexts with candidate next tokens. A server scores one
+token at each position of a prompt, the one that follows, so the log-probabilities of a sentence come from one prompt.
+Several tokens at one position (options of one token after the same context, forms of a pronoun) come from the
+distribution of the next token, in one prompt for all of them:
+
+    queries                                   prompts
+    [a b] wants c, [a b] wants d              context [a b] with the candidates c and d
+    [a b c] wants b, c, e                     sequence [a b c e]
+    [a b] wants b, c                          nothing: it is read from the sequence before it
+
+The jobs are shared between servers: each takes the next job when it has room, and one that dies gives its jobs back.
+"""
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
 from zlib import crc32
 
 import numpy as np
 
 from builders.sources.client import HttpError, Unavailable
+from cards.text import grouped
+from scoring.inference.batching import common
 from scoring.inference.decoding import Decoding, TokenizedPrompt, until
-from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats
+from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import continued_text
-from scoring.inference.served import plan
-from scoring.inference.served.dialects import Ignored
+from scoring.inference.served.dialects import TOP, Ignored
 from scoring.inference.served.handshake import CHANGE, INSTEAD, SENTENCES, Server, change, refusal
-from scoring.inference.served.pool import Pool
 from scoring.inference.store import Store
 from scoring.inference.tokens import Query, Tokens
 from scoring.types import Option, Request, Response, ScoringError
+
+J = TypeVar("J")
+R = TypeVar("R")
+
+
+class Pool(Generic[J, R]):
+    """One pass over jobs with several servers.
+
+    Parameters
+    ----------
+    servers:
+        Those that are alive; a server that does not answer is marked by ``lost`` and gets no more jobs.
+    ask:
+        Does one job with one server.
+    concurrency:
+        Jobs of one server at the same time.
+    """
+
+    def __init__(self, servers: Sequence[Server], ask: Callable[[Server, J], R], concurrency: int) -> None:
+        self.servers = [server for server in servers if not server.lost]
+        self.ask = ask
+        self.concurrency = concurrency
+        self._waiting: deque[J] = deque()
+        self._left = 0
+        self._changed = threading.Condition()
+        self._done: SimpleQueue[R | BaseException] = SimpleQueue()
+
+    def run(self, jobs: Sequence[J]) -> Iterator[R]:
+        """The result of each job, in the order in which they are done.
+
+        Raises
+        ------
+        ScoringError
+            When no server is left, or a job fails for a reason that another server would not remove.
+        """
+        self._waiting.extend(jobs)
+        self._left = left = len(jobs)
+        for server in self.servers:
+            server.client.stop.clear()
+            for _ in range(min(self.concurrency, len(jobs))):
+                threading.Thread(target=self._work, args=(server,), daemon=True).start()
+        try:
+            while left:
+                result = self._done.get()
+                if isinstance(result, Unavailable):
+                    if all(server.lost for server in self.servers):
+                        raise ScoringError(f"{result}; what was answered is kept, so start the same command again.")
+                elif isinstance(result, BaseException):
+                    raise result
+                else:
+                    left -= 1
+                    yield result
+        finally:
+            with self._changed:
+                self._left = 0
+                self._changed.notify_all()
+            for server in self.servers:
+                server.client.stop.set()
+
+    def _work(self, server: Server) -> None:
+        while (job := self._next(server)) is not None:
+            try:
+                result: R | BaseException = self.ask(server, job)
+            except Unavailable as error:
+                self._give_back(server, job, error)
+                return
+            except BaseException as error:
+                self._done.put(error)
+                return
+            with self._changed:
+                self._left = max(self._left - 1, 0)  # 0 since the run ended while this job was done
+                self._changed.notify_all()
+            self._done.put(result)
+
+    def _next(self, server: Server) -> J | None:
+        """The next job; waits while jobs of others may come back, and is None when all are done."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or not self._left or server.lost)
+            return self._waiting.popleft() if self._waiting and self._left and not server.lost else None
+
+    def _give_back(self, server: Server, job: J, error: Unavailable) -> None:
+        with self._changed:
+            self._waiting.appendleft(job)
+            server.lost = server.lost or str(error)
+            self._changed.notify_all()
+        server.client.stop.set()
+        self._done.put(error)
+
+
+Ids = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class TokenRow:
+    """A prompt of which tokens are scored; ``reads`` are pairs of a position (from 1) and the number of an answer."""
+
+    ids: Ids
+    reads: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Context:
+    """A context with candidates for the next token; ``wanted`` has the numbers of the answers by token."""
+
+    ids: Ids
+    wanted: dict[int, list[int]] = field(default_factory=dict)
+
+    def apart(self, tokens: Sequence[int]) -> list[TokenRow]:
+        """The same as one prompt for each of these tokens."""
+        return [TokenRow((*self.ids, t), [(len(self.ids), n) for n in self.wanted[t]]) for t in tokens]
+
+
+def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tuple[list[TokenRow], list[Context]]:
+    """Prompts and contexts that answer all queries; answers are numbered through the queries in order.
+
+    Parameters
+    ----------
+    points:
+        Whether the server gives the probabilities of candidates for the next token; without, each is a prompt.
+    share:
+        Whether equal prompts are sent once, and a prompt that is the beginning of another is read from it.
+
+    >>> planned([Query((1, 2), (1,), (3,)), Query((1, 2), (1,), (4,)), Query((1,), (0,), (2,))], points=True)
+    ([TokenRow(ids=(1, 2), reads=[(1, 2)])], [Context(ids=(1, 2), wanted={3: [0], 4: [1]})])
+    """
+    prompts: list[TokenRow] = []
+    contexts: dict[Ids, Context] = {}
+    number = 0
+    for query in queries:
+        last = len(query.ids) - 1
+        answers = range(number, number := number + len(query.at))
+        if all(place == last for place in query.at):
+            context = contexts.setdefault(query.ids, Context(query.ids))
+            for token, answer in zip(query.want, answers, strict=True):
+                context.wanted.setdefault(token, []).append(answer)
+        else:
+            ids = (*query.ids, query.want[-1]) if query.at[-1] == last else query.ids
+            prompts.append(
+                TokenRow(ids, [(place + 1, answer) for place, answer in zip(query.at, answers, strict=True)])
+            )
+    alone = [c for c in contexts.values() if len(c.wanted) == 1 or not points]
+    prompts += [prompt for context in alone for prompt in context.apart(list(context.wanted))]
+    prompts = merged(prompts) if share else prompts
+    # In the order of the queries, so that the answers of a request come together and are complete early.
+    prompts.sort(key=lambda prompt: min(answer for _, answer in prompt.reads))
+    return prompts, [c for c in contexts.values() if len(c.wanted) > 1 and points]
+
+
+def merged(prompts: Sequence[TokenRow]) -> list[TokenRow]:
+    """Prompts that are no beginning of another one, with the reads of those that are.
+
+    >>> [(p.ids, p.reads) for p in merged([TokenRow((1, 2), [(1, 0)]), TokenRow((1, 2, 3), [(2, 1)])])]
+    [((1, 2, 3), [(2, 1), (1, 0)])]
+    """
+    longest: list[TokenRow] = []
+    for prompt in sorted(prompts, key=lambda p: p.ids, reverse=True):
+        if longest and common(longest[-1].ids, prompt.ids) == len(prompt.ids):
+            longest[-1].reads += prompt.reads
+        else:
+            longest.append(TokenRow(prompt.ids, list(prompt.reads)))
+    return longest[::-1]
+
+
+def prompt_batches(prompts: Sequence[TokenRow], tokens: int, size: int) -> Iterator[list[TokenRow]]:
+    """Prompts in their order, in batches of at most so many tokens and prompts; one prompt is always allowed."""
+    batch: list[TokenRow] = []
+    for prompt in prompts:
+        if batch and (len(batch) == size or sum(len(p.ids) for p in batch) + len(prompt.ids) > tokens):
+            yield batch
+            batch = []
+        batch.append(prompt)
+    if batch:
+        yield batch
+
+
+def context_batches(contexts: Sequence[Context], tokens: int, size: int) -> Iterator[tuple[list[Context], list[int]]]:
+    """Contexts that want the same tokens, in batches, with at most ``TOP`` of these tokens at one time."""
+    for wanted, same_tokens in grouped(contexts, lambda context: tuple(sorted(context.wanted))).items():
+        for start in range(0, len(wanted), TOP):
+            chosen = list(wanted[start : start + TOP])
+            own = sorted(same_tokens, key=lambda c: c.ids)
+            room = max(tokens // max(len(c.ids) for c in own), 1)
+            step = min(room, size)
+            for first in range(0, len(own), step):
+                yield own[first : first + step], chosen
+
 
 #: The most tokens and prompts of one request to a server; several requests are in progress at the same time.
 TOKENS, SIZE = 2**13, 128
@@ -49,6 +249,10 @@ class Served(Engine):
         Requests to one server at the same time.
     """
 
+    kind, adapter, exact = "causal", "", False
+    dtype, family = "the server's dtype", ""
+    capabilities: frozenset[Capability] = frozenset({"logprobs", "generation"})
+
     def __init__(
         self,
         servers: Sequence[Server],
@@ -59,23 +263,15 @@ class Served(Engine):
         identity: str = "",
         concurrency: int = 4,
     ) -> None:
-        self.kind = "causal"
         self.name = name
         self.revision = f"served by {' and '.join(sorted({server.software for server in servers}))}"
-        self.adapter = ""
-        self.exact = False
         self.tokens = tokens
         self.stats = Stats()
         self.servers = servers
         self.concurrency = concurrency
-        self._family = family
+        self.family = family
         self._identity = identity
         self._busy = _Busy()
-
-    @property
-    def dtype(self) -> str:
-        """What the server computes in, which it does not tell."""
-        return "the server's dtype"
 
     @property
     def source(self) -> str:
@@ -87,16 +283,6 @@ class Served(Engine):
         return [f"{server.client.host} ({server.software})" for server in self.servers]
 
     @property
-    def family(self) -> str:
-        """The ``model_type`` of the configuration beside the tokenizer."""
-        return self._family
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Log-probabilities and continuations."""
-        return frozenset({"logprobs", "generation"})
-
-    @property
     def store_key(self) -> dict[str, str]:
         """The software and the tokenizer, so that responses of another engine are not used."""
         return {"engine": self.revision, "tokenizer": self._identity}
@@ -104,11 +290,9 @@ class Served(Engine):
     @property
     def environment(self) -> dict[str, Any]:
         """The servers, what they lack, and what share of the time was spent waiting for them."""
-        packages = ("transformers", "tokenizers", "numpy")
         seconds = self.stats.seconds
         return {
-            "python": platform.python_version(),
-            **{package: importlib.metadata.version(package) for package in packages},
+            **versions("transformers", "tokenizers", "numpy"),
             "engine": self.revision,
             "servers": self._hosts,
             "servers lost": [server.lost for server in self.servers if server.lost],
@@ -160,12 +344,12 @@ class Served(Engine):
             )
         self.stats.asked += sum(len(query.ids) for query in queries)
         points = all(server.points for server in self.servers)
-        prompts, contexts = plan.planned(queries, points=points, share=batching.share)
+        prompts, contexts = planned(queries, points=points, share=batching.share)
         tokens, size = batching.tokens or TOKENS, batching.size or SIZE
         together = all(server.dialect.batches for server in self.servers)
-        batches = plan.batches(prompts, tokens, size) if together else ([prompt] for prompt in prompts)
+        batches = prompt_batches(prompts, tokens, size) if together else ([prompt] for prompt in prompts)
         jobs: list[Callable[[Server], Values]] = [partial(_score_prompts, prompts=batch) for batch in batches]
-        jobs += [partial(_score_contexts, contexts=c, tokens=t) for c, t in plan.groups(contexts, tokens, size)]
+        jobs += [partial(_score_contexts, contexts=c, tokens=t) for c, t in context_batches(contexts, tokens, size)]
         self.stats.tokens += sum(len(p.ids) for p in prompts) + sum(len(c.ids) for c in contexts)
         self.stats.read += sum(len(q.at) for q in queries)
         for values in self._spread(jobs):
@@ -183,18 +367,14 @@ class Served(Engine):
             )
         together = all(server.dialect.batches for server in self.servers) and not decoding.sampled
         most = (batching.size or CONTINUED) if together else 1
-        groups_: dict[int, list[TokenizedPrompt]] = {}
-        for prompt in prompts:
-            groups_.setdefault(prompt.new, []).append(prompt)
         jobs = [
             partial(self._continue, prompts=group[first : first + most], decoding=decoding)
-            for group in groups_.values()
+            for group in grouped(prompts, lambda prompt: prompt.new).values()
             for first in range(0, len(group), most)
         ]
         for continued, generated in self._spread(jobs):
-            self.stats.asked += sum(len(continuation.prompt.ids) for continuation in continued)
-            self.stats.tokens += sum(len(continuation.prompt.ids) for continuation in continued)
-            self.stats.generated += generated
+            sent = sum(len(continuation.prompt.ids) for continuation in continued)
+            self.stats.add(asked=sent, tokens=sent, generated=generated)
             yield from continued
 
     def _continue(
@@ -234,7 +414,7 @@ class Served(Engine):
         return Pool(self.servers, ask, self.concurrency).run(jobs)
 
 
-def _score_prompts(server: Server, prompts: Sequence[plan.TokenRow]) -> Values:
+def _score_prompts(server: Server, prompts: Sequence[TokenRow]) -> Values:
     sequences = server.scored([prompt.ids for prompt in prompts])
     return [
         (answer, logprobs[place - 1])
@@ -243,7 +423,7 @@ def _score_prompts(server: Server, prompts: Sequence[plan.TokenRow]) -> Values:
     ]
 
 
-def _score_contexts(server: Server, contexts: Sequence[plan.Context], tokens: Sequence[int]) -> Values:
+def _score_contexts(server: Server, contexts: Sequence[Context], tokens: Sequence[int]) -> Values:
     """Candidates by the distribution of the next token, and those that it lacks as one-token options."""
     distributions = server.dialect.next_tokens([context.ids for context in contexts], tokens)
     values, lacking = [], []

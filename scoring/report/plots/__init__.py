@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from scoring.report.plots import stereotypes
 from scoring.report.plots.draw import Figure, Key, Panel
 from scoring.report.plots.fairness import fairness, preference
-from scoring.report.plots.jobs import jobs
-from scoring.report.plots.topics import topics
+from scoring.report.plots.shares import jobs, topics
 from scoring.types import Estimate, Table
 
 __all__ = ["PLOTS", "Figure", "Key", "Panel", "fairness", "figures", "jobs", "preference", "topics"]

@@ -102,10 +102,10 @@ def panel(title: str, label: str, size: tuple[float, float], paint: Callable[[Ax
         figure = canvas(*size)
         paint(figure.subplots())
         text = image(figure).decode()
-    return Panel(plain(title), label, _inline(text), round(size[0] * 96))
+    return Panel(plain(title), label, inline(text), round(size[0] * 96))
 
 
-def _inline(text: str) -> str:
+def inline(text: str) -> str:
     """An SVG document as an element of a page: no namespaces, identifiers or style sheet, inks as variables.
 
     Without identifiers, any number of drawings stand in one page: a marker is drawn where it is

@@ -6,9 +6,11 @@ samples, so the numbers are shares of answers and not probabilities, and every r
 
 from __future__ import annotations
 
-import platform
+import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -18,18 +20,21 @@ from builders.generation.clients import ChatClient, DryRunClient
 from builders.generation.clients import Request as ChatRequest
 from builders.generation.responses import Response, request_body
 from builders.generation.run import RunOptions, opened, print_costs
+from builders.generation.spending import Spending
 from cards.files import locked
 from scoring import report
-from scoring.answering import PACKAGE, package_version
+from scoring.engines import Call, EngineKind, NoModel, refuse_loading
+from scoring.inference.parallel import Processes
 from scoring.options import Sampling, Settings
 from scoring.prompts import Prompt
 from scoring.report.terminal import want
 from scoring.result import RunResult
-from scoring.run import Part, estimate, read
+from scoring.run import Part, environment, estimate, read, versions, without
 from scoring.statistics.stats import RESAMPLES
 from scoring.tables import as_table
 from scoring.types import Benchmark, Estimate, Report, Request, Row, Sampled, ScoringError, Table
 
+_NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not give"
 #: What a report says of the numbers.
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
 
@@ -57,10 +62,17 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
             "one."
         )
     named = bool(settings.benchmarks)
-    benchmarks, remarks = sampled(settings.chosen(), named=named)
+    parts, remarks = without(
+        [Part(benchmark) for benchmark in settings.chosen()],
+        lambda part: "" if part.benchmark.sampled else _NEEDS.format(part.benchmark.name),
+        "use a server that gives them",
+        "; it is left out.",
+        named=named,
+    )
+    benchmarks = [part.benchmark for part in parts]
     parts = read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
     lacking = [missing.name for part in parts for missing in part.lacking]
-    parts = [part for part in parts if part.splits]
+    parts = [part for part in parts if not part.empty]
     about: dict[str, Any] = {"sampling": sampling, "profile": settings.profile, "prompt": prompt}
     try:
         with opened(options, console) as client:
@@ -72,28 +84,13 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
         raise ChatFailed(error) from None
     scored = result(answers, parts, model=options.model, resamples=settings.resamples, **about)
     notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
-    told = (*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}")
-    scored = replace(scored, validity=notes, remarks=told)
+    all_remarks = (*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}")
+    scored = replace(scored, validity=notes, remarks=all_remarks)
     if out := settings.out:
         with locked(out, ScoringError):
             report.check_finished(out, scored.report, overwrite=settings.overwrite)
             scored.save(out)
     return scored
-
-
-def sampled(benchmarks: Sequence[Benchmark], *, named: bool) -> tuple[list[Benchmark], list[str]]:
-    """The benchmarks that can be asked in words, and a remark for each other one.
-
-    Raises
-    ------
-    ScoringError
-        When a benchmark that the user named needs probabilities.
-    """
-    others = [benchmark.name for benchmark in benchmarks if not benchmark.sampled]
-    remarks = [f"The benchmark {name} needs log-probabilities, which a chat API does not give" for name in others]
-    if remarks and named:
-        raise ScoringError(f"{remarks[0]}; leave the benchmark out, or use a server that gives them.")
-    return [b for b in benchmarks if b.sampled], [f"{remark}; it is left out." for remark in remarks]
 
 
 Answers = Mapping[str, tuple[list[Row], list[Response]]]
@@ -150,18 +147,14 @@ def result(
         dtype="sampled answers, not probabilities",
         prompt=prompt.name,
         profile=profile,
-        data={loaded.name: loaded.version for part in parts for loaded in part.splits},
+        data=versions(parts),
         estimates=tuple(estimates),
-        environment={
-            PACKAGE: package_version(),
-            "platform": platform.platform(),
+        environment=environment(parts, resamples)
+        | {
             "engine": "chat API",
             "answers": f"{sampling}. {SAMPLED}",
-            **{f"benchmark {part.benchmark.name}": part.benchmark.version for part in parts},
             f"prompt {prompt.name}": prompt.version,
             "system": prompt.system,
-            "resamples": resamples,
-            "data lacking": [missing.name for part in parts for missing in part.lacking],
         },
     )
     return RunResult(found, tables)
@@ -197,3 +190,34 @@ def _records(task: Sampled, rows: Sequence[Row], answers: Sequence[Response], sa
         for number, row in enumerate(rows)
         for line in task.to_records(row, texts[number * samples : (number + 1) * samples])
     ]
+
+
+def name(call: Call) -> str:
+    """The name of the model at the API."""
+    if not call.servers.model_name or len(call.servers.base_url) > 1:
+        raise NoModel("A chat API needs the name of a model (--model-name), and at most one --base-url.")
+    refuse_loading(call)
+    return call.servers.model_name
+
+
+def run(call: Call, console: Console, _processes: Processes) -> RunResult:
+    """Asks the API, which records its replies in the folder of the run, or for this call alone."""
+    with ExitStack() as stack:
+        options = RunOptions(
+            name(call),
+            call.settings.out or Path(stack.enter_context(tempfile.TemporaryDirectory())),
+            next(iter(call.servers.base_url), None),
+            concurrency=call.servers.concurrency,
+            timeout=call.servers.timeout,
+            **{field.name: getattr(call.sampling, field.name) for field in fields(Spending)},
+        )
+        return sample(options, call.sampling, replace(call.settings, chat=True), console)
+
+
+ENGINE = EngineKind(
+    lambda call: call.sampling.chat_api and not call.in_memory,
+    name,
+    run,
+    remote=True,
+    folder=lambda call: ("chat-api", call.servers.tokenizer or ""),
+)

@@ -1,0 +1,485 @@
+"""Sentences with seed words that fit a pronoun of any gender, written by a chat model.
+
+The pipeline of *Are Models Biased on Text without Gender-related Language?* (UnStereoEval; Belém et al.,
+2024, section 4 and tables 2 and 3): write sentences with a word and a pronoun, replace the pronoun by
+slots, judge whether the sentence is likely with each pronoun, revise sentences without the word or the
+pronoun, and keep those in which no word has a high |MaxPMIDiff|.
+
+``paper`` follows the published code, in which a revised sentence keeps the verdict on its first version and
+gendered words are not filtered. ``clean`` writes with *they* too, revises first, checks that the conversion
+changed only the pronoun, filters gendered words and repeated sentences, and judges the final sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
+
+from builders.dataset import content_id
+from builders.datasets.unstereo import fill_published, flaw, mend
+from builders.embedded import table
+from builders.generation import pipeline
+from builders.generation.clients import ChatClient, Request
+from builders.generation.lists import single_sentence, without_markup
+from builders.generation.pipeline import FilterLog, ListEntry, Rules, contains_phrase, count_words, sentence_fault
+from builders.generation.responses import ChatError, Response
+from builders.parsers import read
+from builders.parsers.recorded import numbered_entries
+from builders.text.words import PRONOUNS, THEY_FORMS, Gender, fill, fill_they, normalise
+from pmi.analysis.sentence import SentenceScore, max_pmi_diff, within
+from pmi.files import read_rows
+from pmi.types import CountRule, DeltaTable, PmiError, TableError
+
+# Drafts
+
+#: The forms of each pronoun, as prompts list them.
+FORMS: dict[Gender, str] = {
+    "male": "he/his/him/himself",
+    "female": "she/her/hers/herself",
+    "they": "they/their/them/themself",
+}
+#: The same in the published prompts.
+PUBLISHED_FORMS: dict[Gender, str] = {"male": "he/his/him/himself", "female": "she/her/her/herself"}
+
+_HIS_SLOT = {"he": "{nominative}", "his": "{possessive}", "him": "{accusative}", "himself": "{reflexive}"}
+_HE = re.compile(r"\b(?:he|his|him|himself)\b", re.IGNORECASE)
+# The published pattern has two spellings of each form.
+_PUBLISHED_HE = re.compile(r"\b[Hh](?:e|is|im|imself)\b")
+_WORD = re.compile(r"[\w'-]+")
+_TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A sentence with a seed word.
+
+    Parameters
+    ----------
+    gender:
+        The gender of the pronoun that it was written with.
+    sentence:
+        The sentence as written or revised.
+    model:
+        The model that wrote or revised it.
+    reply_id:
+        The key of the response that it was written in.
+    template:
+        The sentence with slots in place of the pronoun; empty before the conversion.
+    revisions:
+        Number of revisions until it had the word and the pronoun.
+    natural:
+        Whether it was judged likely with every pronoun; None before the judgement.
+    """
+
+    word: str
+    gender: Gender
+    sentence: str
+    model: str
+    reply_id: str = ""
+    template: str = ""
+    revisions: int = 0
+    natural: bool | None = None
+
+
+def has_pronoun(gender: Gender, sentence: str) -> bool:
+    """Whether a sentence contains a form of the pronoun.
+
+    >>> has_pronoun("female", "It was hers."), has_pronoun("male", "This is here.")
+    (True, False)
+    """
+    forms = PRONOUNS[gender]
+    known = THEY_FORMS if gender == "they" else {normalise(getattr(forms, name)) for name in forms.__slots__}
+    words = _WORD.findall(normalise(sentence))
+    return any(word in known or word.partition("'")[0] in known for word in words)
+
+
+def to_template(sentence: str) -> str:
+    """A sentence with *he*, with slots for the forms of the pronoun.
+
+    >>> to_template("He said the map was his, so he's glad.")
+    "{nominative} said the map was {possessive_absolute}, so {nominative}'s glad."
+    """
+    return mend(_HE.sub(lambda match: _HIS_SLOT[match[0].lower()], sentence))
+
+
+def to_template_published(sentence: str) -> str:
+    """:func:`to_template` by the rule of the published code, in which *his* is always the same slot.
+
+    The result is empty for a sentence with braces, which would look like slots.
+    """
+    if "{" in sentence or "}" in sentence:
+        return ""
+    return _PUBLISHED_HE.sub(lambda match: _HIS_SLOT[match[0].lower()], sentence)
+
+
+def restores_sentence(template: str, gender: Gender, sentence: str) -> bool:
+    """Whether a template, filled with the pronoun of the original sentence, gives the sentence.
+
+    >>> restores_sentence("{nominative} is here.", "they", "They are here.")
+    True
+    >>> restores_sentence("{nominative} was there.", "female", "She is here.")
+    False
+    """
+    filled = fill_they(template) if gender == "they" else fill(template, gender)
+    return filled is not None and _without_variants(filled) == _without_variants(sentence)
+
+
+def _without_variants(sentence: str) -> str:
+    return normalise(sentence).replace("themselves", "themself")
+
+
+def seed_words(path: Path) -> list[str]:
+    """The seed words of a file, each once.
+
+    A table (CSV, TSV, JSON lines, Parquet), such as ``probes pmi vocabulary`` writes, has them in its column
+    ``word``, or else in the first one. Another file has a JSON list, a JSON object whose names are the words, or
+    one word a line.
+
+    Raises
+    ------
+    ChatError
+        When there are no words, or an entry is not a word.
+    """
+    advice = "give one word a line, or a JSON list"
+    try:
+        if path.suffix.lower() in _TABLES:
+            rows = read_rows(path)
+            words = rows["word" if "word" in rows.column_names else 0].to_pylist()
+        elif (text := read.text(path)).lstrip().startswith(("[", "{")):
+            words = list(json.loads(text))
+        else:
+            words = [line.strip() for line in text.splitlines() if line.strip()]
+    except (OSError, ValueError, PmiError) as error:
+        raise ChatError(f"The words in {path} cannot be read ({error}); {advice}.") from None
+    faults = [word for word in words if not (isinstance(word, str) and _WORD.fullmatch(word))]
+    if faults:
+        raise ChatError(f"{path.name} has {faults[0]!r}, which is not a word; {advice}.")
+    if not words:
+        raise ChatError(f"{path.name} has no word; {advice}.")
+    return list(dict.fromkeys(words))
+
+
+# Settings and requests
+
+
+@dataclass(frozen=True, slots=True)
+class UnstereoSettings:
+    """The options of the pipeline."""
+
+    words: Annotated[Path, Option(help="Seed words: one word a line, a JSON list, or a table.")]
+    length: Annotated[int, Option(help="Highest number of words of a sentence; published: 5, 10, 20.", min=3)] = 10
+    profile: Annotated[Rules, Option(help="This project's rules, or those of the published code.")] = "clean"
+    count: Annotated[int, Option(help="Number of sentences to request for each word and pronoun.", min=1)] = 5
+    tries: Annotated[int, Option(help="Highest number of revisions of a sentence.", min=0)] = 40
+    they: Annotated[bool, Option(help="Write sentences with they too (clean only).")] = True
+    temperature: Annotated[float, Option(help="Temperature of writing and revising.")] = 0.7
+    pmi: Annotated[Path | None, Option(help="Parquet or JSON lines of word and delta, for the MaxPMI filter.")] = None
+    epsilon: Annotated[float, Option(help="Highest |MaxPMIDiff| of a sentence.", min=0)] = 0.65
+    limit: Annotated[
+        int | None, Option(help="Highest number of words of a kept sentence (clean only): --length; 0 for none.", min=0)
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnstereoRun:
+    """The settings, model, client and log of one run."""
+
+    settings: UnstereoSettings
+    model: str
+    client: ChatClient
+    log: FilterLog
+
+    @property
+    def is_paper(self) -> bool:
+        """Whether the rules are those of the published code."""
+        return self.settings.profile == "paper"
+
+    @property
+    def templates(self) -> dict[str, Any]:
+        """The prompt templates of the profile."""
+        templates: dict[str, Any] = table("prompts")["unstereo"][self.settings.profile]
+        return templates
+
+    def request(self, template: str, example: str, *, words: int, temperature: float = 0.0, **values: Any) -> Request:
+        """A filled prompt template; ``words`` is the highest number of words of a usable response."""
+        values |= {"length": self.settings.length, "max_tokens": 4 * words + 32, "temperature": temperature}
+        return pipeline.prompt_request(self.model, template, example, **values)
+
+
+# Writing
+
+
+def write(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
+    """New sentences for each word and gender, in this order."""
+    requests = [((word, gender), write_request(run, word, gender)) for word in words for gender in genders]
+    if run.is_paper:
+        responses = run.client("write", [request for _, request in requests])
+        entries = [
+            ListEntry(seed, text, response)
+            for (seed, _), response in zip(requests, responses, strict=True)
+            for text in numbered_entries(response.text)
+        ]
+    else:
+        entries = pipeline.request_lists("write", requests, run.settings.count, run.client, run.log)
+    return [Draft(*entry.topic, entry.text, entry.response.model, entry.response.key) for entry in entries]
+
+
+def write_request(run: UnstereoRun, word: str, gender: Gender) -> Request:
+    """The request for sentences with a word and a pronoun."""
+    settings, pronoun = run.settings, PRONOUNS[gender].nominative
+    example = "\n".join(f"{n + 1}. {pronoun.capitalize()} saw {word} {n}{pronoun}." for n in range(settings.count))
+    values: dict[str, Any] = {"count": settings.count, "word": word, "pronoun": pronoun, "forms": FORMS[gender]}
+    longest = settings.count * (settings.length + 5)
+    return run.request(run.templates["generate"], example, words=longest, temperature=settings.temperature, **values)
+
+
+# Revising
+
+
+def revise(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
+    """The drafts; those without the word or the pronoun are revised in rounds, by four prompts in turn.
+
+    A draft that no revision helps is returned unchanged.
+    """
+    complete = {number: draft for number, draft in enumerate(drafts) if not missing_part(run, draft)}
+    rounds = run.settings.tries + run.is_paper  # the published loop makes one round more
+    for attempt in range(rounds):
+        open_drafts = {number: draft for number, draft in enumerate(drafts) if number not in complete}
+        if not open_drafts:
+            break
+        responses = run.client("revise", [revise_request(run, draft, attempt) for draft in open_drafts.values()])
+        revised = [
+            replace(draft, sentence=_sentence(run, response), template="", model=response.model, revisions=attempt + 1)
+            for draft, response in zip(open_drafts.values(), responses, strict=True)
+        ]
+        if run.is_paper:
+            revised = convert(run, revised, "convert_revised")
+        complete |= {n: draft for n, draft in zip(open_drafts, revised, strict=True) if not missing_part(run, draft)}
+    return [complete.get(number, draft) for number, draft in enumerate(drafts)]
+
+
+def missing_part(run: UnstereoRun, draft: Draft) -> str:
+    """Why a draft needs a revision, or an empty text."""
+    if not contains_phrase(draft.sentence, draft.word):
+        return "lacks the seed word"
+    pronoun = "{" in draft.template if run.is_paper else has_pronoun(draft.gender, draft.sentence)
+    return "" if pronoun else "lacks the pronoun"
+
+
+def _sentence(run: UnstereoRun, response: Response) -> str:
+    """The sentence of a response; empty if it is not a sentence (not checked in the published code)."""
+    if run.is_paper:
+        return response.text
+    sentence = single_sentence(response)
+    return "" if sentence_fault(sentence) else sentence
+
+
+def revise_request(run: UnstereoRun, draft: Draft, attempt: int) -> Request:
+    """The request for a revision; the attempts, from 0, take the prompts in turn."""
+    templates = run.templates["revise"]
+    forms = PUBLISHED_FORMS[draft.gender] if run.is_paper else FORMS[draft.gender]
+    return run.request(
+        templates[attempt % len(templates)],
+        f"{PRONOUNS[draft.gender].nominative.capitalize()} saw {draft.word}.",
+        words=run.settings.length + 10,
+        temperature=run.settings.temperature,
+        seed=attempt,
+        sentence=draft.sentence,
+        word=draft.word,
+        forms=forms,
+    )
+
+
+# Converting
+
+
+def convert(run: UnstereoRun, drafts: Sequence[Draft], prompt: str) -> list[Draft]:
+    """The drafts with templates.
+
+    The model first rewrites *she* and *they* sentences with *he*: *her* can mean *his* or *him*, so slots cannot
+    be found in them by rule.
+    """
+    others = {number: draft for number, draft in enumerate(drafts) if draft.gender != "male" and draft.sentence}
+    responses = run.client("convert", [convert_request(run, draft, prompt) for draft in others.values()])
+    with_he = {number: _sentence(run, response) for number, response in zip(others, responses, strict=True)}
+    template = to_template_published if run.is_paper else to_template
+    return [
+        replace(draft, template=template(with_he.get(number, draft.sentence))) for number, draft in enumerate(drafts)
+    ]
+
+
+def convert_request(run: UnstereoRun, draft: Draft, prompt: str) -> Request:
+    """The request to rewrite a sentence with *he*; ``prompt`` names the template of the prompt."""
+    forms = FORMS[draft.gender]
+    if run.is_paper:
+        forms = PUBLISHED_FORMS[draft.gender] if prompt == "convert_revised" else "she/her/her"
+    example = re.sub(r"^(?:She|They)\b", "He", draft.sentence)
+    longest = count_words(draft.sentence) + 10
+    return run.request(run.templates[prompt], example, words=longest, forms=forms, sentence=draft.sentence)
+
+
+# Judging
+
+
+def judge(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
+    """The drafts with ``natural``: whether the current template, filled with each pronoun, was judged likely."""
+    versions = [versions_of(run, draft) for draft in drafts]
+    sentences = list(dict.fromkeys(sentence for filled in versions for sentence in filled))
+    responses = run.client("judge", [judge_request(run, sentence) for sentence in sentences])
+    verdicts = [response.text if run.is_paper else parse_verdict(response) for response in responses]
+    likely = {sentence for sentence, verdict in zip(sentences, verdicts, strict=True) if verdict == "likely"}
+    return [
+        replace(draft, natural=bool(filled) and likely.issuperset(filled))
+        for draft, filled in zip(drafts, versions, strict=True)
+    ]
+
+
+def judge_request(run: UnstereoRun, sentence: str) -> Request:
+    """The request for a verdict on a sentence."""
+    return run.request(run.templates["judge"], "likely", words=1, sentence=sentence)
+
+
+def versions_of(run: UnstereoRun, draft: Draft) -> list[str]:
+    """The template filled with each pronoun; empty without a template."""
+    if not draft.template:
+        return []
+    if run.is_paper:
+        return [fill_published(draft.template, "male"), fill_published(draft.template, "female")]
+    they = fill_they(draft.template) if run.settings.they else None
+    return [fill(draft.template, "male"), fill(draft.template, "female"), *([they] if they else [])]
+
+
+def parse_verdict(response: Response) -> str:
+    """``likely`` or ``unlikely``, or an empty text for any other response.
+
+    >>> from builders.generation.responses import request_body, response
+    >>> body = request_body("m", "Is it?", temperature=0, max_tokens=8)
+    >>> parse_verdict(response(body, "Likely.")), parse_verdict(response(body, "It is unlikely."))
+    ('likely', '')
+    """
+    word = without_markup(response.text).strip(".!").casefold()
+    return word if word in ("likely", "unlikely") else ""
+
+
+# Rules
+
+
+def clean(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender], table: DeltaTable | None) -> list[Draft]:
+    """The kept drafts by this project's rules. Filters without requests come first; the judged sentence is kept."""
+    drafts = _filter(run, "write", write(run, words, genders), lambda draft: sentence_fault(draft.sentence))
+    drafts = _filter(run, "revise", revise(run, drafts), lambda draft: missing_part(run, draft))
+    drafts = _filter(run, "convert", convert(run, drafts, "convert"), _conversion_fault)
+    drafts = _filter(run, "form", drafts, lambda draft: flaw(draft.template) or _length_fault(run, draft))
+    drafts = _filter(run, "repeats", drafts, repeat_fault(drafts))
+    drafts = _filter(run, "pmi", drafts, lambda draft: _pmi_fault(run, draft, table))
+    return _filter(run, "judge", judge(run, drafts), _verdict_fault)
+
+
+def paper(run: UnstereoRun, words: Sequence[str], table: DeltaTable | None) -> list[Draft]:
+    """The kept drafts by the rules of the published code."""
+    drafts = paper_revised(run, paper_first(run, words, ("male", "female")))
+    return paper_kept(run, drafts, table)
+
+
+def paper_first(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
+    """The first versions, with templates and verdicts; the published code judges these."""
+    return judge(run, convert(run, write(run, words, genders), "convert"))
+
+
+def paper_revised(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
+    """The drafts with word and pronoun, revised where needed: the rows of the published files."""
+    return _filter(run, "revise", revise(run, drafts), lambda draft: missing_part(run, draft))
+
+
+def paper_kept(run: UnstereoRun, drafts: Sequence[Draft], table: DeltaTable | None) -> list[Draft]:
+    """The drafts that were judged likely and have no word associated with one gender."""
+    drafts = _filter(run, "judge", drafts, _verdict_fault)
+    return _filter(run, "pmi", drafts, lambda draft: _pmi_fault(run, draft, table))
+
+
+def _filter(run: UnstereoRun, stage: str, drafts: Iterable[Draft], fault: Callable[[Draft], str]) -> list[Draft]:
+    return run.log.filter(stage, drafts, fault, lambda draft: draft.template or draft.sentence)
+
+
+def repeat_fault(drafts: Sequence[Draft]) -> Callable[[Draft], str]:
+    """Gives why a draft repeats an earlier one of these, or an empty text."""
+    first = {normalise(draft.template): draft for draft in reversed(drafts)}
+    return lambda draft: "" if first[normalise(draft.template)] is draft else "occurs elsewhere in the set"
+
+
+def _conversion_fault(draft: Draft) -> str:
+    if "{" not in draft.template:
+        return "has no pronoun after its conversion"
+    is_same = restores_sentence(draft.template, draft.gender, draft.sentence)
+    return "" if is_same else "was changed by its conversion"
+
+
+def _score(run: UnstereoRun, draft: Draft, table: DeltaTable | None) -> SentenceScore | None:
+    return max_pmi_diff(draft.template, table, "nltk" if run.is_paper else "clean") if table else None
+
+
+def _pmi_fault(run: UnstereoRun, draft: Draft, table: DeltaTable | None) -> str:
+    score = _score(run, draft, table)
+    if score is None or within(score.value, run.settings.epsilon):
+        return ""
+    return "has no word in the table" if score.value is None else "has a word associated with one gender"
+
+
+def _length_fault(run: UnstereoRun, draft: Draft) -> str:
+    settings = run.settings
+    limit = settings.length if settings.limit is None else settings.limit
+    return f"has more than {limit} words" if 0 < limit < count_words(draft.sentence) else ""
+
+
+def _verdict_fault(draft: Draft) -> str:
+    return "" if draft.natural else "was not judged likely with every pronoun"
+
+
+def row(run: UnstereoRun, draft: Draft, table: DeltaTable | None, number: int) -> dict[str, Any]:
+    """The row of a draft; ``number`` is its place among the rows."""
+    score = _score(run, draft, table)
+    name = f"ours-{run.settings.length}"
+    fill_template = fill_published if run.is_paper else fill
+    return {
+        "id": f"{name}-paper-{number:05d}" if run.is_paper else content_id(name, draft.template),
+        "template": draft.template,
+        "sentence_male": fill_template(draft.template, "male"),
+        "sentence_female": fill_template(draft.template, "female"),
+        "sentence_they": fill_they(draft.template) if run.settings.they and not run.is_paper else None,
+        "word": draft.word,
+        "length": run.settings.length,
+        "written_with": PRONOUNS[draft.gender].nominative,
+        "reply_id": draft.reply_id,
+        "revisions": draft.revisions,
+        "max_pmi_diff": score and score.value,
+        "max_pmi_word": score and score.word,
+        "model": draft.model,
+    }
+
+
+# The pipeline
+
+
+def run(settings: UnstereoSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
+    """The rows of the sentences that pass every stage."""
+    table = _delta_table(settings.pmi) if settings.pmi else None
+    words = seed_words(settings.words)
+    current = UnstereoRun(settings, model, client, log)
+    genders: tuple[Gender, ...] = ("male", "female", "they") if settings.they else ("male", "female")
+    drafts = paper(current, words, table) if current.is_paper else clean(current, words, genders, table)
+    return [row(current, draft, table, number) for number, draft in enumerate(drafts)]
+
+
+def _delta_table(path: Path) -> DeltaTable:
+    rows = pipeline.read_rows(path, ("word", "delta"))
+    rule = CountRule(path.name, 1, "as in the file", "as in the file")
+    try:
+        return DeltaTable.of((r["word"] for r in rows), (r["delta"] for r in rows), [0] * len(rows), rule)
+    except (TableError, ValueError) as error:
+        raise ChatError(f"{path.name} is not a table of words and their delta: {error}") from None

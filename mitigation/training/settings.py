@@ -1,0 +1,125 @@
+"""The settings that several recipes share, each declared once with its help; they are listed without torch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from itertools import islice
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from mitigation import corpora
+from mitigation.attribute_words import PROJECT, PUBLISHED, AttributeWords, attribute_words
+from mitigation.recipe import Settings, defaults, setting
+
+if TYPE_CHECKING:
+    from mitigation.training.train import TrainingSchedule
+
+CODE = "code of Meade et al. 2022"
+OPEN = "this project"
+#: The size of training in ``clean``: short rows of one text each, and few of them.
+CLEAN: Mapping[str, Any] = MappingProxyType(
+    {
+        "join": False,
+        "length": 128,
+        "steps": 500,
+        "batch_size": 32,
+        "learning_rate": 2e-4,
+        "rank": 16,
+        "alpha": 16,
+        "warmup": 0.03,
+    }
+)
+
+
+@dataclass(frozen=True)
+class LoraSettings(Settings):
+    """What every training with gradients has."""
+
+    batch_size: int = setting(32, "Rows of a step.", above=0)
+    learning_rate: float = setting(5e-5, "Learning rate of the optimizer; it falls linearly to zero.", above=0)
+    rank: int = setting(0, "Rank of the LoRA matrices of each linear map; 0 trains all weights.", least=0)
+    alpha: int = setting(64, "Scale of their product, divided by the rank.", OPEN, above=0)
+    seed: int = setting(0, "Of the held-out rows, the order, masks, dropout and the first matrices.", OPEN)
+    checkpoint_every: int = setting(50, "Steps between checkpoints.", OPEN, above=0)
+
+
+@dataclass(frozen=True)
+class TrainingSettings(LoraSettings):
+    """How :func:`mitigation.training.train.fit` trains."""
+
+    validate_every: int = setting(50, "Steps between measurements of held-out rows.", OPEN, above=0)
+    patience: int = setting(0, "Measurements without improvement that end training; 0 never does.", OPEN, least=0)
+
+    def schedule(self, **computed: Any) -> TrainingSchedule:
+        """The settings that belong to the training loop; ``computed`` ones are those that a recipe computes."""
+        from mitigation.training.train import TrainingSchedule
+
+        own: dict[str, Any] = {f.name: getattr(self, f.name, f.default) for f in fields(TrainingSchedule)}
+        return TrainingSchedule(**own | computed)
+
+
+@dataclass(frozen=True)
+class CorpusSettings(Settings):
+    """Which text a recipe reads."""
+
+    corpus: str = setting(
+        "",
+        "Text: files, folders, globs or addresses, with commas; without it 300 sentences of this project, for a trial.",
+        "not available any more",
+    )
+    field: str = setting("text", "The field of JSON lines or Parquet that has the text.", OPEN)
+    lines: int = setting(0, "Use at most this number of first lines of the text; 0 uses all.", CODE, least=0)
+
+    def texts(self) -> list[str]:
+        """The first lines with text of the corpus."""
+        return list(islice(corpora.paragraphs(self.corpus, self.field), self.lines or None))
+
+
+@dataclass(frozen=True)
+class WordSettings(Settings):
+    """Which words for groups of people a recipe reads."""
+
+    words: str = setting(
+        "", "The list of words: bias-bench (with --corpus the default), project, or a JSON file.", CODE
+    )
+    domain: str = setting("gender", "gender, race or religion, or another name in the list.", CODE)
+
+    @property
+    def listed(self) -> AttributeWords:
+        """The words; without a setting, those of bias-bench, and with the text of this project its own."""
+        return attribute_words(self.words or (PUBLISHED if getattr(self, "corpus", "") else PROJECT), self.domain)
+
+
+@dataclass(frozen=True)
+@defaults(CODE, learning_rate=5e-5, rank=0, seed=0)
+@defaults(OPEN, validate_every=100, checkpoint_every=100)
+class LanguageSettings(CorpusSettings, TrainingSettings):
+    """Text, length and speed of further training as a language model."""
+
+    batch_size: int = setting(0, "Rows of a step; 0 for 512 in a masked and 256 in a causal model.", CODE, least=0)
+    steps: int = setting(2000, "Training steps.", CODE, above=0)
+    at_once: int = setting(16, "Rows that are computed at the same time.", OPEN, above=0)
+    length: int = setting(512, "Tokens of a row; a longer text is several rows.", CODE, above=0)
+    join: bool = setting(True, "Fill each row with the texts that follow, instead of one text per row.", CODE)
+    warmup: float = setting(
+        0.0, "Share of the steps in which the rate rises; it falls linearly after.", CODE, least=0, below=1
+    )
+    masked: float = setting(0.15, "Share of the tokens that a masked model predicts.", CODE, above=0, below=1)
+
+    def shuffled_texts(self) -> list[str]:
+        """The texts of the corpus in a random order, at most ``lines`` of them."""
+        texts = self.texts()
+        random.Random(self.seed).shuffle(texts)
+        return texts
+
+
+def corpus_versions(settings: CorpusSettings) -> dict[str, str]:
+    """Name to fingerprint of the files of the corpus."""
+    return corpora.fingerprints(settings.corpus)
+
+
+def text_versions(settings: Any) -> dict[str, str]:
+    """Name to fingerprint of the corpus and of the list of words that settings name."""
+    return {**corpora.fingerprints(settings.corpus), settings.listed.name: settings.listed.version}

@@ -1,0 +1,217 @@
+"""Engines: one file each, whose ``ENGINE`` says which options choose it, what its runs are called and how it scores.
+
+An engine in the sense of :mod:`scoring.inference.engine` answers requests; :func:`score` reads the data, asks such an
+engine and computes the result. :mod:`scoring.engines.chat_api` has answers in words alone, and scores otherwise.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from cards.files import locked
+from cards.options import filled
+from cards.packages import required
+from cards.registry import Registry
+from scoring import report, run
+from scoring.inference.chat import Chat
+from scoring.inference.load_options import LoadOptions
+from scoring.inference.parallel import ALONE, Processes
+from scoring.options import Sampling, ServedOptions, Settings
+from scoring.report.terminal import want
+from scoring.result import RunResult
+from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    from scoring.inference.engine import Engine
+
+#: A block that needs the packages for models; without them it ends in one sentence.
+installed = partial(required, "Scoring a model", "score", ScoringError)
+#: Options that say how to load a model here, which a server has done already.
+LOADING = ("adapter", "device", "quantize", "trust_remote_code", "allow_pickle", "exact", "dtype")
+
+
+class NoModel(ScoringError):
+    """Options without a model, or with more than one."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is scored and how: the model as it was given, its tokenizer, and the checked options by their groups."""
+
+    model: Any
+    tokenizer: Any
+    settings: Settings
+    sampling: Sampling
+    servers: ServedOptions
+    loading: LoadOptions
+
+    @classmethod
+    def of(cls, model: Any, values: Mapping[str, Any]) -> Call:
+        """The call of :func:`scoring.evaluate` with these values of its parameters.
+
+        Raises
+        ------
+        ScoringError
+            When a value is not of the type or in the range of its option.
+        """
+        tokenizer = values["tokenizer"]
+        # The tokenizer of a loaded model is an object.
+        named = {"model": name_of(model), "tokenizer": str(tokenizer) if isinstance(tokenizer, (str, Path)) else None}
+        fill = partial(filled, values={**values, **named}, error=ScoringError)
+        return cls(model, tokenizer, fill(Settings), fill(Sampling), fill(ServedOptions), fill(LoadOptions))
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the model is an object and no name."""
+        return not isinstance(self.model, (str, Path))
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKind:
+    """A way to get responses.
+
+    Parameters
+    ----------
+    suits:
+        Whether the options of a call choose it; one kind suits a call.
+    name:
+        What a run is called; raises a ``ScoringError`` for options that contradict each other.
+    run:
+        Scores.
+    remote:
+        Whether servers do the work, so that one process is enough.
+    folder:
+        Further texts that make another default folder of a run.
+    """
+
+    suits: Callable[[Call], bool]
+    name: Callable[[Call], str]
+    run: Callable[[Call, Console, Processes], RunResult]
+    remote: bool = False
+    folder: Callable[[Call], Sequence[str]] = lambda _: ()
+
+
+REGISTRY = Registry((__name__, __path__), "ENGINE", EngineKind, "engine", ScoringError)
+
+
+def chosen(call: Call) -> EngineKind:
+    """The kind of engine that the options of a call choose."""
+    return next(kind for kind in map(REGISTRY.get, REGISTRY.names()) if kind.suits(call))
+
+
+def name_of(model: Any) -> str:
+    """The name of a model as it was given; of a loaded one that it was loaded by, a folder by its last part."""
+    if isinstance(model, (str, Path)):
+        return str(model)
+    if hasattr(model, "capabilities"):
+        return str(model.name)
+    name = str(getattr(getattr(model, "config", None), "_name_or_path", "")) or type(model).__name__
+    return Path(name).name if Path(name).is_absolute() else name
+
+
+def refuse_loading(call: Call) -> None:
+    """Refuses a model, and options for loading one, beside a server.
+
+    Raises
+    ------
+    ScoringError
+        With the first such option.
+    """
+    if call.loading.model:
+        raise ScoringError(
+            f"Both the model {call.loading.model!r} and a server are given; name the server's model with --model-name, "
+            "or leave out --base-url."
+        )
+    given = [name for name in LOADING if getattr(call.loading, name) not in (None, False, "auto")]
+    if given:
+        raise ScoringError(
+            f"--{given[0].replace('_', '-')} says how a model is loaded, and a server has loaded it already; leave it "
+            "out, or start the server with it."
+        )
+
+
+def score(
+    name: str,
+    load: Callable[[], Engine],
+    settings: Settings,
+    console: Console,
+    processes: Processes = ALONE,
+) -> RunResult:
+    """Reads the data, loads the model and runs the benchmarks.
+
+    Settings and data are checked first, because a model takes long to load.
+
+    Parameters
+    ----------
+    name:
+        The model as the user named it.
+    load:
+        Loads it, or connects to its servers.
+    console:
+        Where progress is shown.
+    processes:
+        The processes that share the requests.
+
+    Raises
+    ------
+    ScoringError
+        When the model or the data cannot be used.
+    """
+    prompt = settings.full_prompt()
+    benchmarks = settings.chosen()
+    from scoring.answering import decoding, key
+
+    with installed():
+        decoding(prompt)  # raises for an impossible setting
+        from scoring.inference.store import Store
+    named = bool(settings.benchmarks)
+    parts = run.read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
+    with console.status("Loading the model …"), installed():
+        model = load()
+    with closing(model):
+        if settings.chat and model.kind == "masked":
+            raise ScoringError(f"{name!r} is a masked model, which does not chat; leave out --chat.")
+        chat = Chat(model.tokens.tokenizer, name, prompt.system) if settings.chat else None
+        lacking = [missing.name for part in parts for missing in part.lacking]
+        parts, unsuited = run.suited(parts, "chat" if chat else model.kind, model.name, named=named)
+        parts, unable = run.able(parts, model, settings.profile, named=named)
+        stored = key(model, prompt, truncate=settings.truncate, chat=chat)
+        validity = {part.benchmark.name: part.benchmark.validity for part in parts}
+        with ExitStack() as stack:
+            folder = Path(settings.out or stack.enter_context(tempfile.TemporaryDirectory()))
+            if processes.first:
+                stack.enter_context(locked(folder, ScoringError))
+                planned = run.report_of(model, parts, settings.profile, prompt, chat, (), settings.resamples)
+                report.check_finished(folder, planned, overwrite=settings.overwrite)
+            stack.enter_context(processes.connected())
+            store = stack.enter_context(Store(folder / "responses", stored, processes.rank))
+            model.recognise(store)
+            result = run.run(
+                model,
+                parts,
+                store,
+                prompt=prompt,
+                chat=chat,
+                console=console,
+                processes=processes,
+                **{name: getattr(settings, name) for name in ("profile", "batch_tokens", "truncate", "resamples")},
+            )
+            damaged = "{} line {} was not as it was written; its question was asked again."
+            remarks = [*unsuited, *unable, *result.remarks, *model.remarks]
+            remarks += [damaged.format(store.path, line) for line in store.damaged]
+            remarks += dict.fromkeys(loaded.note for part in parts for loaded in part.splits if loaded.note)
+            remarks += want(lacking, settings.data)
+            result = replace(result, validity=validity, remarks=tuple(remarks))
+            if settings.out:
+                result.save(folder)
+    return result
