@@ -26,9 +26,11 @@ DOWNLOADED := $(if $(or $(PROBES_MIRROR),$(wildcard ../shared/sources)),,$(SOURC
 
 .PHONY: demo test environments test-architectures test-served trust docs bench gpu clean
 
+# Only what is embedded is built, whatever the cache or a mirror has. A model this small gains nothing from threads,
+# which wait for each other on a busy machine.
 demo: $(VENV)/.demo
-	$(VENV)/bin/python -m builders.rebuild --offline --out output
-	$(VENV)/bin/python -m scoring tiny-causal --data output --out output/runs/tiny-causal --overwrite
+	PROBES_MIRROR= PROBES_CACHE=$(VENV)/no-sources $(VENV)/bin/python -m builders.rebuild --offline --out output
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m scoring tiny-causal --data output --out output/runs/tiny-causal --overwrite
 
 test: environments $(if $(filter mirror,$(TESTS)),$(if $(filter not,$(TESTS)),,$(DOWNLOADED)))
 	$(VENV)/bin/python -m pytest $(if $(TESTS),-m '$(TESTS)') --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \

@@ -8,7 +8,8 @@ whose tokenizer is trained on the questions themselves. ``python -m benchmarks.g
 larger shapes.
 
 Beside each ratio stands ``at_peak``, what it would be if our operations ran at the speed of the matrix
-product measured in the same turns. Where that is below a goal, no batching reaches it.
+product measured in the same turns. Where that is below a goal, no batching reaches it. ``arithmetic_limit`` is how
+many times our operations a side takes that shares no context; what a ratio has beyond that is speed and padding.
 """
 
 from __future__ import annotations
@@ -180,6 +181,7 @@ def compared(
         },
         "first_call_seconds": _short(first_call),
         "gflops": _short(operations / 1e9),
+        "arithmetic_limit": limits(model, requests, done, operations),
         "gflops_per_second": _short(operations / seconds["ours"] / 1e9),
         "peak_gflops_per_second": _short(top / 1e9),
     }
@@ -272,6 +274,18 @@ def flops(model: Model, requests: Sequence[Request], done: Stats) -> float:
     seen = (lengths * (lengths + 1) / 2).sum() / lengths.sum()
     attention = 4 * config.hidden_size * config.num_hidden_layers * seen
     return float(done.tokens * (2 * body + attention) + 2 * head.numel() * done.read)
+
+
+def limits(model: Model, requests: Sequence[Request], done: Stats, operations: float) -> dict[str, float]:
+    """How many times our operations a side takes that shares nothing; at equal speed its time is that many times ours.
+
+    ``loop`` computes the vocabulary at every position, ``unshared`` at so many as we do.
+    """
+    sides = {"loop": done.asked, "unshared": done.read}
+    return {
+        side: _short(flops(model, requests, Stats(tokens=done.asked, read=read)) / operations)
+        for side, read in sides.items()
+    }
 
 
 def peak(model: Model) -> float:

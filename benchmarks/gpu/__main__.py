@@ -20,7 +20,7 @@ import typer
 from benchmarks.gpu import step
 from cards.files import put
 
-HERE = Path(__file__).parent
+HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 #: Seconds for a part at the end of a step, and for a process that only writes what there is.
 GRACE, WRITING = 30.0, 300.0
 
@@ -45,12 +45,8 @@ def main(
     data, corpus = (str(Path(given).resolve()) if given else "" for given in (data, corpus))
     setting = step.Setting(device, small, folder, data, corpus, time.monotonic() + seconds)
     if inside:
-        from benchmarks.gpu import page
-
         (name,) = steps or ("",)
-        status = step.run(step.get(name), setting)
-        put(folder / "README.md", page.render(folder, [name]).encode())
-        raise typer.Exit(status)
+        raise typer.Exit(step.run(step.get(name), setting))
     folder.mkdir(parents=True, exist_ok=True)
     for name in steps or step.STEPS:
         if again:
@@ -58,6 +54,8 @@ def main(
             for path in (folder / "parts" / name.rpartition(".")[2]).glob("*"):
                 path.unlink()
         process(name, setting, seconds)
+    # The page needs what all steps import, which this process leaves to others.
+    subprocess.run([sys.executable, "-m", "benchmarks.gpu.page", str(folder), *(steps or ())], cwd=ROOT, check=True)
     print(f"The page is {folder / 'README.md'}.")
 
 
@@ -82,7 +80,7 @@ def _done(out: Path, name: str) -> int:
 def _ended(name: str, given: list[str], seconds: float, more: float) -> int | None:
     """The exit status of a process for a step; None for one that was ended because its time was over."""
     command = [sys.executable, "-m", "benchmarks.gpu", name, *given, "--seconds", str(seconds), "--inside"]
-    process = subprocess.Popen(command, cwd=HERE.parents[1], start_new_session=True)
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
     try:
         return process.wait(seconds + more)
     except subprocess.TimeoutExpired:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu import step
+from cards.files import put
 from cards.text import templates
 
 
-def render(folder: Path, names: Sequence[str] = step.STEPS) -> str:
+def render(folder: Path, names: Sequence[str] = ()) -> str:
     """The page of the results in a folder, as Markdown."""
     known = [*step.STEPS, *(name for name in names if name not in step.STEPS)]
     rows = [(_step(name), _result(folder, name)) for name in known]
@@ -35,11 +37,11 @@ def _result(folder: Path, name: str) -> dict[str, Any] | None:
     return result
 
 
-def main() -> None:
-    """Writes the page of this folder."""
-    folder = Path(__file__).parent
-    (folder / "README.md").write_text(render(folder), encoding="utf-8")
+def main(words: Sequence[str]) -> None:
+    """Writes the page of a folder, by default of this one, also with steps that are not of the project."""
+    folder = Path(words[0]) if words else Path(__file__).parent
+    put(folder / "README.md", render(folder, words[1:]).encode())
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
