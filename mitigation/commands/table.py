@@ -159,7 +159,7 @@ def main(
                     loaded = options.load()  # what a recipe left in the middle is not for the next one
         if glue:
             add_to_methods(out, LoadOptions(model, device=device), split_list(glue), limit, errors)
-        if sweep:
+        if sweep and one == ["fast"]:
             write_sweep(out, model, f"fast-{of_domains[0]}")
         tables = write(out, model, comparison.rows_of(out, reasons), measured)
         for table in tables:
@@ -210,14 +210,14 @@ def write_sweep(out: Path, model: str, name: str) -> None:
 
 
 def settings_of(
-    recipe: Recipe, profile: str, given: Mapping[str, Any], corpus: str, seed: int = 0, domain: str = ""
+    recipe: Recipe, profile: str, given: Mapping[str, Any], corpus: str, seed: int = 0, domain: str = "", **more: Any
 ) -> Any:
     """The settings of a recipe with its own table of a configuration, the corpus, and a seed added to its own."""
     settings = resolve_settings(recipe, profile, None, {**given, **({"domain": domain} if domain else {})})
     names = {field.name for field in fields(settings)}
     own = "corpus" in given  # a configuration may name another text for a recipe
     changes: dict[str, Any] = {"corpus": corpus} if corpus and "corpus" in names and not own else {}
-    return replace(settings, **changes, **({"seed": settings.seed + seed} if "seed" in names else {}))
+    return replace(settings, **changes, **more, **({"seed": settings.seed + seed} if "seed" in names else {}))
 
 
 def how_measured(evaluation: Evaluation, limit: int | None, text: Path | None) -> dict[str, Any]:
