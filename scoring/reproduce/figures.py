@@ -116,7 +116,7 @@ def _scores(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[t
     for of, group, metric in product(sources, entry["groups"], entry["metrics"]):
         place = {"group": entry["groups"][group][0], "metric": entry["metrics"][metric], "label": of, "model": of}
         with suppress(UnreachableError):  # the files of some models are not everywhere
-            value, low, high, _ = found(place | {"published": entry["published"]})
+            value, low, high, _ = found(place | dict.fromkeys(("published", "benchmark"), entry["published"]))
             yield int(of) / 1000 if of.isdecimal() else of, group, metric, (value, low, high)
     for name, benchmark, table, groups in _examples(entry, found, model):
         metrics = {metric.name: metric for metric in benchmark.metrics("paper")}
@@ -193,5 +193,8 @@ def _curve(axes: Axes, panel: Panel) -> None:
         step = "steps-pre" if "column" in panel.entry else "default"
         axes.plot(sorted(points), value, mark, drawstyle=step, color=ink, linewidth=1.3, markersize=3, label=label)
         axes.fill_between(sorted(points), low, high, color=ink, alpha=0.15, linewidth=0)
-    if panel.entry["axis"] == "units":
-        axes.set_xscale("log", base=2)
+    if panel.entry["axis"] in ("block", "units"):  # whole numbers, as they are
+        axes.set_xscale("log" if panel.entry["axis"] == "units" else "linear")
+        shown = sorted(panel.places)[:: max(1, len(panel.places) // 12)]
+        axes.set_xticks(shown, list(map(str, shown)))
+        axes.set_xticks([], minor=True)
