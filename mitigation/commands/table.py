@@ -26,7 +26,6 @@ from rich.text import Text as Line
 
 from builders.dataset import BuildError
 from cards.files import put_all
-from cards.stored import document
 from cards.text import decimals, split_list
 from mitigation import comparison, recipes
 from mitigation.ability.tasks import named
@@ -161,7 +160,7 @@ def main(
                     loaded = options.load()  # what a recipe left in the middle is not for the next one
         if glue:
             add_to_methods(out, LoadOptions(model, device=device), split_list(glue), limit, errors)
-        if sweep:
+        if sweep and one == ["fast"]:
             write_sweep(out, model, f"fast-{of_domains[0]}")
         tables = write(out, model, comparison.rows_of(out, reasons), measured)
         for table in tables:
@@ -196,7 +195,7 @@ def swept(blocks: int) -> list[dict[str, int]]:
 
 def write_sweep(out: Path, model: str, name: str) -> None:
     """Writes the curves of FAST from the adapters of a folder; ``name`` is that with the settings of the profile."""
-    from scoring.reproduce.figures import chart, swept_panels
+    from scoring.reproduce.figures import SWEEP, chart, swept_panels
 
     effects = json.loads((out / name / "located.json").read_bytes())["average_indirect_effect"]
     curves = {label: [[n, value, None, None] for n, value in enumerate(own)] for label, own in effects.items()}
@@ -208,7 +207,7 @@ def write_sweep(out: Path, model: str, name: str) -> None:
         if change and (COLUMNS[column].ideal in (50.0, 100.0) or column in ("DS", "LMS")):  # those in percent
             content[of].setdefault(column, []).append([value, *change.after])
     picture = chart(swept_panels(content), f"fast on {model}")["png"]
-    put_all(out, {"sweep.json": document(content), "sweep.png": picture}, MitigationError)
+    put_all(out, {"sweep.json": SWEEP.content(content), "sweep.png": picture}, MitigationError)
 
 
 def settings_of(recipe: Recipe, profile: str, given: Mapping[str, Any], corpus: str, seed: int = 0, **more: Any) -> Any:

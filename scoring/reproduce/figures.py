@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +18,7 @@ from matplotlib.axes import Axes
 
 import cards.results
 from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled
-from cards.stored import number
+from cards.stored import Stored, number
 from cards.text import slug
 from scoring import benchmarks
 from scoring.metrics import sums
@@ -29,8 +28,10 @@ from scoring.reproduce.measured import Measured, UnreachableError
 from scoring.reproduce.printed import PrintedTable, printed_tables
 from scoring.result import read_examples
 from scoring.statistics.stats import measure
-from scoring.types import Benchmark, Group, Table
+from scoring.types import Benchmark, Group, ScoringError, Table
 
+#: ``sweep.json``.
+SWEEP = Stored("a sweep of layers and units", "remove it, and run the same command again")
 #: A value and both ends of its interval, which are NaN where there is none.
 Numbers = tuple[float, float, float]
 #: Numbers by their place: a name, a number on the axis, or the number of a row.
@@ -79,7 +80,7 @@ def _series(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[t
         yield from _kept(found.built)
     elif "of" in entry:
         for path in _runs(entry, found, model, "sweep.json"):
-            content = json.loads(path.read_bytes())
+            content = SWEEP.read(path, dict, ScoringError) or {}
             yield from ((f"{label}, {content['model']}", p) for label, p in _curves(content[entry["of"]]))
     elif "column" in entry:
         edges = np.linspace(0, entry["most"], 33)
@@ -116,7 +117,7 @@ def _scores(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[t
     for of, group, metric in product(sources, entry["groups"], entry["metrics"]):
         place = {"group": entry["groups"][group][0], "metric": entry["metrics"][metric], "label": of, "model": of}
         with suppress(UnreachableError):  # the files of some models are not everywhere
-            value, low, high, _ = found(place | {"published": entry["published"]})
+            value, low, high, _ = found(place | dict.fromkeys(("published", "benchmark"), entry["published"]))
             yield int(of) / 1000 if of.isdecimal() else of, group, metric, (value, low, high)
     for name, benchmark, table, groups in _examples(entry, found, model):
         metrics = {metric.name: metric for metric in benchmark.metrics("paper")}
@@ -193,5 +194,8 @@ def _curve(axes: Axes, panel: Panel) -> None:
         step = "steps-pre" if "column" in panel.entry else "default"
         axes.plot(sorted(points), value, mark, drawstyle=step, color=ink, linewidth=1.3, markersize=3, label=label)
         axes.fill_between(sorted(points), low, high, color=ink, alpha=0.15, linewidth=0)
-    if panel.entry["axis"] == "units":
-        axes.set_xscale("log", base=2)
+    if panel.entry["axis"] in ("block", "units"):  # whole numbers, as they are
+        axes.set_xscale("log" if panel.entry["axis"] == "units" else "linear")
+        shown = sorted(panel.places)[:: max(1, len(panel.places) // 12)]
+        axes.set_xticks(shown, list(map(str, shown)))
+        axes.set_xticks([], minor=True)

@@ -62,7 +62,7 @@ from scoring.inference import checkpoint
 from scoring.inference.loading import load
 from scoring.inference.probes import MEASURED
 from scoring.inference.store import Store
-from scoring.reproduce import measured, published
+from scoring.reproduce import figures, measured, published
 from scoring.result import read_examples
 from scoring.types import Option, Request, Response, ScoringError
 from tests.cards.made import RUN
@@ -218,7 +218,9 @@ def stored(folder):
     cards.results.COMPARISON.write(folder / "compare.json", {"differences": [change]})
     network = folder / "network.json"
     MEASURED.write(network, {"value": [True, True, False], "findings": {"cache": "Without a cache."}})
-    runs = *runs, *estimates, folder / "compare.json", network
+    sweep = folder / "sweep.json"
+    figures.SWEEP.write(sweep, {"model": "m", "layer": {"SS": [[0, 52.5, 50.25, 54.0]]}, "units": {}})
+    runs = *runs, *estimates, folder / "compare.json", network, sweep
     readers = (
         lambda: repr(glue._stored(runs[0], "k")),
         lambda: repr(zero_shot.stored(runs[1], "k")),
@@ -228,9 +230,10 @@ def stored(folder):
         lambda: repr(measured.REPLAYED.read(estimates[1], dict, ScoringError)),
         lambda: repr(paired_changes(folder)),
         lambda: repr(MEASURED.read(network, dict, ScoringError)),
+        lambda: repr(figures.SWEEP.read(sweep, dict, ScoringError)),
     )
     of_tables = glue.RUN, zero_shot.FILE, alignment.FOUND, comparison.METHODS
-    kinds = (*of_tables, published.SCORES, measured.REPLAYED, cards.results.COMPARISON, MEASURED)
+    kinds = (*of_tables, published.SCORES, measured.REPLAYED, cards.results.COMPARISON, MEASURED, figures.SWEEP)
     return {
         kind.name: Kind((path,), read, (MitigationError, ScoringError, CardError))
         for kind, path, read in zip(kinds, runs, readers, strict=True)

@@ -37,7 +37,7 @@ WRITERS = {
     "mitigation.adapters.publication": "a copy that is sent to the Hub and removed",
     "mitigation.adapters.write": "adapter",
     "mitigation.commands.glue.main": SHOWN,
-    "mitigation.commands.table.write_sweep": "curves of one run, written anew by each",
+    "mitigation.commands.table.write_sweep": "a sweep of layers and units",
     "mitigation.comparison_page.write": "a list of methods",
     "mitigation.cost": "a file of the kernel",
     "mitigation.editing.measure.write_pairs": "adapter",

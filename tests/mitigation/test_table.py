@@ -114,3 +114,26 @@ def test_an_unknown_domain_is_refused(tmp_path):
 
 def test_no_recipe_has_the_name_of_a_command():
     assert "table" not in recipes.names()
+
+
+def test_a_sweep_edits_blocks_and_numbers_of_units_once(tmp_path, monkeypatch):
+    assert table.swept(2) == [{}, {"layer": 0}, {"layer": 1}, *({"units": n} for n in (64, 256, 1024, 4096))]
+    monkeypatch.setattr(table, "swept", lambda blocks: [{}, {"layer": blocks - 1}, {"units": 2}])
+    columns = ("context", "example_id", "sentence_id_biased", "sentence_id_unbiased", "sentence_id_irrelevant")
+    pairs = [row | dict.fromkeys(columns, "") for row in rows()]
+    data = data_set(tmp_path / "data", "biaske", {("stereoset", "test"): pairs})
+    few = tmp_path / "few.json"
+    few.write_text(json.dumps({"units": 4, "passes": 2, "prefixes": 0}))
+    options = (
+        f"--data {data} --config {few} --domains gender --benchmarks stereoset --resamples 20 --device cpu --sweep"
+    )
+    arguments = ["table", "fast", "tiny-causal", *options.split(), "--out", str(tmp_path / "out")]
+    assert CliRunner().invoke(app, arguments, env={"COLUMNS": "200"}).exit_code == 0
+    content = json.loads((tmp_path / "out" / "sweep.json").read_text())
+    blocks = len(content["effects"]["all"])
+    assert [x for x, *_ in content["layer"]["LMS"]] == [blocks - 1]
+    assert [x for x, *_ in content["units"]["SS held out"]] == [2]
+    assert read(tmp_path / "out" / "fast-gender-units-2").settings["units"] == 2
+    assert (tmp_path / "out" / "sweep.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setattr(table, "mitigate", None)  # a complete adapter is not made again
+    assert CliRunner().invoke(app, arguments, env={"COLUMNS": "200"}).exit_code == 0

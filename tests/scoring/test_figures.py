@@ -1,0 +1,194 @@
+"""The figures of the papers: what is declared, what is drawn from runs, published responses and data, and the page."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cards.text import slug
+from scoring import benchmarks, report
+from scoring.commands import reproduce as command
+from scoring.metrics import pronouns
+from scoring.reproduce import Measured, cells, printed_tables, published
+from scoring.reproduce.figures import Panel, chart, panels, swept_panels
+from scoring.reproduce.measured import UnreachableError
+from scoring.types import Report
+from tests.scoring.test_report import made_neutral, made_occugender
+from tests.scoring.test_reproduce import WORDS, made_data, made_source
+
+FIGURES = [table for table in printed_tables() if table.panels]
+
+
+def neutral_rows(seed, count=200):
+    """Examples of neutral probes; two forms are more than one token, and some rows have no JSD."""
+    draw = np.random.default_rng(seed)
+    chances = {f"p_{form}": draw.random(count) / 30 for form in pronouns.FORMS}
+    chances |= {name: np.full(count, np.nan) for name in ("p_hers", "p_she's")}
+    jsd = np.where(draw.random(count) < 0.1, np.nan, draw.random(count) * np.log(2))
+    return made_neutral(draw, count) | chances | {"jsd": jsd}
+
+
+def run_of(folder, model, run, benchmark, table):
+    """A folder of a run with these examples."""
+    made = Report(model, "r", "", "float32", "plain", "paper", {}, (), {})
+    report.write(folder / slug(model) / run, made, {benchmark: table}, {})
+
+
+def figure(name):
+    (found,) = printed_tables(name)
+    return found
+
+
+@pytest.fixture
+def neutral(tmp_path):
+    """Two runs of neutral probes, in the folder of runs."""
+    for seed, model in enumerate(("org/one", "org/two")):
+        table = neutral_rows(seed)
+        for run in ("neutral", "neutral-complete"):
+            run_of(tmp_path, model, run, "neutral", table)
+    return Measured(tmp_path / "data", tmp_path, offline=True, resamples=20)
+
+
+@pytest.mark.parametrize("table", FIGURES, ids=lambda table: table.id)
+def test_every_figure_names_what_its_benchmark_and_runs_have(table):
+    for entry in table.panels:
+        assert entry["kind"] in ("dots", "curve")
+        assert entry["reason"]
+        assert "run" not in entry or entry["run"] in table.runs
+        if "benchmark" in entry and "metrics" in entry:
+            known = {metric.name for metric in benchmarks.get(entry["benchmark"]).metrics("paper")}
+            known |= {f"p_{form}" for form in ("she", "her", "hers", "herself", "she's", "he", "him", "his", "himself")}
+            assert set(entry["metrics"].values()) <= known | {"p_he's"}
+
+
+def test_a_figure_of_several_is_found_by_its_own_number():
+    assert figure("disclosure/figure-4") == figure("disclosure/figures-2-7")
+    assert figure("unstereo/figure-2").name == "figure-2"
+
+
+def test_all_models_are_in_one_figure_with_pooled_groups(neutral):
+    gas, *_ = panels(figure("disclosure/figure-2"), neutral)
+    assert set(gas.series["template-based"]) == {"org/one", "org/two"}
+    table = neutral_rows(0)
+    classes = table["gender_class"][np.isin(table["config"], ["stsb", "snli"])]
+    expected = np.isin(classes, ["female", "male"]).sum() / (classes != "both").sum()
+    value, low, high = gas.series["naturally-sourced"]["org/one"]
+    assert value == pytest.approx(expected)
+    assert low < value < high
+    (one, *_) = panels(figure("disclosure/figure-2"), neutral, "org/two")
+    assert set(one.series["template-based"]) == {"org/two"}
+
+
+def test_jsd_by_prompt_is_a_histogram_of_the_rows_that_have_one(neutral):
+    shown = {panel.entry["title"]: panel for panel in panels(figure("predecessor/figure-1"), neutral, "org/one")}
+    for points in shown["JSD by prompt"].series.values():
+        assert sum(value for value, *_ in points.values()) == pytest.approx(100)
+    words = shown["distribution of words: mean probability as the next token"]
+    table = neutral_rows(0)
+    assert words.series["org/one"]["she"][0] == pytest.approx(np.nanmean(table["p_she"]))
+
+
+def test_groups_of_jobs_and_levels_are_apart(tmp_path):
+    table = made_occugender(np.random.default_rng(1))
+    groups = np.where(table["female_share"] > 50, "female", "male").astype(object)
+    table |= {"group": groups, "level": np.full(len(groups), "", dtype=object)}
+    run_of(tmp_path, "org/one", "occugender", "occugender", table)
+    found = Measured(tmp_path, tmp_path, offline=True, resamples=20)
+    for panel in panels(figure("occugender/figure-1"), found):
+        assert {label.partition(", ")[2] for label in panel.series} == {"P(female)", "P(male)"}
+
+
+def test_published_responses_and_built_data_need_no_model(tmp_path, monkeypatch):
+    made_source(tmp_path, monkeypatch, WORDS)
+    made_data(tmp_path / "data", WORDS)
+    found = Measured(tmp_path / "data", tmp_path / "runs", offline=True, resamples=20)
+    (preferred,) = panels(figure("unstereo/figure-1"), found)
+    assert preferred.series["ours-5"]["OPT 125M"][0] == pytest.approx(200 / 3)
+    (kept,) = panels(figure("unstereo/figure-2"), found)
+    assert (kept.series["winobias"][0.0][0], kept.series["winobias"][0.1][0]) == (0, 100)
+    source = published.sources("unstereo")["OPT 125M"]
+    monkeypatch.setattr(published, "sources", lambda _: {"0": source, "1000": source})
+    tau, _ = panels(figure("unstereo/figure-8"), replace(found))
+    assert list(tau.series["WinoBias"]) == [0.0, 1.0]
+
+
+def test_steps_of_training_are_in_their_order_without_the_intervention():
+    steps = list(published.sources("unstereo-steps"))
+    assert steps[:2] == ["0", "1000"]
+    assert steps == sorted(steps, key=int)
+    assert len(steps) == 10
+
+
+@pytest.mark.parametrize("table", FIGURES, ids=lambda table: table.id)
+def test_a_figure_without_anything_measured_says_what_it_needs(tmp_path, table, monkeypatch):
+    monkeypatch.setenv("PROBES_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("PROBES_MIRROR", raising=False)
+    with pytest.raises(UnreachableError, match=r"^(needs |not possible: |There is no )"):
+        panels(table, Measured(tmp_path / "data", tmp_path / "runs", offline=True))
+
+
+SWEPT = {
+    "model": "m",
+    "effects": {"all": [[0, 0.1, None, None], [1, 0.3, None, None]]},
+    "layer": {"LMS": [[0, 90.0, 85.0, 95.0], [1, 80.0, None, None]]},
+    "units": {"LMS": [[64, 90.0, 85.0, 95.0], [1024, 80.0, 75.0, 85.0]]},
+}
+
+
+def test_a_sweep_is_drawn_by_block_and_by_units(tmp_path):
+    (tmp_path / "m" / "sweep").mkdir(parents=True)
+    figures.SWEEP.write(tmp_path / "m" / "sweep" / "sweep.json", SWEPT)
+    layer, units = panels(figure("fast/figure-7"), Measured(tmp_path, tmp_path))
+    assert layer.series["LMS, m"][0] == (90.0, 85.0, 95.0)
+    text = chart([layer, units], "title")["svg"].decode()
+    assert ">64<" in text
+    assert ">1024<" in text
+    assert [panel.entry["name"] for panel in swept_panels(SWEPT)] == ["figures-5-6", "figure-7", "figure-7"]
+
+
+def test_the_same_panels_give_the_same_bytes_and_names_are_plain_text():
+    entry = {"kind": "dots", "title": "<b> $x$", "unit": "%", "ideal": 0}
+    panel = Panel(entry, {f"series {n}": {"a & b": (1.0 * n, 0.0, 2.0 * n)} for n in range(9)})
+    first, again = chart([panel], "t"), chart([panel], "t")
+    assert first == again
+    assert first["png"].startswith(b"\x89PNG")
+    assert "&lt;b&gt; $x$" in first["svg"].decode()
+
+
+def test_the_command_writes_the_files_and_puts_the_figure_into_the_page(neutral, tmp_path):
+    arguments = ["disclosure/figure-3", "--runs", tmp_path, "--data", tmp_path / "none", "--offline", "--resamples", 20]
+    done = CliRunner().invoke(command.app, [*map(str, arguments), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out" / "disclosure-figures-2-7.png").is_file()
+    page = (tmp_path / "out" / "reproduce.html").read_text()
+    assert "naturally-sourced" in (tmp_path / "out" / "disclosure-figures-2-7.svg").read_text()
+    assert re.search(r'role="img" aria-label="GAS, GLD and ADD[^>]*><svg', page)
+    done = CliRunner().invoke(command.app, [*map(str, arguments)])
+    assert "disclosure/figures-2-7: can be drawn; give --out DIR" in done.output
+
+
+def test_examples_and_glue_give_their_cells(tmp_path):
+    table = neutral_rows(0, 4)
+    table["id"] = np.array(["stsb-paper-test-00274", "stsb-paper-test-00353", "other", "more"], dtype=object)
+    run_of(tmp_path, "org/one", "neutral", "neutral", table)
+    found = {
+        (c.row, c.column): c
+        for c in cells("disclosure/table-7", model="org/one", measured=Measured(tmp_path, tmp_path))
+    }
+    assert found["case 1, No", "F"].printed == 0.24
+    assert found["case 1, No", "F"].measured == pytest.approx(table["female_mass"][0])
+    assert found["case 2, No", "M"].measured == pytest.approx(table["male_mass"][1])
+    assert found["case 1, Debias Tuning", "F"].verdict == "unreachable"
+    assert "the paper does not name" in cells("disclosure/table-7", measured=Measured(tmp_path, tmp_path))[0].reason
+    place = tmp_path / "bert-base-uncased" / "glue"
+    place.mkdir(parents=True)
+    scores = {"rte": {"mean": 64.62, "interval": [60.0, 70.0]}, "average": {"mean": 80.0, "interval": None}}
+    (place / "glue.json").write_text(json.dumps({"before": scores, "after": None}))
+    (place / "glue-cda.json").write_text(json.dumps({"before": {}, "after": {"rte": {"mean": 47.0, "interval": None}}}))
+    found = {(c.row, c.column): c for c in cells("fast/table-9", measured=Measured(tmp_path, tmp_path))}
+    assert (found["BERT", "RTE"].verdict, found["BERT", "Average"].verdict) == ("equal", "outside")
+    assert found["CDA", "RTE"].measured == 47.0
+    assert found["INLP", "RTE"].verdict == "unreachable"
