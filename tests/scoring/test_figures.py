@@ -12,7 +12,7 @@ from cards.text import slug
 from scoring import benchmarks, report
 from scoring.commands import reproduce as command
 from scoring.metrics import pronouns
-from scoring.reproduce import Measured, cells, printed_tables, published
+from scoring.reproduce import Measured, cells, figures, printed_tables, published
 from scoring.reproduce.figures import Panel, chart, panels, swept_panels
 from scoring.reproduce.measured import UnreachableError
 from scoring.types import Report
