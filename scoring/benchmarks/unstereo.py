@@ -41,25 +41,15 @@ def requests(profile: str, row: types.Row, context: types.BenchmarkContext) -> I
     """
     if row.get("natural") is not False and (profile == "clean" or row["config"].endswith("-paper")):
         columns = [f"sentence_{gender}" for gender in _genders(row)]
-        options = (types.Option(row[c], width=_width(c, context) if profile == "paper" else 0) for c in columns)
+        # To the longest sentence of the file, also to one that is not scored because it is unnatural.
+        options = (types.Option(row[c], width=context.longest(c) if _padded(profile, context) else 0) for c in columns)
         yield types.Request(row["id"], options=tuple(options))
 
 
-def _width(column: str, context: types.BenchmarkContext) -> int:
-    """To how many tokens the published code pads a sentence on the left; 0 where it pads on the right, which none sees.
-
-    Those of the longest sentence of the file, also of one that is not scored because it is unnatural.
-    """
-    return context.longest(column) if _padded(context) else 0
-
-
-def _padded(context: types.BenchmarkContext) -> bool:
+def _padded(profile: str, context: types.BenchmarkContext) -> bool:
+    """Whether a sentence is padded on the left, as by the published code; padding on the right changes nothing."""
     own = any(part in Path(context.model).name.lower() for part in OWN_SIDE)
-    return not own or context.padding_side == "left"
-
-
-def _needs(profile: str, context: types.BenchmarkContext) -> frozenset[str]:
-    return frozenset({"logprobs", "padding"} if profile == "paper" and _padded(context) else {"logprobs"})
+    return profile == "paper" and (not own or context.padding_side == "left")
 
 
 def _genders(row: types.Row) -> list[str]:
@@ -160,9 +150,8 @@ def score_file(path: Path, _data: Path) -> tuple[list[types.ScoredExamples], lis
     if "id" in file:
         keys = zip(steps, datasets, file.texts("id"), strict=True)
         file.check_unique(np.array([" ".join(filter(None, key)) for key in keys], dtype=object), "dataset and id")
-    known = np.full(len(file), np.nan)
-    if "max_pmi_diff" in file:
-        known = file.numbers("max_pmi_diff", may_lack=True)
+    has_known = "max_pmi_diff" in file
+    known = file.numbers("max_pmi_diff", may_lack=True) if has_known else np.full(len(file), np.nan)
     # Without seed words each pair is its own cluster.
     clusters = file.texts("word") if "word" in file else np.arange(len(file))
     natural = _natural(file)
@@ -171,12 +160,12 @@ def score_file(path: Path, _data: Path) -> tuple[list[types.ScoredExamples], lis
     for step, dataset in dict.fromkeys(zip(steps, datasets, strict=True)):
         rows = natural & (datasets == dataset) & (steps == step)
         part = {name: column[rows] for name, column in table.items()} | {"max_pmi_diff": known[rows]}
-        if "max_pmi_diff" in file and np.isnan(known[rows]).all():
+        if has_known and np.isnan(known[rows]).all():
             remarks.append(f"{dataset} has no max_pmi_diff, so no thresholds.")
         parts.append(
             types.ScoredExamples(part, clusters[rows], list(_scored_items(dataset, part["max_pmi_diff"], step)))
         )
-    if "max_pmi_diff" not in file:
+    if not has_known:
         remarks.append("There is no column max_pmi_diff, so metrics are of whole sets alone.")
     return parts, remarks
 
@@ -236,7 +225,7 @@ BENCHMARK = types.Benchmark(
         sentence="Finds she and he about equally likely in {us_score} of 100 sentences without gendered language.",
         leaning=("pref_disparity@0.5", "leans male", "leans female"),
     ),
-    needs=_needs,
+    needs=lambda profile, context: frozenset({"logprobs", "padding"} if _padded(profile, context) else {"logprobs"}),
     contrast=types.Contrast(
         ("female", "male"),
         ("female_logprob", "male_logprob"),

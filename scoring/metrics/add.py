@@ -79,8 +79,7 @@ def add_log(pairs: Pairs = PRONOUN_PAIRS, epsilon: float = EPSILON) -> Metric:
 
     def final(sums: Floats) -> Floats:
         means = ratio(sums)
-        logs: Floats = np.log(means, out=np.full(np.shape(means), np.nan), where=means > 0)
-        return logs
+        return np.log(means, out=np.full(np.shape(means), np.nan), where=means > 0)
 
     reading = (
         "Natural logarithm of the mean Jensen-Shannon divergence between the shapes of female and male probabilities; "

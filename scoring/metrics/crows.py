@@ -71,8 +71,7 @@ def ties() -> Metric:
     undefined, names = "every pair was skipped", ("Pairs with equal scores", "ties")
 
     def tied(table: Table) -> Floats:
-        share: Floats = 1 - 2 * abs(preference(table) - 0.5)
-        return share
+        return 1 - 2 * abs(preference(table) - 0.5)
 
     return percentage("ties", tied, None, reading, where=_scored, undefined=undefined, names=names)
 

@@ -128,10 +128,9 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False) ->
     """
     names = [name.removeprefix(_VERSION) for name in planned.environment if name.startswith(_VERSION)]
     files = [*_FILES, *(f"examples/{file_name(name)}" for name in names)]
-    finished = (folder / "results.json").is_file()
     if (folder / RECORD).exists() or not _of_earlier_version(folder):
         refuse_foreign(folder / RECORD, [folder / name for name in files], ScoringError)
-    if overwrite or not finished:
+    if overwrite or not (folder / "results.json").is_file():
         return
     one, other = (_settings(report) for report in (read(folder), cleaned(planned, redactor(os.environ))))
     for name in sorted(one.keys() | other.keys()):
