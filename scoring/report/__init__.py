@@ -205,10 +205,8 @@ def parquet(benchmark: str, table: Table) -> bytes:
     if "id" not in table:
         raise ScoringError(f"The examples of {benchmark} have no column id; give every example an identifier.")
     try:
-        columns = {
-            name: pa.array(column.tolist() if column.dtype == object else column) for name, column in table.items()
-        }
-        stored = pa.table(columns)
+        columns = (column.tolist() if column.dtype == object else column for column in table.values())
+        stored = pa.table(dict(zip(table, map(pa.array, columns), strict=True)))
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise ScoringError(
             f"The examples of {benchmark} cannot be stored ({error}); give columns of one type and length."
