@@ -19,7 +19,7 @@ from rich.console import Console
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
 from mitigation.adapters.write import describe
-from mitigation.attribute_words import SOURCE, attribute_words, source_file
+from mitigation.attribute_words import SOURCE, attribute_words, fetched_source
 from mitigation.errors import MitigationError
 from mitigation.recipe import Model, defaults, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
@@ -150,7 +150,7 @@ def chosen_file(file: str, published: str) -> Path:
         return Path(file)
     if published not in catalogue().sources:
         raise MitigationError(f"Guo et al. published no {published.removeprefix(f'{PUBLISHED}/')}; give a file.")
-    return source_file(published)
+    return fetched_source(published).path
 
 
 def split_pairs(
