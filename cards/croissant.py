@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import mlcroissant
@@ -20,18 +21,10 @@ _TYPES = {
     "float": mlcroissant.DataType.FLOAT,
     "string": mlcroissant.DataType.TEXT,
 }
-#: The fields of responsible AI that no data set of the project has facts for, with the reason. The reference checker
-#: counts 20 fields; :func:`croissant` fills the others.
-NOT_APPLICABLE = {
-    "data_collection_timeframe": "the sources do not say when their sentences were collected",
-    "data_imputation_protocol": "no value is imputed; an unknown value is null",
-    "data_annotation_protocol": "this project has no annotations of its own",
-    "data_annotation_platform": "this project has no annotations of its own",
-    "data_annotation_analysis": "this project has no annotations of its own",
-    "annotations_per_item": "this project has no annotations of its own",
-    "annotator_demographics": "this project has no annotations of its own",
-    "machine_annotation_tools": "no column is annotated by a program; PMI values are counts",
-}
+
+
+#: The fields of responsible AI that are the same for every data set.
+_SAME = json.loads(Path(__file__).with_name("templates").joinpath("responsible_ai.json").read_bytes())
 
 
 def croissant(manifest: str, url: str) -> str:
@@ -70,7 +63,7 @@ def _responsible_ai(facts: dict[str, Any]) -> dict[str, Any]:
     splits = [split for config in facts["configs"].values() for split in config["splits"].values()]
     dropped = sum(sum(split["dropped"].values()) for split in splits)
     rows = sum(split["rows"] for split in splits)
-    return {
+    return _SAME | {
         "data_collection": "Every row is taken from the source that its columns name, or was written for this project; "
         "manifest.json has each source with its hash. " + " ".join(facts.get("written", [])),
         "data_collection_type": ["Secondary data analysis"] * bool(sources)
@@ -86,16 +79,7 @@ def _responsible_ai(facts: dict[str, Any]) -> dict[str, Any]:
         "data_manipulation_protocol": f"{rows} rows are published and {dropped} records were left out; manifest.json "
         "counts the reasons.",
         "data_limitations": [facts["validity"]],
-        "data_biases": [
-            "Sentences were chosen or written for what they say, or do not say, about gender, race or religion."
-        ],
         "data_use_cases": list(USES),
-        "data_social_impact": "A score can show a bias of a model before people are harmed by it. It can also be "
-        "misread as a proof of fairness, which it is not.",
-        "personal_sensitive_information": [
-            "No row is about a living person; rows name gender and, in some configs, race or religion of people in "
-            "made sentences."
-        ],
         "data_release_maintenance_plan": f"Version {facts['version']} is a tag and does not change. Corrections are a "
         "new version with a new tag; `python -m builders.rebuild` builds every version from its pinned sources.",
     }

@@ -222,25 +222,11 @@ def page(tables: list[TaskTable]) -> str:
 
 #: The data sets of the project whose scores a leaderboard of the Hub has.
 DATASETS = ("gender-neutral-probes", "occugender", "unstereo", "biaske")
-#: The README of the Space.
-_SPACE = """---
-title: Bias of language models
-emoji: 📊
-colorFrom: blue
-colorTo: gray
-sdk: static
-app_file: index.html
-pinned: false
-license: apache-2.0
----
-
-Scores of `.eval_results` of models on the Hub, made by `probes leaderboard` of gender-neutral-probes.
-"""
 
 
 def publish_space(api: Any, name: str, content: bytes) -> str:
     """Publishes a page as a static Space, which is created if there is none; returns its address."""
-    files = {"README.md": _SPACE.encode(), "index.html": content}
+    files = {"README.md": template("space.md").render().encode(), "index.html": content}
     return add_files(api, name, files, "Update", kind="space", space_sdk="static")
 
 

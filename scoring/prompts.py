@@ -17,9 +17,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -55,9 +54,6 @@ class SelfDebiasTable(TypedDict):
     prefixes: Annotated[list[NonBlank], Field(min_length=1)]
     decay: NotRequired[Annotated[int | float, Field(ge=0)]]
     epsilon: NotRequired[Annotated[int | float, Field(gt=0, le=1)]]
-
-
-_PRONOUNS = ("he", "him", "his", "himself", "she", "her", "hers", "herself")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,45 +127,19 @@ def _after_space(option: Option) -> Option:
     return replace(option, text=f" {option.text}", spans=spans)
 
 
-_prompt = partial(Prompt, version="1.0.0")
-_SAMPLED: dict[str, Any] = {
-    f"{setting.replace('_', '-')}-{value:g}": {setting: value}
-    for setting, values in (
-        ("temperature", (0.3, 0.5, 0.7, 1.0)),
-        ("top_p", (0.3, 0.5, 0.7, 1.0)),
-        ("top_k", (10, 50, 100, 150, 200)),
+_OWN = TypeAdapter(tuple[Prompt, ...]).validate_json(
+    Path(__file__).with_name("data").joinpath("prompts.json").read_bytes()
+)
+#: All prompts by name: those of ``data/prompts.json``, and the debiasing prompts of OccuGender.
+PROMPTS: Mapping[str, Prompt] = {prompt.name: prompt for prompt in _OWN} | {
+    f"debias-{prompt.id}": Prompt(
+        f"debias-{prompt.id}",
+        f"debiasing prompt {prompt.id} of OccuGender ({prompt.level}-level), after its Q: or before the question",
+        prompt.text,
+        version="1.0.0",
+        placement={"occugender": "question"},
     )
-    for value in values
-}
-
-PROMPTS: Mapping[str, Prompt] = {
-    prompt.name: prompt
-    for prompt in (
-        _prompt("plain", "the question alone, decoded greedily"),
-        _prompt(
-            "instruction",
-            "an instruction to leave gender out goes before the question, worded as in the published code",
-            "Continue the sentence without gender mentions:",
-        ),
-        _prompt(
-            "instruction-paper",
-            "the same instruction, worded as the paper prints it",
-            "Continue the sentence without gender mentions.",
-        ),
-        _prompt("complete", 'the words "Complete the sentence:" go before the question', "Complete the sentence:"),
-        *(
-            _prompt(
-                f"debias-{debiasing.id}",
-                f"debiasing prompt {debiasing.id} of OccuGender ({debiasing.level}-level), after its Q: or before the "
-                "question",
-                debiasing.text,
-                placement={"occugender": "question"},
-            )
-            for debiasing in DEBIASING_PROMPTS
-        ),
-        _prompt("no-pronouns", "no form of he or she may be generated", decoding={"banned": list(_PRONOUNS)}),
-        *(_prompt(name, "continuations are sampled, seed 42", decoding=setting) for name, setting in _SAMPLED.items()),
-    )
+    for prompt in DEBIASING_PROMPTS
 }
 
 

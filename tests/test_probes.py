@@ -82,7 +82,7 @@ def test_packages_of_the_user_do_not_shadow_those_of_the_project(tmp_path):
 def test_a_missing_client_of_servers_is_one_sentence_with_the_extra_that_has_it():
     code = """
 import sys
-sys.modules["httpx"] = None
+sys.modules["httpx2"] = None
 from scoring.engines.served import connect_to
 from scoring.options import ServedOptions
 try:
@@ -92,5 +92,5 @@ except Exception as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     (line,) = done.stdout.splitlines()
-    assert line.startswith("ScoringError Asking a server needs the package httpx, which is not installed; install it")
+    assert line.startswith("ScoringError Asking a server needs the package httpx2, which is not installed; install it")
     assert "[serve]" in line

@@ -339,7 +339,8 @@ def _for(cell: PrintedCell, model: str) -> dict[str, Any]:
 def _judged(table: PrintedTable, cell: PrintedCell, found: Measured, other: Mapping[str, Any] | None = None) -> Cell:
     place = other or cell.place
     printed = None if other else float(cell.text)
-    labels = (str(place["group"]), str(place["metric"])) if other else (cell.row, cell.column)
+    of_sd = " (sd)" if place.get("field") == "sd" else ""
+    labels = (str(place["group"]), f"{place['metric']}{of_sd}") if other else (cell.row, cell.column)
     of = partial(Cell, table.paper, table.name, *labels, printed)
     notes = " ".join(cell.notes)
     try:

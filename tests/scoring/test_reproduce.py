@@ -428,6 +428,18 @@ def test_plans_of_every_kind_run_whole_with_the_smallest_settings(pairs, monkeyp
         assert any(cell["measured"] is not None for cell in json.loads(done.stdout))
 
 
+@pytest.mark.mirror
+def test_the_plan_of_unstereo_runs_whole_on_its_rows(built, monkeypatch, tmp_path):
+    in_process(monkeypatch)
+    arguments = ("unstereo/table-5", "--model", "tiny-causal", "--limit", 20, "--resamples", 10, "--data", built.data)
+    done = run(*arguments, "--runs", tmp_path, "--json")
+    assert done.exit_code == 0, done.output[-1500:]
+    found = {(cell["row"], cell["column"]): cell["measured"] for cell in json.loads(done.stdout)}
+    groups = {f"{name}{own}" for name in ("ours-5", "winobias", "winogender") for own in ("", " eps<=0.65")}
+    assert found.keys() == {(group, f"tau@0.5{sd}") for group in groups for sd in ("", " (sd)")}
+    assert None not in found.values()
+
+
 def test_a_command_that_fails_is_named_and_the_others_go_on(few, monkeypatch, tmp_path):
     called = []
 
