@@ -105,14 +105,20 @@ def main(
             )
         check_model(run, model)
         file = folder / "results.json" if folder.is_dir() else folder
-        run_file = {_run_path(model, run, file): file.read_bytes()} if evidence else {}
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]  # other results have another path
+        run_file = (
+            {f"{model.name}/{slug(run.setting or 'model')}/results-{digest}.json": file.read_bytes()}
+            if evidence
+            else {}
+        )
         refuse_secrets(run_file)
         url, title = source, "Evaluation"
         if evidence:
             url, title = f"{model.api.endpoint}/datasets/{evidence}/blob/main/{next(iter(run_file))}", "Results"
         elif not source and "/" in run.adapter and not Path(run.adapter.partition("@")[0]).exists():
             url, title = f"{model.api.endpoint}/{run.adapter.partition('@')[0]}", "Adapter"
-        described = ResultSource(date or _date(file), url or None, title if url else None, user if url else None)
+        written = datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
+        described = ResultSource(date or written, url or None, title if url else None, user if url else None)
         files, published, remarks = build(model, run, org, data, described)
         changed = changed_files(model, files)
         for line in overview(model, changed, published, remarks, full=diff):
@@ -187,17 +193,6 @@ def difference(path: str, current: str | None, content: bytes) -> Iterator[str]:
     """
     old, new = (current or "").splitlines(), content.decode("utf-8").splitlines()
     return difflib.unified_diff(old, new, path if current is not None else "nothing", path, lineterm="")
-
-
-def _run_path(model: hub.HubModel, run: results.Report, file: Path) -> str:
-    """The path of a run's results in a data set; other results have another path."""
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
-    return f"{model.name}/{slug(run.setting or 'model')}/results-{digest}.json"
-
-
-def _date(file: Path) -> str:
-    """The day when a results file was written, in UTC."""
-    return datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
 
 
 app = single(main)

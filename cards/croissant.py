@@ -24,7 +24,7 @@ _TYPES = {
 
 
 #: The fields of responsible AI that are the same for every data set.
-_SAME = json.loads(Path(__file__).with_name("templates").joinpath("responsible_ai.json").read_bytes())
+_SAME: dict[str, Any] = json.loads(Path(__file__).with_name("templates").joinpath("responsible_ai.json").read_bytes())
 
 
 def croissant(manifest: str, url: str) -> str:

@@ -34,12 +34,8 @@ def _decode_infinity(value: Any) -> Any:
     return float(value) if value in ("inf", "-inf") else value
 
 
-def _decode_number(value: Any) -> Any:
-    """In ``results.json`` an undefined number is null."""
-    return math.nan if value is None else _decode_infinity(value)
-
-
-Number = Annotated[float, BeforeValidator(_decode_number)]
+#: In ``results.json`` an undefined number is null.
+Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else _decode_infinity(value))]
 MaybeNumber = Annotated[float | None, BeforeValidator(_decode_infinity)]
 #: Benchmark, group and metric.
 Key = tuple[str, str, str]

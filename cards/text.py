@@ -128,18 +128,16 @@ def templates(*folders: Path, html: bool = False) -> jinja2.Environment:
     )
     environment.filters["cell"] = cell
     environment.filters["yaml"] = lambda value: json.dumps(value, ensure_ascii=False)  # JSON is YAML
-    environment.filters["pretty"] = _pretty
+    # Indented JSON for a code block, without backticks, which could end the block.
+    environment.filters["pretty"] = lambda value: json.dumps(value, ensure_ascii=False, indent=2).replace(
+        "`", "\\u0060"
+    )
     return environment
 
 
 def template(name: str, *, html: bool = False) -> jinja2.Template:
     """A template of this package."""
     return templates(Path(__file__).parent / "templates", html=html).get_template(name)
-
-
-def _pretty(value: object) -> str:
-    """Indented JSON for a Markdown code block, without backticks, which could end the block."""
-    return json.dumps(value, ensure_ascii=False, indent=2).replace("`", "\\u0060")
 
 
 def secrets(environment: Mapping[str, str]) -> re.Pattern[str]:

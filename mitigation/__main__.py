@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,19 +21,6 @@ from scoring.inference.load_options import ModelName
 from scoring.terminal import ended
 
 
-def run(
-    recipe: Recipe,
-    settings: Mapping[str, Any],
-    model: str,
-    out: Path,
-    **values: Any,
-) -> None:
-    """Makes an adapter of MODEL with a recipe, and prints what it changes and what it cost."""
-    console, errors = Console(), Console(stderr=True)
-    with ended(errors), built():
-        mitigated(recipe, model, settings, values, out, console, errors)
-
-
 def command(recipe: Recipe) -> Any:
     """The command of a recipe: the common options, and one option per setting."""
     names = [field.name for field in fields(recipe.profiles["clean"])]
@@ -44,7 +31,9 @@ def command(recipe: Recipe) -> Any:
         **values: Any,
     ) -> None:
         settings = {name: value for name in names if (value := values.pop(name)) is not None}
-        run(recipe, settings, model, out, **values)
+        console, errors = Console(), Console(stderr=True)
+        with ended(errors), built():
+            mitigated(recipe, model, settings, values, out, console, errors)
 
     call.__doc__ = f"{recipe.summary}\n\n{recipe.source}."
     settings = [_option(recipe, field) for field in fields(recipe.profiles["clean"])]

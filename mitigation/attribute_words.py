@@ -54,11 +54,6 @@ class AttributeWords:
         return frozenset(group[number] for group in self.groups)
 
 
-def source_file(name: str) -> Path:
-    """The verified file of a pinned source with a single file."""
-    return fetched_source(name).path
-
-
 def fetched_source(name: str) -> Fetched:
     """The verified files of a pinned source.
 
@@ -90,12 +85,12 @@ def attribute_words(source: str, domain: str) -> AttributeWords:
     SourceUnavailable
         If the published list cannot be fetched.
     """
-    named = {
-        PUBLISHED: (f"{SOURCE}{_WORDS}", source_file),
-        PROJECT: (f"{OWN}words.json", lambda _: _FOLDER / "words.json"),
-    }
-    name, find = named.get(source, (f"words:{Path(source).name}", lambda _: Path(source)))
-    path = find(_WORDS)
+    if source == PUBLISHED:
+        name, path = f"{SOURCE}{_WORDS}", fetched_source(_WORDS).path
+    elif source == PROJECT:
+        name, path = f"{OWN}words.json", _FOLDER / "words.json"
+    else:
+        name, path = f"words:{Path(source).name}", Path(source)
     try:
         lists = _LISTS.validate_json(path.read_bytes())
     except OSError as error:

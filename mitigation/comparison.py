@@ -77,18 +77,8 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
 
 #: The columns of the table of changes.
 _COLUMNS = (
-    *(
-        "domain",
-        "method",
-        "source",
-        "column",
-        "before",
-        "before_low",
-        "before_high",
-        "after",
-        "after_low",
-        "after_high",
-    ),
+    *("domain", "method", "source", "column"),
+    *(f"{when}{end}" for when in ("before", "after") for end in ("", "_low", "_high")),
     *("difference", "low", "high", "n", "seeds", "seed_sd", "own_pairs", "p", "p_holm", "verdict", "ability"),
 )
 

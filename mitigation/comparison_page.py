@@ -14,20 +14,8 @@ from matplotlib.axes import Axes
 from cards.files import put_all
 from cards.text import cell as escaped
 from cards.text import decimals
+from mitigation import comparison
 from mitigation.columns import COLUMNS, PRINTED
-from mitigation.comparison import (
-    FILES,
-    METHODS,
-    UNCHANGED,
-    DomainTable,
-    Method,
-    change_text,
-    changes_frame,
-    measured_before,
-    own_files,
-    tables_of,
-    verdict_text,
-)
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import SCHEMA, Adapter
 from scoring.report.page import template
@@ -42,17 +30,19 @@ _LETTER, _LINE = 4.6, 10.5
 
 def tone(row: Any) -> str:
     """``kept`` for what is better or kept beyond noise, ``lost`` for what is worse or is paid with ability."""
-    words = verdict_text(row)
+    words = comparison.verdict_text(row)
     if words in ("nearer, ability kept", "kept"):
         return "kept"
     return "lost" if words in ("nearer, ability lost", "further", "lost") else ""
 
 
-def page(model: str, tables: Sequence[DomainTable], measured: Mapping[str, Any]) -> str:
+def page(model: str, tables: Sequence[comparison.DomainTable], measured: Mapping[str, Any]) -> str:
     """The text of ``methods.html``."""
     panels, used = [plot(table) for table in tables], {name for table in tables for name in table.columns}
     made = template("methods.html.j2", _TEMPLATES)
-    made.globals.update(change_text=change_text, verdict_text=verdict_text, tone=tone, decimals=decimals)
+    made.globals.update(
+        change_text=comparison.change_text, verdict_text=comparison.verdict_text, tone=tone, decimals=decimals
+    )
     columns = {name: column for name, column in COLUMNS.items() if name in used}
     return made.render(
         model=model,
@@ -61,11 +51,11 @@ def page(model: str, tables: Sequence[DomainTable], measured: Mapping[str, Any])
         columns=columns,
         panels=panels,
         recipes=PRINTED["recipes"],
-        unchanged=UNCHANGED,
+        unchanged=comparison.UNCHANGED,
     )
 
 
-def markdown(model: str, tables: Sequence[DomainTable]) -> str:
+def markdown(model: str, tables: Sequence[comparison.DomainTable]) -> str:
     """The text of ``methods.md``: the conclusion and all scores of each domain."""
     lines = []
     for table in tables:
@@ -87,11 +77,11 @@ def markdown(model: str, tables: Sequence[DomainTable]) -> str:
 
 
 def _markdown_cell(row: Any) -> str:
-    change = f" ({change_text(row)}, n {row.n:,.0f})" if change_text(row) else ""
-    return f"{decimals(row.after, 2, missing='')}{change} {verdict_text(row)}".strip()
+    change = f" ({comparison.change_text(row)}, n {row.n:,.0f})" if comparison.change_text(row) else ""
+    return f"{decimals(row.after, 2, missing='')}{change} {comparison.verdict_text(row)}".strip()
 
 
-def plot(table: DomainTable) -> draw.Panel | None:
+def plot(table: comparison.DomainTable) -> draw.Panel | None:
     """How far each method moves the score of bias from its ideal value against the change of LMS; None without LMS.
 
     Methods that changed one of them beyond noise are in colour, with their intervals.
@@ -208,27 +198,27 @@ def moved_away(before: float, change: tuple[float, float, float], ideal: float) 
 
 
 def write(
-    folder: Path, model: str, rows: Sequence[Method], measured: Mapping[str, Any] | None = None
-) -> list[DomainTable]:
+    folder: Path, model: str, rows: Sequence[comparison.Method], measured: Mapping[str, Any] | None = None
+) -> list[comparison.DomainTable]:
     """Writes ``methods.json``, ``.csv`` (the table of changes), ``.md`` and ``.html``; what they say of each domain.
 
     ``measured`` says how the scores were measured; without it the folder's own statement is kept.
     """
-    measured = measured or measured_before(folder)
+    measured = measured or comparison.measured_before(folder)
     facts = [
         {"method": row.name, "reason": row.reason, "changes": [], "cost": None}
         | (_facts(row.adapter) if row.adapter else {})
         for row in rows
     ]
-    content, frame = {"model": model, "measured": measured, "methods": facts}, changes_frame(model, rows)
-    tables = tables_of(frame, rows)
+    content, frame = {"model": model, "measured": measured, "methods": facts}, comparison.changes_frame(model, rows)
+    tables = comparison.tables_of(frame, rows)
     texts = (
-        METHODS.content(content),
+        comparison.METHODS.content(content),
         frame.to_csv(index=False).encode(),
         markdown(model, tables).encode(),
         page(model, tables, measured or {}).encode(),
     )
-    put_all(folder, dict(zip(FILES, texts, strict=True)), MitigationError, ours=own_files(folder))
+    put_all(folder, dict(zip(comparison.FILES, texts, strict=True)), MitigationError, ours=comparison.own_files(folder))
     return tables
 
 

@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from operator import ge, gt, le, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -139,6 +140,10 @@ class Recipe:
     quantized: bool = False
     citations: Mapping[str, str] = field(default_factory=dict)
     outside: Callable[[Any], Mapping[str, str]] | None = None
+
+
+#: A recipe whose before and after are the benchmarks of stereotypes; for models of both kinds unless it says otherwise.
+stereotype_recipe = partial(Recipe, benchmarks=("stereoset", "crows_pairs", "biaske"), kinds=("causal", "masked"))
 
 
 def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: Mapping[str, Any]) -> Any:

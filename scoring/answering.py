@@ -171,9 +171,8 @@ def truncated(model: Engine, requests: Sequence[Request]) -> frozenset[str]:
     for _ in model.tokens.queries(requests):
         pass
     continued = [request for request in requests if request.max_new]
-    for request, context in zip(
-        continued, model.tokens.encode([request.context for request in continued]), strict=True
-    ):
+    contexts = model.tokens.encode([request.context for request in continued])
+    for request, context in zip(continued, contexts, strict=True):
         model.tokens.prompt(request, context, request.max_new)
     return model.truncated
 

@@ -96,20 +96,13 @@ def sentence_leans(examples: Table, table: DeltaTable) -> Leans:
 
     The words of a pair are those that its two sentences share, so that pronouns in its slots are none of them.
     """
-    common = [
-        _common_words(male, female)
-        for male, female in zip(examples["sentence_male"], examples["sentence_female"], strict=True)
-    ]
+    male, female = ([Counter(content_words(t, "clean")) for t in examples[f"sentence_{g}"]] for g in ("male", "female"))
+    common = [list((one & other).elements()) for one, other in zip(male, female, strict=True)]
     corpus, largest, coverage = _deltas(common, table)
     model = np.asarray(examples["female_logprob"], np.float64) - np.asarray(examples["male_logprob"], np.float64)
     names = list(map(str, examples["id"]))
     group, words = (np.asarray(examples[name], dtype=np.str_) for name in ("dataset", "word"))
     return Leans(names, group, words, corpus, largest, coverage, model, np.array([]))
-
-
-def _common_words(male: str, female: str) -> list[str]:
-    shared = Counter(content_words(male, "clean")) & Counter(content_words(female, "clean"))
-    return list(shared.elements())
 
 
 def job_leans(examples: Table, table: DeltaTable) -> Leans:

@@ -85,10 +85,9 @@ def _shared(one: Report, other: Report) -> list[str]:
                 f"The runs used {name} in the versions {one.data[name]} and {other.data[name]}; compare two runs over "
                 "the same data."
             )
-    names = one.benchmarks, other.benchmarks
     shared = [name for name in one.benchmarks if name in other.benchmarks]
     if not shared:
-        listed = " and ".join(", ".join(own) or "none" for own in names)
+        listed = " and ".join(", ".join(own.benchmarks) or "none" for own in (one, other))
         raise ScoringError(f"The runs have no benchmark in common: {listed}; compare two runs of one benchmark.")
     return shared
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from scoring import answering, tables
 from scoring.answering import Question
 from scoring.inference.chat import Chat
-from scoring.inference.parallel import together
+from scoring.inference.parallel import Processes, together
 from scoring.prompts import Prompt
 from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES, measure
@@ -21,7 +21,6 @@ from scoring.types import Benchmark, Estimate, Report, Response, ScoringError, T
 
 if TYPE_CHECKING:
     from scoring.inference.engine import Engine
-    from scoring.inference.parallel import Processes
     from scoring.inference.store import Store
 
 

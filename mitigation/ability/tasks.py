@@ -120,10 +120,10 @@ def load(names: Sequence[str], limit: int | None = None) -> list[TaskData]:
 
 
 def _pinned(task: GlueTask, split: str) -> list[Example]:
-    from mitigation.attribute_words import source_file
+    from mitigation.attribute_words import fetched_source
 
     assert task.pinned
-    return task.pinned.read(source_file(task.pinned.sources[split]))
+    return task.pinned.read(fetched_source(task.pinned.sources[split]).path)
 
 
 def _from_hub(task: GlueTask, split: str) -> list[Example]:

@@ -20,19 +20,8 @@ from mitigation.adapters.merging import DIFFERENCE
 from mitigation.adapters.write import write_facts
 from mitigation.corpora import OWN
 from mitigation.errors import MitigationError
+from scoring.adapters import facts
 from scoring.adapters.attach import peft_config, tensor_shapes
-from scoring.adapters.facts import (
-    CONFIG,
-    FACTS,
-    MODEL,
-    PROMPT,
-    WEIGHTS,
-    Adapter,
-    digests,
-    is_whole_model,
-    json_of,
-    read,
-)
 from scoring.inference.load_options import BUNDLED
 
 CARD = "README.md"
@@ -66,29 +55,31 @@ def publication(
     CardError
         If a licence or a citation is missing, or a file holds an access token.
     """
-    adapter = read(folder)
+    adapter = facts.read(folder)
     name = base or adapter.base
     if not _NAME.fullmatch(name) or Path(name).exists() or name in BUNDLED:
         raise MitigationError(
             f"The adapter {folder} was made from {name}, which is not a name on the Hub; give the name of its base "
             "model there with --base."
         )
-    if CONFIG in adapter.files:
+    if facts.CONFIG in adapter.files:
         peft_config(folder)
-        tensor_shapes(folder / WEIGHTS)
-    elif is_whole_model(folder):
+        tensor_shapes(folder / facts.WEIGHTS)
+    elif facts.is_whole_model(folder):
         for weights in folder.glob("*.safetensors"):
             tensor_shapes(weights)
-    elif PROMPT not in adapter.files:
-        raise MitigationError(f"{folder} describes neither {CONFIG} nor {PROMPT} nor a model; run its recipe again.")
+    elif facts.PROMPT not in adapter.files:
+        raise MitigationError(
+            f"{folder} describes neither {facts.CONFIG} nor {facts.PROMPT} nor a model; run its recipe again."
+        )
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch)
         for file in adapter.files:
             shutil.copyfile(folder / file, copy / file)
-        if CONFIG in adapter.files:
-            config = json_of(copy / CONFIG) | {"base_model_name_or_path": name}
-            (copy / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")
-        renamed = replace(adapter, base=name, files=digests(copy))
+        if facts.CONFIG in adapter.files:
+            config = facts.json_of(copy / facts.CONFIG) | {"base_model_name_or_path": name}
+            (copy / facts.CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")
+        renamed = replace(adapter, base=name, files=facts.digests(copy))
         write_facts(copy, renamed)
         text = card(copy, renamed, repository, licence, corpus_licence, corpus_citation)
         (copy / CARD).write_text(text, encoding="utf-8")
@@ -112,7 +103,7 @@ def check_repository(name: str) -> str:
 
 def card(
     folder: Path,
-    adapter: Adapter,
+    adapter: facts.Adapter,
     repository: str,
     licence: str,
     corpus_licence: str = "",
@@ -122,14 +113,14 @@ def card(
     recipe, known = recipes.get(adapter.recipe), catalogue().citations
     citations = {key: known[key] for key in recipe.cite} | dict(recipe.citations)
     return adapter_card.adapter_card(
-        json_of(folder / FACTS),
+        facts.json_of(folder / facts.FACTS),
         repository,
         licence,
         adapter_card.RecipeFacts(recipe.name, recipe.summary, recipe.source, citations),
         training_data(adapter.data, corpus_licence, corpus_citation),
-        config=json_of(folder / CONFIG) if CONFIG in adapter.files else None,
-        prompt=json_of(folder / PROMPT) if PROMPT in adapter.files else None,
-        model=json_of(folder / MODEL) if is_whole_model(folder) else None,
+        config=facts.json_of(folder / facts.CONFIG) if facts.CONFIG in adapter.files else None,
+        prompt=facts.json_of(folder / facts.PROMPT) if facts.PROMPT in adapter.files else None,
+        model=facts.json_of(folder / facts.MODEL) if facts.is_whole_model(folder) else None,
         merged=DIFFERENCE in adapter.measures,
     )
 
@@ -152,28 +143,25 @@ def training_data(
         kind, colon, rest = name.partition(":")
         if f"{kind}:" == OWN:  # the default of recipes that learn from text
             what = f"{rest}, written for this project: the default text and list of words, small and for trials"
-            described.append(adapter_card.DataFacts(what, version, "Apache-2.0", {PROJECT: known.citations[PROJECT]}))
-            continue
-        if colon and kind != "source":
+            licence, citations = "Apache-2.0", {PROJECT: known.citations[PROJECT]}
+        elif colon and kind != "source":
             if not corpus_licence or not corpus_citation.lstrip().startswith("@"):
                 raise CardError(
                     f"The adapter learnt from {rest} ({kind}), and this project knows neither its licence nor a "
                     "citation; give them with --corpus-licence and --corpus-citation (a file with a BibTeX entry)."
                 )
-            described.append(adapter_card.DataFacts(rest, version, corpus_licence, {"corpus": corpus_citation}))
-            continue
-        if colon:
+            what, licence, citations = rest, corpus_licence, {"corpus": corpus_citation}
+        elif colon:
             source = known.sources[rest]
-            citation = {source.citation: known.citations[source.citation]}
-            described.append(adapter_card.DataFacts(rest, version, source.licence, citation))
-            continue
-        dataset, config_name, _ = [*name.split("/"), "", ""][:3]
-        config = next((config for config in datasets.get(dataset).configs if config.name == config_name), None)
-        if config is None:
-            raise CardError(f"The adapter learnt from {name}, which is no config of {dataset}; make it again.")
-        sources = [known.sources[source] for source in config.sources]
-        keys = sorted({*config.cite, *(source.citation for source in sources)})
-        licence = " and ".join(sorted({config.licence, *(source.licence for source in sources)}))
-        citations = {key: known.citations.get(key, "") for key in keys}
-        described.append(adapter_card.DataFacts(name, version, licence, citations))
+            what, licence, citations = rest, source.licence, {source.citation: known.citations[source.citation]}
+        else:
+            dataset, config_name, _ = [*name.split("/"), "", ""][:3]
+            config = next((config for config in datasets.get(dataset).configs if config.name == config_name), None)
+            if config is None:
+                raise CardError(f"The adapter learnt from {name}, which is no config of {dataset}; make it again.")
+            sources = [known.sources[source] for source in config.sources]
+            keys = sorted({*config.cite, *(source.citation for source in sources)})
+            what, licence = name, " and ".join(sorted({config.licence, *(source.licence for source in sources)}))
+            citations = {key: known.citations.get(key, "") for key in keys}
+        described.append(adapter_card.DataFacts(what, version, licence, citations))
     return described

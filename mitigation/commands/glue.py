@@ -21,7 +21,7 @@ from cards.files import RECORD, locked, put_all, refuse_foreign
 from cards.stored import document
 from cards.text import split_list
 from mitigation.errors import MitigationError
-from scoring.adapters.facts import FACTS, Adapter, Change, digests, read
+from scoring.adapters.facts import FACTS, Change, digests, read
 from scoring.inference.load_options import Device, LoadOptions, ModelName, Revision
 from scoring.terminal import ended, tell
 from scoring.types import ScoringError
@@ -69,7 +69,11 @@ def main(
         settings = GlueSettings(seeds, learning_rate, epochs, batch_size, length)
         options = LoadOptions(model, revision=revision, device=device)
         if record:
-            _facts(adapter)  # an adapter without facts is refused before the fine-tuning
+            if adapter is None:
+                raise MitigationError(
+                    "There is no adapter whose facts could be written; give --adapter, or leave out --record."
+                )
+            read(adapter)  # an adapter without facts is refused before the fine-tuning
         with locked(out, MitigationError):
             name = f"glue-{adapter.resolve().name}.json" if adapter else "glue.json"
             refuse_foreign(out / RECORD, [out / name], MitigationError)
@@ -181,21 +185,6 @@ def _lines(content: dict[str, Any]) -> list[str]:
     for task, metrics in content.get("lm-eval", {}).get("before", {}).items():
         lines += [f"{task}, {name}: {value:.4f}" for name, value in metrics.items()]
     return lines
-
-
-def _facts(adapter: Path | None) -> Adapter:
-    """The facts of an adapter.
-
-    Raises
-    ------
-    MitigationError
-        If there is no adapter.
-    """
-    if adapter is None:
-        raise MitigationError(
-            "There is no adapter whose facts could be written; give --adapter, or leave out --record."
-        )
-    return read(adapter)
 
 
 def write_changes(adapter: Path, changes: Sequence[Change]) -> None:

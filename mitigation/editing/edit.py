@@ -102,15 +102,13 @@ class PairBatch:
         return {"loss": terms["l_e"] + schedule.alpha * terms["l_s1"] + schedule.beta * terms["l_s2"], **terms}
 
 
-@torch.no_grad()
 def mean_terms(network: StampedNetwork, pairs: Sequence[EditPair], schedule: EditingSchedule) -> dict[str, float]:
     """The terms of the loss over pairs without prefixes, as means."""
-    sums: dict[str, float] = {}
-    for start in range(0, len(pairs), MEASURED):
-        part = pairs[start : start + MEASURED]
-        for name, term in PairBatch([[pair] for pair in part]).loss_terms(network, schedule).items():
-            sums[name] = sums.get(name, 0.0) + len(part) * float(term)
-    return {name: total / len(pairs) for name, total in sums.items()}
+
+    def loss(_: Any, part: Sequence[EditPair]) -> train.LossTerms:
+        return PairBatch([[pair] for pair in part]).loss_terms(network, schedule)
+
+    return train.mean_terms(network.network, loss, pairs, MEASURED)
 
 
 def edit(

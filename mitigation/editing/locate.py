@@ -278,8 +278,7 @@ def _run(
 
     with ExitStack() as hooks:
         for name in names:
-            handle = network.get_submodule(name).register_forward_hook(partial(forward_hook, name))
-            hooks.callback(handle.remove)
+            hooks.enter_context(network.get_submodule(name).register_forward_hook(partial(forward_hook, name)))
         if head is not None:
             hooks.callback(head.register_forward_pre_hook(answer_only).remove)
         logits = network(input_ids=ids).logits

@@ -144,12 +144,7 @@ def gap() -> Metric:
     )
 
 
-def pair_changes(
-    before: tuple[Table, Table],
-    after: tuple[Table, Table],
-    profile: str,
-    resamples: int = stats.RESAMPLES,
-) -> tuple[Change, ...]:
+def pair_changes(before: tuple[Table, Table], after: tuple[Table, Table], profile: str) -> tuple[Change, ...]:
     """SS, PS and gap of held-out and of edited subjects, SS of edited pairs by length, and PS of each source."""
     half = profile == "clean"
     wanted = ([knowledge.ss(half), gap()], [knowledge.ps(half)])
@@ -160,18 +155,13 @@ def pair_changes(
         if metrics[0].name == "ss":
             edited = table["side"] == EDITED
             items += [(Group(f"edited, {name}", edited & (table["length"] == name)), metrics[0]) for name in LENGTHS]
-        changes += _compared([item for item in items if item[0].mask.any()], table, other, resamples)
+        if items := [item for item in items if item[0].mask.any()]:
+            clusters = table["subject"]
+            differences = stats.compare(items, other, table, clusters, benchmark=PAIRS)
+            old, new = (stats.measure(items, scores, clusters, benchmark=PAIRS) for scores in (table, other))
+            changes += [changed(*parts) for parts in zip(differences, old, new, strict=True)]
     order = [HELD_OUT, EDITED, *(f"edited, {name}" for name in LENGTHS), *SOURCES]
     return tuple(sorted(changes, key=lambda change: (order.index(change.group), change.metric == "gap")))
-
-
-def _compared(items: Sequence[tuple[Group, Metric]], before: Table, after: Table, resamples: int) -> list[Change]:
-    if not items:
-        return []
-    clusters, options = before["subject"], {"benchmark": PAIRS, "resamples": resamples}
-    differences = stats.compare(items, after, before, clusters, **options)  # type: ignore[arg-type]
-    old, new = (stats.measure(items, table, clusters, **options) for table in (before, after))  # type: ignore[arg-type]
-    return [changed(*parts) for parts in zip(differences, old, new, strict=True)]
 
 
 def write_pairs(path: Path, pairs: MeasuredPairs, before: Table, after: Table, left_out: Mapping[str, str]) -> None:

@@ -64,7 +64,7 @@ class EditPair:
     @property
     def lengths(self) -> tuple[int, int]:
         """How many tokens of the biased and of the unbiased sentence are scored."""
-        biased, unbiased = (sum(len(query.at) for query in side) for side in self.sides)
+        biased, unbiased = map(_answers, self.sides)
         return biased, unbiased
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -14,18 +13,16 @@ from mitigation.recipe import Settings, setting
 
 PAPER, OPEN, OWN = "Chen et al. 2024", "not in the paper", "this project"
 #: The settings of the paper that all recipes with biased pairs have.
-PUBLISHED: Mapping[str, Any] = MappingProxyType(
-    {
-        "held_out": 0.0,
-        "passes": 1,
-        "batch": 4,
-        "iterations": 20,
-        "compare": "probability",
-        "score": "paper",
-        "keep": "last",
-        "divergence": "mean",
-    }
-)
+PUBLISHED: Mapping[str, Any] = {
+    "held_out": 0.0,
+    "passes": 1,
+    "batch": 4,
+    "iterations": 20,
+    "compare": "probability",
+    "score": "paper",
+    "keep": "last",
+    "divergence": "mean",
+}
 #: Prefixes for a masked model, which cannot generate any.
 OPENINGS = (
     "As far as is known,",

@@ -11,6 +11,7 @@ import numpy as np
 
 from mitigation.adapters.write import describe
 from mitigation.attribute_words import AttributeWords
+from mitigation.errors import MitigationError
 from mitigation.projections import sentences
 from mitigation.recipe import setting
 from mitigation.training.settings import CODE, CorpusSettings, WordSettings, text_versions
@@ -107,7 +108,11 @@ def tuple_states(model: Model, settings: ProjectionSettings, data: TrainingData)
         chosen = sentences.published_tuples(lines, words, settings.sentences)
     else:
         chosen = sentences.tuples(lines, words, settings.sentences, settings.seed)
-    sentences.check_tuples(chosen, LEAST)
+    if len(chosen) < LEAST:
+        raise MitigationError(
+            f"The corpus has {len(chosen)} sentences with a listed word, and at least {LEAST} are needed; give a "
+            "larger corpus."
+        )
     return [mean_states(model, column, settings.most_tokens) for column in zip(*chosen, strict=True)]
 
 

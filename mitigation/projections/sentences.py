@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mitigation.attribute_words import AttributeWords, Swapper, replaced
@@ -133,19 +133,3 @@ def tuples(lines: Iterable[str], words: AttributeWords, most: int, seed: int) ->
         if most and len(made) >= most:
             break
     return list(made.values())
-
-
-def check_tuples(chosen: Sequence[tuple[str, ...]], least: int) -> Sequence[tuple[str, ...]]:
-    """The tuples, if there are at least so many.
-
-    Raises
-    ------
-    MitigationError
-        With their number.
-    """
-    if len(chosen) < least:
-        raise MitigationError(
-            f"The corpus has {len(chosen)} sentences with a listed word, and at least {least} are needed; give a "
-            "larger corpus."
-        )
-    return chosen

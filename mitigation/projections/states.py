@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -31,20 +32,18 @@ def reading_map(model: Model) -> tuple[str, torch.nn.Linear]:
     network = model.network
     readers: dict[str, Any] = {}
     inputs: dict[str, torch.Tensor] = {}
-    handles = [
-        module.register_forward_pre_hook(
-            lambda _, arguments, name=name: inputs.__setitem__(name, arguments[0].detach()) if arguments else None
-        )
-        for name, module in network.named_modules()
-        if isinstance(module, torch.nn.Linear)
-    ]
+
+    def see(name: str, _: Any, arguments: tuple[Any, ...]) -> None:
+        if arguments:
+            inputs[name] = arguments[0].detach()
+
     ids = probe_ids(model)
-    try:
+    with ExitStack() as hooks:
+        for name, module in network.named_modules():
+            if isinstance(module, torch.nn.Linear):
+                hooks.enter_context(module.register_forward_pre_hook(partial(see, name)))
         network(input_ids=ids)
         last = last_hidden_state(network, {"input_ids": ids})
-    finally:
-        for handle in handles:
-            handle.remove()
     for name, states in inputs.items():
         if states.shape == last.shape and torch.equal(states, last):
             readers[name] = network.get_submodule(name)
@@ -87,12 +86,10 @@ def outputs_of(network: Any, names: Sequence[str], inputs: dict[str, torch.Tenso
     def see(name: str, _: Any, __: Any, output: Any) -> None:
         seen[name] = output[0] if isinstance(output, tuple) else output
 
-    handles = [network.get_submodule(name).register_forward_hook(partial(see, name)) for name in names]
-    try:
+    with ExitStack() as hooks:
+        for name in names:
+            hooks.enter_context(network.get_submodule(name).register_forward_hook(partial(see, name)))
         last_hidden_state(network, inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
     return [seen[name] for name in names]
 
 
@@ -114,17 +111,12 @@ def writing_maps(model: Model, blocks: Sequence[str]) -> dict[str, torch.Tensor]
     def see(block: str, name: str, *_: Any) -> None:
         last[block, name.split(".")[0] if "." in name else ""] = f"{block}.{name}"
 
-    handles = [
-        module.register_forward_hook(partial(see, block, name))
-        for block in blocks
-        for name, module in network.get_submodule(block).named_modules()
-        if name and isinstance(module, (torch.nn.Linear, Conv1D))
-    ]
-    try:
+    with ExitStack() as hooks:
+        for block in blocks:
+            for name, module in network.get_submodule(block).named_modules():
+                if name and isinstance(module, (torch.nn.Linear, Conv1D)):
+                    hooks.enter_context(module.register_forward_hook(partial(see, block, name)))
         network(input_ids=probe_ids(model))
-    finally:
-        for handle in handles:
-            handle.remove()
     words = network.get_input_embeddings()
     width = words.weight.shape[1]
     weights = {next(name for name, module in network.named_modules() if module is words): words.weight.T}

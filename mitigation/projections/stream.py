@@ -6,8 +6,8 @@ of a block. Held-out pairs say what a change does: by how much the model prefers
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -140,14 +140,10 @@ def preference(model: Model, pairs: Sequence[Pair]) -> Preference:
     return Preference(float(gaps.mean()), float(np.abs(gaps).mean()), -float(np.mean(tokens)))
 
 
-@contextmanager
-def shifted(module: Any, vector: Any) -> Iterator[None]:
+def shifted(module: Any, vector: Any) -> AbstractContextManager[Any]:
     """Adds a vector [width] to the output of a module inside the block."""
-    handle = module.register_forward_hook(lambda _, __, output: output + vector.to(output))
-    try:
-        yield
-    finally:
-        handle.remove()
+    hook: AbstractContextManager[Any] = module.register_forward_hook(lambda _, __, output: output + vector.to(output))
+    return hook
 
 
 def spread_along(model: Model, blocks: Sequence[str], direction: Any) -> float:

@@ -17,7 +17,7 @@ from rich.console import Console
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
-from mitigation.recipe import Model, Recipe
+from mitigation.recipe import Model, stereotype_recipe
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import text_versions
 from scoring.adapters.facts import Adapter
@@ -84,7 +84,7 @@ def without(maps: Mapping[str, torch.Tensor], direction: torch.Tensor) -> dict[s
     }
 
 
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="ablation",
     summary="Takes the direction of gender out of everything that blocks and word embeddings write.",
     source="Refusal in Language Models Is Mediated by a Single Direction (Arditi et al., 2024)",
@@ -94,7 +94,5 @@ RECIPE = Recipe(
         "paper": stream.StreamSettings(sentences=256, most_tokens=128),
     },
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
-    kinds=("causal", "masked"),
     outside=text_versions,
 )

@@ -13,26 +13,26 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from rich.console import Console
 
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
 from mitigation.adapters.write import describe
-from mitigation.attribute_words import SOURCE, attribute_words, source_file
+from mitigation.attribute_words import SOURCE, attribute_words, fetched_source
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, defaults, setting
+from mitigation.recipe import Model, defaults, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
-from mitigation.training.settings import OPEN, TrainingSettings
+from mitigation.training.settings import OPEN, SMALL, TrainingSettings
 from scoring.adapters.facts import Adapter
 
 PUBLISHED, SEARCH = "auto-debias", "search"
 CODE, PAPER = "code of Guo et al. 2022", "Guo et al. 2022"
 #: Domain to the pinned files with the words of both sides, line by line.
-SIDES: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {"gender": (f"{PUBLISHED}/male", f"{PUBLISHED}/female"), "race": (f"{PUBLISHED}/race-1", f"{PUBLISHED}/race-2")}
-)
+SIDES: Mapping[str, tuple[str, str]] = {
+    "gender": (f"{PUBLISHED}/male", f"{PUBLISHED}/female"),
+    "race": (f"{PUBLISHED}/race-1", f"{PUBLISHED}/race-2"),
+}
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def chosen_file(file: str, published: str) -> Path:
         return Path(file)
     if published not in catalogue().sources:
         raise MitigationError(f"Guo et al. published no {published.removeprefix(f'{PUBLISHED}/')}; give a file.")
-    return source_file(published)
+    return fetched_source(published).path
 
 
 def split_pairs(
@@ -187,25 +187,15 @@ def input_versions(settings: AutoDebiasSettings) -> dict[str, str]:
     return fingerprints
 
 
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="auto_debias",
     summary="Makes predictions after paired words and a biased prompt equal (LoRA; all weights in paper).",
     source="Auto-Debias (Guo et al., 2022); for causal models by this project",
     cite=("guo2022autodebias",),
     profiles={
-        "clean": AutoDebiasSettings(
-            all_tokens=False,
-            published=False,
-            held_out=0.2,
-            learning_rate=2e-4,
-            rank=16,
-            alpha=16,
-            patience=3,
-        ),
+        "clean": AutoDebiasSettings(**SMALL, all_tokens=False, published=False, held_out=0.2, patience=3),
         "paper": AutoDebiasSettings(),
     },
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
-    kinds=("causal", "masked"),
     outside=input_versions,
 )

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from mitigation.attribute_words import AttributeWords, Swapper, name_pairs
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, setting
+from mitigation.recipe import Model, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import CLEAN, CODE, LanguageSettings, WordSettings, text_versions
 from scoring.adapters.facts import Adapter
@@ -103,7 +103,7 @@ def published_swap(text: str, words: AttributeWords, draw: random.Random) -> str
     return " ".join(table.get(part, part) for part in parts) if any(part in table for part in parts) else text
 
 
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="cda",
     summary="Further training on text with the words of both genders swapped (LoRA; all weights in paper).",
     source="Gender Bias in Neural Natural Language Processing (Lu et al., 2020), with the settings of bias-bench",
@@ -113,7 +113,5 @@ RECIPE = Recipe(
         "paper": CdaSettings(),
     },
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
-    kinds=("causal", "masked"),
     outside=versions,
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, setting
+from mitigation.recipe import Model, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import CLEAN, CODE, LanguageSettings, corpus_versions
 from scoring.adapters.facts import Adapter
@@ -42,7 +42,7 @@ def run(model: Model, settings: DropoutSettings, data: TrainingData, out: Path, 
     return train_on(model, RECIPE.name, settings, settings.shuffled_texts(), data, out, console, rates)
 
 
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="dropout",
     summary="Further training with raised dropout rates (LoRA; all weights in paper).",
     source="Measuring and Reducing Gendered Correlations (Webster et al., 2020), with the settings of bias-bench",
@@ -52,7 +52,5 @@ RECIPE = Recipe(
         "paper": DropoutSettings(),
     },
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
-    kinds=("causal", "masked"),
     outside=corpus_versions,
 )

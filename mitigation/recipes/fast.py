@@ -27,7 +27,7 @@ from mitigation.adapters.write import describe, save_peft
 from mitigation.editing import POSITIONS
 from mitigation.editing.settings import OPEN, OWN, PAPER, PUBLISHED, PairSettings
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, setting
+from mitigation.recipe import Model, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import CONFIG, WEIGHTS, Adapter
 from scoring.types import Row
@@ -156,7 +156,7 @@ def save_stamp(stamped: Any, out: Path, base: str) -> None:
     put(out / CONFIG, json.dumps(config, indent=2, sort_keys=True).encode() + b"\n")
 
 
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="fast",
     summary="Fairness stamp: two small matrices in one block, trained on biased pairs.",
     source="Large Language Model Bias Mitigation from the Perspective of Knowledge Editing (FAST; Chen et al., 2024; "
@@ -167,6 +167,4 @@ RECIPE = Recipe(
         "paper": FastSettings(**PUBLISHED, rate=0.1, restored="subject"),
     },
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
-    kinds=("causal", "masked"),
 )

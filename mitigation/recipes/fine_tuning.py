@@ -15,7 +15,7 @@ from rich.console import Console
 
 from mitigation.adapters.write import describe
 from mitigation.editing.settings import OPEN, PUBLISHED, PairSettings
-from mitigation.recipe import Model, Recipe, setting
+from mitigation.recipe import Model, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter
 
@@ -45,7 +45,7 @@ def run(model: Model, settings: FineTuningSettings, data: TrainingData, out: Pat
     return replace(adapter, changes=changes)
 
 
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="fine_tuning",
     summary="The biased pairs and losses of FAST, trained on all linear maps (LoRA).",
     source="The baseline FT of FAST (Chen et al., 2024; published in Findings of NAACL 2025)",
@@ -55,6 +55,4 @@ RECIPE = Recipe(
         "paper": FineTuningSettings(**PUBLISHED, rate=1e-4, rank=64),
     },
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
-    kinds=("causal", "masked"),
 )

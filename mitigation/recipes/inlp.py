@@ -16,7 +16,7 @@ from rich.console import Console
 
 from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
-from mitigation.recipe import Model, Recipe, setting
+from mitigation.recipe import Model, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import CODE, OPEN, text_versions
 from scoring.adapters.facts import Adapter
@@ -54,14 +54,12 @@ def run(model: Model, settings: InlpSettings, data: TrainingData, out: Path, con
     return finish(model, RECIPE.name, settings, data, out, meter, projection, measures)
 
 
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="inlp",
     summary="Removes from the last hidden state the directions that linear classifiers of gender use.",
     source="Null It Out (INLP; Ravfogel et al., 2020), with the settings of bias-bench (Meade et al., 2022)",
     cite=("meade2022empirical", "ravfogel2020null"),
     profiles={"clean": InlpSettings(published=False, margin=2.0), "paper": InlpSettings()},
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
-    kinds=("causal", "masked"),
     outside=text_versions,
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
-from mitigation.recipe import Model, Recipe, setting
+from mitigation.recipe import Model, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import CODE, text_versions
 from scoring.adapters.facts import Adapter
@@ -41,7 +41,7 @@ def run(model: Model, settings: LeaceSettings, data: TrainingData, out: Path, _:
     return finish(model, RECIPE.name, settings, data, out, meter, projection, probe_measures(states, projection))
 
 
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="leace",
     summary="Changes the last hidden state as little as possible so that no linear classifier reads gender there.",
     source="LEACE: Perfect linear concept erasure in closed form (Belrose et al., 2023)",
@@ -51,7 +51,5 @@ RECIPE = Recipe(
         "paper": LeaceSettings(),
     },
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
-    kinds=("causal", "masked"),
     outside=text_versions,
 )

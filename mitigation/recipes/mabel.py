@@ -22,9 +22,9 @@ from builders.parsers import snli
 from mitigation.adapters.write import describe
 from mitigation.attribute_words import PUBLISHED, SOURCE, Swapper, fetched_source
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, defaults, setting
+from mitigation.recipe import Model, defaults, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
-from mitigation.training.settings import OPEN, TrainingSettings, WordSettings
+from mitigation.training.settings import OPEN, SMALL, TrainingSettings, WordSettings
 from scoring.adapters.facts import Adapter
 
 CODE = "code of He et al. 2022"
@@ -105,17 +105,16 @@ def input_versions(settings: MabelSettings) -> dict[str, str]:
     return {words.name: words.version, f"{SOURCE}{PAIRS}": file_sha256(fetched_source(PAIRS).path)}
 
 
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="mabel",
     summary="Contrastive training on entailment pairs and their gender-swapped copies, for masked models (LoRA).",
     source="MABEL (He et al., 2022); the authors' model is princeton-nlp/mabel-bert-base-uncased",
     cite=("bowman2015snli", "he2022mabel"),
     profiles={
-        "clean": MabelSettings(learning_rate=2e-4, rank=16, alpha=16, patience=3, mlp=False),
+        "clean": MabelSettings(**SMALL, patience=3, mlp=False),
         "paper": MabelSettings(),
     },
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
     kinds=("masked",),
     outside=input_versions,
 )

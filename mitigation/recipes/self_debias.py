@@ -18,7 +18,7 @@ from cards.files import put
 from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, Settings, setting
+from mitigation.recipe import Model, Settings, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import PROMPT, Adapter, Cost
 from scoring.prompts import Prompt
@@ -64,13 +64,11 @@ def run(model: Model, settings: SelfDebiasSettings, _: TrainingData, out: Path, 
     return describe(out, model, RECIPE.name, settings, data={}, cost=cost)
 
 
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="self_debias",
     summary="Lowers, while answering, what becomes more probable after a prefix that announces bias.",
     source="Self-Diagnosis and Self-Debiasing (Schick et al., 2021), with the prefixes of bias-bench",
     cite=("meade2022empirical", "schick2021selfdiagnosis"),
     profiles={"clean": SelfDebiasSettings(), "paper": SelfDebiasSettings()},
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
-    kinds=("causal", "masked"),
 )

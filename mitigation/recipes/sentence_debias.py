@@ -15,7 +15,7 @@ from rich.console import Console
 
 from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, finish, tuple_states
-from mitigation.recipe import Model, Recipe, setting
+from mitigation.recipe import Model, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import CODE, text_versions
 from scoring.adapters.facts import Adapter
@@ -53,7 +53,7 @@ def run(model: Model, settings: SentenceDebiasSettings, data: TrainingData, out:
     return finish(model, RECIPE.name, settings, data, out, meter, projection, measures)
 
 
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="sentence_debias",
     summary="Removes from the last hidden state the direction in which sentences with swapped gender differ.",
     source="Towards Debiasing Sentence Representations (Liang et al., 2020), with the settings of bias-bench",
@@ -63,7 +63,5 @@ RECIPE = Recipe(
         "paper": SentenceDebiasSettings(sentences=0, most_tokens=128),
     },
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
-    kinds=("causal", "masked"),
     outside=text_versions,
 )

@@ -18,7 +18,7 @@ from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
-from mitigation.recipe import Model, Recipe, setting
+from mitigation.recipe import Model, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import OPEN, text_versions
 from scoring.adapters.facts import Adapter
@@ -91,7 +91,7 @@ def run(model: Model, settings: SteeringSettings, data: TrainingData, out: Path,
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
 
 
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="steering",
     summary="Adds a constant vector between two genders after one block, with the strength that held-out text asks.",
     source="Steering Llama 2 via Contrastive Activation Addition (Rimsky et al., 2024)",
@@ -101,7 +101,5 @@ RECIPE = Recipe(
         "paper": SteeringSettings(sentences=2000, most_tokens=128),
     },
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
-    kinds=("causal", "masked"),
     outside=text_versions,
 )

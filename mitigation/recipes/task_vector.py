@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from mitigation.recipe import Model, Recipe, setting
+from mitigation.recipe import Model, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import CLEAN, LanguageSettings, corpus_versions
 from scoring.adapters.facts import Adapter
@@ -36,7 +36,7 @@ def run(model: Model, settings: TaskVectorSettings, data: TrainingData, out: Pat
 
 
 _CLEAN = TaskVectorSettings(**{**CLEAN, "steps": 200})
-RECIPE = Recipe(
+RECIPE = stereotype_recipe(
     name="task_vector",
     summary="Subtracts what further training on biased text (--corpus) adds to the weights (LoRA).",
     source="Editing Models with Task Arithmetic (Ilharco et al., 2023)",
@@ -46,7 +46,5 @@ RECIPE = Recipe(
         "paper": replace(_CLEAN, learning_rate=1e-5, rank=0),
     },
     run=run,
-    benchmarks=("stereoset", "crows_pairs", "biaske"),
-    kinds=("causal", "masked"),
     outside=corpus_versions,
 )

@@ -7,7 +7,7 @@ Jensen-Shannon divergence of the distributions after both words of a pair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -175,8 +175,15 @@ def search(
     continued with each of ``words``. All kept prompts of 1 to ``length`` words are returned. The prompts of a finished
     length are written to ``path``, from which an interrupted search goes on.
     """
+
+    def measure(prompts: Sequence[str]) -> list[float]:
+        """The mean divergence of each prompt over the pairs."""
+        sums = torch.zeros(len(prompts), dtype=torch.float64)
+        for pair in pairs:
+            sums += loss.divergences(model.network, prompted_pairs(model, prompts, [pair])).double().cpu()
+        return [float(value) for value in sums / len(pairs)]
+
     kept: list[list[str]] = FOUND.read(path, lambda content: content["prompts"], MitigationError) or []
-    measure = _measured(model, loss, pairs)
     while len(kept) < length:
         tried = [f"{prompt} {word}" for prompt in kept[-1] for word in words] if kept else list(words)
         parts = [tried[start : start + SEARCHED] for start in range(0, len(tried), SEARCHED)]
@@ -186,17 +193,3 @@ def search(
         kept.append([tried[number] for number in best])
         FOUND.write(path, {"prompts": kept})
     return [prompt for prompts in kept for prompt in prompts]
-
-
-def _measured(
-    model: Model, loss: AlignmentLoss, pairs: Sequence[tuple[str, str]]
-) -> Callable[[Sequence[str]], list[float]]:
-    """A function from prompts to their mean divergence over pairs."""
-
-    def measure(prompts: Sequence[str]) -> list[float]:
-        sums = torch.zeros(len(prompts), dtype=torch.float64)
-        for pair in pairs:
-            sums += loss.divergences(model.network, prompted_pairs(model, prompts, [pair])).double().cpu()
-        return [float(value) for value in sums / len(pairs)]
-
-    return measure

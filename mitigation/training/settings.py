@@ -6,7 +6,6 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from itertools import islice
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mitigation import corpora
@@ -18,19 +17,17 @@ if TYPE_CHECKING:
 
 CODE = "code of Meade et al. 2022"
 OPEN = "this project"
+#: The LoRA of ``clean``.
+SMALL: Mapping[str, Any] = {"learning_rate": 2e-4, "rank": 16, "alpha": 16}
 #: The size of training in ``clean``: short rows of one text each, and few of them.
-CLEAN: Mapping[str, Any] = MappingProxyType(
-    {
-        "join": False,
-        "length": 128,
-        "steps": 500,
-        "batch_size": 32,
-        "learning_rate": 2e-4,
-        "rank": 16,
-        "alpha": 16,
-        "warmup": 0.03,
-    }
-)
+CLEAN: Mapping[str, Any] = {
+    **SMALL,
+    "join": False,
+    "length": 128,
+    "steps": 500,
+    "batch_size": 32,
+    "warmup": 0.03,
+}
 
 
 @dataclass(frozen=True)

@@ -18,20 +18,9 @@ from typing import Any
 import numpy as np
 
 from builders.wording import BLANK, LABELS
+from scoring import types
 from scoring.benchmarks import _triplets
 from scoring.metrics import knowledge
-from scoring.types import (
-    Benchmark,
-    BenchmarkContext,
-    Group,
-    HarnessTask,
-    Headline,
-    Metric,
-    Request,
-    Response,
-    Row,
-    Table,
-)
 
 DATASET = "biaske"
 PAIR = LABELS[:2]
@@ -47,20 +36,22 @@ FURTHER_METRICS = {PARAPHRASES: frozenset({"ps"}), FACTS: frozenset({"fact_accur
 PAIR_METRICS = frozenset({"ss", "ss_by_term"})
 
 
-def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
+def requests(profile: str, row: types.Row, context: types.BenchmarkContext) -> Iterator[types.Request]:
     """The two sentences; what is written for this project is in no published set."""
     if profile == "clean" or row["config"] not in FURTHER_METRICS:
         yield _triplets.request(*_about(row), context)
 
 
-def _about(row: Row) -> tuple[Row, tuple[str, ...]]:
+def _about(row: types.Row) -> tuple[types.Row, tuple[str, ...]]:
     """A row and what its objects and sentences are called."""
     if row["config"] != FACTS:
         return row, PAIR
     return {**row, "object_right": row["object"], "sentence_right": row["sentence_object"]}, FACT
 
 
-def to_record(profile: str, row: Row, responses: Mapping[str, Response], context: BenchmarkContext) -> dict[str, Any]:
+def to_record(
+    profile: str, row: types.Row, responses: Mapping[str, types.Response], context: types.BenchmarkContext
+) -> dict[str, Any]:
     """The scores of the two sentences, and the object that scores higher; of a tie the second."""
     named, labels = _about(row)
     scores = _triplets.scores(profile, responses[row["id"]], labels, context)
@@ -77,14 +68,14 @@ def to_record(profile: str, row: Row, responses: Mapping[str, Response], context
     }
 
 
-def _cluster(row: Row) -> str:
+def _cluster(row: types.Row) -> str:
     """What a row depends on: its relation or its term; of a fact, its words without the group."""
     if row["config"] == FACTS:
         return re.sub(rf"\b{re.escape(row['subject'])}\b", BLANK, row["prompt"])
     return str(row.get("relation") or row["subject"])
 
 
-def groups(table: Table) -> Sequence[Group]:
+def groups(table: types.Table) -> Sequence[types.Group]:
     """Each set, and each of its domains where it has several."""
     subsets = []
     everything = PAIR_METRICS.union(*FURTHER_METRICS.values())
@@ -92,18 +83,20 @@ def groups(table: Table) -> Sequence[Group]:
         inside = table["config"] == name
         domains = np.unique(table["domain"][inside])
         without = everything - FURTHER_METRICS.get(name, PAIR_METRICS)
-        subsets.append(Group(name, inside, without))
-        subsets += [Group(f"{name} {d}", inside & (table["domain"] == d), without) for d in domains if len(domains) > 1]
+        subsets.append(types.Group(name, inside, without))
+        subsets += [
+            types.Group(f"{name} {d}", inside & (table["domain"] == d), without) for d in domains if len(domains) > 1
+        ]
     return subsets
 
 
-def metrics(profile: str) -> Sequence[Metric]:
+def metrics(profile: str) -> Sequence[types.Metric]:
     """The stereotype score over pairs, over terms and over paraphrases, and the facts; ``paper`` counts ties as no."""
     half = profile == "clean"
     return knowledge.ss(half), knowledge.ss_by_term(half), knowledge.ps(half), knowledge.fact_accuracy()
 
 
-def agreements(_: str) -> Sequence[Metric]:
+def agreements(_: str) -> Sequence[types.Metric]:
     """The differentiation score."""
     return (knowledge.ds(),)
 
@@ -116,18 +109,18 @@ def _configs() -> Iterator[tuple[str, str, str]]:
                 yield DATASET, f"{config}-paper", split
 
 
-def _tasks() -> Iterator[HarnessTask]:
+def _tasks() -> Iterator[types.HarnessTask]:
     reported = ("ss", "ss_by_term")
     for config in CONFIGS:
         places = tuple(place for place in _configs() if place[1] == config)
         if config == PARAPHRASES:
-            yield HarnessTask("base_prompts", reported, places, {"base": True})
-            yield HarnessTask(config, ("ps",), places, {"base": False})
+            yield types.HarnessTask("base_prompts", reported, places, {"base": True})
+            yield types.HarnessTask(config, ("ps",), places, {"base": False})
         else:
-            yield HarnessTask(config, ("fact_accuracy",) if config == FACTS else reported, places)
+            yield types.HarnessTask(config, ("fact_accuracy",) if config == FACTS else reported, places)
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = types.Benchmark(
     name="biaske",
     version="1.1.0",
     summary="Prefers the biased sentence of pairs (WEAT, WinoBias, Winogender, BEC-Pro); facts: SS, PS, DS (FAST).",
@@ -139,7 +132,7 @@ BENCHMARK = Benchmark(
     cluster="cluster",
     kinds=("causal", "masked"),
     agreements=agreements,
-    headline=Headline(
+    headline=types.Headline(
         DATASET,
         "ss",
         shown="winobias",

@@ -16,32 +16,22 @@ from typing import Any
 
 import numpy as np
 
+from scoring import types
 from scoring.metrics import add, gas, gld, pronouns, sums
-from scoring.types import (
-    Benchmark,
-    BenchmarkContext,
-    Contrast,
-    Group,
-    Headline,
-    Metric,
-    Request,
-    Response,
-    Row,
-    Sampled,
-    Table,
-)
 
 DATASET = "gender-neutral-probes"
 CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
 NEW_TOKENS = 50
 
 
-def requests(_: str, row: Row, _context: BenchmarkContext) -> Iterator[Request]:
+def requests(_: str, row: types.Row, _context: types.BenchmarkContext) -> Iterator[types.Request]:
     """One request: the probabilities of the forms as next token, and the continuation."""
-    yield Request(row["id"], row["prompt"], candidates=pronouns.FORMS, max_new=NEW_TOKENS)
+    yield types.Request(row["id"], row["prompt"], candidates=pronouns.FORMS, max_new=NEW_TOKENS)
 
 
-def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
+def to_record(
+    _: str, row: types.Row, responses: Mapping[str, types.Response], _context: types.BenchmarkContext
+) -> dict[str, Any]:
     """The continuation with its class, JSD, and the probability of each form; NaN for one that is several tokens."""
     response = responses[row["id"]]
     chances = pronouns.to_record(response.candidate_logprobs)
@@ -56,7 +46,7 @@ def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: Ben
     }
 
 
-def _about(row: Row, text: str) -> dict[str, Any]:
+def _about(row: types.Row, text: str) -> dict[str, Any]:
     """What a line says of a prompt and a continuation."""
     return {
         "config": row["config"].removesuffix("-paper"),
@@ -68,14 +58,16 @@ def _about(row: Row, text: str) -> dict[str, Any]:
     }
 
 
-def groups(table: Table) -> Sequence[Group]:
+def groups(table: types.Table) -> Sequence[types.Group]:
     """Each set of prompts, and the template prompts by topic."""
     by_topic = frozenset({"gas_by_topic"})
-    sets = [Group(name, table["config"] == name, frozenset() if name == "templates" else by_topic) for name in CORPORA]
-    return sets + [Group(f"templates {t}", table["topic"] == t, by_topic) for t in np.unique(table["topic"]) if t]
+    sets = [
+        types.Group(name, table["config"] == name, frozenset() if name == "templates" else by_topic) for name in CORPORA
+    ]
+    return sets + [types.Group(f"templates {t}", table["topic"] == t, by_topic) for t in np.unique(table["topic"]) if t]
 
 
-def metrics(_: str) -> Sequence[Metric]:
+def metrics(_: str) -> Sequence[types.Metric]:
     """Those of both papers; the alternative pairing of possessive forms shows how much the pairing matters."""
     names = "Average distribution divergence, her paired with his (ADD)", "ADD her/his"
     other = replace(add.add_raw(pronouns.POSSESSIVE_PAIRS), name="add_raw_her_his", names=names)
@@ -98,17 +90,17 @@ def metrics(_: str) -> Sequence[Metric]:
     )
 
 
-def sampled_records(row: Row, answers: Sequence[str]) -> list[dict[str, Any]]:
+def sampled_records(row: types.Row, answers: Sequence[str]) -> list[dict[str, Any]]:
     """A line for each answer, with its class."""
     return [{"id": f"{row['id']}/{n}", "row": row["id"], **_about(row, text)} for n, text in enumerate(answers)]
 
 
-def sampled_metrics(profile: str) -> Sequence[Metric]:
+def sampled_metrics(profile: str) -> Sequence[types.Metric]:
     """Those of the text of a continuation alone."""
     return [metric for metric in metrics(profile) if metric.name.startswith(("gas", "share_"))]
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = types.Benchmark(
     name="neutral",
     version="1.0.0",
     summary="Continues statements about a friend of unsaid gender: GAS, GLD, ADD, R, JSD, pronoun mass (Dong et al.).",
@@ -119,7 +111,7 @@ BENCHMARK = Benchmark(
     metrics=metrics,
     cluster="id",
     kinds=("causal", "chat"),
-    headline=Headline(
+    headline=types.Headline(
         DATASET,
         "gas",
         shown="templates",
@@ -127,7 +119,7 @@ BENCHMARK = Benchmark(
         leaning=("gas_female", "leans male", "leans female"),
     ),
     needs=lambda _profile, _context: frozenset({"logprobs", "generation"}),
-    sampled=Sampled(
+    sampled=types.Sampled(
         question=lambda _, row: str(row["prompt"]),
         longest=NEW_TOKENS,
         to_records=sampled_records,
@@ -136,7 +128,7 @@ BENCHMARK = Benchmark(
         cluster="row",
         example=" they have been at it for years, and they like it very much. " * 2,
     ),
-    contrast=Contrast(
+    contrast=types.Contrast(
         ("female", "male"), ("female_mass", "male_mass"), about=("config", "topic", "gender_class", "id")
     ),
 )

@@ -19,23 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from scoring import types
 from scoring.metrics import occugender
 from scoring.metrics.occugender import ANSWERS
-from scoring.types import (
-    Benchmark,
-    BenchmarkContext,
-    Contrast,
-    Group,
-    HarnessTask,
-    Headline,
-    Metric,
-    Option,
-    Request,
-    Response,
-    Row,
-    Sampled,
-    Table,
-)
 
 DATASET = "occugender"
 STYLES = ("explicit", "implicit")
@@ -44,12 +30,16 @@ REPORTED = ("p_male", "p_female", "p_diverse", "labour_correlation")
 ONE_JOB = frozenset({"labour_correlation"})
 
 
-def requests(_: str, row: Row, _context: BenchmarkContext) -> Iterator[Request]:
+def requests(_: str, row: types.Row, _context: types.BenchmarkContext) -> Iterator[types.Request]:
     """One request with the forms of all genders as options."""
-    yield Request(row["id"], row["prompt"], tuple(Option(form) for g in ANSWERS for form in row[f"options_{g}"]))
+    yield types.Request(
+        row["id"], row["prompt"], tuple(types.Option(form) for g in ANSWERS for form in row[f"options_{g}"])
+    )
 
 
-def to_record(profile: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
+def to_record(
+    profile: str, row: types.Row, responses: Mapping[str, types.Response], _context: types.BenchmarkContext
+) -> dict[str, Any]:
     """The probability of each gender, and what the prompt was."""
     mean = profile == "paper" and row["template"].startswith("implicit")
     chances = iter([math.exp(sum(p) / (len(p) if mean else 1)) for p in responses[row["id"]].logprobs])
@@ -59,13 +49,13 @@ def to_record(profile: str, row: Row, responses: Mapping[str, Response], _contex
     }
 
 
-def _about(row: Row) -> dict[str, Any]:
+def _about(row: types.Row) -> dict[str, Any]:
     """What a line says of a prompt."""
     columns = ("id", "job", "group", "template", "debiasing", "level", "prompt")
     return {**{name: row[name] for name in columns}, "female_share": row["female_percent"]}
 
 
-def groups(table: Table) -> Sequence[Group]:
+def groups(table: types.Table) -> Sequence[types.Group]:
     """Asked outright and implicitly: by group of jobs, prompt, debiasing prompt and its level, and job."""
     bare = table["debiasing"] == "none"
     by_style = {s: np.array([t.startswith(s) for t in table["template"]], dtype=bool) for s in STYLES}
@@ -76,25 +66,25 @@ def groups(table: Table) -> Sequence[Group]:
         masks |= {f"{style}, debiasing {n}": inside & (table["debiasing"] == n) for n in numbers}
         masks |= {f"{style}, {v}-level debiasing": inside & (table["level"] == v) for v in ("high", "medium", "low")}
     by_jobs = [
-        Group(name + end, mask & of_group)
+        types.Group(name + end, mask & of_group)
         for name, mask in masks.items()
         for end, of_group in (("", True), *((f", {g} jobs", table["group"] == g) for g in ("female", "male")))
     ]
     return by_jobs + [
-        Group(f"{style}, {job}", inside & bare & (table["job"] == job), ONE_JOB)
+        types.Group(f"{style}, {job}", inside & bare & (table["job"] == job), ONE_JOB)
         for style, inside in by_style.items()
         for job in np.unique(table["job"])
     ]
 
 
-def metrics(profile: str) -> Sequence[Metric]:
+def metrics(profile: str) -> Sequence[types.Metric]:
     """The share of each gender and the gap of two; the paper rounds them per job, and has no correlation."""
     decimals = 4 if profile == "paper" else None
     shares = [*(occugender.share(answer, decimals) for answer in ANSWERS), occugender.gap(decimals)]
     return shares if profile == "paper" else [*shares, occugender.correlation()]
 
 
-def answered(text: str, row: Row) -> str:
+def answered(text: str, row: types.Row) -> str:
     """The gender that an answer names by one of the forms of the row, or ``unclear`` for none or several.
 
     >>> row = {"options_male": [" Male"], "options_female": [" Female", " Woman"], "options_diverse": [" Non-binary"]}
@@ -110,13 +100,13 @@ def answered(text: str, row: Row) -> str:
     return named.pop() if len(named) == 1 else "unclear"
 
 
-def _question(_: str, row: Row) -> str:
+def _question(_: str, row: types.Row) -> str:
     """What stands between ``Q:`` and ``A:`` of an explicit question; implicit ones have no answer in words."""
     is_question = row["template"].startswith("explicit")
     return str(row["prompt"]).partition("Q:")[2].rpartition("\nA:")[0].strip() if is_question else ""
 
 
-def sampled_records(row: Row, answers: Sequence[str]) -> list[dict[str, Any]]:
+def sampled_records(row: types.Row, answers: Sequence[str]) -> list[dict[str, Any]]:
     """A line for each question: the shares of its answers in the place of probabilities."""
     named = [answered(text, row) for text in answers]
     return [
@@ -129,14 +119,14 @@ def sampled_records(row: Row, answers: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def sampled_metrics(_: str) -> Sequence[Metric]:
+def sampled_metrics(_: str) -> Sequence[types.Metric]:
     """The shares of clear answers, their correlation with the labour market, and the share of unclear answers."""
     reading = "Percentage of the sampled answers that name one gender which name the {} one, averaged over jobs."
     shares = [replace(occugender.share(gender), reading=reading.format(gender)) for gender in ANSWERS]
     return [*shares, occugender.gap(), occugender.correlation(), occugender.unclear()]
 
 
-def sampled_groups(table: Table) -> Sequence[Group]:
+def sampled_groups(table: types.Table) -> Sequence[types.Group]:
     """The groups of the questions with a clear answer, and of all questions for the share of unclear answers."""
     clear = table["p_unclear"] < 1
     others = frozenset(metric.name for metric in sampled_metrics("clean")) - {"unclear"}
@@ -147,7 +137,7 @@ def sampled_groups(table: Table) -> Sequence[Group]:
     ]
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = types.Benchmark(
     name="occugender",
     version="1.0.0",
     summary="P(male), P(female), P(diverse) of a person in 40 jobs, asked explicitly or implicitly (Chen et al.).",
@@ -161,7 +151,7 @@ BENCHMARK = Benchmark(
     # The shares of probability have no ideal value. Of the two numbers that have one, each is blind to what the other
     # sees: the gap over all jobs is 0 for a model that follows the labour market, the correlation for one that always
     # names men. So the sentence has both, and the number is the one that sees stereotypes about jobs.
-    headline=Headline(
+    headline=types.Headline(
         DATASET,
         "labour_correlation",
         shown="explicit",
@@ -169,7 +159,7 @@ BENCHMARK = Benchmark(
         "correlation of {labour_correlation:2}.",
         leaning=("gender_gap", "leans female", "leans male"),
     ),
-    sampled=Sampled(
+    sampled=types.Sampled(
         question=_question,
         longest=16,
         to_records=sampled_records,
@@ -178,6 +168,8 @@ BENCHMARK = Benchmark(
         cluster="job",
         example="Female",
     ),
-    contrast=Contrast(("female", "male"), ("p_female", "p_male"), about=("job", "template", "debiasing", "id")),
-    tasks=tuple(HarnessTask(style, REPORTED, ((DATASET, style, "test"),), {"debiasing": "none"}) for style in STYLES),
+    contrast=types.Contrast(("female", "male"), ("p_female", "p_male"), about=("job", "template", "debiasing", "id")),
+    tasks=tuple(
+        types.HarnessTask(style, REPORTED, ((DATASET, style, "test"),), {"debiasing": "none"}) for style in STYLES
+    ),
 )

@@ -20,23 +20,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from builders.wording import BLANK, LABELS
+from scoring import types
 from scoring.benchmarks import _triplets
 from scoring.metrics import stereoset
-from scoring.types import (
-    Benchmark,
-    BenchmarkContext,
-    Group,
-    HarnessTask,
-    Headline,
-    Metric,
-    Option,
-    Request,
-    Response,
-    Row,
-    ScoredExamples,
-    ScoringError,
-    Table,
-)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,15 +40,17 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _TASKS = {"stereoset": "intrasentence", "stereoset-intersentence": "intersentence"}
 
 
-def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
+def requests(profile: str, row: types.Row, context: types.BenchmarkContext) -> Iterator[types.Request]:
     """The three sentences, or the three next sentences after their context."""
     if _TASKS[row["config"]] == "intrasentence":
         yield _published(row, context) if profile == "paper" else _triplets.request(row, LABELS, context)
     elif profile == "clean" and context.kind == "causal":
-        yield Request(row["id"], row["context"], tuple(Option(" " + row[f"object_{label}"]) for label in LABELS))
+        yield types.Request(
+            row["id"], row["context"], tuple(types.Option(" " + row[f"object_{label}"]) for label in LABELS)
+        )
 
 
-def _published(row: Row, context: BenchmarkContext) -> Request:
+def _published(row: types.Row, context: types.BenchmarkContext) -> types.Request:
     """The three sentences as bias-bench gives them to a model.
 
     A causal model reads the sentence. A masked model reads the context as its writer left it, with a word in
@@ -72,7 +60,9 @@ def _published(row: Row, context: BenchmarkContext) -> Request:
     """
     if context.kind == "causal":
         start = _triplets.START["paper"]
-        return Request(row["id"], options=tuple(Option(row[f"sentence_{label}"], start=start) for label in LABELS))
+        return types.Request(
+            row["id"], options=tuple(types.Option(row[f"sentence_{label}"], start=start) for label in LABELS)
+        )
     text = row["context"] or row["prompt"].replace(BLANK, _BLANK)
     place = max(n for n, word in enumerate(text.split(" ")) if _BLANK in word)
     parts, options = text.split(_BLANK), []
@@ -81,11 +71,13 @@ def _published(row: Row, context: BenchmarkContext) -> Request:
         word = f" {word}" if "roberta" in context.family else word
         ends = list(accumulate(len(part) + len(word) for part in parts))
         spans = tuple((end - len(word), end) for end in ends[:-1])
-        options.append(Option(word.join(parts), spans, "decoded"))
-    return Request(row["id"], options=tuple(options))
+        options.append(types.Option(word.join(parts), spans, "decoded"))
+    return types.Request(row["id"], options=tuple(options))
 
 
-def to_record(profile: str, row: Row, responses: Mapping[str, Response], context: BenchmarkContext) -> dict[str, Any]:
+def to_record(
+    profile: str, row: types.Row, responses: Mapping[str, types.Response], context: types.BenchmarkContext
+) -> dict[str, Any]:
     """The scores of the three sentences."""
     return {
         "id": row["id"],
@@ -98,32 +90,34 @@ def to_record(profile: str, row: Row, responses: Mapping[str, Response], context
     }
 
 
-def groups(table: Table) -> Sequence[Group]:
+def groups(table: types.Table) -> Sequence[types.Group]:
     """Each task and split, overall and by domain."""
     subsets = []
     for task in ("intrasentence", "intersentence"):
         for split in ("test", "validation"):
             mask = (table["task"] == task) & (table["split"] == split)
-            subsets.append(Group(f"{task} {split}", mask))
-            subsets += [Group(f"{task} {split} {domain}", mask & (table["domain"] == domain)) for domain in DOMAINS]
+            subsets.append(types.Group(f"{task} {split}", mask))
+            subsets += [
+                types.Group(f"{task} {split} {domain}", mask & (table["domain"] == domain)) for domain in DOMAINS
+            ]
     return subsets
 
 
-def metrics(_: str) -> Sequence[Metric]:
+def metrics(_: str) -> Sequence[types.Metric]:
     """Means over target terms, as published, and over examples."""
     return [make(pooled) for pooled in (False, True) for make in (stereoset.ss, stereoset.lms, stereoset.icat)]
 
 
-def _tasks() -> Iterator[HarnessTask]:
+def _tasks() -> Iterator[types.HarnessTask]:
     reported = tuple(metric.name for metric in metrics("clean"))
     test, validation, intersentence = ((place,) for place in CONFIGS)
-    yield HarnessTask("", reported, test)
-    yield HarnessTask("validation", reported, validation, group=None)
-    yield HarnessTask("intersentence", reported, intersentence, group=None)
-    yield from (HarnessTask(domain, reported, test, {"domain": domain}, "domains") for domain in DOMAINS)
+    yield types.HarnessTask("", reported, test)
+    yield types.HarnessTask("validation", reported, validation, group=None)
+    yield types.HarnessTask("intersentence", reported, intersentence, group=None)
+    yield from (types.HarnessTask(domain, reported, test, {"domain": domain}, "domains") for domain in DOMAINS)
 
 
-def score_file(path: Path, data: Path) -> tuple[list[ScoredExamples], list[str]]:
+def score_file(path: Path, data: Path) -> tuple[list[types.ScoredExamples], list[str]]:
     """Existing scores of the sentences of one or both tasks of the development set, or of the test set.
 
     The file has a row a sentence: ``id`` and ``score``, of which only the order matters, and where known ``task``
@@ -157,7 +151,7 @@ def score_file(path: Path, data: Path) -> tuple[list[ScoredExamples], list[str]]
     if unknown := sorted(ids[free]):
         of = f"{tasks[free][0]} ids" if tasks[free][0] else "ids"
         if not any(split == "test" for _, split in found):
-            raise ScoringError(
+            raise types.ScoringError(
                 f"{path} has {len(unknown)} {of} that are no sentence of StereoSet's development set, first "
                 f"{unknown[0]!r}; give the ids of its dev.json, or those of bias-bench's test.json."
             )
@@ -170,23 +164,23 @@ def score_file(path: Path, data: Path) -> tuple[list[ScoredExamples], list[str]]
     frame = pd.concat(parts, ignore_index=True)
     table = {str(name): frame[name].to_numpy() for name in frame.columns}
     everything = np.ones(len(frame), bool)
-    items: list[tuple[Mapping[str, Any], Group, Metric]] = []
+    items: list[tuple[Mapping[str, Any], types.Group, types.Metric]] = []
     for task in [*given, *(["overall"] if given == known else [])]:
         for domain in ("overall",) if task == "overall" else (*DOMAINS, "overall"):
             of_task = everything if task == "overall" else table["task"] == task
             of_domain = everything if domain == "overall" else table["domain"] == domain
-            group = Group(f"{task} {domain}", of_task & of_domain)
+            group = types.Group(f"{task} {domain}", of_task & of_domain)
             items += [({"task": task, "domain": domain}, group, metric) for metric in metrics("clean")]
     if set(given) & set(known):
         remarks += [f"{path.name} has no {task} scores." for task in known if task not in given]
-    return [ScoredExamples(table, table["subject"], items)], remarks
+    return [types.ScoredExamples(table, table["subject"], items)], remarks
 
 
 def _built(data: Path, config: str, split: str) -> pd.DataFrame:
     """The built examples whose sentences have ids: domain, subject and the id of the sentence of each label."""
     file = data / DATASET / "data" / config / f"{split}.parquet"
     if not file.is_file():
-        raise ScoringError(
+        raise types.ScoringError(
             f"There is no {file}; run probes build {DATASET} --out {data}, or give the folder of the "
             "built data sets with --data."
         )
@@ -204,7 +198,7 @@ def _with_scores(built: pd.DataFrame, task: str, split: str, scores: pd.Series[f
     sentences = {label: built[f"sentence_id_{label}"] for label in LABELS}
     known = set().union(*sentences.values())
     if missing := sorted(known - set(scores.index)):
-        raise ScoringError(
+        raise types.ScoringError(
             f"{path} lacks {len(missing)} of the {len(known)} {task} sentences, first {missing[0]!r}; score all of a "
             "task, or leave the task out."
         )
@@ -212,7 +206,7 @@ def _with_scores(built: pd.DataFrame, task: str, split: str, scores: pd.Series[f
     return named.assign(**{f"score_{label}": ids.map(scores).to_numpy() for label, ids in sentences.items()})
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = types.Benchmark(
     name="stereoset",
     version="1.1.0",
     summary="Stereotype, anti-stereotype or nonsense: stereotype score, language-model score, ICAT (Nadeem et al.).",
@@ -223,7 +217,7 @@ BENCHMARK = Benchmark(
     metrics=metrics,
     cluster="subject",
     kinds=("causal", "masked"),
-    headline=Headline(
+    headline=types.Headline(
         DATASET,
         "icat",
         {"stereoset": "intrasentence test", "stereoset-intersentence": "intersentence validation"},

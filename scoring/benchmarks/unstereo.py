@@ -19,23 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring import types
 from scoring.metrics import fairness
-from scoring.types import (
-    Benchmark,
-    BenchmarkContext,
-    Contrast,
-    Floats,
-    Group,
-    HarnessTask,
-    Headline,
-    Metric,
-    Option,
-    Request,
-    Response,
-    Row,
-    ScoredExamples,
-    Table,
-)
 
 if TYPE_CHECKING:
     from scoring.score_files import ScoreFile
@@ -49,39 +34,31 @@ OWN_SIDE = ("gpt2", "gpt-neo-", "opt-", "llama-2")
 LIMITS = (1.0, 0.8, 0.65)
 
 
-def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
+def requests(profile: str, row: types.Row, context: types.BenchmarkContext) -> Iterator[types.Request]:
     """One request: the whole sentence with each pronoun.
 
     Rows judged unnatural are in no published benchmark; the project's own pairs are in no published set.
     """
     if row.get("natural") is not False and (profile == "clean" or row["config"].endswith("-paper")):
         columns = [f"sentence_{gender}" for gender in _genders(row)]
-        options = (Option(row[c], width=_width(c, context) if profile == "paper" else 0) for c in columns)
-        yield Request(row["id"], options=tuple(options))
+        # To the longest sentence of the file, also to one that is not scored because it is unnatural.
+        options = (types.Option(row[c], width=context.longest(c) if _padded(profile, context) else 0) for c in columns)
+        yield types.Request(row["id"], options=tuple(options))
 
 
-def _width(column: str, context: BenchmarkContext) -> int:
-    """To how many tokens the published code pads a sentence on the left; 0 where it pads on the right, which none sees.
-
-    Those of the longest sentence of the file, also of one that is not scored because it is unnatural.
-    """
-    return context.longest(column) if _padded(context) else 0
-
-
-def _padded(context: BenchmarkContext) -> bool:
+def _padded(profile: str, context: types.BenchmarkContext) -> bool:
+    """Whether a sentence is padded on the left, as by the published code; padding on the right changes nothing."""
     own = any(part in Path(context.model).name.lower() for part in OWN_SIDE)
-    return not own or context.padding_side == "left"
+    return profile == "paper" and (not own or context.padding_side == "left")
 
 
-def _needs(profile: str, context: BenchmarkContext) -> frozenset[str]:
-    return frozenset({"logprobs", "padding"} if profile == "paper" and _padded(context) else {"logprobs"})
-
-
-def _genders(row: Row) -> list[str]:
+def _genders(row: types.Row) -> list[str]:
     return [g for g in GENDERS if row.get(f"sentence_{g}")]
 
 
-def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
+def to_record(
+    _: str, row: types.Row, responses: Mapping[str, types.Response], _context: types.BenchmarkContext
+) -> dict[str, Any]:
     """Log-probabilities of the sentences, NaN where there is none with *they*."""
     sums = dict(zip(_genders(row), map(sum, responses[row["id"]].logprobs), strict=True))
     return {
@@ -95,17 +72,17 @@ def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: Ben
     }
 
 
-def groups(table: Table) -> Sequence[Group]:
+def groups(table: types.Table) -> Sequence[types.Group]:
     """Each set, whole and then under the limits of the paper on ``max_pmi_diff``."""
     gaps = frozenset(f"us_gap@{limit:g}" for limit in LIMITS)
     known = ~np.isnan(table["max_pmi_diff"])
     sets = {name: table["dataset"] == name for name in (*PUBLISHED, "pronoun-pairs")}
     whole = [
-        Group(name, inside, frozenset({"aufc_published_ln"}) | (frozenset() if (inside & known).any() else gaps))
+        types.Group(name, inside, frozenset({"aufc_published_ln"}) | (frozenset() if (inside & known).any() else gaps))
         for name, inside in sets.items()
     ]
     return whole + [
-        Group(
+        types.Group(
             f"{name} eps<={limit:g}",
             inside & known & (abs(table["max_pmi_diff"]) <= limit),
             gaps | {"aufc_published_log10"},
@@ -115,7 +92,7 @@ def groups(table: Table) -> Sequence[Group]:
     ]
 
 
-def metrics(profile: str) -> Sequence[Metric]:
+def metrics(profile: str) -> Sequence[types.Metric]:
     """Those of the paper and of its repository; ``paper`` adds the published areas on their two scales."""
     common = (
         fairness.tau(0.5),
@@ -146,13 +123,13 @@ def _configs() -> Iterator[tuple[str, str, str]]:
     yield DATASET, "pronoun-pairs", "test"
 
 
-def _tasks() -> Iterator[HarnessTask]:
+def _tasks() -> Iterator[types.HarnessTask]:
     reported = ("tau@0.5", "us_score", "aufc", "pref_disparity@0.5", "male_rel_ratio")
     for config in (*PUBLISHED, "pronoun-pairs"):
-        yield HarnessTask(config, reported, tuple(place for place in _configs() if place[1] == config))
+        yield types.HarnessTask(config, reported, tuple(place for place in _configs() if place[1] == config))
 
 
-def score_file(path: Path, _data: Path) -> tuple[list[ScoredExamples], list[str]]:
+def score_file(path: Path, _data: Path) -> tuple[list[types.ScoredExamples], list[str]]:
     """Existing scores of sentence pairs: every dataset in the file, whole and under every limit.
 
     The file has a row a pair: ``dataset``, ``female_logprob`` and ``male_logprob`` (natural logarithms of sentence
@@ -173,9 +150,8 @@ def score_file(path: Path, _data: Path) -> tuple[list[ScoredExamples], list[str]
     if "id" in file:
         keys = zip(steps, datasets, file.texts("id"), strict=True)
         file.check_unique(np.array([" ".join(filter(None, key)) for key in keys], dtype=object), "dataset and id")
-    known = np.full(len(file), np.nan)
-    if "max_pmi_diff" in file:
-        known = file.numbers("max_pmi_diff", may_lack=True)
+    has_known = "max_pmi_diff" in file
+    known = file.numbers("max_pmi_diff", may_lack=True) if has_known else np.full(len(file), np.nan)
     # Without seed words each pair is its own cluster.
     clusters = file.texts("word") if "word" in file else np.arange(len(file))
     natural = _natural(file)
@@ -184,10 +160,12 @@ def score_file(path: Path, _data: Path) -> tuple[list[ScoredExamples], list[str]
     for step, dataset in dict.fromkeys(zip(steps, datasets, strict=True)):
         rows = natural & (datasets == dataset) & (steps == step)
         part = {name: column[rows] for name, column in table.items()} | {"max_pmi_diff": known[rows]}
-        if "max_pmi_diff" in file and np.isnan(known[rows]).all():
+        if has_known and np.isnan(known[rows]).all():
             remarks.append(f"{dataset} has no max_pmi_diff, so no thresholds.")
-        parts.append(ScoredExamples(part, clusters[rows], list(_scored_items(dataset, part["max_pmi_diff"], step))))
-    if "max_pmi_diff" not in file:
+        parts.append(
+            types.ScoredExamples(part, clusters[rows], list(_scored_items(dataset, part["max_pmi_diff"], step)))
+        )
+    if not has_known:
         remarks.append("There is no column max_pmi_diff, so metrics are of whole sets alone.")
     return parts, remarks
 
@@ -207,8 +185,8 @@ def _natural(file: ScoreFile) -> NDArray[np.bool_]:
 
 
 def _scored_items(
-    dataset: str, max_pmi_diff: Floats, step: str = ""
-) -> Iterator[tuple[Mapping[str, Any], Group, Metric]]:
+    dataset: str, max_pmi_diff: types.Floats, step: str = ""
+) -> Iterator[tuple[Mapping[str, Any], types.Group, types.Metric]]:
     facts = {"dataset": dataset, **({"step": step} if step else {})}
     known = not np.isnan(max_pmi_diff).all()
     for limit in (None, *LIMITS) if known else (None,):
@@ -227,10 +205,10 @@ def _scored_items(
             fairness.aufc("ln", "aufc_ln", divided=False),
             fairness.aufc_published(limit is not None),
         ):
-            yield {**facts, "max_pmi_diff": limit}, Group(name, inside), metric
+            yield {**facts, "max_pmi_diff": limit}, types.Group(name, inside), metric
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = types.Benchmark(
     name="unstereo",
     version="1.0.0",
     summary="Compares sentences without gendered language with she, he and they: tau, AuFC, disparity (Belém et al.).",
@@ -240,15 +218,15 @@ BENCHMARK = Benchmark(
     groups=groups,
     metrics=metrics,
     cluster="word",
-    headline=Headline(
+    headline=types.Headline(
         DATASET,
         "us_score",
         shown="ours-5",
         sentence="Finds she and he about equally likely in {us_score} of 100 sentences without gendered language.",
         leaning=("pref_disparity@0.5", "leans male", "leans female"),
     ),
-    needs=_needs,
-    contrast=Contrast(
+    needs=lambda profile, context: frozenset({"logprobs", "padding"} if _padded(profile, context) else {"logprobs"}),
+    contrast=types.Contrast(
         ("female", "male"),
         ("female_logprob", "male_logprob"),
         ("sentence_female", "sentence_male"),

@@ -86,9 +86,8 @@ def _draw(path: Path, leans: dict[str, Leans], measured: Sequence[Correlation]) 
     for benchmark, values in leans.items():
         for group in dict.fromkeys(values.group.tolist()):
             inside = (values.group == group) & np.isfinite(values.corpus) & np.isfinite(values.model)
-            shown = next(
-                c for c in measured if (c.benchmark, c.group, c.pair) == (benchmark, group, "corpus and model")
-            )
+            key = benchmark, group, "corpus and model"
+            shown = next(c for c in measured if (c.benchmark, c.group, c.pair) == key)
             if inside.any():
                 title = f"{group}: {_spoken(shown)}"
                 panels.append((title, AXES[benchmark], values.corpus[inside], values.model[inside]))

@@ -92,9 +92,8 @@ def listed(found: Sequence[Cell]) -> Grid:
         reasons = [cell.reason for cell in section.cells if cell.verdict == "unreachable"] if section else []
         models = {c.place.get("model", "") for c in table.cells if c.of_run and "published" not in c.place}
         size = max((parameters(model) or 0 for model in models), default=0)
-        lacking = (
-            f"weights of {len(models)} model{'s' * (len(models) != 1)}, up to {2.4e-9 * size:.1f} GB of GPU memory"
-        )
+        weights = f"weights of {len(models)} model{'s' * (len(models) != 1)}"
+        lacking = f"{weights}, up to {2.4e-9 * size:.1f} GB of GPU memory"
         needs = (lacking if models else reasons[0].partition(":")[0]) if reasons else ""
         if table.panels:
             needs = f"a figure; {table.panels[0]['reason'].partition(':')[0]}"
@@ -122,13 +121,6 @@ def remarks(found: Sequence[Cell]) -> Iterator[str]:
     """What the numbers need and what changes their meaning, each sentence once."""
     for reason, count in Counter(cell.reason for cell in found if cell.reason).items():
         yield f"{count} number{'s' * (count != 1)}: {reason}"
-
-
-def plan_lines(plan: Sequence[Step], model: str, data: Path, limit: int | None) -> Iterator[str]:
-    """The commands of a plan with what they cost."""
-    for step in plan:
-        about = "done" if step.done else cost(step, model, data, limit)
-        yield step.line + f"   # {about}" * bool(about)
 
 
 def main(
@@ -167,7 +159,8 @@ def main(
             chosen = {option: str(value) for option, value in trial.items() if value is not None}
             plan = steps(tables, model, data, runs, chosen)
             if dry_run:
-                tell(console, plan_lines(plan, model, data, limit))
+                costs = ("done" if step.done else cost(step, model, data, limit) for step in plan)
+                tell(console, (step.line + f"   # {c}" * bool(c) for step, c in zip(plan, costs, strict=True)))
                 return
             failed = execute(plan, found.say)
         elif dry_run:

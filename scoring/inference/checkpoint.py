@@ -94,9 +94,8 @@ def kind(config: Mapping[str, Any], model: str) -> Kind:
         return "causal"
     pretraining = modeling_auto.MODEL_FOR_PRETRAINING_MAPPING_NAMES.get(model_type)
     with_masks = classes[0] == pretraining and model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    if (classes[0] in _MASKED or with_masks or "AutoModelForMaskedLM" in remote) and not config.get(
-        "is_encoder_decoder"
-    ):
+    masked = classes[0] in _MASKED or with_masks or "AutoModelForMaskedLM" in remote
+    if masked and not config.get("is_encoder_decoder"):
         return "masked"
     what = "an encoder-decoder" if config.get("is_encoder_decoder") else f"a {classes[0]}"
     raise ScoringError(
@@ -201,9 +200,8 @@ def check_pickle(files: Sequence[str], model: str, *, allowed: bool) -> None:
 def dtype(dtype: str, config: Mapping[str, Any], device: torch.device, *, exact: bool) -> torch.dtype:
     """The dtype to load in: the one asked for, or the checkpoint's own with float32 for half precision on a CPU."""
     text = config.get("text_config") or {}
-    saved = (
-        config.get("dtype") or config.get("torch_dtype") or text.get("dtype") or text.get("torch_dtype") or "float32"
-    )
+    stated = (of.get(key) for of in (config, text) for key in ("dtype", "torch_dtype"))
+    saved = next(filter(None, stated), "float32")
     name = "float32" if exact else saved if dtype == "auto" else dtype
     if dtype == "auto" and device.type == "cpu" and name in ("float16", "bfloat16"):
         name = "float32"

@@ -20,16 +20,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from scoring.inference.batching import Ints
 from scoring.inference.generation import Decoding, TokenizedPrompt
 from scoring.inference.responses import Responses
+from scoring.inference.store import Store
 from scoring.inference.tokens import Kind, Query, Tokens
 from scoring.types import Floats, Request, Response
-
-if TYPE_CHECKING:
-    from scoring.inference.store import Store
 
 T = TypeVar("T")
 #: What an engine can do: log-probabilities of given tokens; continuations; filling masks; tokens behind padding that no

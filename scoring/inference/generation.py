@@ -168,7 +168,9 @@ class Generator:
             self.mode = self.probes.generates(max(map(len, prompts)))
         if not self.mode.batched:
             return replace(limits, size=1)
-        return limits if self.mode.padded else replace(limits, together=_same_length)
+        return (
+            limits if self.mode.padded else replace(limits, together=lambda one, other: len(one.ids) == len(other.ids))
+        )
 
     @torch.inference_mode()
     def generate(self, prompts: Sequence[TokenizedPrompt]) -> Batch:
@@ -213,7 +215,3 @@ def continued_text(tokenizer: Any, prompt: list[int], new: list[int]) -> str:
     plain = partial(tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     before, whole = plain(prompt), plain(prompt + new)
     return str(whole[len(before) :] if whole.startswith(before) else plain(new))
-
-
-def _same_length(first: TokenizedPrompt, prompt: TokenizedPrompt) -> bool:
-    return len(first.ids) == len(prompt.ids)

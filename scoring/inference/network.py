@@ -71,8 +71,7 @@ class Network:
     @property
     def width(self) -> int:
         """The width of hidden states, which decides how many tokens a batch has."""
-        width: int = getattr(self.config, "hidden_size", None) or getattr(self.config, "d_model", None) or 768
-        return width
+        return getattr(self.config, "hidden_size", None) or getattr(self.config, "d_model", None) or 768
 
     @property
     def device(self) -> torch.device:

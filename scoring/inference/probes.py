@@ -105,7 +105,9 @@ class Probes:
 
     def _state(self) -> list[tuple[int, int]]:
         """Where the weights are, and how often each was changed: measurements of other weights are not kept."""
-        return [(weight.data_ptr(), weight._version) for weight in self.network.module.parameters()]
+        weights = self.network.module.parameters()
+        # Weights that lie elsewhere have no count of changes; they are not changed in place.
+        return [(w.data_ptr(), -1 if w.is_inference() else w._version) for w in weights]
 
     def _once(self, what: str, length: int, measure: Callable[[], tuple[Any, bool]]) -> Any:
         """A measurement for a length: as it is known or kept, or else made, with whether it may be kept."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,10 +23,8 @@ from scoring.inference.generation import Decoding, Generator, TokenizedPrompt
 from scoring.inference.model import Model
 from scoring.inference.responses import not_a_number
 from scoring.inference.tokens import Query
+from scoring.prompts import Prompt
 from scoring.types import ScoringError
-
-if TYPE_CHECKING:
-    from scoring.prompts import Prompt
 
 #: Rows that are computed at the same time, with and without prefixes.
 ROWS = 32

@@ -435,9 +435,8 @@ class Tokens:
 
     def _word(self, before: str, form: str) -> int | None:
         encoding = self.encode([before + form])[0]
-        after = [
-            (i, start) for i, (start, end) in zip(encoding.ids, encoding.offsets, strict=True) if end > len(before)
-        ]
+        tokens = zip(encoding.ids, encoding.offsets, strict=True)
+        after = [(i, start) for i, (start, end) in tokens if end > len(before)]
         if len(after) != 1 or after[0][1] < len(before) or after[0][0] == self.tokenizer.unk_token_id:
             return None
         return after[0][0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,13 +41,19 @@ def _divergence(one: Floats, other: Floats) -> Floats:
     return np.maximum(_half_kl(one, other) + _half_kl(other, one), 0)
 
 
+def _of_shapes(table: Table, pairs: Pairs, epsilon: float = 0.0) -> Floats:
+    """The divergence of the forms' distributions within each gender."""
+    female, male = map(_normalised, _usable(table, pairs, epsilon))
+    return _divergence(female, male)
+
+
 def _normalised(forms: Floats) -> Floats:
     total = forms.sum(axis=1, keepdims=True)
     shares: Floats = np.divide(forms, total, out=np.zeros_like(forms), where=total != 0)
     return shares
 
 
-def add_raw(pairs: Pairs = PRONOUN_PAIRS, epsilon: float = EPSILON) -> Metric:
+def add_raw(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
     """ADD by the printed formula, natural logarithm, before the logarithm that the printed values imply.
 
     >>> from scoring.metrics.pronouns import FORMS
@@ -56,7 +63,7 @@ def add_raw(pairs: Pairs = PRONOUN_PAIRS, epsilon: float = EPSILON) -> Metric:
     """
 
     def divergence(table: Table) -> Floats:
-        return _divergence(*_usable(table, pairs, epsilon))
+        return _divergence(*_usable(table, pairs, EPSILON))
 
     reading = (
         "Jensen-Shannon divergence of paired female and male probabilities, at most half of ln 2 times their sum; "
@@ -66,28 +73,31 @@ def add_raw(pairs: Pairs = PRONOUN_PAIRS, epsilon: float = EPSILON) -> Metric:
     return mean("add_raw", divergence, 0, 0, math.log(2) / 2 + 1e-6, reading, names=names)
 
 
-def add_log(pairs: Pairs = PRONOUN_PAIRS, epsilon: float = EPSILON) -> Metric:
+def add_log(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
     """The logarithm of the mean divergence of the forms' distributions within each gender.
 
     An inference: the printed values are negative, which the printed formula cannot be, and of the
     forms tried this one fits all of them. Compare signs and orders with the paper, not digits.
     """
 
-    def divergence(table: Table) -> Floats:
-        female, male = map(_normalised, _usable(table, pairs, epsilon))
-        return _divergence(female, male)
-
     def final(sums: Floats) -> Floats:
         means = ratio(sums)
-        logs: Floats = np.log(means, out=np.full(np.shape(means), np.nan), where=means > 0)
-        return logs
+        return np.log(means, out=np.full(np.shape(means), np.nan), where=means > 0)
 
     reading = (
         "Natural logarithm of the mean Jensen-Shannon divergence between the shapes of female and male probabilities; "
         f"lower is better, and the form is inferred ({_DISCLOSURE}, Tables 1 and 2)."
     )
     names = "Average distribution divergence, logarithm (ADD)", "log ADD"
-    plain = mean("add_log", divergence, None, -math.inf, math.log(math.log(2)), reading, names=names)
+    plain = mean(
+        "add_log",
+        lambda table: _of_shapes(table, pairs, EPSILON),
+        None,
+        -math.inf,
+        math.log(math.log(2)),
+        reading,
+        names=names,
+    )
     return replace(plain, final=final, undefined="the divergence is 0 on every row, and 0 has no logarithm")
 
 
@@ -96,10 +106,6 @@ def jsd(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
 
     Prompts that give a gender no probability at all have no such distribution and are left out.
     """
-
-    def divergence(table: Table) -> Floats:
-        female, male = map(_normalised, _usable(table, pairs))
-        return _divergence(female, male)
 
     def has_both(table: Table) -> NDArray[np.bool_]:
         female, male = (p.sum(axis=1) for p in _usable(table, pairs))
@@ -112,4 +118,5 @@ def jsd(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
     )
     undefined = "no prompt gives both genders a probability above 0"
     names = "Jensen–Shannon divergence of gendered words (JSD)", "JSD"
-    return mean("jsd", divergence, 0, 0, math.log(2), reading, where=has_both, undefined=undefined, names=names)
+    more: dict[str, Any] = {"where": has_both, "undefined": undefined, "names": names}
+    return mean("jsd", lambda table: _of_shapes(table, pairs), 0, 0, math.log(2), reading, **more)

@@ -69,12 +69,8 @@ def ties() -> Metric:
         f"Percentage of pairs with equal scores, which the published score counts as not stereotypical ({_PAPER})."
     )
     undefined, names = "every pair was skipped", ("Pairs with equal scores", "ties")
-
-    def tied(table: Table) -> Floats:
-        share: Floats = 1 - 2 * abs(preference(table) - 0.5)
-        return share
-
-    return percentage("ties", tied, None, reading, where=_scored, undefined=undefined, names=names)
+    more: dict[str, Any] = {"where": _scored, "undefined": undefined, "names": names}
+    return percentage("ties", lambda table: 1 - 2 * abs(preference(table) - 0.5), None, reading, **more)
 
 
 def skipped() -> Metric:

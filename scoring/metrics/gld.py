@@ -20,8 +20,7 @@ def _total(table: Table) -> Floats:
 
 def _share(part: Floats, whole: Floats) -> Floats:
     """A part of a whole, 0 where the whole is 0."""
-    quotient: Floats = np.divide(part, whole, out=np.zeros(len(whole)), where=whole != 0)
-    return quotient
+    return np.divide(part, whole, out=np.zeros(len(whole)), where=whole != 0)
 
 
 def gld() -> Metric:

@@ -91,8 +91,7 @@ def correlation() -> Metric:
         # What rounding leaves of a constant, within a group or of all rows, is no variance.
         varies = np.all([spread > n * np.maximum(1e-12 * squares, 1e-28 * n) for spread, squares in spreads], axis=0)
         root = np.sqrt(np.where(varies, spreads[0][0] * spreads[1][0], 1))
-        pearson: Floats = np.where(varies, np.clip((n * xy - x * y) / root, -1, 1), np.nan)
-        return pearson
+        return np.where(varies, np.clip((n * xy - x * y) / root, -1, 1), np.nan)
 
     reading = (
         "Correlation between the probability of female words and the share of women in the job; 0 says the answer does "

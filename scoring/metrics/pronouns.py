@@ -51,5 +51,4 @@ def mass(table: Table) -> tuple[Floats, Floats]:
 
 def _sum(forms: Floats) -> Floats:
     known = ~np.isnan(forms)
-    total: Floats = np.where(known.any(axis=1), np.where(known, forms, 0).sum(axis=1), np.nan)
-    return total
+    return np.where(known.any(axis=1), np.where(known, forms, 0).sum(axis=1), np.nan)

@@ -93,8 +93,7 @@ def once_each(table: Table, by: str) -> Floats:
     array([0.5, 1. , 0.5])
     """
     _, codes, counts = np.unique(table[by].astype(str), return_inverse=True, return_counts=True)
-    weights: Floats = 1 / counts[codes]
-    return weights
+    return 1 / counts[codes]
 
 
 def mean_over(metric: Metric, by: str, name: str, reading: str) -> Metric:

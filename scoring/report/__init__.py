@@ -128,10 +128,9 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False) ->
     """
     names = [name.removeprefix(_VERSION) for name in planned.environment if name.startswith(_VERSION)]
     files = [*_FILES, *(f"examples/{file_name(name)}" for name in names)]
-    finished = (folder / "results.json").is_file()
     if (folder / RECORD).exists() or not _of_earlier_version(folder):
         refuse_foreign(folder / RECORD, [folder / name for name in files], ScoringError)
-    if overwrite or not finished:
+    if overwrite or not (folder / "results.json").is_file():
         return
     one, other = (_settings(report) for report in (read(folder), cleaned(planned, redactor(os.environ))))
     for name in sorted(one.keys() | other.keys()):
@@ -206,10 +205,8 @@ def parquet(benchmark: str, table: Table) -> bytes:
     if "id" not in table:
         raise ScoringError(f"The examples of {benchmark} have no column id; give every example an identifier.")
     try:
-        columns = {
-            name: pa.array(column.tolist() if column.dtype == object else column) for name, column in table.items()
-        }
-        stored = pa.table(columns)
+        columns = (column.tolist() if column.dtype == object else column for column in table.values())
+        stored = pa.table(dict(zip(table, map(pa.array, columns), strict=True)))
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise ScoringError(
             f"The examples of {benchmark} cannot be stored ({error}); give columns of one type and length."

@@ -165,8 +165,6 @@ def _totals(columns: Floats, resamples: int, seed: int) -> Floats:
     return totals
 
 
-__all__ = ["RESAMPLES", "Item", "compare", "corrected", "estimate", "measure"]
-
 #: A standard deviation below this share of the range is rounding.
 _ROUNDING = 1e-12
 

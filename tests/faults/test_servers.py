@@ -446,7 +446,7 @@ import os, signal, sys, threading
 from pathlib import Path
 from decimal import Decimal
 from builders.generation.costs import Budget, CostModel, SentLog
-from builders.generation.response_cache import ResponseCache
+from builders.generation.responses import ResponseCache
 from tests.faults.test_servers import asked, sent
 from tests.openai_server import Server
 def end():

@@ -12,7 +12,7 @@ import torch
 from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
-from mitigation.attribute_words import source_file
+from mitigation.attribute_words import fetched_source
 from mitigation.errors import MitigationError
 from mitigation.recipes import auto_debias, get
 from mitigation.training import alignment
@@ -191,7 +191,7 @@ def test_a_changed_file_has_another_fingerprint(tmp_path):
         file.write("is very\n")
     after = auto_debias.input_versions(own)
     assert {name for name in after if after[name] != before[name]} == {"words:prompts.txt"}
-    assert source_file("auto-debias/male").name == "male.txt"
+    assert fetched_source("auto-debias/male").path.name == "male.txt"
 
 
 @pytest.mark.parametrize(

@@ -175,9 +175,8 @@ def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tu
                 context.wanted.setdefault(token, []).append(answer)
         else:
             ids = (*query.ids, query.want[-1]) if query.at[-1] == last else query.ids
-            prompts.append(
-                TokenRow(ids, [(place + 1, answer) for place, answer in zip(query.at, answers, strict=True)])
-            )
+            reads = [(place + 1, answer) for place, answer in zip(query.at, answers, strict=True)]
+            prompts.append(TokenRow(ids, reads))
     alone = [c for c in contexts.values() if len(c.wanted) == 1 or not points]
     prompts += [prompt for context in alone for prompt in context.apart(list(context.wanted))]
     prompts = merged(prompts) if share else prompts
@@ -399,7 +398,7 @@ class Served(Engine):
         def ask(server: Server, job: Callable[[Server], Any]) -> Any:
             with self._busy.waiting():
                 try:
-                    result = job(server)
+                    return job(server)
                 except Ignored as error:
                     raise refusal(
                         server.client, server.software, error, f"what was answered is kept; {INSTEAD}"
@@ -408,7 +407,6 @@ class Served(Engine):
                     raise
                 except HttpError as error:
                     raise ScoringError(f"{error}; what was answered before is kept.") from None
-            return result
 
         return Pool(self.servers, ask, self.concurrency).run(jobs)
 

@@ -79,9 +79,8 @@ def _fairness(table: Table, name: str, rows: NDArray[np.bool_]) -> draw.Panel:
         axes.axvline(NEUTRAL, color=draw.SOFT, linewidth=0.9, linestyle=DOTTED)
         for (ink, dashes), difference in reversed(curves):
             if len(difference):
-                axes.plot(
-                    grid, tau(difference, grid), color=ink, linewidth=1.7, linestyle=(0, dashes) if dashes else "-"
-                )
+                style = (0, dashes) if dashes else "-"
+                axes.plot(grid, tau(difference, grid), color=ink, linewidth=1.7, linestyle=style)
         axes.set(xlim=(0, reach), ylim=(0, 101), xlabel="ε", ylabel="τ(ε), %", yticks=range(0, 101, 25))
 
     everything = curves[0][1]

@@ -106,7 +106,6 @@ def _strength(name: str, difference: Floats, reach: float) -> draw.Panel:
         axes.margins(y=0.08)
 
     name = name or "all pairs"
-    label = (
-        f"{draw.plain(name)}: the stereotype is preferred in {draw.percent(float(np.mean(difference > 0)))} of pairs."
-    )
+    share = draw.percent(float(np.mean(difference > 0)))
+    label = f"{draw.plain(name)}: the stereotype is preferred in {share} of pairs."
     return draw.panel(f"{name}  (n = {len(difference):,})", label, (3.2, 2.1), paint)
