@@ -121,7 +121,7 @@ def model(name):
 
 def stereoset_rows():
     """The rows of the development set of StereoSet, intrasentence."""
-    built = stereoset.rows("intrasentence", {"validation": "stereoset/dev"}, mirrored("stereoset/dev"))
+    built = stereoset.rows("intrasentence", mirrored("stereoset/dev"))
     return [{"id": r.id, "config": "stereoset", "split": r.split, **r.values} for r in built]
 
 
