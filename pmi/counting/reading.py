@@ -33,7 +33,7 @@ MAX_WINDOW = 1 << 27
 _BLOCK = 1 << 20
 _ROWS_PER_BATCH = 256
 # Compressed input is read in small pieces, because a few bytes may expand to many.
-_COMPRESSED_PIECE = 1 << 13
+_COMPRESSED_PIECE = 1 << 11
 
 #: Receives a sentence about what could not be read.
 Report = Callable[[str], None]

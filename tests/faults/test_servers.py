@@ -181,9 +181,9 @@ def test_a_run_with_one_broken_reply_in_three_has_every_reply(tmp_path, fault):
         return Answer(fault=fault) if not before and prompt_of(body) in ("p1", "p4") else prompt_of(body)
 
     with openai_server.serving(script) as server, ResponseCache(tmp_path / "r.jsonl") as cache:
-        assert sent(server, cache, prompts, concurrency=2) == prompts
-    # A request on a connection that just ends may come once more.
-    assert 8 <= server.came.total() <= 10
+        # Long enough that a busy machine answers in time; what drips or is silent takes longer.
+        assert sent(server, cache, prompts, concurrency=2, timeout=5.0) == prompts
+    assert server.came.total() == 8
 
 
 @pytest.mark.fault(79)

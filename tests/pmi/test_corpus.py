@@ -263,13 +263,18 @@ print(counts.count_of("ship"), peak.split()[1])
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory where Linux tells it")
 @pytest.mark.parametrize("ending", [".txt", ".txt.zst"])
 def test_a_line_without_end_needs_little_memory(tmp_path, ending):
-    """A line of 64 MB needs little more than one of 1 MB: less than the line itself, so that none is held."""
+    """A line of 64 MB needs little more than one of 1 MB, so that nothing grows with a line."""
     peaks = []
     for megabytes in (1, 64):
         path = tmp_path / f"{megabytes}{ending}"
         path.write_bytes(COMPRESS[ending.removeprefix(".txt")](b"she saw the ship " * (megabytes * 60_000)))
         code = PEAK.format(path=str(path))
-        output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-        assert int(output[0]) == megabytes * 60_000
-        peaks.append(int(output[1]) / 1024)
-    assert peaks[1] < peaks[0] + 44
+        # The least of three processes: what the allocator keeps differs by some MiB from one to the next.
+        needed = []
+        for _ in range(3):
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            found, peak = map(int, done.stdout.split())
+            assert found == megabytes * 60_000
+            needed.append(peak / 1024)
+        peaks.append(min(needed))
+    assert peaks[1] < peaks[0] + 24
