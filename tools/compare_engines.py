@@ -31,6 +31,7 @@ from scoring.inference.load_options import BUNDLED
 from scoring.inference.loading import load
 from scoring.inference.served.connect import connect
 from scoring.inference.store import Store
+from scoring.options import ServedOptions
 from scoring.types import Estimate, Request, Response
 from tools import real_server
 
@@ -210,7 +211,7 @@ def main() -> None:
 
 def _write(path: Path, url: str, local: Measured, some: Sequence[run.Part], folder: Path) -> None:
     """The page, and beside it the table of all metrics."""
-    with closing(connect([url], None, "tiny-causal")) as engine:
+    with closing(connect(ServedOptions([url], None, "tiny-causal"))) as engine:
         served = measured(engine, some, folder / "served")
     chat = sampled(url, some, folder / "chat")
     put(path.with_name("engines.csv"), table(local, served, chat).to_csv(float_format="%.6f").encode())

@@ -17,10 +17,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -59,8 +59,7 @@ def rounded_up(length: int) -> int:
     return 1 << max(length - 1, 0).bit_length()
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationMode:
+class GenerationMode(NamedTuple):
     """How continuations are generated: rows padded on the left, rows of one length only, with a cache or without."""
 
     padded: bool
@@ -124,9 +123,8 @@ class Probes:
                 value, lasting = measure()
                 new = {name: text for name, text in self.findings.items() if before.get(name) != text}
                 if path and lasting and not self.broken:
-                    shown = astuple(value) if isinstance(value, GenerationMode) else value
                     with suppress(OSError):
-                        MEASURED.write(path, {"value": shown, "findings": new})
+                        MEASURED.write(path, {"value": value, "findings": new})
             self._known[what, length] = value
         return self._known[what, length]
 

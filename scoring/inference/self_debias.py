@@ -133,8 +133,8 @@ class SelfDebiased(Model):
         """Continuations, one prompt at a time; each new token is chosen from self-debiased probabilities."""
         del batching
         invalid = partial(not_a_number, f"{self.name} in {self.dtype}")
-        generator = Generator(self._network, self.tokens, self.probes, decoding, invalid, exact=True)
-        generator.processors = (_Processor(self),)
+        processors = (_Processor(self),)
+        generator = Generator(self._network, self.tokens, self.probes, decoding, invalid, True, processors)
         for prompt in prompts:
             made = generator.generate([prompt])
             self.stats.add(tokens=made.tokens, generated=made.generated)

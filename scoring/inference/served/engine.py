@@ -31,7 +31,7 @@ import numpy as np
 from builders.sources.client import HttpError, Unavailable
 from cards.text import grouped
 from scoring.inference.batching import common
-from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats, versions
+from scoring.inference.engine import Batching, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Decoding, TokenizedPrompt, continued_text, until
 from scoring.inference.served.dialects import TOP, Ignored
 from scoring.inference.served.handshake import CHANGE, INSTEAD, SENTENCES, Server, change, refusal
@@ -232,6 +232,7 @@ CONTINUED = 32
 Values = list[tuple[int, float]]
 
 
+@dataclass(eq=False)
 class Served(Engine):
     """A causal model behind servers that passed the handshake; all of them serve the same model.
 
@@ -241,34 +242,24 @@ class Served(Engine):
         From :func:`scoring.inference.served.connect.connect`.
     tokens:
         The tokenization of the model.
-    name, family, identity:
+    name, family, vocabulary:
         The model, the ``model_type`` of its configuration where that is known, and the digest of its tokenizer.
     concurrency:
         Requests to one server at the same time.
     """
 
-    kind, adapter, exact = "causal", "", False
-    dtype, family = "the server's dtype", ""
-    capabilities: frozenset[Capability] = frozenset({"logprobs", "generation"})
+    servers: Sequence[Server]
+    tokens: Tokens
+    name: str
+    family: str = ""
+    vocabulary: str = ""
+    concurrency: int = 4
+    kind, adapter, exact, dtype = "causal", "", False, "the server's dtype"
+    capabilities = frozenset({"logprobs", "generation"})
 
-    def __init__(
-        self,
-        servers: Sequence[Server],
-        tokens: Tokens,
-        *,
-        name: str,
-        family: str = "",
-        identity: str = "",
-        concurrency: int = 4,
-    ) -> None:
-        self.name = name
-        self.revision = f"served by {' and '.join(sorted({server.software for server in servers}))}"
-        self.tokens = tokens
+    def __post_init__(self) -> None:
+        self.revision = f"served by {' and '.join(sorted({server.software for server in self.servers}))}"
         self.stats = Stats()
-        self.servers = servers
-        self.concurrency = concurrency
-        self.family = family
-        self._identity = identity
         self._busy = _Busy()
 
     @property
@@ -283,7 +274,7 @@ class Served(Engine):
     @property
     def store_key(self) -> dict[str, str]:
         """The software and the tokenizer, so that responses of another engine are not used."""
-        return {"engine": self.revision, "tokenizer": self._identity}
+        return {"engine": self.revision, "tokenizer": self.vocabulary}
 
     @property
     def environment(self) -> dict[str, Any]:
