@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
+from cards.files import file_sha256
 from cards.hub import HubModel, downloaded
 from cards.results import Report
 from cards.text import CardError
@@ -39,8 +40,7 @@ def folder_digests(folder: Path) -> Iterator[tuple[str, str]]:
     """Name and SHA-256 of the files of a model in a folder."""
     for path in folder.iterdir():
         if any(fnmatch(path.name, pattern) for pattern in PATTERNS):
-            with path.open("rb") as file:
-                yield path.name, hashlib.file_digest(file, "sha256").hexdigest()
+            yield path.name, file_sha256(path)
 
 
 def _repository_digests(model: HubModel, revision: str) -> Iterator[tuple[str, str]]:
@@ -52,7 +52,7 @@ def _repository_digests(model: HubModel, revision: str) -> Iterator[tuple[str, s
             if entry.lfs:
                 yield entry.path, entry.lfs.sha256
             elif file := downloaded(model.api, model.name, entry.path, commit):
-                yield entry.path, hashlib.sha256(file.read_bytes()).hexdigest()
+                yield entry.path, file_sha256(file)
 
 
 def check_model(run: Report, model: HubModel) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from scoring.inference import checkpoint
+from scoring.inference.load_options import LoadOptions
 from scoring.inference.model import Model
 from scoring.types import ScoringError
 
@@ -35,43 +35,17 @@ def torch_device(device: str | None) -> torch.device:
     return place
 
 
-def load(
-    model: str | Path,
-    *,
-    revision: str | None = None,
-    adapter: str | Path | None = None,
-    adapter_revision: str | None = None,
-    dtype: str = "auto",
-    device: str | None = None,
-    quantize: Literal["4bit", "8bit"] | None = None,
-    trust_remote_code: bool = False,
-    allow_pickle: bool = False,
-    device_map: str | Mapping[str, Any] | None = None,
-    exact: bool = False,
-) -> Model:
+def load(model: str | Path, **options: Any) -> Model:
     """Loads a model of the Hub or of a folder, with its tokenizer and an adapter if one is given.
 
     Parameters
     ----------
-    model, revision:
-        A folder, or a name on the Hub and the branch, tag or commit of it.
-    adapter, adapter_revision:
-        A PEFT adapter, as a folder or a name on the Hub and the branch, tag or commit of it.
-    dtype:
-        A dtype of torch; ``auto`` is the checkpoint's own, but float32 for half precision on a CPU,
-        where half precision is emulated. ``exact`` is float32 always.
-    device:
-        Where to run; the first GPU where there is one.
-    quantize:
-        Load weights in 4 (NF4) or 8 bits, with bitsandbytes.
-    trust_remote_code:
-        Run Python code that comes with the model, from a folder or a revision pinned to a commit.
-    allow_pickle:
-        Read weights from pickle files, which can run code as well, when there are no safetensors.
-    device_map:
-        How to spread the model over devices, as in accelerate (``auto``).
-    exact:
-        See :class:`Model`.
+    model:
+        A folder, or a name on the Hub.
+    options:
+        As :class:`scoring.inference.load_options.LoadOptions` has them: ``revision``, ``adapter`` and so on. Without
+        a ``dtype`` it is the checkpoint's own, but float32 for half precision on a CPU, where half precision is
+        emulated, and float32 with ``exact``.
 
     Raises
     ------
@@ -79,43 +53,35 @@ def load(
         For a model that is not there, is no causal or masked language model, lacks weights, or needs
         a permission that was not given.
     """
+    of = LoadOptions(str(model), **options)
     started = time.perf_counter()
-    place = torch_device(device)
-    folder = checkpoint.fetched(str(model), revision, ["config.json", "adapter_config.json", "tokenizer_config.json"])
-    config = checkpoint.config(folder, str(model))
-    kind = checkpoint.kind(config, str(model))
-    checkpoint.check_code(folder, config, str(model), revision, trusted=trust_remote_code)
-    folder = checkpoint.fetched(str(model), revision, None)
+    place = torch_device(of.device)
+    folder = checkpoint.fetched(of.model, of.revision, ["config.json", "adapter_config.json", "tokenizer_config.json"])
+    config = checkpoint.config(folder, of.model)
+    kind = checkpoint.kind(config, of.model)
+    checkpoint.check_code(folder, config, of.model, of.revision, trusted=of.trust_remote_code)
+    folder = checkpoint.fetched(of.model, of.revision, None)
     weights = checkpoint.weight_files(folder, config.get("transformers_weights"))
-    checkpoint.check_pickle(weights, str(model), allowed=allow_pickle)
-    numbers = checkpoint.dtype(dtype, config, place, exact=exact)
-    code = {"trust_remote_code": trust_remote_code}
+    checkpoint.check_pickle(weights, of.model, allowed=of.allow_pickle)
+    numbers = checkpoint.dtype(of.dtype, config, place, exact=of.exact)
+    code = {"trust_remote_code": of.trust_remote_code}
     network = checkpoint.network(
         folder,
-        str(model),
+        of.model,
         kind,
-        use_safetensors=not allow_pickle or None,
+        use_safetensors=not of.allow_pickle or None,
         dtype=numbers,
-        device_map=device_map or ({"": place} if quantize else None),
-        quantization_config=checkpoint.quantized(quantize, numbers),
+        device_map=of.device_map or ({"": place} if of.quantize else None),
+        quantization_config=checkpoint.quantized(of.quantize, numbers),
         **code,
     )
-    if not (device_map or quantize):
+    if not (of.device_map or of.quantize):
         network = network.to(place)
     stamp, revision = "", checkpoint.identity(folder)
-    if adapter is not None:
-        network, stamp = checkpoint.adapted(
-            network, str(adapter), adapter_revision, base=str(model), identity_of_base=revision, allowed=allow_pickle
-        )
-    loaded = Model(
-        network,
-        checkpoint.tokenizer(folder, str(model), code),
-        kind=kind,
-        name=str(model),
-        revision=revision,
-        adapter=stamp,
-        exact=exact,
-    )
+    if of.adapter is not None:
+        network, stamp = checkpoint.adapted(network, of, revision)
+    tokenizer = checkpoint.tokenizer(folder, of.model, code)
+    loaded = Model(network, tokenizer, kind, of.model, revision, stamp, exact=of.exact)
     loaded.keep_measurements()
     loaded.stats.load_seconds = time.perf_counter() - started
     return loaded

@@ -57,17 +57,9 @@ class SelfDebiased(Model):
     """A model that answers with self-debiased probabilities; its network stays as it is."""
 
     def __init__(self, model: Model, settings: SelfDebiasing) -> None:
-        super().__init__(
-            model.network,
-            model.tokens.tokenizer,
-            kind=model.kind,
-            name=model.name,
-            revision=model.revision,
-            adapter=model.adapter,
-            exact=model.exact,
-        )
+        tokenizer, known_by = model.tokens.tokenizer, (model.kind, model.name, model.revision, model.adapter)
+        super().__init__(model.network, tokenizer, *known_by, exact=model.exact)
         self.settings = settings
-        tokenizer = model.tokens.tokenizer
         encode = partial(tokenizer, add_special_tokens=False)
         self._prefixes = [list(encode(prefix.rstrip())["input_ids"]) for prefix in settings.prefixes]
 
