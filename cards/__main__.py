@@ -16,8 +16,7 @@ from rich.console import Console
 
 from cards import hub, model_card, results
 from cards.command import start
-from cards.eval_results import ResultSource, eval_files
-from cards.evaluation import Result, published_results
+from cards.evaluation import Result, ResultSource, eval_files, published_results
 from cards.files import put_all
 from cards.identity import check_model
 from cards.options import single

@@ -27,8 +27,7 @@ from scoring import benchmarks, prompts, run
 from scoring.answering import key, questions
 from scoring.engines import chat_api
 from scoring.inference.engine import Engine
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.served.connect import connect
 from scoring.inference.store import Store
 from scoring.options import ServedOptions, Settings

@@ -70,7 +70,7 @@ def merge(
     Parameters
     ----------
     model, revision, dtype, device:
-        As in :func:`scoring.inference.loading.load`; the model that the adapter was made for.
+        As in :class:`scoring.inference.load_options.LoadOptions`; the model that the adapter was made for.
     adapter:
         A folder or a name on the Hub.
     out:

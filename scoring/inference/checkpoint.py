@@ -20,7 +20,6 @@ from cards.identity import files_digest, folder_digests
 from cards.stored import parsed
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
-from scoring.inference.load_options import LoadOptions
 from scoring.inference.tokens import Kind
 from scoring.types import ScoringError
 
@@ -53,6 +52,27 @@ def fetched(model: str, revision: str | None, only: list[str] | None) -> Path:
             f"{f' at revision {revision!r}' if revision else ''} ({first_sentence(error)}); "
             f"check its name, the network and, for a gated model, the login."
         ) from None
+
+
+def torch_device(device: str | None) -> torch.device:
+    """The device of a name, by default the first GPU where there is one.
+
+    Raises
+    ------
+    ScoringError
+        When there is no such device.
+    """
+    has_gpu = torch.cuda.is_available()
+    try:
+        place = torch.device(device or ("cuda" if has_gpu else "cpu"))
+    except RuntimeError:
+        place = None
+    if place is None or place.type not in ("cpu", "cuda", "mps", "xpu"):
+        raise ScoringError(f"No device is called {device!r}; give cpu, cuda, cuda:1 …, or auto for all there are.")
+    if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
+        found = f"{torch.cuda.device_count()} GPUs" if has_gpu else "no GPU"
+        raise ScoringError(f"torch finds {found} here, so the device cannot be {device}; leave it out, or give cpu.")
+    return place
 
 
 def config(folder: Path, model: str) -> dict[str, Any]:
@@ -327,29 +347,29 @@ def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
     return made
 
 
-def adapted(network: Any, options: LoadOptions, base: str) -> tuple[Any, str]:
-    """The network with the adapter of the options, and the adapter's name with its revision.
+def adapted(
+    network: Any, adapter: str, revision: str | None, base: str, identity_of_base: str, *, allowed: bool
+) -> tuple[Any, str]:
+    """The network with an adapter, and the adapter's name with its revision.
 
-    An adapter that a recipe of this project made is compared with the base model that it names, by ``base``, the
-    identity of the network's folder.
+    An adapter that a recipe of this project made is compared with the base model that it names.
     """
-    adapter = str(options.adapter)
     if not importlib.util.find_spec("peft"):
         raise ScoringError("An adapter needs the package peft; install it with pip install peft.")
     from peft import PeftModel
 
-    folder = fetched(adapter, options.adapter_revision, None)
+    folder = fetched(adapter, revision, None)
     if is_whole_model(folder):
         raise ScoringError(f"{adapter!r} is a whole model and no adapter; give it in the place of the model.")
     if not (folder / "adapter_config.json").is_file():
         raise ScoringError(f"{adapter!r} has no adapter_config.json; give a folder or a name of a PEFT adapter.")
     names = (WEIGHTS, "adapter_model.bin")
-    check_pickle([name for name in names if (folder / name).is_file()][:1], adapter, allowed=options.allow_pickle)
+    check_pickle([name for name in names if (folder / name).is_file()][:1], adapter, allowed=allowed)
     settings = peft_config(folder)
     check_patterns(settings, [name for name, _ in network.named_modules()], folder)
     stamp = f"{adapter}@{identity(folder)}"
     if is_own(folder):
-        return attach(network, folder, base=options.model, revision=base), stamp
+        return attach(network, folder, base=base, revision=identity_of_base), stamp
     try:
         with quiet():
             return PeftModel.from_pretrained(network, str(folder)), stamp

@@ -15,8 +15,7 @@ from rich.console import Console
 from mitigation.adapters.write import write
 from mitigation.recipes import get
 from mitigation.training.data import TrainingData
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.metrics import add, gld, pronouns
 from scoring.types import Request
 from tests.helpers import ROOT

@@ -13,8 +13,7 @@ import mitigation
 from builders.sources.client import HttpError
 from mitigation.adapters.temporary import attached
 from scoring.__main__ import app
-from scoring.inference.load_options import BUNDLED, LoadOptions
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.inference.served.connect import connect
 from scoring.options import ServedOptions
 from scoring.report import read
