@@ -135,7 +135,6 @@ def main() -> None:
     wanted = parser.parse_args()
     if len(wanted.model) > 2:
         parser.error(f"{len(wanted.model)} models were given; give one or two.")
-
     try:
         models = [load(BUNDLED.get(name, name)) for name in wanted.model]
         place = wanted.table or (str(TABLE) if TABLE.is_dir() else "")

@@ -230,7 +230,7 @@ def planned_evaluation(
     recipe: Recipe,
     names: Sequence[str],
     data: TrainingData,
-    profile: str,
+    profile: Profile,
     text: Path | None,
     chat: bool,
     resamples: int,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -26,7 +26,7 @@ from scoring.benchmarks import neutral
 from scoring.inference.chat import Chat
 from scoring.inference.store import Store
 from scoring.metrics.sums import ratio, side_by_side
-from scoring.options import Settings
+from scoring.options import Profile, Settings
 from scoring.prompts import Prompt
 from scoring.report.headlines import HeadlineChange, headline_changes
 from scoring.result import between
@@ -55,7 +55,7 @@ class Evaluation:
 
     parts: tuple[run.Part, ...]
     texts: tuple[str, ...]
-    profile: Literal["clean", "paper"] = "clean"
+    profile: Profile = "clean"
     resamples: int = stats.RESAMPLES
     chat: bool = False
 
