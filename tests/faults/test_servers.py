@@ -89,7 +89,7 @@ class Dialect:
     def quiet(self):
         """Waits for a request of an earlier call that failed."""
         for thread in threading.enumerate():
-            if "(_work)" in thread.name:
+            if thread.name.startswith("asking"):
                 thread.join()
 
     def close(self):

@@ -89,7 +89,7 @@ def spread(
         places.put(None)
         raise CancelledError
 
-    pool = ThreadPoolExecutor(min(len(alive) * concurrency, len(jobs)) or 1)
+    pool = ThreadPoolExecutor(min(len(alive) * concurrency, len(jobs)) or 1, "asking")
     try:
         for job in jobs:
             pool.submit(work, job).add_done_callback(done.put)
