@@ -20,8 +20,7 @@ import click
 import typer
 from rich.console import Console
 
-from cards.command import start
-from cards.options import NearestGroup
+from cards.options import NearestGroup, start
 from cards.packages import PACKAGE, install_command, missing_sentence
 
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cards.command import start
-from cards.options import single
+from cards.options import single, start
 from scoring import benchmarks
 from scoring.options import Include, Resamples
 from scoring.report.numbers import aligned, marked, methods

@@ -16,7 +16,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 from transformers.models.auto import modeling_auto
 
-from cards.identity import files_digest, folder_digests
+from cards.hub import files_digest, folder_digests
 from cards.stored import parsed
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model

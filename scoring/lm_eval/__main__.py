@@ -18,8 +18,8 @@ import typer
 import yaml
 
 from builders.sources.fetch import default_cache
-from cards.command import start
 from cards.files import put
+from cards.options import start
 from scoring import benchmarks
 from scoring.types import Benchmark, HarnessTask, Metric
 
