@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from cards.options import single, start
 from scoring import benchmarks
@@ -14,7 +15,8 @@ from scoring.options import Include, Resamples
 from scoring.report.numbers import aligned, marked, methods
 from scoring.rescoring import Answer, document, rescore
 from scoring.statistics.stats import RESAMPLES
-from scoring.types import DATA, ScoringError
+from scoring.terminal import ended
+from scoring.types import DATA
 
 
 def lines(answers: Sequence[Answer], remarks: Sequence[str]) -> Iterator[str]:
@@ -50,13 +52,10 @@ def main(
     natural, word. stereoset: columns id, score of all sentences of a task of the development set, or of the test
     set, where known task; or the JSON of predictions.
     """
-    try:
+    with ended(Console(stderr=True)):
         for path in include:
             benchmarks.include(path)
         answers, remarks = rescore(benchmark, file, data, resamples, seed)
-    except ScoringError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(error.exit_code) from None
     typer.echo(document(answers, remarks, file, resamples, seed) if as_json else "\n".join(lines(answers, remarks)))
 
 

@@ -225,11 +225,11 @@ class Tokens:
             encoded = dict(zip(texts, self.encode(list(texts)), strict=True))
             for request in part:
                 options = [list(self._option(request, o, encoded[request.context + o.text])) for o in request.options]
-                candidate_logprobs = self._candidates(request, encoded[request.context]) if request.candidates else None
-                for query in chain(*options, [candidate_logprobs] if candidate_logprobs else []):
+                candidates = self._candidates(request, encoded[request.context]) if request.candidates else None
+                for query in chain(*options, [candidates] if candidates else []):
                     self._check(request, query.ids)
                     self._check(request, query.want)
-                yield options, candidate_logprobs
+                yield options, candidates
 
     def _check(self, request: Request, ids: Sequence[int]) -> None:
         if self.size is not None and ids and max(ids) >= self.size:

@@ -365,11 +365,9 @@ def _interval_of_difference(metric: Metric, a: Sums, b: Sums, value: float, draw
 
 def _same(a: Table, b: Table) -> bool:
     """Whether two tables have the same values in every column."""
-    return a.keys() == b.keys() and all(_equal(column, b[name]) for name, column in a.items())
-
-
-def _equal(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
+    return a.keys() == b.keys() and all(
+        np.array_equal(x, b[name], equal_nan=x.dtype.kind == b[name].dtype.kind == "f") for name, x in a.items()
+    )
 
 
 def _fields(
