@@ -82,18 +82,6 @@ class Sums:
     why: str
 
 
-def _subsets(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list[Subset]:
-    """The subset of each item; items of one group share it."""
-    subsets: dict[int, Subset] = {}
-    for group, _ in items:
-        if id(group) not in subsets:
-            mask = np.asarray(group.mask, dtype=bool)
-            clusters, places = np.unique(codes[mask], return_inverse=True)
-            rows = {name: column[mask] for name, column in table.items()}
-            subsets[id(group)] = Subset(rows, len(places), clusters, places)
-    return [subsets[id(group)] for group, _ in items]
-
-
 def _add_up(metric: Metric, subset: Subset) -> Sums:
     with np.errstate(invalid="ignore"):
         values = metric.columns(subset.rows)
@@ -112,8 +100,14 @@ def _add_up(metric: Metric, subset: Subset) -> Sums:
 
 def added_up(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list[Sums]:
     """The sums by cluster of each metric over its group."""
-    subsets = _subsets(items, table, codes)
-    return [_add_up(metric, subset) for (_, metric), subset in zip(items, subsets, strict=True)]
+    subsets: dict[int, Subset] = {}  # items of one group share it
+    for group, _ in items:
+        if id(group) not in subsets:
+            mask = np.asarray(group.mask, dtype=bool)
+            clusters, places = np.unique(codes[mask], return_inverse=True)
+            rows = {name: column[mask] for name, column in table.items()}
+            subsets[id(group)] = Subset(rows, len(places), clusters, places)
+    return [_add_up(metric, subsets[id(group)]) for group, metric in items]
 
 
 def _distinct(sums: Sequence[Sums], clusters: int) -> tuple[Floats, list[list[int]]]:
