@@ -63,7 +63,7 @@ EXTRAS = {
     "generate": ("httpx2", "openai"),
     "score": ("torch", "transformers", "accelerate", "safetensors", "scipy", "matplotlib"),
     "serve": ("httpx2", "openai"),
-    "train": ("peft", "bitsandbytes", "concept_erasure", "sklearn", "trl"),
+    "train": ("peft", "bitsandbytes", "concept_erasure", "sklearn"),
     "hub": ("mlcroissant",),
     "demo": ("gradio",),
 }
