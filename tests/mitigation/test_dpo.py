@@ -11,8 +11,7 @@ from mitigation.errors import MitigationError
 from mitigation.recipes import dpo, get
 from mitigation.training import train
 from mitigation.training.data import TrainingData
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from tests.mitigation.made import DOING, bundled, data, silent
 from tests.scoring import models
 from tests.scoring.made import data_set
