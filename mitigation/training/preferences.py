@@ -58,9 +58,24 @@ def train(
     tuned = wrap(bare, lora)
     try:
         with quiet(), without_remarks():
+            config = DPOConfig(
+                output_dir=str(folder),
+                **arguments,
+                max_length=None,
+                save_total_limit=1,
+                logging_steps=1,
+                report_to="none",
+                disable_tqdm=True,
+                use_cpu=model.device.type == "cpu",
+                bf16=False,
+                gradient_checkpointing=False,
+                disable_dropout=False,  # it would not be set back
+                precompute_ref_log_probs=True,
+                dataloader_pin_memory=False,
+            )
             trainer = TokenTrainer(
                 model=tuned,
-                args=_arguments(folder, arguments, cpu=model.device.type == "cpu"),
+                args=config,
                 train_dataset=datasets.Dataset.from_list([dict(row) for row in rows]),
                 processing_class=copy.deepcopy(model.tokens.tokenizer),  # TRL sets its padding token
             )
@@ -79,21 +94,3 @@ def train(
             changed.update(content)
     terms = [{"loss": entry["loss"]} for entry in trainer.state.log_history if "loss" in entry]
     return tuned, terms, trained
-
-
-def _arguments(folder: Path, arguments: Mapping[str, Any], *, cpu: bool) -> DPOConfig:
-    return DPOConfig(
-        output_dir=str(folder),
-        **arguments,
-        max_length=None,
-        save_total_limit=1,
-        logging_steps=1,
-        report_to="none",
-        disable_tqdm=True,
-        use_cpu=cpu,
-        bf16=False,
-        gradient_checkpointing=False,
-        disable_dropout=False,  # it would not be set back
-        precompute_ref_log_probs=True,
-        dataloader_pin_memory=False,
-    )
