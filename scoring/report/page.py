@@ -145,6 +145,7 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
         environment=list(_flat(report.environment)),
         speed=list(_flat(report.speed)),
         unfolded=UNFOLDED,
+        has_rows=bool(tables),
     )
 
 
