@@ -60,7 +60,13 @@ _FILES = ("results.json", "results.md", "report.html", "compare.json", "compare.
 _VERSION = "benchmark "
 
 
-def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: Mapping[str, str]) -> None:
+def write(
+    folder: Path,
+    report: Report,
+    tables: Mapping[str, Table],
+    validity: Mapping[str, str],
+    beside: Sequence[Report] = (),
+) -> None:
     """Writes the files of a run; each is whole at every moment, and ``results.json`` comes last.
 
     Parameters
@@ -73,6 +79,8 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
         Per benchmark, its examples: columns of one length, ``id`` among them. Empty ones are left out.
     validity:
         Per benchmark, what its scores mean and do not mean; paragraphs are parted by an empty line.
+    beside:
+        Other runs, whose scores the page shows beside those of this one.
 
     Raises
     ------
@@ -82,7 +90,7 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
     shown, filled, texts = _shown(report, tables, validity)
     files = {f"examples/{file_name(name)}": parquet(name, table) for name, table in filled.items()}
     files["results.md"] = markdown(shown).encode()
-    files |= _pages(shown, filled, texts)
+    files |= _pages(shown, filled, texts, beside=[cleaned(run, redactor(os.environ)) for run in beside])
     files["results.json"] = results(shown, filled, files).encode()
     _put(folder, files)
 
@@ -120,12 +128,16 @@ def write_page(
 
 
 def _pages(
-    report: Report, tables: Mapping[str, Table], validity: Mapping[str, str], more: Sequence[Section] = ()
+    report: Report,
+    tables: Mapping[str, Table],
+    validity: Mapping[str, str],
+    more: Sequence[Section] = (),
+    beside: Sequence[Report] = (),
 ) -> dict[str, bytes]:
     """The report, and where there are examples the page of rows."""
     paths = {name: f"examples/{file_name(name)}" for name in tables}
     rows = {ROWS: rows_page(report, tables, paths).encode()} if tables else {}
-    return {**rows, "report.html": page(report, tables, validity, more).encode()}
+    return {**rows, "report.html": page(report, tables, validity, more, beside).encode()}
 
 
 def check_finished(folder: Path, planned: Report, *, overwrite: bool = False) -> None:
