@@ -32,8 +32,7 @@ from benchmarks import peers
 from benchmarks.machine import describe
 from scoring import DATA, benchmarks, run, tables
 from scoring.inference.engine import Stats
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.model import Model
 from scoring.types import BenchmarkContext, Request, ScoringError
 

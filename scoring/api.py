@@ -83,7 +83,7 @@ def evaluate(
         How requests are put: a prompt by name, by file or as an object; a system text; the model's chat template; cut
         texts that are too long; the most tokens of a batch.
     revision, adapter, adapter_revision, dtype, device, quantize, trust_remote_code, allow_pickle, device_map, exact:
-        How a model is loaded (:func:`scoring.inference.loading.load`).
+        How a model is loaded (:class:`scoring.inference.load_options.LoadOptions`).
     base_url, model_name, concurrency, timeout:
         Addresses of inference servers instead of a model in this process, and how they are asked.
     chat_api, samples, temperature, seed, offline, dry_run, budget, price_prompt, price_reply, limit_name:

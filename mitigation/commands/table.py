@@ -220,7 +220,7 @@ def settings_of(recipe: Recipe, profile: str, given: Mapping[str, Any], corpus: 
 
 
 def planned_columns(
-    recipe: Recipe, names: Sequence[str], data: TrainingData, profile: str, text: Path | None, resamples: int
+    recipe: Recipe, names: Sequence[str], data: TrainingData, profile: Profile, text: Path | None, resamples: int
 ) -> Callable[[Model], Evaluation]:
     """A function from a model to the evaluation of benchmarks, by default of what the columns need and suits the model.
 

@@ -27,8 +27,7 @@ from cards.verdict import holm
 from scoring import answering, benchmarks, prompts, run
 from scoring.__main__ import app, default_folder
 from scoring.commands import score
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.inference.model import Model
 from scoring.result import between
 from scoring.tables import DataMissing
@@ -446,12 +445,14 @@ def test_a_text_longer_than_the_window_is_refused_or_marked(stories, tmp_path):
 @pytest.mark.mirror
 @pytest.mark.fault(39)
 def test_numbers_that_are_none_stop_the_run_with_benchmark_id_and_dtype(stories, data, tmp_path, monkeypatch):
-    def broken(*arguments, **options):
-        model = load(*arguments, **options)
+    whole = LoadOptions.load
+
+    def broken(options):
+        model = whole(options)
         model.network.model.norm.weight.data[:] = float("nan")
         return model
 
-    monkeypatch.setattr("scoring.inference.loading.load", broken)
+    monkeypatch.setattr(LoadOptions, "load", broken)
     message = refused(stories, "--data", data, "--benchmarks", "occugender", "--out", tmp_path)
     assert "occugender/explicit/test/explicit-none-" in message
     assert "float32" in message
