@@ -333,6 +333,13 @@ class Benchmark:
     needs: Callable[[str, BenchmarkContext], frozenset[str]] = lambda _profile, _context: frozenset({"logprobs"})
     sampled: Sampled | None = None
 
+    def configs_of(self, profile: str) -> list[tuple[str, str, str]]:
+        """The configs a profile reads: the published form (``-paper``) of those that have one, or the project's own."""
+        names = {config for _, config, _ in self.configs}
+        if profile == "paper":
+            return [c for c in self.configs if f"{c[1]}-paper" not in names]
+        return [c for c in self.configs if not c[1].endswith("-paper")]
+
     def items(self, profile: str, table: Table, metrics: Sequence[Metric] | None = None) -> list[tuple[Group, Metric]]:
         """The groups of a table that have rows, each with every metric that is reported of it.
 

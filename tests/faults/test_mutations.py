@@ -50,7 +50,7 @@ WRITERS = {
     "pmi.files": "table of δ, csv",
     "scoring.commands.corpus.compare_model": SHOWN,
     "scoring.inference.store": "responses",
-    "scoring.lm_eval.tasks.write": "tasks of the harness, written anew by each run",
+    "scoring.lm_eval.__main__.write": "tasks of the harness, written anew by each run",
     "scoring.commands.reproduce.main": SHOWN,
     "scoring.commands.export.main": SHOWN,
     "scoring.report": "results",
