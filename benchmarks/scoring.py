@@ -69,7 +69,7 @@ class File:
 def files(name: str, data: str, rows: int) -> list[File]:
     """The files of a benchmark, with ``rows`` rows drawn of each."""
     results = []
-    for place in run.configs(benchmarks.get(name), "clean"):
+    for place in benchmarks.get(name).configs_of("clean"):
         drawn, every = (asked(name, "clean", tables.load(data, *place, n)) for n in (rows, None))
         results.append(File("/".join(place[1:]), drawn, every))
     return results

@@ -48,7 +48,7 @@ def croissant(manifest: str, url: str) -> str:
         license=[facts["licences"][key]["url"] for key in licence_keys(facts)],
         cite_as="\n\n".join(facts["citations"][key].strip() for key in citation_keys(facts)),
         keywords=facts["tags"],
-        in_language=[facts["language"]],
+        in_language=facts["language"].split(),
         distribution=[_file(name, split, entry, url, facts["version"]) for name, split, entry in files],
         record_sets=[_records(name, split, configs[name]) for name, split, _ in files],
         **{name: value for name, value in _responsible_ai(facts).items() if value},

@@ -34,6 +34,7 @@ def evaluate(
     batch_tokens: int | None = None,
     resamples: int = RESAMPLES,
     overwrite: bool = False,
+    beside: str | Path | Sequence[str | Path] = (),
     include: str | Path | Sequence[str | Path] = (),
     revision: str | None = None,
     adapter: str | Path | None = None,
@@ -88,6 +89,8 @@ def evaluate(
     chat_api, samples, temperature, seed, offline, dry_run, budget, price_prompt, price_reply, limit_name:
         Answers in words are sampled from a chat API (:class:`scoring.options.Sampling`). With ``dry_run`` the cost is
         printed, and the result has no scores.
+    beside:
+        Folders of stored runs, whose scores the page of this run shows beside its own.
     include:
         Python files outside the project that define a ``BENCHMARK``.
     console:

@@ -34,14 +34,6 @@ class Part:
     lacking: tuple[tables.DataMissing, ...] = ()
 
 
-def configs(benchmark: Benchmark, profile: str) -> list[tuple[str, str, str]]:
-    """The configs a profile reads: the published form (``-paper``) of those that have one, or the project's own."""
-    names = {config for _, config, _ in benchmark.configs}
-    if profile == "paper":
-        return [c for c in benchmark.configs if f"{c[1]}-paper" not in names]
-    return [c for c in benchmark.configs if not c[1].endswith("-paper")]
-
-
 def read(
     benchmarks: Sequence[Benchmark], source: str, profile: str, limit: int | None = None, *, named: bool = False
 ) -> list[Part]:
@@ -62,7 +54,7 @@ def read(
 
 def _read(benchmark: Benchmark, source: str, profile: str, limit: int | None) -> Part:
     splits, lacking = [], []
-    for dataset, config, split in configs(benchmark, profile):
+    for dataset, config, split in benchmark.configs_of(profile):
         try:
             splits.append(tables.of_benchmark(benchmark, source, dataset, config, split, limit))
         except tables.DataMissing as error:

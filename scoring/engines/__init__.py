@@ -26,7 +26,7 @@ from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import ALONE, Processes
 from scoring.options import Sampling, ServedOptions, Settings
 from scoring.report.terminal import want
-from scoring.result import RunResult
+from scoring.result import RunResult, runs_beside
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def score(
     ScoringError
         When the model or the data cannot be used.
     """
-    prompt = settings.full_prompt()
+    prompt, others = settings.full_prompt(), runs_beside(settings.beside, settings.profile)
     benchmarks = settings.chosen()
     from scoring.answering import decoding, key
 
@@ -204,5 +204,5 @@ def score(
             remarks += want(lacking, settings.data)
             result = replace(result, validity=validity, remarks=tuple(remarks))
             if settings.out:
-                result.save(folder)
+                result.save(folder, others)
     return result

@@ -29,7 +29,7 @@ from scoring.inference.parallel import Processes
 from scoring.options import Sampling, Settings
 from scoring.prompts import Prompt
 from scoring.report.terminal import want
-from scoring.result import RunResult
+from scoring.result import RunResult, runs_beside
 from scoring.run import Part, estimate, read, report_of, without
 from scoring.tables import as_table
 from scoring.types import Benchmark, Estimate, Request, Row, Sampled, ScoringError, Table
@@ -55,7 +55,7 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     ScoringError
         For data that is missing, a benchmark that needs probabilities, and a failure of the API; all replies are kept.
     """
-    prompt = settings.full_prompt()
+    prompt, others = settings.full_prompt(), runs_beside(settings.beside, settings.profile)
     if prompt.decoding:
         raise ScoringError(
             f"The prompt {prompt.name!r} has decoding settings, and a chat API takes --temperature alone; give another "
@@ -90,7 +90,7 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     if out := settings.out:
         with locked(out, ScoringError):
             report.check_finished(out, scored.report, overwrite=settings.overwrite)
-            scored.save(out)
+            scored.save(out, others)
     return scored
 
 

@@ -568,7 +568,7 @@ def test_sampling_prompts_have_the_published_grids():
 
 
 def test_the_paper_profile_reads_published_forms_where_there_are_any():
-    names = {p: [c for _, c, _ in run.configs(benchmarks.get("biaske"), p)] for p in ("clean", "paper")}
+    names = {p: [c for _, c, _ in benchmarks.get("biaske").configs_of(p)] for p in ("clean", "paper")}
     assert names["clean"][:5] == ["weat", "winobias", "winobias", "winogender", "bec_pro"]
     assert names["paper"][:5] == ["weat-paper", "winobias-paper", "winobias-paper", "winogender", "bec_pro"]
 
