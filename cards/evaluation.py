@@ -1,6 +1,6 @@
 """Selects what is published of a run: one number for each task of the published data sets, in two formats of the Hub.
 
-The Hub identifies a task by a data set and an id (:mod:`cards.benchmark`) and takes one value for it, in
+The Hub identifies a task by a data set and an id (:mod:`cards.dataset_card`) and takes one value for it, in
 ``.eval_results/*.yaml`` and in the ``model-index`` of the card. This module defines which metric of which
 group that is; the other scores of a run are in the card.
 """
@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml, parse_eval_result_entries
 
-from cards.benchmark import tasks
+from cards.dataset_card import tasks
 from cards.matrix import Cell
 from cards.results import UNPUBLISHED, Estimate, Headline, Report, supported_digits
 from cards.text import CardError, slug

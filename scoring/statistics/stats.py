@@ -188,6 +188,13 @@ def measure(
     ------
     ScoringError
         When columns, masks or clusters differ in length.
+
+    >>> share = Metric("share", lambda t: np.stack([t["x"], np.ones(len(t["x"]))], 1), lambda s: s[..., 0] / s[..., 1],
+    ...                None, 0, 1, "Share of rows.")
+    >>> table, every = {"x": np.array([0.0, 1.0, 1.0, 1.0] * 20)}, Group("all", np.ones(80, bool))
+    >>> (found,) = measure([(every, share)], table, np.arange(80))
+    >>> found.value, found.n, found.low < 0.75 < found.high
+    (0.75, 80, True)
     """
     codes, count = _codes(items, table, clusters)
     sums = added_up(items, table, codes)
@@ -246,29 +253,6 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
         )
         for d, adjusted, floor in zip(differences, holm(p), floors, strict=True)
     ]
-
-
-def estimate(
-    metric: Metric,
-    table: Table,
-    mask: NDArray[np.bool_] | None = None,
-    clusters: NDArray[np.generic] | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Estimate:
-    """:func:`measure` for one metric, by default over all rows, each row its own cluster.
-
-    >>> import numpy as np
-    >>> share = Metric("share", lambda t: np.stack([t["x"], np.ones(len(t["x"]))], 1), lambda s: s[..., 0] / s[..., 1],
-    ...                None, 0, 1, "Share of rows.")
-    >>> measured = estimate(share, {"x": np.array([0.0, 1.0, 1.0, 1.0] * 20)})
-    >>> measured.value, measured.n, measured.low < 0.75 < measured.high
-    (0.75, 80, True)
-    """
-    rows = _rows(table)
-    group = Group("", np.ones(rows, bool) if mask is None else mask)
-    clusters = np.arange(rows) if clusters is None else clusters
-    return measure([(group, metric)], table, clusters, resamples=resamples, seed=seed)[0]
 
 
 def _rows(table: Table) -> int:
