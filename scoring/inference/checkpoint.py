@@ -267,7 +267,8 @@ def check_packing(cls: Any, folder: Path, model: str, options: Mapping[str, Any]
     ScoringError
         With the first layer whose inputs or outputs cannot be divided into blocks.
     """
-    settings, device_map = options.get("quantization_config"), options.get("device_map")
+    settings: Any = options.get("quantization_config")
+    device_map = options.get("device_map")
     devices = device_map.values() if isinstance(device_map, Mapping) else [None]
     on_cpu = any(torch.device(place).type == "cpu" if place else not torch.cuda.is_available() for place in devices)
     if not (getattr(settings, "load_in_4bit", False) and on_cpu):
