@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from builders.dataset import BuildError, Origin
 from builders.embedded import DATA, PROJECT
 from builders.generation.responses import read_responses
-from cards.validation import first_fault
+from cards.stored import first_fault
 
 #: The model of every bundled response.
 WRITTEN = "written-for-this-project"

@@ -156,8 +156,12 @@ class Probes:
         # Weights that lie elsewhere have no count of changes; they are not changed in place.
         return [(w.data_ptr(), -1 if w.is_inference() else w._version) for w in weights]
 
-    def _once(self, what: str, length: int, measure: Callable[[], tuple[Any, bool]]) -> Any:
-        """A measurement for a length: as it is known or kept, or else made, with whether it may be kept."""
+    def _once(self, what: str, longest: int, measure: Callable[[int], tuple[Any, bool]]) -> Any:
+        """A measurement at the length for a longest sequence: as it is known or kept, or else made.
+
+        ``measure`` makes it, and says whether it may be kept.
+        """
+        length = self._length(longest)
         if (what, length) not in self._known:
             path = self.kept / f"{what}-{length}.json" if self.kept and self._state() == self._weights else None
             before, stored = dict(self.findings), None
@@ -168,7 +172,7 @@ class Probes:
                 value = GenerationMode(*value) if isinstance(value, list) else value
                 self.findings |= stored["findings"]
             else:
-                value, lasting = measure()
+                value, lasting = measure(length)
                 new = {name: text for name, text in self.findings.items() if before.get(name) != text}
                 if path and lasting and not self.broken:
                     with suppress(OSError):
@@ -185,8 +189,7 @@ class Probes:
             For a network that cannot be run on token ids, that answers the same question in two ways, or that is
             used as causal and lets a token depend on later ones.
         """
-        length = self._length(longest)
-        self._once("check", length, lambda: self._checked(length))
+        self._once("check", longest, self._checked)
 
     def _checked(self, length: int) -> tuple[bool, bool]:
         before, after, other = (self._ids(seed, length // 2) for seed in (1, 2, 3))
@@ -284,8 +287,7 @@ class Probes:
         ScoringError
             When there is none.
         """
-        length = self._length(longest)
-        mode: GenerationMode = self._once("generates", length, lambda: self._generation(length))
+        mode: GenerationMode = self._once("generates", longest, self._generation)
         return mode
 
     def _generation(self, length: int) -> tuple[GenerationMode, bool]:
@@ -350,9 +352,8 @@ class Probes:
         self, what: str, longest: int, batches: Callable[[int], Iterable[Sequence[Query]]], share: bool = False
     ) -> bool:
         """Whether batches of queries give what each query gives alone, measured once for a length."""
-        length = self._length(longest)
 
-        def measure() -> tuple[bool, bool]:
+        def measure(length: int) -> tuple[bool, bool]:
             lasting = True
             try:
                 apart = self._apart(batches(length), length, share=share)
@@ -363,7 +364,7 @@ class Probes:
                 self.findings[what] = _FINDINGS[what].format(apart=described(apart), length=length)
             return same, lasting
 
-        return bool(self._once(what, length, measure))
+        return bool(self._once(what, longest, measure))
 
     def _apart(self, batches: Iterable[Sequence[Query]], length: int, *, share: bool) -> float:
         """The largest difference between batches of queries and the same queries alone."""
