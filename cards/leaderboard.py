@@ -18,13 +18,11 @@ from huggingface_hub import EvalResultEntry
 from rich.console import Console
 
 from cards import results
-from cards.command import start
-from cards.eval_results import FOLDER, parse_entries, parse_notes
-from cards.evaluation import task_scores
+from cards.evaluation import FOLDER, parse_entries, parse_notes, task_scores
 from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.matrix import BANDS, Cell, ModelRow, matrix
-from cards.options import single
+from cards.options import single, start
 from cards.text import CardError, grouped, refuse_secrets, template
 
 #: The name of an organisation or a model of the Hub.

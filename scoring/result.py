@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -152,15 +152,17 @@ class RunResult:
             )
         return paired((self.report, base.report), (self.tables, base.tables), resamples)
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, beside: Sequence[Report] = ()) -> Path:
         """Writes the files of the run (:mod:`scoring.report`) and returns the folder.
+
+        The page shows the scores of other runs (:func:`runs_beside`) beside its own.
 
         Raises
         ------
         ScoringError
             When a column of examples cannot be stored.
         """
-        report.write(Path(folder), self.report, self.tables, self.validity)
+        report.write(Path(folder), self.report, self.tables, self.validity, beside)
         return Path(folder)
 
     def __repr__(self) -> str:
@@ -202,6 +204,23 @@ def load(folder: str | Path) -> RunResult:
         {name: read_examples(path, name) for name in names},
         {name: benchmarks.get(name).validity for name in names if name in known},
     )
+
+
+def runs_beside(folders: Iterable[Path], profile: str) -> list[Report]:
+    """The reports of stored runs, to be shown beside a run of this profile.
+
+    Raises
+    ------
+    ScoringError
+        When one cannot be read or has another profile.
+    """
+    found = {folder: report.read(folder) for folder in folders}
+    for folder, run in found.items():
+        if run.profile != profile:
+            raise ScoringError(
+                f"{folder} has the profile {run.profile}, and this run {profile}; give --beside a run of one profile."
+            )
+    return list(found.values())
 
 
 def read_examples(folder: Path, benchmark: str) -> Table:

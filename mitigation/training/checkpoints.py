@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
+import mmap
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 
-from cards.files import put
+from cards.files import replacing
 from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
 from scoring.inference.model import Model
@@ -55,6 +56,17 @@ def checkpoint_path(name: str, model: Model, settings: Any, data: TrainingData, 
     return out.parent / f"{name}-{digest}.pt"
 
 
+class _Hashed:
+    """A file that is hashed as it is written: a second copy of what a large model trains would not fit in memory."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.digest, self.flush = file, hashlib.sha256(), file.flush
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return self.file.write(data)
+
+
 def save(
     path: Path, trained: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer, state: TrainingState
 ) -> None:
@@ -65,11 +77,12 @@ def save(
         "curve": json.dumps(asdict(state.curve)),
         "best": dict(state.best),
     }
-    archive = io.BytesIO()
-    torch.save(content, archive)
-    data = archive.getvalue()
-    checksum = hashlib.sha256(data).hexdigest().encode()
-    put(path, data.removesuffix(_NO_COMMENT) + len(checksum).to_bytes(2, "little") + checksum)
+    with replacing(path) as file:
+        hashed: Any = _Hashed(file)
+        torch.save(content, hashed)
+        checksum = hashed.digest.hexdigest().encode()
+        file.seek(-len(_NO_COMMENT), os.SEEK_END)
+        file.write(len(checksum).to_bytes(2, "little") + checksum)
 
 
 def restore(path: Path, trained: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> TrainingState:
@@ -83,10 +96,13 @@ def restore(path: Path, trained: Mapping[str, torch.nn.Parameter], optimizer: to
     if not path.exists():
         return TrainingState()
     try:
-        archive, checksum = path.read_bytes()[:-66] + _NO_COMMENT, path.read_bytes()[-64:]
-        if hashlib.sha256(archive).hexdigest().encode() != checksum:
-            raise ValueError("its checksum is not that of its content")
-        content = torch.load(io.BytesIO(archive), weights_only=True, map_location="cpu")
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            with memoryview(mapped)[:-66] as archive:
+                digest = hashlib.sha256(archive)
+            digest.update(_NO_COMMENT)
+            if digest.hexdigest().encode() != mapped[-64:]:
+                raise ValueError("its checksum is not that of its content")
+        content = torch.load(path, weights_only=True, map_location="cpu", mmap=True)
         with torch.no_grad():
             for name, weight in content["weights"].items():
                 trained[name].copy_(weight)

@@ -31,6 +31,8 @@ TokenRows = Sequence[list[int]]
 LossTerms = dict[str, torch.Tensor]
 #: Gradients are clipped to this norm, the usual default of trainers.
 MAX_GRADIENT_NORM = 1.0
+#: Optimizers by the name in settings.
+OPTIMIZERS: Mapping[str, Any] = {"adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class TrainingSchedule:
     The learning rate rises linearly during ``warmup`` (a share of the steps) and then falls linearly to
     zero. Every ``validate_every`` steps the held-out rows are measured. With a ``patience`` above 0,
     training ends after so many validations in a row without improvement, and the best weights are used. With
-    ``at_once`` above 0, so many rows of a step are computed at the same time and their gradients added.
+    ``at_once`` above 0, so many rows of a step are computed at the same time and their gradients added. ``optimizer``
+    is a name of :data:`OPTIMIZERS`.
     """
 
     steps: int
@@ -53,6 +56,7 @@ class TrainingSchedule:
     checkpoint_every: int = 50
     patience: int = 0
     at_once: int = 0
+    optimizer: str = "adamw"
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step.
@@ -125,7 +129,7 @@ def fit(
             "multiple of that."
         )
     trained = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
-    optimizer = torch.optim.AdamW(trained.values(), lr=schedule.learning_rate, weight_decay=0.0)
+    optimizer = OPTIMIZERS[schedule.optimizer](trained.values(), lr=schedule.learning_rate, weight_decay=0.0)
     state = restore(checkpoint, trained, optimizer)
     # A network in 4 bits must not be moved, so accelerate prepares only what several processes share.
     parallel = accelerator.prepare_model(network) if accelerator.num_processes > 1 else network

@@ -16,7 +16,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 from transformers.models.auto import modeling_auto
 
-from cards.identity import files_digest, folder_digests
+from cards.hub import files_digest, folder_digests
 from cards.stored import parsed
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
@@ -52,6 +52,27 @@ def fetched(model: str, revision: str | None, only: list[str] | None) -> Path:
             f"{f' at revision {revision!r}' if revision else ''} ({first_sentence(error)}); "
             f"check its name, the network and, for a gated model, the login."
         ) from None
+
+
+def torch_device(device: str | None) -> torch.device:
+    """The device of a name, by default the first GPU where there is one.
+
+    Raises
+    ------
+    ScoringError
+        When there is no such device.
+    """
+    has_gpu = torch.cuda.is_available()
+    try:
+        place = torch.device(device or ("cuda" if has_gpu else "cpu"))
+    except RuntimeError:
+        place = None
+    if place is None or place.type not in ("cpu", "cuda", "mps", "xpu"):
+        raise ScoringError(f"No device is called {device!r}; give cpu, cuda, cuda:1 …, or auto for all there are.")
+    if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
+        found = f"{torch.cuda.device_count()} GPUs" if has_gpu else "no GPU"
+        raise ScoringError(f"torch finds {found} here, so the device cannot be {device}; leave it out, or give cpu.")
+    return place
 
 
 def config(folder: Path, model: str) -> dict[str, Any]:
@@ -327,7 +348,7 @@ def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
 
 
 def adapted(
-    network: Any, adapter: str, revision: str | None, *, base: str, identity_of_base: str, allowed: bool
+    network: Any, adapter: str, revision: str | None, base: str, identity_of_base: str, *, allowed: bool
 ) -> tuple[Any, str]:
     """The network with an adapter, and the adapter's name with its revision.
 

@@ -125,6 +125,7 @@ class Batch(NamedTuple):
     generated: int
 
 
+@dataclass(eq=False)
 class Generator:
     """Continues contexts, in the way that gives what each gives by itself.
 
@@ -138,27 +139,20 @@ class Generator:
         Makes the error for a request whose logits are not numbers.
     exact:
         Continue each context by itself.
+    processors:
+        What changes the scores of the next token before it is chosen.
+    mode:
+        How batches are made; each context by itself until :meth:`limits` measured what the network allows.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        tokens: Tokens,
-        probes: Probes,
-        decoding: Decoding,
-        invalid: Callable[[Request, float], ScoringError],
-        *,
-        exact: bool,
-    ) -> None:
-        self.network = network
-        self.tokens = tokens
-        self.probes = probes
-        self.decoding = decoding
-        self.invalid = invalid
-        self.exact = exact
-        self.mode = ALONE
-        #: What changes the scores of the next token before it is chosen.
-        self.processors: Sequence[transformers.LogitsProcessor] = ()
+    network: Network
+    tokens: Tokens
+    probes: Probes
+    decoding: Decoding
+    invalid: Callable[[Request, float], ScoringError]
+    exact: bool
+    processors: Sequence[transformers.LogitsProcessor] = ()
+    mode: GenerationMode = ALONE
 
     def limits(self, prompts: Sequence[TokenizedPrompt], limits: Limits) -> Limits:
         """The limits of batches of prompts in the way that this network allows, which is measured here."""

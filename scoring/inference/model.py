@@ -14,7 +14,7 @@ import transformers
 
 from builders.sources.fetch import default_cache
 from cards.stored import digest
-from scoring.inference import batching, checkpoint, differences, network, probes
+from scoring.inference import batching, checkpoint, network, probes
 from scoring.inference.batching import Ints, Limits, Sized, Tree, plan, run
 from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Decoding, Generator, TokenizedPrompt
@@ -70,18 +70,15 @@ class Model(Engine):
         self,
         network: Any,
         tokenizer: Any,
-        *,
         kind: Kind,
         name: str = "",
         revision: str = "",
         adapter: str = "",
+        *,
         exact: bool = False,
     ) -> None:
-        self.kind = kind
-        self.name = name
-        self.revision = revision
-        self.adapter = adapter
-        self.exact = exact
+        self.kind, self.exact = kind, exact
+        self.name, self.revision, self.adapter = name, revision, adapter
         self.stats = Stats()
         bare = network.get_base_model() if hasattr(network, "get_base_model") else network
         self.tokens = Tokens(tokenizer, kind, _window(bare), size=_vocabulary(bare))
@@ -119,7 +116,7 @@ class Model(Engine):
             "attention": str(bare.config._attn_implementation),
             "places": str(getattr(bare, "hf_device_map", "")),
             "model": (self.revision, self.adapter, self.kind, self.dtype, self.tokens.window),
-            "code": [inspect.getsource(module) for module in (batching, differences, network, probes)],
+            "code": [inspect.getsource(module) for module in (batching, network, probes)],
         }
         self.probes.kept = default_cache() / "networks" / digest(known_by)
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +29,6 @@ import transformers
 from cards.stored import Stored
 from scoring.inference.batching import Tree, out_of_memory, padded, plan
 from scoring.inference.checkpoint import first_sentence
-from scoring.inference.differences import COARSE, described, difference, tolerance
 from scoring.inference.network import UNSUITED, Network
 from scoring.inference.tokens import Query
 from scoring.types import ScoringError
@@ -43,11 +42,50 @@ COMPARED = 3
 #: The shortest length that is probed, and the shortest row that shares contexts.
 SHORTEST = 32
 MEASURED = Stored("a measurement of a network", "remove it, and the network is measured again")
+#: The largest relative difference of logits that quantization or half precision explains.
+COARSE = 0.25
 _CHANCE = "so its scores depend on chance; fix the seed of its random parts in its config."
 _LATER = (
     "so it gives no probability of a next token; set is_decoder in its configuration if it was trained as a decoder, "
     "or give it as a masked model."
 )
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """The largest relative difference of logits that rounding explains.
+
+    Eight units of the last place, and 2e-4 for float32 and better, whose kernels differ by more than the
+    last place: float32 2e-4, float16 0.8 %, bfloat16 6 %.
+
+    >>> tolerance(torch.float32), tolerance(torch.bfloat16)
+    (0.0002, 0.0625)
+    """
+    return max(8 * torch.finfo(dtype).eps, 2e-4)
+
+
+def difference(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest difference of rows of logits (rows, vocabulary), relative to the spread of ``other``.
+
+    >>> difference(torch.tensor([[0.0, 2.0]]), torch.tensor([[1.0, 3.0]]))
+    0.0
+    >>> round(difference(torch.tensor([[0.0, 2.2]]), torch.tensor([[0.0, 2.0]])), 6)
+    0.1
+    """
+    one, other = one.double(), other.double()
+    finite = one.isfinite()
+    if not torch.equal(finite, other.isfinite()):
+        return float("inf")
+    one, other = (values.masked_fill(~finite, 0.0) for values in (one, other))
+    one, other = (values - values.mean(-1, keepdim=True) for values in (one, other))
+    spread = other.square().mean(-1).sqrt().clamp(min=torch.finfo(torch.float32).tiny)
+    return float(((one - other).square().mean(-1).sqrt() / spread).max())
+
+
+def described(apart: float | None) -> str:
+    """A difference in words; None and infinity say that the code does not take the input."""
+    if apart is None or apart == float("inf"):
+        return "its code does not take such input"
+    return f"logits differ by {apart:.2g} of their spread"
 
 
 def rounded_up(length: int) -> int:
@@ -59,8 +97,7 @@ def rounded_up(length: int) -> int:
     return 1 << max(length - 1, 0).bit_length()
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationMode:
+class GenerationMode(NamedTuple):
     """How continuations are generated: rows padded on the left, rows of one length only, with a cache or without."""
 
     padded: bool
@@ -124,9 +161,8 @@ class Probes:
                 value, lasting = measure()
                 new = {name: text for name, text in self.findings.items() if before.get(name) != text}
                 if path and lasting and not self.broken:
-                    shown = astuple(value) if isinstance(value, GenerationMode) else value
                     with suppress(OSError):
-                        MEASURED.write(path, {"value": shown, "findings": new})
+                        MEASURED.write(path, {"value": value, "findings": new})
             self._known[what, length] = value
         return self._known[what, length]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
@@ -140,6 +140,7 @@ class SharedToken(ScoringError):
     """A token holds a part of what is to be scored and something else, so that this row cannot be scored."""
 
 
+@dataclass(eq=False)
 class Tokens:
     """How one model's text becomes tokens.
 
@@ -163,23 +164,16 @@ class Tokens:
         For a tokenizer without a token to begin a sentence with, or without a mask for a masked model.
     """
 
-    def __init__(
-        self,
-        tokenizer: Any,
-        kind: Kind,
-        window: int | None = None,
-        *,
-        truncate: bool = False,
-        size: int | None = None,
-    ) -> None:
-        self.tokenizer = tokenizer
-        self.kind = kind
-        self.window = window
-        self.size = size
-        self.truncate = truncate
-        self.truncated: set[str] = set()
-        self.prefix, self.suffix = frame(tokenizer)
-        if kind == "masked" and tokenizer.mask_token_id is None:
+    tokenizer: Any
+    kind: Kind
+    window: int | None = None
+    truncate: bool = field(default=False, kw_only=True)
+    size: int | None = field(default=None, kw_only=True)
+    truncated: set[str] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self.prefix, self.suffix = frame(self.tokenizer)
+        if self.kind == "masked" and self.tokenizer.mask_token_id is None:
             raise ScoringError("The tokenizer of this masked model has no mask token; give a model with its tokenizer.")
         self.word = cache(self._word)
 

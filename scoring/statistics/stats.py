@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cards.verdict import LEVEL as VERDICT_LEVEL
 from cards.verdict import holm
 from scoring.statistics import intervals
 from scoring.statistics.intervals import Counts, Interval
@@ -233,10 +234,24 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
 
     A p is not below 2 / 2 ** clusters there, the smallest p of a sign test over clusters: that all of three clusters
     change in one direction happens in one of four cases where nothing changed, whatever the number of examples. So
-    fewer than six clusters have no verdict.
+    fewer than six clusters have no verdict. ``detectable`` is the smallest true difference that would have had a
+    verdict with a power of 80 %, if it is the only one: at the level 0.05 over the number of p-values (that of language
+    ability, whose verdict is not corrected, at 0.05), and infinite where there are too few clusters for any.
     """
-    p = [max(d.p, 2.0 ** (1 - d.clusters)) if d.method != "identical" else d.p for d in differences]
-    return [replace(d, p_holm=adjusted) for d, adjusted in zip(differences, holm(p), strict=True)]
+    floors = [2.0 ** (1 - d.clusters) if d.method != "identical" else 0.0 for d in differences]
+    p = [max(d.p, floor) for d, floor in zip(differences, floors, strict=True)]
+    # The first step of Holm's method, which a difference meets that is the only one.
+    level = VERDICT_LEVEL / max(1, sum(not math.isnan(value) for value in p))
+    return [
+        replace(
+            d,
+            p_holm=adjusted,
+            detectable=_steady(intervals.detectable(d.error, d.freedom, VERDICT_LEVEL if d.ability else level))
+            if floor < level or d.ability
+            else math.inf,
+        )
+        for d, adjusted, floor in zip(differences, holm(p), floors, strict=True)
+    ]
 
 
 def estimate(
@@ -394,6 +409,9 @@ def _fields(
         "reading": metric.reading,
         "why": why or ("one cluster, so no interval" if clusters < 2 else ""),
         "method": interval.method,
+        "error": _steady(interval.error),
+        "freedom": _steady(interval.freedom),
+        "detectable": _steady(intervals.detectable(interval.error, interval.freedom)),
         "ability": metric.ability,
         "title": metric.names[0],
         "short": metric.names[1],
@@ -416,7 +434,7 @@ def _scaled(exact: Interval, metric: Metric) -> Interval:
     low, high = exact.low, exact.high
     if metric.absolute:
         low, high = max(0.0, low, -high), max(-low, high)
-    return replace(exact, low=metric.high * low, high=metric.high * high)
+    return replace(exact, low=metric.high * low, high=metric.high * high, error=metric.high * exact.error)
 
 
 def _cluster_t(metric: Metric, sums: Sums, value: float) -> Interval | None:
@@ -427,7 +445,8 @@ def _cluster_t(metric: Metric, sums: Sums, value: float) -> Interval | None:
     if not metric.fisher:
         return intervals.cluster_t(value, without, _freedom(sums.subset))
     interval = intervals.cluster_t(float(intervals.fisher(value)), intervals.fisher(without), _freedom(sums.subset))
-    return replace(interval, low=math.tanh(interval.low), high=math.tanh(interval.high))
+    error = (1 - value**2) * interval.error
+    return replace(interval, low=math.tanh(interval.low), high=math.tanh(interval.high), error=error)
 
 
 def _cluster_t_of_difference(metric: Metric, a: Sums, b: Sums, value: float) -> Interval | None:
@@ -445,7 +464,7 @@ def _cluster_t_of_difference(metric: Metric, a: Sums, b: Sums, value: float) -> 
     z, z_without = intervals.fisher(r), intervals.fisher(np.array(without))
     slope = (r[0] - r[1]) / (z[0] - z[1]) if z[0] != z[1] else 1 - r[0] ** 2
     interval = intervals.cluster_t(float(z[0] - z[1]), z_without[0] - z_without[1], _freedom(a.subset))
-    return replace(interval, low=slope * interval.low, high=slope * interval.high)
+    return replace(interval, low=slope * interval.low, high=slope * interval.high, error=slope * interval.error)
 
 
 def _freedom(subset: Subset) -> float:

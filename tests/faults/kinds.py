@@ -37,7 +37,7 @@ from builders.dataset import BuildError
 from builders.generation.responses import read_responses, request_body, response
 from builders.manifest import file_sha256, read_manifest
 from builders.sources.fetch import Fetcher
-from cards.eval_results import FOLDER
+from cards.evaluation import FOLDER
 from cards.files import RECORD, put_all, refuse_foreign
 from cards.leaderboard import entries_of, page, paired_changes, task_tables
 from cards.text import CardError
@@ -59,7 +59,7 @@ from scoring.adapters import facts
 from scoring.adapters.attach import peft_config
 from scoring.adapters.facts import Adapter, AdapterError, Change, Cost
 from scoring.inference import checkpoint
-from scoring.inference.loading import load
+from scoring.inference.load_options import load
 from scoring.inference.probes import MEASURED
 from scoring.inference.store import Store
 from scoring.reproduce import figures, measured, published

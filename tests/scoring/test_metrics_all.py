@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pytest
 
-from scoring.metrics import add, crows, fairness, gas, gld, knowledge, occugender, pronouns, stereoset
+from scoring.metrics import add, crows, fairness, gas, knowledge, occugender, pronouns, stereoset
 from scoring.statistics import stats
 from scoring.types import Group
 
@@ -19,10 +19,10 @@ METRICS = {
         *map(gas.share, gas.CLASSES),
     ],
     "pronouns": [
-        gld.gld(),
-        gld.ratio_of("female"),
-        gld.ratio_of("male"),
-        gld.pronoun_mass(),
+        pronouns.gld(),
+        pronouns.ratio_of("female"),
+        pronouns.ratio_of("male"),
+        pronouns.pronoun_mass(),
         add.add_raw(),
         add.add_log(),
         add.jsd(),

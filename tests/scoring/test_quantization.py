@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from scoring.__main__ import app
 from scoring.inference import checkpoint
-from scoring.inference.loading import load
+from scoring.inference.load_options import load
 from scoring.types import Option, Request, ScoringError
 from tests.scoring.made import data_set
 from tests.scoring.models import network, tokenizer
