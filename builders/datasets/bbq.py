@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from builders.dataset import Drop, Fetched, Files, Origin, Rows, declared
+from builders.dataset import Fetched, Files, Rows, declared
 from builders.parsers import bbq, read
 
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
@@ -27,22 +27,12 @@ _Record = Mapping[str, Any]
 
 def _rows(files: Files) -> Rows:
     fetched = files["bbq/gender"]
-    if len(fetched.paths) == 1:
-        records = enumerate(read.json_lines(fetched.path))
-        yield from bbq.rows("bbq", [(fetched.origin(number), record) for number, record in records])
-        return
-    made: list[tuple[Origin, _Record]] = []
-    for origin, record, disambiguated in _rebuilt(fetched):
-        made.append((origin, record))
-        if disambiguated:
-            made.append((origin, disambiguated))
-        else:
-            yield Drop("test", origin, "the disambiguating sentence has a word that the context does not show")
-    yield from bbq.rows("bbq", made)
+    released = len(fetched.paths) == 1
+    yield from bbq.rows("bbq", fetched, enumerate(read.json_lines(fetched.path)) if released else _rebuilt(fetched))
 
 
-def _rebuilt(fetched: Fetched) -> Iterator[tuple[Origin, _Record, _Record | None]]:
-    """Each ambiguous record with the disambiguated one, or None where the templates do not give exactly one."""
+def _rebuilt(fetched: Fetched) -> Iterator[tuple[int, _Record | None]]:
+    """Each ambiguous record, and the disambiguated one or None where the templates do not give exactly one."""
     path, templates = fetched.paths
     by_question: dict[tuple[str, str], list[dict[str, str]]] = {}
     for template in read.table(templates, _COLUMNS.split()):
@@ -50,17 +40,16 @@ def _rebuilt(fetched: Fetched) -> Iterator[tuple[Origin, _Record, _Record | None
     for number, record in enumerate(read.json_document(path)):
         known = by_question[record["question_index"], record["additional_metadata"]["version"]]
         found = [one for template in known if (one := _disambiguated(record, template))]
-        yield fetched.origin(number), record, found[0] if len(found) == 1 else None
+        yield number, record
+        yield number, found[0] if len(found) == 1 else None
 
 
 def _disambiguated(record: _Record, template: Mapping[str, str]) -> _Record | None:
     match = _pattern(template).fullmatch(record["context"])
     if match is None or set(_SLOT.findall(template["Disambiguating_Context"])) - match.groupdict().keys():
         return None
-    sentence, answer = (
-        _filled(template[name], match.groupdict())
-        for name in ("Disambiguating_Context", _ANSWER[record["question_polarity"]])
-    )
+    names = "Disambiguating_Context", _ANSWER[record["question_polarity"]]
+    sentence, answer = (_filled(template[name], match.groupdict()) for name in names)
     return {
         **record,
         "example_id": record["example_id"] + 1,

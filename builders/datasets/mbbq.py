@@ -11,14 +11,13 @@ from functools import partial
 from builders.dataset import Files, Rows, declared
 from builders.parsers import bbq, read
 
-LANGUAGES = ("en", "es", "nl", "tr")
+#: The languages, each with its control set.
+CONFIGS = tuple(language + end for language in ("en", "es", "nl", "tr") for end in ("", "-control"))
 
 
 def _rows(config: str, files: Files) -> Rows:
     fetched = files[f"mbbq/{config}"]
-    records = enumerate(read.json_lines(fetched.path))
-    yield from bbq.rows(f"mbbq-{config}", [(fetched.origin(number), record) for number, record in records])
+    yield from bbq.rows(f"mbbq-{config}", fetched, enumerate(read.json_lines(fetched.path)))
 
 
-_CONFIGS = [language + end for language in LANGUAGES for end in ("", "-control")]
-DATASET = declared("mbbq", {config: partial(_rows, config) for config in _CONFIGS})
+DATASET = declared("mbbq", {config: partial(_rows, config) for config in CONFIGS})
