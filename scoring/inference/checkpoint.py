@@ -126,12 +126,8 @@ def check_code(folder: Path, config: Mapping[str, Any], model: str, revision: st
         Also for code in another repository, whose revision cannot be pinned, even when trusted.
     """
     needs_own = "auto_map" in config and config.get("model_type") not in transformers.CONFIG_MAPPING
-    classes = [
-        name
-        for file in (config, json_object(folder / "tokenizer_config.json"))
-        for name in _texts(file.get("auto_map"))
-        if trusted or needs_own
-    ]
+    files = (config, json_object(folder / "tokenizer_config.json")) if trusted or needs_own else ()
+    classes = [name for file in files for name in _texts(file.get("auto_map"))]
     elsewhere = [name for name in _implementations(config) if "/" in name] + [name for name in classes if "--" in name]
     if elsewhere:
         raise ScoringError(

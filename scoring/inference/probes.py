@@ -27,7 +27,7 @@ import torch
 import transformers
 
 from cards.stored import Stored
-from scoring.inference.batching import Tree, out_of_memory, padded, plan
+from scoring.inference.batching import Tree, out_of_memory, plan
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.network import UNSUITED, Network
 from scoring.inference.tokens import Query
@@ -324,29 +324,13 @@ class Probes:
     def _generation_apart(self, prompts: Sequence[tuple[int, ...]], new: int, *, cached: bool) -> float:
         """The largest difference between next-token logits while generating and those of plain sequences."""
         forced = self._ids(77, new)
-        steps = self._continued(prompts, forced, cached=cached)
+        choice = _Forced(forced, max(map(len, prompts)))
+        how = {"use_cache": cached, "output_logits": True, "return_dict_in_generate": True}
+        made = self.network.generate(prompts, new, [choice], **how)
+        # Before each forced token, shape (prompts * forced, vocabulary).
+        steps = torch.stack([logits.float() for logits in made.logits], dim=1).flatten(0, 1)
         queries = [_reading(ids + forced[:-1], range(len(ids) - 1, len(ids) + new - 1)) for ids in prompts]
         return difference(steps, self._alone(queries))
-
-    def _continued(self, prompts: Sequence[tuple[int, ...]], forced: Sequence[int], *, cached: bool) -> torch.Tensor:
-        """Logits before each forced token, shape (prompts * forced, vocabulary), from the network's own generation."""
-        width = max(map(len, prompts))
-        ids = self.network.tensor(padded(prompts, self.network.pad, width, left=True))
-        lengths = self.network.tensor(np.array([[len(prompt)] for prompt in prompts]))
-        mask = (torch.arange(width, device=ids.device) >= width - lengths).long()
-        with torch.inference_mode():
-            made = self.network.module.generate(
-                input_ids=ids,
-                attention_mask=mask,
-                logits_processor=transformers.LogitsProcessorList([_Forced(forced, width)]),
-                max_new_tokens=len(forced),
-                do_sample=False,
-                num_beams=1,
-                use_cache=cached,
-                output_logits=True,
-                return_dict_in_generate=True,
-            )
-        return torch.stack([logits.float() for logits in made.logits], dim=1).flatten(0, 1)
 
     def _measured(
         self, what: str, longest: int, batches: Callable[[int], Iterable[Sequence[Query]]], share: bool = False
