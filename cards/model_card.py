@@ -64,8 +64,7 @@ def section(
 def _whole_config_scores(run: Report) -> Iterator[Estimate]:
     """The scores of whole configs; those of parts of configs are only in the report."""
     configs = {name.split("/")[1] for name in run.data if "/" in name}
-    for benchmark in run.benchmarks:
-        scores = [score for score in run.estimates if score.benchmark == benchmark]
+    for benchmark, scores in grouped(run.estimates, lambda score: score.benchmark).items():
         whole = {run.headlines[benchmark].group(c) for c in configs} if benchmark in run.headlines else set()
         groups = {score.group for score in scores} & whole or {scores[0].group}
         yield from (score for score in scores if score.group in groups)

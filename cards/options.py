@@ -166,7 +166,9 @@ def parameters(kind: type[Any]) -> list[inspect.Parameter]:
     found = []
     for field in fields(kind):
         if (info := _info(hint := hints[field.name])) is not None:
-            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field))
+            default = inspect.Parameter.empty if field.default is MISSING else field.default
+            default = default if field.default_factory is MISSING else field.default_factory()
+            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default)
             found.append(option.replace(annotation=Annotated[_typed(hint), info]))
     return found
 
@@ -192,12 +194,6 @@ def _typed(hint: Any) -> Any:
         return list[get_args(kind)[0]]  # type: ignore[misc]
     parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
     return kind if str not in parts else str | None if NoneType in parts else str
-
-
-def _default(field: Any) -> Any:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
 #: A command of a shell inside a sentence, or an option.

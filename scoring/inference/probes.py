@@ -243,7 +243,9 @@ class Probes:
             for sizes in ((length, length // 2 + 1, 7), (length // 2, 5, 3, length // 4)):
                 queries = [_last(self._ids(n, size), length) for n, size in enumerate(sizes)]
                 if hidden:
-                    queries.append(_hidden(self._ids(9, length // 2), length // 4))
+                    ids = self._ids(9, length // 2)
+                    behind = min(length // 4, len(ids) - 2)
+                    queries.append(_reading(ids, range(behind + 1, len(ids)))._replace(hidden=behind))
                 yield queries
 
         return self.batches(longest) and self._measured(f"pads{hidden}", longest, batches)
@@ -431,10 +433,3 @@ def _last(ids: Sequence[int], length: int) -> Query:
     last = range(max(len(ids) - READ // 2, 0), len(ids))
     spread = range(0, len(ids), max(2 * length // READ, 1))
     return _reading(ids, sorted({*last, *spread}))
-
-
-def _hidden(ids: Sequence[int], hidden: int) -> Query:
-    """A query with hidden tokens after the first, read behind them."""
-    hidden = min(hidden, len(ids) - 2)
-    at = tuple(range(hidden + 1, len(ids)))
-    return Query(tuple(ids), at, tuple(0 for _ in at), hidden=hidden)
