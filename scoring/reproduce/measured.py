@@ -14,6 +14,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 
 import builders
@@ -209,8 +211,6 @@ class Measured:
         ``group`` is DATA SET/CONFIG/SPLIT; without a split all splits. ``metric`` is ``rows`` or ``distinct A,B``, each
         also ``where COLUMN=VALUE``, or ``COLUMN of VALUE``, ``natural eps<=NUMBER`` or ``most pronouns``.
         """
-        import pandas as pd
-
         dataset, config, *split = group.split("/")
         if metric == "rows of all splits":
             split, metric = [], "rows"
@@ -270,14 +270,10 @@ class Measured:
         return float(self._once("words")[metric])
 
     def _words(self) -> Mapping[str, int]:
-        import numpy as np
-
         from pmi.pool import PUBLISHED_FLOOR, anchors
         from pmi.vocabulary import SEEDS, neutral_words, sample_words
 
         files = self.fetcher.get(catalogue().sources["unstereo-development/seed-words"]).paths
-        import pandas as pd
-
         given = [pd.read_csv(path, keep_default_na=False)["word"].tolist() for path in files]
         path = self.data / "gender-pmi" / "data" / "words" / "train.parquet"
         if not path.is_file():
