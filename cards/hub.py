@@ -102,6 +102,7 @@ class HubModel:
             return f"{self.api.endpoint}/{self.name}/discussions/{number}", False
         from huggingface_hub import CommitOperationAdd
 
+        # A pull request is made on the head that was read; an open one is at its own revision.
         operations = [CommitOperationAdd(path, content) for path, content in changed.items()]
         target = {"revision": revision} if number else {"create_pr": True, "parent_commit": self.head}
         with sending():

@@ -192,6 +192,7 @@ def matrix(rows: Iterable[ModelRow]) -> Matrix:
     below: dict[str, list[ModelRow]] = {name: [] for name in alone}
     firsts = []
     for row in ordered:
+        # A row is first in its group, or below the model that it changes where that has a row.
         is_first = row.model in alone and not row.setting
         base = row.base or row.model
         if not is_first and base in alone:

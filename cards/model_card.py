@@ -129,6 +129,7 @@ def merged(readme: str | None, model: str, text: str, run: Report, results: list
     task = facts.get("pipeline_tag") or "text-generation"
     facts.eval_results, facts.model_name = None, None
     front = f"{facts.to_yaml()}\n" if facts.to_dict() else ""
+    # Five lines are those of the index itself and of the marks around the metadata.
     room = max(1, FRONT_LINES - front.count("\n") - len(others) - 5)
     chosen = others + model_index(_selected(results, room), task)
     lines = [json.dumps(entry, ensure_ascii=False) for entry in eval_results_to_model_index(name, chosen)[0]["results"]]

@@ -130,6 +130,7 @@ def command_of(call: Callable[..., None], more: Sequence[inspect.Parameter], nam
 def with_options(call: Callable[..., None], more: Sequence[inspect.Parameter]) -> Callable[..., None]:
     """A function that has further parameters by name, of which its own go first."""
     own = inspect.signature(call, eval_str=True).parameters.values()
+    # typer reads signature and annotations, so a function that takes anything shows those of all options.
     known = [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.kind is not p.VAR_KEYWORD]
     known += [p for p in more if p.name not in {own.name for own in known}]
     known.sort(key=lambda parameter: parameter.default is not parameter.empty)
@@ -253,6 +254,7 @@ def checked(name: str, hint: Any, value: Any, error: type[Exception]) -> Any:
     """One value for :func:`filled`."""
     info, kind = _info(hint), get_args(hint)[0] if get_origin(hint) is Annotated else hint
     parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    # The first type of a union that takes the value, within its limits, decides.
     for part in parts:
         fits, taken = _taken(part, value)
         low, high = getattr(info, "min", None), getattr(info, "max", None)

@@ -56,6 +56,7 @@ class Processes:
 
     def share(self, items: Sequence[Any]) -> list[Any]:
         """The items of this process: every so-manieth block of neighbours."""
+        # Blocks keep neighbours together, whose contexts are shared, and are many, so that lengths even out.
         size = max(len(items) // (self.count * BLOCKS), 1)
         return [item for n, item in enumerate(items) if n // size % self.count == self.rank]
 

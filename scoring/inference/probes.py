@@ -298,6 +298,7 @@ class Probes:
         # From the fastest way to the slowest: the first one whose answers are those of plain sequences is taken.
         first = error = None
         lasting = True
+        # Each way has prompts of the lengths that it would put into one batch.
         for cached, batched in product((True, False), ("padded", "equal", "single")):
             sizes = {"padded": (length, length // 2, 3), "equal": (length, length), "single": (length,)}[batched]
             try:
@@ -356,6 +357,7 @@ class Probes:
         """The largest difference between batches of queries and the same queries alone."""
         apart = 0.0
         for queries in batches:
+            # Both ends of a batch: a state that leaks from row to row, or padding on a side, shows there.
             ends = [n for n in range(len(queries)) if n < COMPARED or n >= len(queries) - COMPARED]
             alone = torch.cat([self._alone_once(queries[n].spelled()) for n in ends])
             if not alone.isfinite().all():
@@ -377,6 +379,7 @@ class Probes:
 
     def _branches(self, length: int) -> Iterator[list[Query]]:
         """Queries with trees of so many tokens: two long branches, many short ones, and a plain sequence as long."""
+        # Two long branches show whether one sees the other, many short ones whether positions are counted by rows.
         context = self._ids(1, max(length // 4, 2))
         half = (length - len(context)) // 2
         long = [context + self._ids(n, half) for n in (2, 3)]

@@ -108,6 +108,7 @@ class Measured:
         key = place["group"], place["metric"]
         if "model" not in place:
             raise UnreachableError("needs the model, which the paper does not name: give it with --model")
+        # A run of ours counts first, then responses that the authors published.
         run = self._once(place.get("reader", "run"), place["model"], place["run"]) if "run" in place else {}
         found = run.get((place["benchmark"], *key))
         if found is None and "published" in place:
@@ -316,6 +317,7 @@ def cells(target: str = "", *, model: str = "", measured: Measured | None = None
     own = [_judged(table, replace(cell, place={**cell.place, "model": model}), found) for table, cell in of_any]
     if any(cell.place.get("model") == model for _, cell in of_any):
         return own
+    # A model of no table: what would be measured of it in the place of others, each place once.
     places = {json.dumps(p, sort_keys=True): (table, cell, p) for table, cell in every if (p := _for(cell, model))}
     return [*(_judged(table, cell, found, place) for table, cell, place in places.values()), *own]
 
