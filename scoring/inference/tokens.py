@@ -197,7 +197,6 @@ class Tokens:
                 f"The tokenizer cannot encode {texts[0]!r:.60} ({error!s:.100}); give another one."
             ) from None
         ids = [list(row) for row in encoded["input_ids"]]
-        offsets: Iterable[Callable[[], Sequence[tuple[int, int]]]]
         if self.tokenizer.is_fast:
             offsets = [partial(getattr, whole, "offsets") for whole in encoded.encodings]
         else:
