@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from cards.text import split_list
 from mitigation.adapters.write import describe, save_peft
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, defaults, setting
+from mitigation.recipe import Adapter, Console, Model, Recipe, TrainingData, defaults, setting
 from mitigation.recipes.debias_tuning import encode_prompts
-from mitigation.training.data import TrainingData, load_prompts, training_prompts
+from mitigation.training.data import load_prompts, training_prompts
 from mitigation.training.settings import OPEN, LoraSettings
-from scoring.adapters.facts import Adapter
 from scoring.terminal import tell
 from scoring.types import Floats, Request
 
@@ -52,8 +50,8 @@ def run(model: Model, settings: DpoSettings, data: TrainingData, out: Path, cons
     """Trains, and writes the adapter, its losses and their picture into ``out``."""
     from mitigation.cost import CostMeter
     from mitigation.plots import write_losses
-    from mitigation.training.checkpoints import LossCurve, checkpoint_path
     from mitigation.training.preferences import train
+    from mitigation.training.train import LossCurve, checkpoint_path
 
     names = split_list(settings.corpora)
     prompts = training_prompts(data, names)
