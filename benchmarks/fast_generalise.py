@@ -33,8 +33,7 @@ from mitigation.recipes import fast
 from mitigation.training.data import TrainingData
 from scoring import DATA, answering, prompts
 from scoring.benchmarks import stereoset
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.model import Model
 from scoring.inference.store import Store
 from scoring.metrics import knowledge

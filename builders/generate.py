@@ -18,8 +18,7 @@ from builders.generation.pipeline import REPLAY_OPTIONS, Pipeline
 from builders.generation.responses import ChatError
 from builders.generation.run import RunOptions, generate
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
-from cards.command import start
-from cards.options import HelpCommand, group, parameters, with_options
+from cards.options import HelpCommand, group, parameters, start, with_options
 
 
 def _command(name: str) -> Callable[..., None]:

@@ -13,9 +13,8 @@ from builders.manifest import NAME
 from builders.publish.publication import make_publication
 from builders.publish.repository import BenchmarkRefused, Repository, push, show
 from cards import leaderboard
-from cards.command import start
 from cards.hub import HubRefusal, explained, unreachable
-from cards.options import single
+from cards.options import single, start
 from cards.text import CardError
 
 

@@ -17,8 +17,7 @@ from builders.builder import BuildResult, Profile, build_datasets
 from builders.check import check as check_datasets
 from builders.dataset import BuildError
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
-from cards.command import start
-from cards.options import single
+from cards.options import single, start
 
 #: In the reason of a config that was left out for want of a Python package.
 PACKAGE = "the package"

@@ -15,12 +15,10 @@ import typer
 from rich.console import Console
 
 from cards import hub, model_card, results
-from cards.command import start
-from cards.eval_results import ResultSource, eval_files
-from cards.evaluation import Result, published_results
+from cards.evaluation import Result, ResultSource, eval_files, published_results
 from cards.files import put_all
-from cards.identity import check_model
-from cards.options import single
+from cards.hub import check_model
+from cards.options import single, start
 from cards.text import CardError, refuse_secrets, slug
 
 #: How many results, and how many remarks, are shown.

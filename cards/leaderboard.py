@@ -18,13 +18,11 @@ from huggingface_hub import EvalResultEntry
 from rich.console import Console
 
 from cards import results
-from cards.command import start
-from cards.eval_results import FOLDER, parse_entries, parse_notes
-from cards.evaluation import task_scores
+from cards.evaluation import FOLDER, parse_entries, parse_notes, task_scores
 from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.matrix import BANDS, Cell, ModelRow, matrix
-from cards.options import single
+from cards.options import single, start
 from cards.text import CardError, grouped, refuse_secrets, template
 
 #: The name of an organisation or a model of the Hub.
@@ -188,15 +186,13 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
     """The entries by data set, task and metric, nearest to the ideal first."""
     groups = grouped(entries, lambda entry: (entry.dataset, entry.task, entry.metric))
-    return [_task_table(key, groups[key]) for key in sorted(groups)]
-
-
-def _task_table(key: tuple[str, str, str], entries: list[Entry]) -> TaskTable:
-    ideal = entries[0].ideal
-    numbers = [ideal, *(number for entry in entries for number in entry.numbers)]
-    finite = [number for number in numbers if number is not None and math.isfinite(number)]
-    ordered = sorted(entries, key=lambda entry: (entry.distance, entry.model))
-    return TaskTable(*key, ideal, ordered, min(finite), max(finite))
+    tables = []
+    for key, own in sorted(groups.items()):
+        numbers = [own[0].ideal, *(number for entry in own for number in entry.numbers)]
+        finite = [number for number in numbers if number is not None and math.isfinite(number)]
+        ordered = sorted(own, key=lambda entry: (entry.distance, entry.model))
+        tables.append(TaskTable(*key, own[0].ideal, ordered, min(finite), max(finite)))
+    return tables
 
 
 def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:

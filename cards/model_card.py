@@ -13,8 +13,7 @@ from typing import Any
 from huggingface_hub import ModelCard
 from huggingface_hub.repocard_data import eval_results_to_model_index
 
-from cards.eval_results import model_index
-from cards.evaluation import Result
+from cards.evaluation import Result, model_index
 from cards.results import Estimate, Report
 from cards.text import CardError, grouped, slug, template
 

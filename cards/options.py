@@ -1,4 +1,6 @@
-"""Settings declared once: the fields of a dataclass are options of a command, and parameters in Python with checks.
+"""How commands start, and settings declared once: the fields of a dataclass are options of a command.
+
+In Python they are parameters with checks.
 
 A field that is an option has its help in its type, ``Annotated[int, typer.Option(help="…")]``; the types of options
 that several commands have are named, such as :data:`scoring.options.Limit`.
@@ -8,7 +10,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -23,11 +27,37 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ParameterInfo
 
-from cards.text import did_you_mean
+from cards.text import did_you_mean, secrets
 
 T = TypeVar("T")
 #: The error of a wrong command line, which has another module in each version of typer.
 _UsageError: Any = typer.BadParameter.__mro__[1]
+_REFUSAL = (
+    "error: An argument looks like an access token; give tokens in the environment (HF_TOKEN) or by `hf auth login`, "
+    "and delete this one from the history of the shell."
+)
+
+
+def start(app: typer.Typer, name: str) -> None:
+    """Runs a command by its name, unless an argument is an access token.
+
+    An error message about a wrong argument would print the argument. So a token is refused before any
+    argument is parsed, in a sentence without it, with exit status 2.
+    """
+    if holds_token(sys.argv[1:], os.environ):
+        print(_REFUSAL, file=sys.stderr)
+        raise SystemExit(2)
+    app(prog_name=name)
+
+
+def holds_token(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether an argument holds a secret of the environment, or a text in the form of an access token.
+
+    >>> holds_token(["--org", "me", "--tokn=hf_" + "a" * 34], {}), holds_token(["hf_models"], {})
+    (True, False)
+    """
+    pattern = secrets(environment)
+    return any(map(pattern.search, arguments))
 
 
 class NearestGroup(TyperGroup):

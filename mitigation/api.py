@@ -151,7 +151,7 @@ def mitigate(
     quantize:
         Whether weights are loaded in 4 bits; a loaded model is used as it is.
     revision, dtype, device, trust_remote_code, allow_pickle:
-        How a model is loaded (:func:`scoring.inference.loading.load`).
+        How a model is loaded (:class:`scoring.inference.load_options.LoadOptions`).
     include:
         Python files outside the project that define a ``RECIPE``.
     console:

@@ -64,6 +64,10 @@ class Settings:
     overwrite: Annotated[
         bool, Option("--overwrite", rich_help_panel=RUN, help="Replace a run with other settings in --out.")
     ] = False
+    beside: Annotated[
+        Sequence[Path],
+        Option(metavar="RUN", rich_help_panel=RUN, help="Show a stored run beside this one; repeatable."),
+    ] = ()
     include: Include = ()  # type: ignore[assignment]  # nobody changes it
 
     def full_prompt(self) -> Prompt:

@@ -333,6 +333,13 @@ class Benchmark:
     needs: Callable[[str, BenchmarkContext], frozenset[str]] = lambda _profile, _context: frozenset({"logprobs"})
     sampled: Sampled | None = None
 
+    def configs_of(self, profile: str) -> list[tuple[str, str, str]]:
+        """The configs a profile reads: the published form (``-paper``) of those that have one, or the project's own."""
+        names = {config for _, config, _ in self.configs}
+        if profile == "paper":
+            return [c for c in self.configs if f"{c[1]}-paper" not in names]
+        return [c for c in self.configs if not c[1].endswith("-paper")]
+
     def items(self, profile: str, table: Table, metrics: Sequence[Metric] | None = None) -> list[tuple[Group, Metric]]:
         """The groups of a table that have rows, each with every metric that is reported of it.
 
@@ -394,10 +401,11 @@ class Comparison:
         return [Change(d, before.get(d.key), after.get(d.key)) for d in self.differences]
 
     def table(self) -> pd.DataFrame:
-        """Every difference, a row each: before, after, difference, low, high, p, p_holm, ideal, n and verdict.
+        """Every difference, a row each: before, after, difference with its interval and p, ideal, n and verdict.
 
-        The verdict is ``nearer`` to the ideal value, ``further``, or ``unclear``
-        (:func:`cards.verdict.verdict`).
+        The verdict is ``nearer`` to the ideal value, ``further``, or ``unclear`` (:func:`cards.verdict.verdict`), and
+        ``detectable`` the smallest true difference that had a chance of 80 % of one
+        (:func:`scoring.statistics.stats.corrected`).
         """
         import pandas as pd
 
@@ -405,10 +413,10 @@ class Comparison:
         for change in self.changes:
             d, before, after = change.difference, change.before, change.after
             values = [math.nan if side is None else side.value for side in (before, after)]
-            rows.append((*d.key, *values, *d.numbers, d.p, d.p_holm, d.ideal, d.n, change.verdict))
+            rows.append((*d.key, *values, *d.numbers, d.p, d.p_holm, d.ideal, d.n, change.verdict, d.detectable))
         columns = [
             *("benchmark", "group", "metric", "before", "after", "difference", "low", "high"),
-            *("p", "p_holm", "ideal", "n", "verdict"),
+            *("p", "p_holm", "ideal", "n", "verdict", "detectable"),
         ]
         return pd.DataFrame(rows, columns=columns).astype({"ideal": float})
 

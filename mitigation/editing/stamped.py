@@ -19,7 +19,7 @@ import torch
 from mitigation.editing.pairs import EditPair, Place, mean_scores
 from mitigation.training.train import network_inputs
 from scoring.adapters.feed_forward import blocks
-from scoring.inference.differences import difference, tolerance
+from scoring.inference.probes import difference, tolerance
 from scoring.inference.tokens import Kind, Query
 
 #: The most tokens that are computed together, by device.
@@ -125,7 +125,7 @@ class StampedNetwork:
         row = {number: n for n, number in enumerate(sorted(set(wanted)))}
         want = torch.tensor([token for query in queries for token in query.want], device=logs.device)
         chosen = torch.tensor([row[number] for number in wanted], dtype=torch.long, device=logs.device)
-        return Answers(logs[answer].gather(1, want[:, None])[:, 0], logs[wanted], base[chosen])
+        return Answers(logs[answer, want], logs[wanted], base[chosen])
 
     def _distributions(self, reads: Sequence[Read], compared: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities with the stamp at all positions read, and without it at those ``compared`` by number."""

@@ -55,7 +55,6 @@ class DebiasTuningSettings(TrainingSettings):
     corpora: str = setting("stsb,snli", "Configs of gender-neutral-probes to train on, with commas.", _PAPER)
     leaked: bool = setting(False, "Train also on rows of test splits, to reproduce published training.", "this project")
     validation: int = setting(256, "Maximum prompts of a validation.", _OPEN, above=0)
-    gradient_checkpointing: bool = setting(False, "Compute activations twice, to need less memory.", _OPEN)
     mixed_precision: str = setting(
         "auto",
         "Mixed precision: no, bf16, or auto for bf16 on a GPU that has it.",

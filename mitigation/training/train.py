@@ -8,15 +8,16 @@ dropout is drawn from the seed and the step, its learning rate is a formula. Sev
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
+import mmap
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from accelerate import Accelerator  # type: ignore[import-untyped]
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from cards.files import put
+from cards.files import replacing
 from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
 from scoring.inference.batching import padded
@@ -38,6 +39,8 @@ LossTerms = dict[str, torch.Tensor]
 MAX_GRADIENT_NORM = 1.0
 #: A zip archive ends in the length of its comment and the comment; torch writes none.
 _NO_COMMENT = b"\0\0"
+#: Optimizers by the name in settings.
+OPTIMIZERS: Mapping[str, Any] = {"adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ class TrainingSchedule:
     The learning rate rises linearly during ``warmup`` (a share of the steps) and then falls linearly to
     zero. Every ``validate_every`` steps the held-out rows are measured. With a ``patience`` above 0,
     training ends after so many validations in a row without improvement, and the best weights are used. With
-    ``at_once`` above 0, so many rows of a step are computed at the same time and their gradients added.
+    ``at_once`` above 0, so many rows of a step are computed at the same time and their gradients added. ``optimizer``
+    is a name of :data:`OPTIMIZERS`.
     """
 
     steps: int
@@ -60,6 +64,7 @@ class TrainingSchedule:
     checkpoint_every: int = 50
     patience: int = 0
     at_once: int = 0
+    optimizer: str = "adamw"
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step.
@@ -119,6 +124,17 @@ def checkpoint_path(name: str, model: Model, settings: Any, data: TrainingData, 
     return out.parent / f"{name}-{digest}.pt"
 
 
+class _Hashed:
+    """A file that is hashed as it is written: a second copy of what a large model trains would not fit in memory."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.digest, self.flush = file, hashlib.sha256(), file.flush
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return self.file.write(data)
+
+
 def save(
     path: Path, trained: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer, state: TrainingState
 ) -> None:
@@ -129,11 +145,12 @@ def save(
         "curve": json.dumps(asdict(state.curve)),
         "best": dict(state.best),
     }
-    archive = io.BytesIO()
-    torch.save(content, archive)
-    data = archive.getvalue()
-    checksum = hashlib.sha256(data).hexdigest().encode()
-    put(path, data.removesuffix(_NO_COMMENT) + len(checksum).to_bytes(2, "little") + checksum)
+    with replacing(path) as file:
+        hashed: Any = _Hashed(file)
+        torch.save(content, hashed)
+        checksum = hashed.digest.hexdigest().encode()
+        file.seek(-len(_NO_COMMENT), os.SEEK_END)
+        file.write(len(checksum).to_bytes(2, "little") + checksum)
 
 
 def restore(path: Path, trained: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> TrainingState:
@@ -147,10 +164,13 @@ def restore(path: Path, trained: Mapping[str, torch.nn.Parameter], optimizer: to
     if not path.exists():
         return TrainingState()
     try:
-        archive, checksum = path.read_bytes()[:-66] + _NO_COMMENT, path.read_bytes()[-64:]
-        if hashlib.sha256(archive).hexdigest().encode() != checksum:
-            raise ValueError("its checksum is not that of its content")
-        content = torch.load(io.BytesIO(archive), weights_only=True, map_location="cpu")
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            with memoryview(mapped)[:-66] as archive:
+                digest = hashlib.sha256(archive)
+            digest.update(_NO_COMMENT)
+            if digest.hexdigest().encode() != mapped[-64:]:
+                raise ValueError("its checksum is not that of its content")
+        content = torch.load(path, weights_only=True, map_location="cpu", mmap=True)
         with torch.no_grad():
             for name, weight in content["weights"].items():
                 trained[name].copy_(weight)
@@ -209,7 +229,7 @@ def fit(
             "multiple of that."
         )
     trained = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
-    optimizer = torch.optim.AdamW(trained.values(), lr=schedule.learning_rate, weight_decay=0.0)
+    optimizer = OPTIMIZERS[schedule.optimizer](trained.values(), lr=schedule.learning_rate, weight_decay=0.0)
     state = restore(checkpoint, trained, optimizer)
     # A network in 4 bits must not be moved, so accelerate prepares only what several processes share.
     parallel = accelerator.prepare_model(network) if accelerator.num_processes > 1 else network

@@ -34,7 +34,7 @@ class Trainable:
     model:
         The model that it belongs to.
     original:
-        All weights before training, by name; empty with a LoRA.
+        All weights before training, by name, in the memory of the processor; empty with a LoRA.
     """
 
     network: Any
@@ -46,7 +46,7 @@ class Trainable:
         """Multiplies what training adds to the weights; -1 does the opposite of what was learnt."""
         if self.original:
             for name, weight in self.network.named_parameters():
-                weight.copy_(torch.lerp(self.original[name], weight, factor))
+                weight.copy_(torch.lerp(self.original[name].to(weight.device), weight, factor))
             return
         for name, weight in self.network.named_parameters():
             if "lora_B" in name:
@@ -94,7 +94,8 @@ def trainable(
                 f"All weights are trained in float32, and those of {model.name} are in {model.dtype}; give --dtype "
                 "float32 --quantize none, or train a LoRA with --rank 64."
             )
-        original = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+        # In the memory of the processor, because a GPU has no room for a second copy of all weights.
+        original = {name: tensor.detach().to("cpu", copy=True) for name, tensor in network.state_dict().items()}
         frozen = [weight for weight in network.parameters() if not weight.requires_grad]
         try:
             yield Trainable(network.requires_grad_(True), model, original)

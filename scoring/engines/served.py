@@ -24,14 +24,7 @@ def connect_to(options: ServedOptions, revision: str | None = None) -> Served:
     with required("Asking a server", "serve", ScoringError):
         from scoring.inference.served.connect import connect
 
-    return connect(
-        options.base_url,
-        options.model_name,
-        options.tokenizer,
-        revision,
-        concurrency=options.concurrency,
-        timeout=options.timeout,
-    )
+    return connect(options, revision)
 
 
 def name(call: Call) -> str:

@@ -125,6 +125,7 @@ class Batch(NamedTuple):
     generated: int
 
 
+@dataclass(eq=False)
 class Generator:
     """Continues contexts, in the way that gives what each gives by itself.
 
@@ -138,27 +139,20 @@ class Generator:
         Makes the error for a request whose logits are not numbers.
     exact:
         Continue each context by itself.
+    processors:
+        What changes the scores of the next token before it is chosen.
+    mode:
+        How batches are made; each context by itself until :meth:`limits` measured what the network allows.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        tokens: Tokens,
-        probes: Probes,
-        decoding: Decoding,
-        invalid: Callable[[Request, float], ScoringError],
-        *,
-        exact: bool,
-    ) -> None:
-        self.network = network
-        self.tokens = tokens
-        self.probes = probes
-        self.decoding = decoding
-        self.invalid = invalid
-        self.exact = exact
-        self.mode = ALONE
-        #: What changes the scores of the next token before it is chosen.
-        self.processors: Sequence[transformers.LogitsProcessor] = ()
+    network: Network
+    tokens: Tokens
+    probes: Probes
+    decoding: Decoding
+    invalid: Callable[[Request, float], ScoringError]
+    exact: bool
+    processors: Sequence[transformers.LogitsProcessor] = ()
+    mode: GenerationMode = ALONE
 
     def limits(self, prompts: Sequence[TokenizedPrompt], limits: Limits) -> Limits:
         """The limits of batches of prompts in the way that this network allows, which is measured here."""
@@ -168,9 +162,9 @@ class Generator:
             self.mode = self.probes.generates(max(map(len, prompts)))
         if not self.mode.batched:
             return replace(limits, size=1)
-        return (
-            limits if self.mode.padded else replace(limits, together=lambda one, other: len(one.ids) == len(other.ids))
-        )
+        if self.mode.padded:
+            return limits
+        return replace(limits, together=lambda one, other: len(one.ids) == len(other.ids))
 
     @torch.inference_mode()
     def generate(self, prompts: Sequence[TokenizedPrompt]) -> Batch:
@@ -198,16 +192,13 @@ class Generator:
             if bad:
                 raise self.invalid(prompt.request, float("nan"))
         rows: list[list[int]] = made[:, width:].tolist()
-        ends = self._ends()
+        end = self.network.bare.generation_config.eos_token_id
+        ends = set(end) if isinstance(end, list) else {end} - {None}
         continued = [until(row[: p.new], ends) for p, row in zip(prompts, rows, strict=True)]
         tokens, generated = int(lengths.sum()), sum(map(len, continued))
         tokenizer = self.tokens.tokenizer
         texts = [continued_text(tokenizer, p.ids, ids) for p, ids in zip(prompts, continued, strict=True)]
         return Batch(texts, tokens + generated, len(prompts) * width - tokens, generated)
-
-    def _ends(self) -> set[int]:
-        ends = self.network.bare.generation_config.eos_token_id
-        return set() if ends is None else set(ends) if isinstance(ends, list) else {ends}
 
 
 def continued_text(tokenizer: Any, prompt: list[int], new: list[int]) -> str:

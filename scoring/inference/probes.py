@@ -17,10 +17,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +29,6 @@ import transformers
 from cards.stored import Stored
 from scoring.inference.batching import Tree, out_of_memory, padded, plan
 from scoring.inference.checkpoint import first_sentence
-from scoring.inference.differences import COARSE, described, difference, tolerance
 from scoring.inference.network import UNSUITED, Network
 from scoring.inference.tokens import Query
 from scoring.types import ScoringError
@@ -43,11 +42,60 @@ COMPARED = 3
 #: The shortest length that is probed, and the shortest row that shares contexts.
 SHORTEST = 32
 MEASURED = Stored("a measurement of a network", "remove it, and the network is measured again")
+#: The largest relative difference of logits that quantization or half precision explains.
+COARSE = 0.25
+_PADDING = "Sequences are only batched with others of their length, because padding changes the answers of this model "
+#: What is said of a way of batching that changes the answers of a network.
+_FINDINGS = {
+    "batches": "Sequences are computed one at a time, because their batch changes the answers of this model ({apart}).",
+    "padsFalse": f"{_PADDING}({{apart}}).",
+    "padsTrue": f"{_PADDING}({{apart}}).",
+    "shares": "Contexts are shared in rows shorter than {length} tokens only, because longer ones change the answers "
+    "of this model ({apart}).",
+    "gaps": "Padding on the left is computed, because leaving it out changes the answers of this model ({apart}).",
+}
 _CHANCE = "so its scores depend on chance; fix the seed of its random parts in its config."
 _LATER = (
     "so it gives no probability of a next token; set is_decoder in its configuration if it was trained as a decoder, "
     "or give it as a masked model."
 )
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """The largest relative difference of logits that rounding explains.
+
+    Eight units of the last place, and 2e-4 for float32 and better, whose kernels differ by more than the
+    last place: float32 2e-4, float16 0.8 %, bfloat16 6 %.
+
+    >>> tolerance(torch.float32), tolerance(torch.bfloat16)
+    (0.0002, 0.0625)
+    """
+    return max(8 * torch.finfo(dtype).eps, 2e-4)
+
+
+def difference(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest difference of rows of logits (rows, vocabulary), relative to the spread of ``other``.
+
+    >>> difference(torch.tensor([[0.0, 2.0]]), torch.tensor([[1.0, 3.0]]))
+    0.0
+    >>> round(difference(torch.tensor([[0.0, 2.2]]), torch.tensor([[0.0, 2.0]])), 6)
+    0.1
+    """
+    one, other = one.double(), other.double()
+    finite = one.isfinite()
+    if not torch.equal(finite, other.isfinite()):
+        return float("inf")
+    one, other = (values.masked_fill(~finite, 0.0) for values in (one, other))
+    one, other = (values - values.mean(-1, keepdim=True) for values in (one, other))
+    spread = other.square().mean(-1).sqrt().clamp(min=torch.finfo(torch.float32).tiny)
+    return float(((one - other).square().mean(-1).sqrt() / spread).max())
+
+
+def described(apart: float | None) -> str:
+    """A difference in words; None and infinity say that the code does not take the input."""
+    if apart is None or apart == float("inf"):
+        return "its code does not take such input"
+    return f"logits differ by {apart:.2g} of their spread"
 
 
 def rounded_up(length: int) -> int:
@@ -59,8 +107,7 @@ def rounded_up(length: int) -> int:
     return 1 << max(length - 1, 0).bit_length()
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationMode:
+class GenerationMode(NamedTuple):
     """How continuations are generated: rows padded on the left, rows of one length only, with a cache or without."""
 
     padded: bool
@@ -124,9 +171,8 @@ class Probes:
                 value, lasting = measure()
                 new = {name: text for name, text in self.findings.items() if before.get(name) != text}
                 if path and lasting and not self.broken:
-                    shown = astuple(value) if isinstance(value, GenerationMode) else value
                     with suppress(OSError):
-                        MEASURED.write(path, {"value": shown, "findings": new})
+                        MEASURED.write(path, {"value": value, "findings": new})
             self._known[what, length] = value
         return self._known[what, length]
 
@@ -177,12 +223,12 @@ class Probes:
 
     def batches(self, longest: int) -> bool:
         """Whether several sequences of one length in a batch give what each gives alone."""
-        return self._measured(
-            "batches",
-            longest,
-            lambda length: [[_last(self._ids(n, size), length) for n in range(3)] for size in (length, length // 2)],
-            "Sequences are computed one at a time, because their batch changes the answers of this model ({apart}).",
-        )
+
+        def batches(length: int) -> Iterator[list[Query]]:
+            for size in (length, length // 2):
+                yield [_last(self._ids(n, size), length) for n in range(3)]
+
+        return self._measured("batches", longest, batches)
 
     def pads(self, longest: int, *, hidden: bool) -> bool:
         """Whether sequences padded on the right to ``longest`` give what each gives alone.
@@ -197,29 +243,17 @@ class Probes:
                     queries.append(_hidden(self._ids(9, length // 2), length // 4))
                 yield queries
 
-        return self.batches(longest) and self._measured(
-            f"pads{hidden}",
-            longest,
-            batches,
-            "Sequences are only batched with others of their length, because padding changes the answers of this "
-            "model ({apart}).",
-        )
+        return self.batches(longest) and self._measured(f"pads{hidden}", longest, batches)
 
     def shares(self, longest: int) -> int:
         """The largest length, at most ``longest``, up to which prefix trees give what plain sequences give; or 0."""
-        if self.network.kind != "causal" or "position_ids" not in _parameters(self.network.bare):
+        taken = inspect.signature(self.network.bare.forward).parameters
+        if self.network.kind != "causal" or "position_ids" not in taken:
             self.findings["shares"] = "Contexts are not shared, because this model takes no position ids."
             return 0
         length = self._length(longest)
         while length >= min(SHORTEST, self._length(longest)):
-            if self._measured(
-                "shares",
-                length,
-                self._branches,
-                "Contexts are shared in rows shorter than {length} tokens only, because longer ones change the answers "
-                "of this model ({apart}).",
-                share=True,
-            ):
+            if self._measured("shares", length, self._branches, share=True):
                 return length
             length //= 2
         self.findings["shares"] = (
@@ -240,13 +274,7 @@ class Probes:
             yield queries
             yield queries[:1]
 
-        return self._measured(
-            "gaps",
-            longest,
-            batches,
-            "Padding on the left is computed, because leaving it out changes the answers of this model ({apart}).",
-            share=True,
-        )
+        return self._measured("gaps", longest, batches, share=True)
 
     def generates(self, longest: int) -> GenerationMode:
         """The fastest way to generate whose next-token logits equal those of plain sequences.
@@ -319,13 +347,7 @@ class Probes:
         return torch.stack([logits.float() for logits in made.logits], dim=1).flatten(0, 1)
 
     def _measured(
-        self,
-        what: str,
-        longest: int,
-        batches: Callable[[int], Iterable[Sequence[Query]]],
-        finding: str,
-        *,
-        share: bool = False,
+        self, what: str, longest: int, batches: Callable[[int], Iterable[Sequence[Query]]], share: bool = False
     ) -> bool:
         """Whether batches of queries give what each query gives alone, measured once for a length."""
         length = self._length(longest)
@@ -338,7 +360,7 @@ class Probes:
                 apart, lasting = float("inf"), not out_of_memory(error)
             same = apart <= tolerance(self.network.dtype)
             if not same:
-                self.findings[what] = finding.format(apart=described(apart), length=length)
+                self.findings[what] = _FINDINGS[what].format(apart=described(apart), length=length)
             return same, lasting
 
         return bool(self._once(what, length, measure))
@@ -431,7 +453,3 @@ def _hidden(ids: Sequence[int], hidden: int) -> Query:
     hidden = min(hidden, len(ids) - 2)
     at = tuple(range(hidden + 1, len(ids)))
     return Query(tuple(ids), at, tuple(0 for _ in at), hidden=hidden)
-
-
-def _parameters(network: Any) -> set[str]:
-    return set(inspect.signature(network.forward).parameters)

@@ -6,8 +6,7 @@ import pytest
 import yaml
 
 from builders import datasets
-from cards.eval_results import ResultSource, eval_files, model_index, parse_entries, parse_notes
-from cards.evaluation import published_results
+from cards.evaluation import ResultSource, eval_files, model_index, parse_entries, parse_notes, published_results
 from cards.results import read
 from cards.text import CardError
 from scoring.benchmarks import get, names

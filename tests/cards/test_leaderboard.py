@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from cards import matrix
-from cards.eval_results import ResultSource, eval_files
-from cards.evaluation import published_results
+from cards.evaluation import ResultSource, eval_files, published_results
 from cards.leaderboard import entries_of, page, task_tables
 from cards.results import COMPARISON, read
 from cards.text import CardError

@@ -16,8 +16,7 @@ from mitigation.errors import MitigationError
 from mitigation.evaluate import held_out_texts
 from mitigation.recipes import fast, get
 from mitigation.training.data import TrainingData
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from tests.helpers import mirrored
 from tests.scoring.made import data_set
 from tests.scoring.models import real

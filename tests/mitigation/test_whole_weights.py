@@ -17,8 +17,7 @@ from mitigation.recipes import get
 from mitigation.training.data import TrainingData
 from mitigation.training.trainable import trainable
 from scoring.adapters.facts import AdapterError, read
-from scoring.inference.load_options import BUNDLED, LoadOptions
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.types import ScoringError
 from tests.mitigation.made import bundled, silent
 from tests.mitigation.texts import corpus

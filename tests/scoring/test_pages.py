@@ -98,6 +98,29 @@ def test_a_page_in_a_browser(pages, tmp_path, name, width, dark):
         assert max(result["rows"]) <= SCREEN
 
 
+def sheets(folder, page):
+    """The number of sheets on which a browser prints a page."""
+    chromium = shutil.which("chromium") or missing_package("chromium")
+    to = folder / "printed.pdf"
+    command = [chromium, "--headless", "--no-sandbox", f"--user-data-dir={folder / 'profile'}", f"--print-to-pdf={to}"]
+    subprocess.run([*command, page.as_uri()], capture_output=True, check=True, timeout=300)
+    return len(re.findall(rb"/Type\s*/Page\b", to.read_bytes()))
+
+
+def test_pages_are_printed_on_few_sheets(pages, tmp_path):
+    assert sheets(tmp_path, pages / "report.html") in (2, 3)
+    assert sheets(tmp_path, pages / "compare.html") in (1, 2)
+
+
+def test_what_is_folded_is_open_in_print_and_all_versions_are_there(tmp_path):
+    counts = []
+    for packages in (5, 1000):
+        run = made_run(environment={f"package {number}": "1.0" for number in range(packages)})
+        report.write(tmp_path / str(packages), run, {}, {})
+        counts.append(sheets(tmp_path, tmp_path / str(packages) / "report.html"))
+    assert counts[1] > counts[0] + 1
+
+
 def test_an_error_of_a_page_is_noticed(tmp_path):
     (tmp_path / "page.html").write_text("<body><script>missing()</script></body>")
     _, console = browse(tmp_path, (tmp_path / "page.html").as_uri())

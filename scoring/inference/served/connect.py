@@ -15,8 +15,9 @@ from builders.sources.client import HttpClient, HttpError
 from scoring.inference import checkpoint
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.served.engine import Served
-from scoring.inference.served.handshake import CHANGE, Server, change, identity, served_name, shake_hands
+from scoring.inference.served.handshake import CHANGE, change, identity, served_name, shake_hands
 from scoring.inference.tokens import Tokens
+from scoring.options import ServedOptions
 from scoring.types import ScoringError
 
 #: Files of a tokenizer, and the configuration with the context window and the model type.
@@ -25,30 +26,18 @@ FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
 EXTRA = 2
 
 
-def connect(
-    base_urls: Sequence[str],
-    model: str | None = None,
-    tokenizer: str | None = None,
-    revision: str | None = None,
-    *,
-    concurrency: int = 4,
-    timeout: float = 600.0,
-    attempts: int = 6,
-    trained: bool = True,
-) -> Served:
+def connect(options: ServedOptions, revision: str | None = None, *, attempts: int = 6, trained: bool = True) -> Served:
     """The engine, after each server passed the handshake.
 
     Parameters
     ----------
-    base_urls:
-        Addresses, usually ending in ``/v1``; the load is shared between them.
-    model:
-        The name of the model at the servers; the only one that they serve if None.
-    tokenizer, revision:
-        A folder, a name on the Hub or of a bundled model, and its branch, tag or commit; what the server tells as the
-        origin of its model if None.
-    concurrency, timeout, attempts:
-        Requests to one server at the same time, seconds for a reply, and the most times that a request is sent.
+    options:
+        Without the name of a model, it is the only one that the servers have; without a tokenizer, it is what the
+        server tells as the origin of its model. The load is shared between the addresses.
+    revision:
+        Branch, tag or commit of the tokenizer on the Hub.
+    attempts:
+        The most times that a request is sent.
     trained:
         Whether the model knows English, which the handshake then checks.
 
@@ -61,38 +50,40 @@ def connect(
     started = time.perf_counter()
     with ExitStack() as undo:
         try:
-            clients = [undo.enter_context(closing(HttpClient(u, timeout, attempts))) for u in dict.fromkeys(base_urls)]
+            urls = dict.fromkeys(options.base_url)
+            clients = [undo.enter_context(closing(HttpClient(u, options.timeout, attempts))) for u in urls]
         except HttpError as error:
             raise ScoringError(f"{error}.") from None
-        engine = _connected(clients, model, tokenizer, revision, trained=trained)
+        engine = _connected(clients, options, revision, trained)
         undo.pop_all()
-    engine.concurrency = concurrency
     engine.stats.load_seconds = time.perf_counter() - started
     return engine
 
 
-def _connected(
-    clients: Sequence[HttpClient], model: str | None, tokenizer: str | None, revision: str | None, *, trained: bool
-) -> Served:
+def _connected(clients: Sequence[HttpClient], options: ServedOptions, revision: str | None, trained: bool) -> Served:
     identities = [identity(client) for client in clients]
-    names = [served_name(client, identity_, model) for client, identity_ in zip(clients, identities, strict=True)]
+    names = [served_name(*server, options.model_name) for server in zip(clients, identities, strict=True)]
     if len(set(names)) > 1:
         raise ScoringError(f"The servers have different models ({', '.join(names)}); choose one with --model-name.")
     origin = str(identities[0].models.get(names[0], {}).get("root") or names[0])
-    tokens, folder = _tokens(tokenizer, origin, revision, clients[0].host)
+    tokens, folder = _tokens(options.tokenizer, origin, revision, clients[0].host)
     with ThreadPoolExecutor(len(clients)) as pool:
         greet = partial(shake_hands, model=names[0], tokens=tokens, trained=trained)
         servers = list(pool.map(greet, clients, identities))
-    _check_same(servers)
+    first, *others = servers
+    for other in others:
+        if (apart := change(first.control, other.control)) > CHANGE:
+            raise ScoringError(
+                f"{first.client.host} and {other.client.host} serve different models, as log-probabilities of one "
+                f"sentence differ by {apart:.2g} on average; give the addresses of one model."
+            )
     windows = [window - EXTRA for server in servers if (window := server.window)]
     tokens.window = min([*windows, *([tokens.window] if tokens.window else [])], default=None)
-    return Served(
-        servers,
-        tokens,
-        name=names[0],
-        family=str(checkpoint.json_object(folder / "config.json").get("model_type", "")),
-        identity=_digest(tokens),
-    )
+    family = str(checkpoint.json_object(folder / "config.json").get("model_type", ""))
+    # What identifies a tokenizer: its tokens and what it puts around a text.
+    content = [sorted(tokens.tokenizer.get_vocab().items()), tokens.prefix, tokens.suffix]
+    vocabulary = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return Served(servers, tokens, names[0], family, vocabulary, options.concurrency)
 
 
 def _tokens(given: str | None, origin: str, revision: str | None, host: str) -> tuple[Tokens, Path]:
@@ -110,19 +101,3 @@ def _tokens(given: str | None, origin: str, revision: str | None, host: str) -> 
         ) from None
     window = checkpoint.json_object(folder / "config.json").get("max_position_embeddings")
     return Tokens(tokenizer, "causal", window if isinstance(window, int) and window > 0 else None), folder
-
-
-def _digest(tokens: Tokens) -> str:
-    """What identifies a tokenizer: its tokens and what it puts around a text."""
-    content = [sorted(tokens.tokenizer.get_vocab().items()), tokens.prefix, tokens.suffix]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
-def _check_same(servers: Sequence[Server]) -> None:
-    first, *others = servers
-    for other in others:
-        if (apart := change(first.control, other.control)) > CHANGE:
-            raise ScoringError(
-                f"{first.client.host} and {other.client.host} serve different models, as log-probabilities of one "
-                f"sentence differ by {apart:.2g} on average; give the addresses of one model."
-            )

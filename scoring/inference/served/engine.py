@@ -15,15 +15,13 @@ The jobs are shared between servers: each takes the next job when it has room, a
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -31,7 +29,7 @@ import numpy as np
 from builders.sources.client import HttpError, Unavailable
 from cards.text import grouped
 from scoring.inference.batching import common
-from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats, versions
+from scoring.inference.engine import Batching, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Decoding, TokenizedPrompt, continued_text, until
 from scoring.inference.served.dialects import TOP, Ignored
 from scoring.inference.served.handshake import CHANGE, INSTEAD, SENTENCES, Server, change, refusal
@@ -43,88 +41,63 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 
-class Pool(Generic[J, R]):
-    """One pass over jobs with several servers.
+def spread(
+    servers: Sequence[Server], ask: Callable[[Server, J], R], concurrency: int, jobs: Sequence[J]
+) -> Iterator[R]:
+    """The result of each job, in the order in which they are done.
 
     Parameters
     ----------
     servers:
-        Those that are alive; a server that does not answer is marked by ``lost`` and gets no more jobs.
+        Those that do not answer are marked by ``lost`` and get no more jobs.
     ask:
         Does one job with one server.
     concurrency:
         Jobs of one server at the same time.
+
+    Raises
+    ------
+    ScoringError
+        When no server is left, or a job fails for a reason that another server would not remove.
     """
+    alive = [server for server in servers if not server.lost]
+    # A server is among the places as often as it has room; None ends the threads that wait for one.
+    places: SimpleQueue[Server | None] = SimpleQueue()
+    done: SimpleQueue[Future[R]] = SimpleQueue()
+    for server in alive * concurrency:
+        server.client.stop.clear()
+        places.put(server)
 
-    def __init__(self, servers: Sequence[Server], ask: Callable[[Server, J], R], concurrency: int) -> None:
-        self.servers = [server for server in servers if not server.lost]
-        self.ask = ask
-        self.concurrency = concurrency
-        self._waiting: deque[J] = deque()
-        self._left = 0
-        self._changed = threading.Condition()
-        self._done: SimpleQueue[R | BaseException] = SimpleQueue()
-
-    def run(self, jobs: Sequence[J]) -> Iterator[R]:
-        """The result of each job, in the order in which they are done.
-
-        Raises
-        ------
-        ScoringError
-            When no server is left, or a job fails for a reason that another server would not remove.
-        """
-        self._waiting.extend(jobs)
-        self._left = left = len(jobs)
-        for server in self.servers:
-            server.client.stop.clear()
-            for _ in range(min(self.concurrency, len(jobs))):
-                threading.Thread(target=self._work, args=(server,), daemon=True).start()
-        try:
-            while left:
-                result = self._done.get()
-                if isinstance(result, Unavailable):
-                    if all(server.lost for server in self.servers):
-                        raise ScoringError(f"{result}; what was answered is kept, so start the same command again.")
-                elif isinstance(result, BaseException):
-                    raise result
-                else:
-                    left -= 1
-                    yield result
-        finally:
-            with self._changed:
-                self._left = 0
-                self._changed.notify_all()
-            for server in self.servers:
-                server.client.stop.set()
-
-    def _work(self, server: Server) -> None:
-        while (job := self._next(server)) is not None:
+    def work(job: J) -> R:
+        while server := places.get():
             try:
-                result: R | BaseException = self.ask(server, job)
+                if server.lost:  # since another job left this place
+                    raise Unavailable(server.lost)
+                return ask(server, job)
             except Unavailable as error:
-                self._give_back(server, job, error)
-                return
-            except BaseException as error:
-                self._done.put(error)
-                return
-            with self._changed:
-                self._left = max(self._left - 1, 0)  # 0 since the run ended while this job was done
-                self._changed.notify_all()
-            self._done.put(result)
+                server.lost = server.lost or str(error)
+                server.client.stop.set()
+                if all(other.lost for other in alive):
+                    raise ScoringError(
+                        f"{error}; what was answered is kept, so start the same command again."
+                    ) from None
+            finally:
+                if not server.lost:
+                    places.put(server)
+        places.put(None)
+        raise CancelledError
 
-    def _next(self, server: Server) -> J | None:
-        """The next job; waits while jobs of others may come back, and is None when all are done."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or not self._left or server.lost)
-            return self._waiting.popleft() if self._waiting and self._left and not server.lost else None
-
-    def _give_back(self, server: Server, job: J, error: Unavailable) -> None:
-        with self._changed:
-            self._waiting.appendleft(job)
-            server.lost = server.lost or str(error)
-            self._changed.notify_all()
-        server.client.stop.set()
-        self._done.put(error)
+    pool = ThreadPoolExecutor(min(len(alive) * concurrency, len(jobs)) or 1, "asking")
+    try:
+        for job in jobs:
+            pool.submit(work, job).add_done_callback(done.put)
+        for _ in jobs:
+            yield done.get().result()
+    finally:
+        places.put(None)
+        pool.shutdown(wait=False, cancel_futures=True)
+        for server in alive:
+            server.client.stop.set()
 
 
 Ids = tuple[int, ...]
@@ -232,6 +205,7 @@ CONTINUED = 32
 Values = list[tuple[int, float]]
 
 
+@dataclass(eq=False)
 class Served(Engine):
     """A causal model behind servers that passed the handshake; all of them serve the same model.
 
@@ -241,35 +215,26 @@ class Served(Engine):
         From :func:`scoring.inference.served.connect.connect`.
     tokens:
         The tokenization of the model.
-    name, family, identity:
+    name, family, vocabulary:
         The model, the ``model_type`` of its configuration where that is known, and the digest of its tokenizer.
     concurrency:
         Requests to one server at the same time.
     """
 
-    kind, adapter, exact = "causal", "", False
-    dtype, family = "the server's dtype", ""
-    capabilities: frozenset[Capability] = frozenset({"logprobs", "generation"})
+    servers: Sequence[Server]
+    tokens: Tokens
+    name: str
+    family: str = ""
+    vocabulary: str = ""
+    concurrency: int = 4
+    kind, adapter, exact, dtype = "causal", "", False, "the server's dtype"
+    capabilities = frozenset({"logprobs", "generation"})
 
-    def __init__(
-        self,
-        servers: Sequence[Server],
-        tokens: Tokens,
-        *,
-        name: str,
-        family: str = "",
-        identity: str = "",
-        concurrency: int = 4,
-    ) -> None:
-        self.name = name
-        self.revision = f"served by {' and '.join(sorted({server.software for server in servers}))}"
-        self.tokens = tokens
+    def __post_init__(self) -> None:
+        self.revision = f"served by {' and '.join(sorted({server.software for server in self.servers}))}"
         self.stats = Stats()
-        self.servers = servers
-        self.concurrency = concurrency
-        self.family = family
-        self._identity = identity
-        self._busy = _Busy()
+        #: Beginning and end of each request, which overlap.
+        self._waited: list[tuple[float, float]] = []
 
     @property
     def source(self) -> str:
@@ -283,7 +248,7 @@ class Served(Engine):
     @property
     def store_key(self) -> dict[str, str]:
         """The software and the tokenizer, so that responses of another engine are not used."""
-        return {"engine": self.revision, "tokenizer": self._identity}
+        return {"engine": self.revision, "tokenizer": self.vocabulary}
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -295,13 +260,17 @@ class Served(Engine):
             "servers": self._hosts,
             "servers lost": [server.lost for server in self.servers if server.lost],
             "largest change on a repeat": max(server.repeat for server in self.servers),
-            "share of time waiting for servers": round(self._busy.seconds / seconds, 3) if seconds else 0.0,
+            "share of time waiting for servers": round(self.waiting_seconds / seconds, 3) if seconds else 0.0,
         }
 
     @property
     def waiting_seconds(self) -> float:
         """Seconds in which at least one request to a server was in progress."""
-        return self._busy.seconds
+        total = until = 0.0
+        for start, end in sorted(self._waited):
+            total += max(end - max(start, until), 0.0)
+            until = max(end, until)
+        return total
 
     @property
     def remarks(self) -> list[str]:
@@ -396,19 +365,19 @@ class Served(Engine):
         """The results of jobs; the control sentence is among the requests of each, or follows it."""
 
         def ask(server: Server, job: Callable[[Server], Any]) -> Any:
-            with self._busy.waiting():
-                try:
-                    return job(server)
-                except Ignored as error:
-                    raise refusal(
-                        server.client, server.software, error, f"what was answered is kept; {INSTEAD}"
-                    ) from None
-                except Unavailable:
-                    raise
-                except HttpError as error:
-                    raise ScoringError(f"{error}; what was answered before is kept.") from None
+            started = time.perf_counter()
+            try:
+                return job(server)
+            except Ignored as error:
+                raise refusal(server.client, server.software, error, f"what was answered is kept; {INSTEAD}") from None
+            except Unavailable:
+                raise
+            except HttpError as error:
+                raise ScoringError(f"{error}; what was answered before is kept.") from None
+            finally:
+                self._waited.append((started, time.perf_counter()))
 
-        return Pool(self.servers, ask, self.concurrency).run(jobs)
+        return spread(self.servers, ask, self.concurrency, jobs)
 
 
 def _score_prompts(server: Server, prompts: Sequence[TokenRow]) -> Values:
@@ -428,26 +397,3 @@ def _score_contexts(server: Server, contexts: Sequence[Context], tokens: Sequenc
         values += [(answer, known[token]) for token in tokens if token in known for answer in context.wanted[token]]
         lacking += context.apart([token for token in tokens if token not in known])
     return values + _score_prompts(server, lacking)
-
-
-class _Busy:
-    """Seconds in which at least one request was in progress."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._count = 0
-        self._since = 0.0
-        self._guard = threading.Lock()
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        with self._guard:
-            self._since = self._since if self._count else time.perf_counter()
-            self._count += 1
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._count -= 1
-                if not self._count:
-                    self.seconds += time.perf_counter() - self._since
