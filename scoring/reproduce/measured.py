@@ -272,8 +272,7 @@ class Measured:
     def _words(self) -> Mapping[str, int]:
         import numpy as np
 
-        from pmi.pool import PUBLISHED_FLOOR, anchors
-        from pmi.vocabulary import SEEDS, neutral_words, sample_words
+        from pmi.vocabulary import PUBLISHED_FLOOR, SEEDS, anchors, neutral_words, sample_words
 
         files = self.fetcher.get(catalogue().sources["unstereo-development/seed-words"]).paths
         import pandas as pd
