@@ -228,8 +228,8 @@ class DataSet:
     ``version`` is semantic: a patch corrects words, a minor version adds rows or columns, a major version changes
     the meaning of a score on the data. ``language`` is a code, or several with spaces between them. ``written``
     describes how this project wrote sentences, and their limits. ``task_categories`` are the Hub's names of the tasks.
-    ``benchmark`` says how the data set is a benchmark on the Hub (:mod:`cards.benchmark`); without it, the data set is
-    none.
+    ``benchmark`` says how the data set is a benchmark on the Hub (:mod:`cards.dataset_card`); without it, the data set
+    is none.
 
     Example
     -------
