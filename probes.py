@@ -38,6 +38,8 @@ COMMANDS = {
     "rescore": Command("scoring.rescore", "score", "Compute metrics from a file of existing scores."),
     "reproduce": Command("scoring.commands.reproduce", "score", "Put printed numbers of the papers beside ours."),
     "compare": Command("scoring.commands.compare", "score", "Compare two runs over the same examples."),
+    "power": Command("scoring.commands.power", "score", "Say which differences a run would see."),
+    "export": Command("scoring.commands.export", "score", "Write the examples of a run for other packages."),
     "mitigate": Command("mitigation.__main__", "train", "Make a model less biased: an adapter or a prompt."),
     "publish": Command("mitigation.publish", "train", "Publish an adapter or a prompt on the Hub."),
     "pmi": Command("pmi.__main__", "pmi", "Count co-occurrence in a corpus, and analyse the counts."),

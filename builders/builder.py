@@ -7,12 +7,13 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from rich.progress import Progress
@@ -97,21 +98,23 @@ def without_details(reason: str) -> str:
 
 def planned_entry(config: Config, files: Files, recipe: str) -> ConfigEntry:
     """The manifest entry of a config without its splits; equal entries give equal rows."""
-    return ConfigEntry(
-        name=config.name,
-        summary=config.summary,
-        profile=config.profile,
-        licence=config.licence,
-        encoder=write.ENCODER,
-        recipe=recipe,
-        columns={field.name: str(field.type) for field in config.schema},
-        sources=[SourceEntry.of(files[name].source, files[name].alternative) for name in config.sources],
-        embedded={file: file_sha256(ROOT / file) for file in config.embedded},
-        cite=list(config.cite),
-        splits={},
-        filters=list(config.filters),
-        quotes=list(config.quotes),
-    )
+    own = {
+        "profile": config.profile,
+        "encoder": write.ENCODER,
+        "recipe": recipe,
+        "columns": {field.name: str(field.type) for field in config.schema},
+        "sources": [SourceEntry.of(files[name].source, files[name].alternative) for name in config.sources],
+        "embedded": {file: file_sha256(ROOT / file) for file in config.embedded},
+        "splits": {},
+    }
+    return ConfigEntry(**_shared(config, ConfigEntry) | own)
+
+
+def _shared(declared: Config | DataSet, entry: type[ConfigEntry | Manifest]) -> dict[str, Any]:
+    """The facts that a declaration and its entry in the manifest have under one name, as JSON reads them back."""
+    names = {field.name for field in fields(declared)} & {field.name for field in fields(entry)}
+    values = {name: getattr(declared, name) for name in names}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def _is_intact(folder: Path, entry: ConfigEntry) -> bool:
@@ -202,7 +205,8 @@ class Builder:
         (config,) = (config for config in dataset.configs if config.name == name)
         entry, files = plan
         splits: dict[str, SplitEntry] = {}
-        for split, (table, dropped) in write.tables(config, config.rows(files), dataset.language).items():
+        language = config.language or dataset.language
+        for split, (table, dropped) in write.tables(config, config.rows(files), language).items():
             splits[split] = write.write_split(staged, config, split, table, dropped)
         self.progress.advance(self.bar)
         return replace(entry, splits=splits)
@@ -215,27 +219,18 @@ class Builder:
         licences = {entry.licence for entry in configs.values()} | {source.licence for source in sources}
         citations = {key for entry in configs.values() for key in entry.cite} | {source.citation for source in sources}
         pinned = catalogue()
-        return Manifest(
-            name=dataset.name,
-            version=dataset.version,
-            title=dataset.title,
-            summary=dataset.summary,
-            language=dataset.language,
-            tags=list(dataset.tags),
-            validity=dataset.validity,
-            differences=list(dataset.differences),
-            written=list(dataset.written),
-            task_categories=list(dataset.task_categories),
-            benchmark=dict(dataset.benchmark),
-            configs=configs,
-            left_out={
+        own = {
+            "benchmark": dict(dataset.benchmark),
+            "configs": configs,
+            "left_out": {
                 config.name: without_details(left_out[config.name])
                 for config in dataset.configs
                 if config.name in left_out and config.name not in configs
             },
-            licences={key: pinned.licences[key].facts for key in sorted(licences)},
-            citations={key: pinned.citations[key] for key in sorted(citations)},
-        )
+            "licences": {key: pinned.licences[key].facts for key in sorted(licences)},
+            "citations": {key: pinned.citations[key] for key in sorted(citations)},
+        }
+        return Manifest(**_shared(dataset, Manifest) | own)
 
 
 def _check_leaks(dataset: DataSet, manifest: Manifest, folder: Path) -> None:

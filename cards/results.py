@@ -80,7 +80,9 @@ class Measurement:
     ``method`` names how the interval was computed (:mod:`scoring.statistics.intervals`). ``sd`` is that of the
     bootstrap. ``why`` explains a number that is not defined, which is NaN. ``ideal`` is the value of an unbiased model,
     ``reading`` says how to read the metric, ``ability`` marks one of language ability, and ``title`` and ``short`` are
-    its names for readers.
+    its names for readers. ``error`` is the standard error of the interval, before it is cut at the ends of the range,
+    with its degrees of ``freedom``; ``detectable`` is the smallest true difference from the ideal value (of a
+    difference: from 0) that would have been found with a power of 80 %, infinite where none would.
     """
 
     __pydantic_config__ = STRICT
@@ -100,6 +102,9 @@ class Measurement:
     ability: bool = False
     title: str = ""
     short: str = ""
+    error: Number = math.nan
+    freedom: Number = math.inf
+    detectable: Number = math.nan
 
     @property
     def key(self) -> Key:
@@ -264,7 +269,7 @@ class Report:
 
 _REPORT = TypeAdapter(Report)
 #: Fields that the scores of the first versions did not have.
-_LATER = ("method", "label", "ability", "title", "short")
+_LATER = ("method", "label", "ability", "title", "short", "error", "freedom", "detectable")
 
 
 def last_part(name: str, always: bool = False) -> str:

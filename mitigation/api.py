@@ -211,9 +211,7 @@ def mitigated(
     options = filled(Options, values, MitigationError)
     own = resolve_settings(recipe, options.profile, options.config, settings)
     rows = TrainingData(options.data, options.limit)
-    names = split_list(options.benchmarks)
-    planned = (recipe, names, rows, options.profile, options.text, options.chat, options.resamples)
-    evaluation = planned_evaluation(*planned) if options.evaluate else None
+    evaluation = planned_evaluation(recipe, options, rows) if options.evaluate else None
     how = loading(model, options)
     return run.mitigate(
         recipe, own, how, rows, out, evaluation, console, errors, quantize=options.quantize, loaded=loaded
@@ -226,26 +224,19 @@ def loading(model: str, options: Options) -> LoadOptions:
     return LoadOptions(model, **{name: getattr(options, name) for name in names})
 
 
-def planned_evaluation(
-    recipe: Recipe,
-    names: Sequence[str],
-    data: TrainingData,
-    profile: Profile,
-    text: Path | None,
-    chat: bool,
-    resamples: int,
-) -> Callable[[Model], Evaluation]:
+def planned_evaluation(recipe: Recipe, options: Options, data: TrainingData) -> Callable[[Model], Evaluation]:
     """A function from a model to its evaluation; the data is read now, before a model is loaded."""
     from mitigation.evaluate import Evaluation, held_out_texts
     from scoring import benchmarks
     from scoring.run import read, suited
 
-    chosen = dict.fromkeys(names or recipe.benchmarks or benchmarks.names())
-    parts = read([benchmarks.get(name) for name in chosen], data.source, profile, data.limit, named=bool(names))
-    texts = held_out_texts(data, text)
+    names = split_list(options.benchmarks)
+    chosen = [benchmarks.get(name) for name in dict.fromkeys(names or recipe.benchmarks or benchmarks.names())]
+    parts = read(chosen, data.source, options.profile, data.limit, named=bool(names))
+    texts = held_out_texts(data, options.text)
 
     def evaluation(model: Model) -> Evaluation:
-        suitable, _ = suited(parts, "chat" if chat else model.kind, model.name, named=bool(names))
-        return Evaluation(tuple(suitable), texts, profile, resamples, chat)
+        suitable, _ = suited(parts, "chat" if options.chat else model.kind, model.name, named=bool(names))
+        return Evaluation(tuple(suitable), texts, options.profile, options.resamples, options.chat)
 
     return evaluation

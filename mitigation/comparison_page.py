@@ -15,7 +15,7 @@ from cards.files import put_all
 from cards.text import cell as escaped
 from cards.text import decimals
 from mitigation import comparison
-from mitigation.columns import COLUMNS, PRINTED
+from mitigation.comparison import COLUMNS, PRINTED
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import SCHEMA, Adapter
 from scoring.report.page import template

@@ -140,7 +140,7 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
     the tables of methods was measured, the first headline with an ideal value stands for held-out bias.
     """
     from mitigation import comparison
-    from mitigation.columns import COLUMNS
+    from mitigation.comparison import COLUMNS
     from scoring.report.headlines import conclusion
 
     methods, lines = [comparison.Method(adapter.recipe, adapter)], list[str]()

@@ -401,10 +401,11 @@ class Comparison:
         return [Change(d, before.get(d.key), after.get(d.key)) for d in self.differences]
 
     def table(self) -> pd.DataFrame:
-        """Every difference, a row each: before, after, difference, low, high, p, p_holm, ideal, n and verdict.
+        """Every difference, a row each: before, after, difference with its interval and p, ideal, n and verdict.
 
-        The verdict is ``nearer`` to the ideal value, ``further``, or ``unclear``
-        (:func:`cards.verdict.verdict`).
+        The verdict is ``nearer`` to the ideal value, ``further``, or ``unclear`` (:func:`cards.verdict.verdict`), and
+        ``detectable`` the smallest true difference that had a chance of 80 % of one
+        (:func:`scoring.statistics.stats.corrected`).
         """
         import pandas as pd
 
@@ -412,10 +413,10 @@ class Comparison:
         for change in self.changes:
             d, before, after = change.difference, change.before, change.after
             values = [math.nan if side is None else side.value for side in (before, after)]
-            rows.append((*d.key, *values, *d.numbers, d.p, d.p_holm, d.ideal, d.n, change.verdict))
+            rows.append((*d.key, *values, *d.numbers, d.p, d.p_holm, d.ideal, d.n, change.verdict, d.detectable))
         columns = [
             *("benchmark", "group", "metric", "before", "after", "difference", "low", "high"),
-            *("p", "p_holm", "ideal", "n", "verdict"),
+            *("p", "p_holm", "ideal", "n", "verdict", "detectable"),
         ]
         return pd.DataFrame(rows, columns=columns).astype({"ideal": float})
 

@@ -29,7 +29,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from builders.dataset import BuildError
-from builders.generation.append_log import ResponseLog, split_lines
+from builders.generation.append_log import AppendLog, split_lines
 from cards.stored import digest
 from cards.validation import first_fault
 
@@ -193,7 +193,7 @@ def _is_response(line: bytes) -> bool:
         return False
 
 
-class ResponseCache(ResponseLog):
+class ResponseCache(AppendLog):
     """A file of responses; a response is on the disk before it is used.
 
     Parameters

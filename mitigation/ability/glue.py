@@ -224,20 +224,6 @@ def changes(before: Runs, after: Runs) -> tuple[Change, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The runs without and with an adapter, and where the adapter was; ``after`` is None without one."""
-
-    before: Runs
-    after: Runs | None
-    effect: Effect
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        """The changes, none without an adapter."""
-        return () if self.after is None else changes(self.before, self.after)
-
-
 def compare(
     base: Classifiers,
     adapted: Classifiers | None,
@@ -245,18 +231,16 @@ def compare(
     settings: GlueSettings,
     folder: Path,
     console: Console,
-) -> Measured:
-    """Measures a model without and with an adapter in a folder.
+) -> tuple[Runs, Runs | None]:
+    """The runs of a model in a folder, without and with an adapter; None without one.
 
-    For an adapter that GLUE does not see, the runs after are those before, and this is said.
+    For an adapter that GLUE does not see, the runs with it are those without, and this is said.
     """
     before = measure(base, data, settings, folder, console)
-    if adapted is None:
-        return Measured(before, None, Effect.NONE)
-    if adapted.effect is Effect.HEAD:
+    if adapted and adapted.effect is Effect.HEAD:
         tell(console, [adapted.effect])
-        return Measured(before, before, adapted.effect)
-    return Measured(before, measure(adapted, data, settings, folder, console), adapted.effect)
+        return before, before
+    return before, measure(adapted, data, settings, folder, console) if adapted else None
 
 
 def facts(runs: Runs) -> dict[str, Any]:

@@ -7,17 +7,15 @@ sentences are split alike.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mitigation.attribute_words import AttributeWords, Swapper, replaced
+from mitigation.attribute_words import WORD, AttributeWords, Swapper, replaced
 from mitigation.corpora import sentences
 from mitigation.errors import MitigationError
 
 #: Shorter sentences are left out, in words.
 SHORTEST = 5
-_WORD = re.compile(r"\w+(?:['.]\w+)*\.?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ def word_set(sentence: str) -> set[str]:
     >>> sorted(word_set("Mr. Hall met her."))
     ['hall', 'her', 'her.', 'met', 'mr', 'mr.']
     """
-    words = set(map(str.lower, _WORD.findall(sentence)))
+    words = set(map(str.lower, WORD.findall(sentence)))
     return words | {word.removesuffix(".") for word in words}
 
 

@@ -31,9 +31,9 @@ from scoring.inference.store import Store
 from scoring.metrics.gas import gas
 from scoring.prompts import PROMPTS, Prompt
 from scoring.run import table
-from scoring.statistics.stats import estimate
+from scoring.statistics.stats import measure
 from scoring.tables import Loaded
-from scoring.types import Estimate, Table
+from scoring.types import Estimate, Group, Table
 
 _PAPER = "Dong et al. 2024"
 #: The parameters of decoding that are tried, one at a time.
@@ -104,7 +104,8 @@ def measure_gas(
     """GAS over the samples of all seeds; the samples of one neutral prompt are one cluster."""
     samples = [sample_table(model, prompt, splits, cache, console) for prompt in prompts]
     whole = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
-    return estimate(gas(), whole, clusters=whole["id"])
+    every = Group("", np.ones(len(whole["id"]), bool))
+    return measure([(every, gas())], whole, whole["id"])[0]
 
 
 def sample_table(model: Model, prompt: Prompt, splits: Sequence[Loaded], cache: Path, console: Console) -> Table:

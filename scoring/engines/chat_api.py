@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,10 @@ def result(
     estimates: list[Estimate] = []
     for part in parts:
         name, task = part.benchmark.name, _sampled(part.benchmark)
-        tables[name] = as_table(_records(task, *answers[name], sampling.samples))
+        (rows, replies), size = answers[name], sampling.samples
+        texts = [reply.text for reply in replies]
+        lines = (task.to_records(row, texts[n * size : (n + 1) * size]) for n, row in enumerate(rows))
+        tables[name] = as_table(chain.from_iterable(lines))
         of_answers = replace(
             part.benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster, headline=None
         )
@@ -169,15 +173,6 @@ def _body(model: str, prompt: Prompt, text: str, longest: int, sampling: Samplin
     body = request_body(model, text, temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
     system = [{"role": "system", "content": prompt.system}] if prompt.system else []
     return body | {"messages": [*system, *body["messages"]]}
-
-
-def _records(task: Sampled, rows: Sequence[Row], answers: Sequence[Response], samples: int) -> list[dict[str, Any]]:
-    texts = [answer.text for answer in answers]
-    return [
-        line
-        for number, row in enumerate(rows)
-        for line in task.to_records(row, texts[number * samples : (number + 1) * samples])
-    ]
 
 
 def name(call: Call) -> str:

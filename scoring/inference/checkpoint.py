@@ -253,16 +253,7 @@ def quantized(quantize: str | None, dtype: torch.dtype) -> Any:
     )
 
 
-def check_packing(
-    cls: Any,
-    folder: Path,
-    model: str,
-    *,
-    quantization_config: Any = None,
-    device_map: Any = None,
-    trust_remote_code: bool = False,
-    **_: Any,
-) -> None:
+def check_packing(cls: Any, folder: Path, model: str, options: Mapping[str, Any]) -> None:
     """Refuses a model that bitsandbytes cannot run in 4 bits on this processor, before its weights are read.
 
     On a CPU with AVX512-BF16, bitsandbytes packs the weights of each ``Linear4bit`` when it first runs in
@@ -276,16 +267,18 @@ def check_packing(
     ScoringError
         With the first layer whose inputs or outputs cannot be divided into blocks.
     """
+    settings: Any = options.get("quantization_config")
+    device_map = options.get("device_map")
     devices = device_map.values() if isinstance(device_map, Mapping) else [None]
     on_cpu = any(torch.device(place).type == "cpu" if place else not torch.cuda.is_available() for place in devices)
-    if not (getattr(quantization_config, "load_in_4bit", False) and on_cpu):
+    if not (getattr(settings, "load_in_4bit", False) and on_cpu):
         return
     from transformers.quantizers.auto import AutoHfQuantizer
 
-    code = {"trust_remote_code": trust_remote_code}
+    code = {"trust_remote_code": options.get("trust_remote_code", False)}
     with torch.device("meta"):
         empty = cls.from_config(transformers.AutoConfig.from_pretrained(folder, **code), **code)
-    quantizer: Any = AutoHfQuantizer.from_config(quantization_config, pre_quantized=False)
+    quantizer: Any = AutoHfQuantizer.from_config(settings, pre_quantized=False)
     quantizer.preprocess_model(empty, device_map={"": "cpu"})
     for name, layer in empty.named_modules():
         packed = getattr(layer, "support_avx512bf16_for_cpu", False)
@@ -317,7 +310,7 @@ def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
     """The network with all of its weights; extra options go to transformers."""
     check_sizes(json_object(folder / "config.json"), model)
     cls: Any = transformers.AutoModelForCausalLM if kind == "causal" else transformers.AutoModelForMaskedLM
-    check_packing(cls, folder, model, **options)
+    check_packing(cls, folder, model, options)
     try:
         network, report = cls.from_pretrained(folder, output_loading_info=True, **options)
     except Exception as error:  # files of a model that are not what they should be raise anything

@@ -162,9 +162,9 @@ class Generator:
             self.mode = self.probes.generates(max(map(len, prompts)))
         if not self.mode.batched:
             return replace(limits, size=1)
-        return (
-            limits if self.mode.padded else replace(limits, together=lambda one, other: len(one.ids) == len(other.ids))
-        )
+        if self.mode.padded:
+            return limits
+        return replace(limits, together=lambda one, other: len(one.ids) == len(other.ids))
 
     @torch.inference_mode()
     def generate(self, prompts: Sequence[TokenizedPrompt]) -> Batch:
@@ -192,16 +192,13 @@ class Generator:
             if bad:
                 raise self.invalid(prompt.request, float("nan"))
         rows: list[list[int]] = made[:, width:].tolist()
-        ends = self._ends()
+        end = self.network.bare.generation_config.eos_token_id
+        ends = set(end) if isinstance(end, list) else {end} - {None}
         continued = [until(row[: p.new], ends) for p, row in zip(prompts, rows, strict=True)]
         tokens, generated = int(lengths.sum()), sum(map(len, continued))
         tokenizer = self.tokens.tokenizer
         texts = [continued_text(tokenizer, p.ids, ids) for p, ids in zip(prompts, continued, strict=True)]
         return Batch(texts, tokens + generated, len(prompts) * width - tokens, generated)
-
-    def _ends(self) -> set[int]:
-        ends = self.network.bare.generation_config.eos_token_id
-        return set() if ends is None else set(ends) if isinstance(ends, list) else {ends}
 
 
 def continued_text(tokenizer: Any, prompt: list[int], new: list[int]) -> str:

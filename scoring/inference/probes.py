@@ -44,6 +44,16 @@ SHORTEST = 32
 MEASURED = Stored("a measurement of a network", "remove it, and the network is measured again")
 #: The largest relative difference of logits that quantization or half precision explains.
 COARSE = 0.25
+_PADDING = "Sequences are only batched with others of their length, because padding changes the answers of this model "
+#: What is said of a way of batching that changes the answers of a network.
+_FINDINGS = {
+    "batches": "Sequences are computed one at a time, because their batch changes the answers of this model ({apart}).",
+    "padsFalse": f"{_PADDING}({{apart}}).",
+    "padsTrue": f"{_PADDING}({{apart}}).",
+    "shares": "Contexts are shared in rows shorter than {length} tokens only, because longer ones change the answers "
+    "of this model ({apart}).",
+    "gaps": "Padding on the left is computed, because leaving it out changes the answers of this model ({apart}).",
+}
 _CHANCE = "so its scores depend on chance; fix the seed of its random parts in its config."
 _LATER = (
     "so it gives no probability of a next token; set is_decoder in its configuration if it was trained as a decoder, "
@@ -213,12 +223,12 @@ class Probes:
 
     def batches(self, longest: int) -> bool:
         """Whether several sequences of one length in a batch give what each gives alone."""
-        return self._measured(
-            "batches",
-            longest,
-            lambda length: [[_last(self._ids(n, size), length) for n in range(3)] for size in (length, length // 2)],
-            "Sequences are computed one at a time, because their batch changes the answers of this model ({apart}).",
-        )
+
+        def batches(length: int) -> Iterator[list[Query]]:
+            for size in (length, length // 2):
+                yield [_last(self._ids(n, size), length) for n in range(3)]
+
+        return self._measured("batches", longest, batches)
 
     def pads(self, longest: int, *, hidden: bool) -> bool:
         """Whether sequences padded on the right to ``longest`` give what each gives alone.
@@ -233,29 +243,17 @@ class Probes:
                     queries.append(_hidden(self._ids(9, length // 2), length // 4))
                 yield queries
 
-        return self.batches(longest) and self._measured(
-            f"pads{hidden}",
-            longest,
-            batches,
-            "Sequences are only batched with others of their length, because padding changes the answers of this "
-            "model ({apart}).",
-        )
+        return self.batches(longest) and self._measured(f"pads{hidden}", longest, batches)
 
     def shares(self, longest: int) -> int:
         """The largest length, at most ``longest``, up to which prefix trees give what plain sequences give; or 0."""
-        if self.network.kind != "causal" or "position_ids" not in _parameters(self.network.bare):
+        taken = inspect.signature(self.network.bare.forward).parameters
+        if self.network.kind != "causal" or "position_ids" not in taken:
             self.findings["shares"] = "Contexts are not shared, because this model takes no position ids."
             return 0
         length = self._length(longest)
         while length >= min(SHORTEST, self._length(longest)):
-            if self._measured(
-                "shares",
-                length,
-                self._branches,
-                "Contexts are shared in rows shorter than {length} tokens only, because longer ones change the answers "
-                "of this model ({apart}).",
-                share=True,
-            ):
+            if self._measured("shares", length, self._branches, share=True):
                 return length
             length //= 2
         self.findings["shares"] = (
@@ -276,13 +274,7 @@ class Probes:
             yield queries
             yield queries[:1]
 
-        return self._measured(
-            "gaps",
-            longest,
-            batches,
-            "Padding on the left is computed, because leaving it out changes the answers of this model ({apart}).",
-            share=True,
-        )
+        return self._measured("gaps", longest, batches, share=True)
 
     def generates(self, longest: int) -> GenerationMode:
         """The fastest way to generate whose next-token logits equal those of plain sequences.
@@ -355,13 +347,7 @@ class Probes:
         return torch.stack([logits.float() for logits in made.logits], dim=1).flatten(0, 1)
 
     def _measured(
-        self,
-        what: str,
-        longest: int,
-        batches: Callable[[int], Iterable[Sequence[Query]]],
-        finding: str,
-        *,
-        share: bool = False,
+        self, what: str, longest: int, batches: Callable[[int], Iterable[Sequence[Query]]], share: bool = False
     ) -> bool:
         """Whether batches of queries give what each query gives alone, measured once for a length."""
         length = self._length(longest)
@@ -374,7 +360,7 @@ class Probes:
                 apart, lasting = float("inf"), not out_of_memory(error)
             same = apart <= tolerance(self.network.dtype)
             if not same:
-                self.findings[what] = finding.format(apart=described(apart), length=length)
+                self.findings[what] = _FINDINGS[what].format(apart=described(apart), length=length)
             return same, lasting
 
         return bool(self._once(what, length, measure))
@@ -467,7 +453,3 @@ def _hidden(ids: Sequence[int], hidden: int) -> Query:
     hidden = min(hidden, len(ids) - 2)
     at = tuple(range(hidden + 1, len(ids)))
     return Query(tuple(ids), at, tuple(0 for _ in at), hidden=hidden)
-
-
-def _parameters(network: Any) -> set[str]:
-    return set(inspect.signature(network.forward).parameters)

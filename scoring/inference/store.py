@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 from filelock import Timeout
 
-from builders.generation.append_log import AppendLog, ResponseLog, sealed, unsealed
+from builders.generation.append_log import AppendLog, sealed, unsealed
 from scoring.types import Request, Response, ScoringError
 
 FORMAT = 3
@@ -43,7 +43,7 @@ def digest(request: Request) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-class Store(ResponseLog):
+class Store(AppendLog):
     """Responses of one model under one setting, in one file of a folder.
 
     Parameters

@@ -180,6 +180,7 @@ def template(name: str, *folders: Path) -> jinja2.Template:
     environment.filters["more"] = lambda count: f"{count} more group{'s' * (count > 1)}"
     environment.tests["nan"] = math.isnan
     environment.globals |= {"interval": numbers.interval, "marked": numbers.marked, "common_place": common_place}
+    environment.globals["would_see"] = numbers.would_see
     return environment.get_template(name)
 
 

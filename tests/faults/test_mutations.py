@@ -52,6 +52,7 @@ WRITERS = {
     "scoring.inference.store": "responses",
     "scoring.lm_eval.__main__.write": "tasks of the harness, written anew by each run",
     "scoring.commands.reproduce.main": SHOWN,
+    "scoring.commands.export.main": SHOWN,
     "scoring.report": "results",
     "scoring.reproduce.published.compute": "its estimates are of cards.stored.KINDS; the table is not read again",
 }

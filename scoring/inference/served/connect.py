@@ -15,7 +15,7 @@ from builders.sources.client import HttpClient, HttpError
 from scoring.inference import checkpoint
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.served.engine import Served
-from scoring.inference.served.handshake import CHANGE, Server, change, identity, served_name, shake_hands
+from scoring.inference.served.handshake import CHANGE, change, identity, served_name, shake_hands
 from scoring.inference.tokens import Tokens
 from scoring.options import ServedOptions
 from scoring.types import ScoringError
@@ -70,7 +70,13 @@ def _connected(clients: Sequence[HttpClient], options: ServedOptions, revision: 
     with ThreadPoolExecutor(len(clients)) as pool:
         greet = partial(shake_hands, model=names[0], tokens=tokens, trained=trained)
         servers = list(pool.map(greet, clients, identities))
-    _check_same(servers)
+    first, *others = servers
+    for other in others:
+        if (apart := change(first.control, other.control)) > CHANGE:
+            raise ScoringError(
+                f"{first.client.host} and {other.client.host} serve different models, as log-probabilities of one "
+                f"sentence differ by {apart:.2g} on average; give the addresses of one model."
+            )
     windows = [window - EXTRA for server in servers if (window := server.window)]
     tokens.window = min([*windows, *([tokens.window] if tokens.window else [])], default=None)
     family = str(checkpoint.json_object(folder / "config.json").get("model_type", ""))
@@ -95,13 +101,3 @@ def _tokens(given: str | None, origin: str, revision: str | None, host: str) -> 
         ) from None
     window = checkpoint.json_object(folder / "config.json").get("max_position_embeddings")
     return Tokens(tokenizer, "causal", window if isinstance(window, int) and window > 0 else None), folder
-
-
-def _check_same(servers: Sequence[Server]) -> None:
-    first, *others = servers
-    for other in others:
-        if (apart := change(first.control, other.control)) > CHANGE:
-            raise ScoringError(
-                f"{first.client.host} and {other.client.host} serve different models, as log-probabilities of one "
-                f"sentence differ by {apart:.2g} on average; give the addresses of one model."
-            )

@@ -15,11 +15,9 @@ The jobs are shared between servers: each takes the next job when it has room, a
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
@@ -235,7 +233,8 @@ class Served(Engine):
     def __post_init__(self) -> None:
         self.revision = f"served by {' and '.join(sorted({server.software for server in self.servers}))}"
         self.stats = Stats()
-        self._busy = _Busy()
+        #: Beginning and end of each request, which overlap.
+        self._waited: list[tuple[float, float]] = []
 
     @property
     def source(self) -> str:
@@ -261,13 +260,17 @@ class Served(Engine):
             "servers": self._hosts,
             "servers lost": [server.lost for server in self.servers if server.lost],
             "largest change on a repeat": max(server.repeat for server in self.servers),
-            "share of time waiting for servers": round(self._busy.seconds / seconds, 3) if seconds else 0.0,
+            "share of time waiting for servers": round(self.waiting_seconds / seconds, 3) if seconds else 0.0,
         }
 
     @property
     def waiting_seconds(self) -> float:
         """Seconds in which at least one request to a server was in progress."""
-        return self._busy.seconds
+        total = until = 0.0
+        for start, end in sorted(self._waited):
+            total += max(end - max(start, until), 0.0)
+            until = max(end, until)
+        return total
 
     @property
     def remarks(self) -> list[str]:
@@ -362,17 +365,17 @@ class Served(Engine):
         """The results of jobs; the control sentence is among the requests of each, or follows it."""
 
         def ask(server: Server, job: Callable[[Server], Any]) -> Any:
-            with self._busy.waiting():
-                try:
-                    return job(server)
-                except Ignored as error:
-                    raise refusal(
-                        server.client, server.software, error, f"what was answered is kept; {INSTEAD}"
-                    ) from None
-                except Unavailable:
-                    raise
-                except HttpError as error:
-                    raise ScoringError(f"{error}; what was answered before is kept.") from None
+            started = time.perf_counter()
+            try:
+                return job(server)
+            except Ignored as error:
+                raise refusal(server.client, server.software, error, f"what was answered is kept; {INSTEAD}") from None
+            except Unavailable:
+                raise
+            except HttpError as error:
+                raise ScoringError(f"{error}; what was answered before is kept.") from None
+            finally:
+                self._waited.append((started, time.perf_counter()))
 
         return spread(self.servers, ask, self.concurrency, jobs)
 
@@ -394,26 +397,3 @@ def _score_contexts(server: Server, contexts: Sequence[Context], tokens: Sequenc
         values += [(answer, known[token]) for token in tokens if token in known for answer in context.wanted[token]]
         lacking += context.apart([token for token in tokens if token not in known])
     return values + _score_prompts(server, lacking)
-
-
-class _Busy:
-    """Seconds in which at least one request was in progress."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._count = 0
-        self._since = 0.0
-        self._guard = threading.Lock()
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        with self._guard:
-            self._since = self._since if self._count else time.perf_counter()
-            self._count += 1
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._count -= 1
-                if not self._count:
-                    self.seconds += time.perf_counter() - self._since
