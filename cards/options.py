@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import MISSING, fields
+from importlib.util import find_spec
 from itertools import chain, starmap
 from pathlib import Path
 from types import NoneType, UnionType
@@ -222,7 +223,9 @@ def visible_console() -> Console:
     """Where progress of a call from Python is shown: in a terminal and a notebook, and nowhere else."""
     console = Console(stderr=True)
     if console.is_jupyter:
-        return Console(stderr=True, color_system=None)  # what a notebook saves has no escape codes
+        # What a notebook saves has no escape codes. Moving lines need a package; without it the last of each is shown.
+        moving = find_spec("ipywidgets") is not None
+        return Console(stderr=True, color_system=None, force_jupyter=moving, force_terminal=False)
     console.quiet = not console.is_terminal
     return console
 

@@ -103,7 +103,7 @@ class Mitigated:
 
     def _headlines(self) -> dict[str, Change]:
         first = {change.benchmark: change for change in reversed(self.facts.changes)}
-        return {f"{c.benchmark} {c.metric} {c.before[0]:.3g} → {c.after[0]:.3g}": c for c in reversed(first.values())}
+        return {f"{c.benchmark} {c.metric} {c.before[0]:#.3g} → {c.after[0]:#.3g}": c for c in reversed(first.values())}
 
 
 def mitigate(

@@ -271,8 +271,7 @@ class Measured:
         return float(self._once("words")[metric])
 
     def _words(self) -> Mapping[str, int]:
-        from pmi.pool import PUBLISHED_FLOOR, anchors
-        from pmi.vocabulary import SEEDS, neutral_words, sample_words
+        from pmi.vocabulary import PUBLISHED_FLOOR, SEEDS, anchors, neutral_words, sample_words
 
         files = self.fetcher.get(catalogue().sources["unstereo-development/seed-words"]).paths
         given = [pd.read_csv(path, keep_default_na=False)["word"].tolist() for path in files]
