@@ -21,7 +21,7 @@ from builders.dataset import BuildError, Files, Origin, Row, Rows, content_id
 from builders.embedded import DATA, PROJECT
 from builders.generation.responses import read_responses
 from builders.parsers.triplets import filled
-from cards.validation import first_fault
+from cards.stored import first_fault
 
 #: The model of every bundled response.
 WRITTEN = "written-for-this-project"
