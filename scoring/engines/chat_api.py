@@ -22,6 +22,7 @@ from builders.generation.responses import Response, request_body
 from builders.generation.run import RunOptions, opened, print_costs
 from builders.generation.spending import Spending
 from cards.files import locked
+from cards.text import grouped
 from scoring import report
 from scoring.engines import Call, EngineKind, NoModel, refuse_loading
 from scoring.inference.parallel import Processes
@@ -158,10 +159,11 @@ def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]
     task, asked_rows = _sampled(part.benchmark), []
     for loaded in part.splits:
         for row in loaded.rows:
-            if text := task.question(profile, row):
-                # An instruction after "Q:" is at the beginning of the user's turn.
-                where = replace(prompt, placement={n: p for n, p in prompt.placement.items() if p == "none"})
-                asked_rows.append((row, where.put(Request(row["id"], text), part.benchmark.name).context))
+            # An instruction after "Q:" is at the beginning of the user's turn.
+            where = replace(prompt, placement={n: p for n, p in prompt.placement.items() if p == "none"})
+            asked = task.question(profile, row)
+            texts = filter(None, [asked] if isinstance(asked, str) else asked)
+            asked_rows += [(row, where.put(Request(row["id"], text), part.benchmark.name).context) for text in texts]
     return asked_rows
 
 
@@ -173,10 +175,11 @@ def _body(model: str, prompt: Prompt, text: str, longest: int, sampling: Samplin
 
 def _records(task: Sampled, rows: Sequence[Row], answers: Sequence[Response], samples: int) -> list[dict[str, Any]]:
     texts = [answer.text for answer in answers]
+    by_row = grouped(enumerate(rows), lambda numbered: id(numbered[1])).values()
     return [
         line
-        for number, row in enumerate(rows)
-        for line in task.to_records(row, texts[number * samples : (number + 1) * samples])
+        for own in by_row
+        for line in task.to_records(own[0][1], texts[own[0][0] * samples : (own[-1][0] + 1) * samples])
     ]
 
 
