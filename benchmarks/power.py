@@ -21,7 +21,7 @@ from cards.verdict import LEVEL, standing
 from scoring.metrics.sums import mean
 from scoring.statistics.intervals import detectable
 from scoring.statistics.power import factor
-from scoring.statistics.stats import compare, corrected, estimate
+from scoring.statistics.stats import compare, corrected, measure
 from scoring.types import Floats, Group
 
 RATE = mean("rate", lambda table: table["x"], 50, 0, 100, "Share of events.", scale=100, proportion=True)
@@ -64,7 +64,8 @@ def _rates(case: Case, draw: np.random.Generator, rate: float) -> Floats:
 def score(case: Case, draw: np.random.Generator, points: float) -> Seen:
     """A score of one run, so many points above the ideal value."""
     x = (draw.random(len(case.codes)) < _rates(case, draw, 0.5 + points / 100)).astype(float)
-    found = estimate(RATE, {"x": x}, clusters=case.codes, resamples=RESAMPLES)
+    groups = [(Group("", np.ones(len(x), bool)), RATE)]
+    (found,) = measure(groups, {"x": x}, case.codes, resamples=RESAMPLES)
     return standing(found.numbers, 50) == "above", found.detectable
 
 
@@ -72,7 +73,8 @@ def values(case: Case, draw: np.random.Generator, points: float) -> Seen:
     """A mean of numbers from 0 to 1, whose clusters differ."""
     level = 0.1 * draw.standard_normal(len(case.sizes))[case.codes]
     x = np.clip(0.5 + points / 100 + level + 0.2 * draw.standard_normal(len(case.codes)), 0, 1)
-    found = estimate(VALUE, {"x": x}, clusters=case.codes, resamples=RESAMPLES)
+    groups = [(Group("", np.ones(len(x), bool)), VALUE)]
+    (found,) = measure(groups, {"x": x}, case.codes, resamples=RESAMPLES)
     return standing(found.numbers, 50) == "above", found.detectable
 
 

@@ -205,7 +205,8 @@ class Builder:
         (config,) = (config for config in dataset.configs if config.name == name)
         entry, files = plan
         splits: dict[str, SplitEntry] = {}
-        for split, (table, dropped) in write.tables(config, config.rows(files), dataset.language).items():
+        language = config.language or dataset.language
+        for split, (table, dropped) in write.tables(config, config.rows(files), language).items():
             splits[split] = write.write_split(staged, config, split, table, dropped)
         self.progress.advance(self.bar)
         return replace(entry, splits=splits)

@@ -22,8 +22,7 @@ from builders.manifest import CARD, NAME, ConfigEntry, Manifest, file_sha256, re
 from builders.publish.publication import make_publication
 from builders.publish.published import closed, published_form
 from builders.sources.fetch import Fetcher
-from cards.benchmark import BENCHMARK
-from cards.dataset_card import dataset_card
+from cards.dataset_card import BENCHMARK, dataset_card
 from cards.files import strays
 from cards.packages import missing_sentence
 from cards.stored import parsed

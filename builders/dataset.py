@@ -184,6 +184,8 @@ class Config:
     filters:
         Those of ``sources`` that only decide which rows are left out. No column has anything of them, so their
         licences do not bind the config.
+    language:
+        The code of the language of the rows, where the data set has several.
     quotes:
         Columns with text of the sources. Where a licence does not allow to publish it, the config is published
         without these columns, and :func:`builders.with_text` restores them from the sources.
@@ -204,6 +206,7 @@ class Config:
     cite: tuple[str, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
     filters: tuple[str, ...] = ()
+    language: str = ""
     quotes: tuple[str, ...] = ()
     quoted: Callable[[Files], Rows] | None = None
 
@@ -223,9 +226,10 @@ class DataSet:
     """A versioned data set: one folder with a card and a manifest.
 
     ``version`` is semantic: a patch corrects words, a minor version adds rows or columns, a major version changes
-    the meaning of a score on the data. ``written`` describes how this project wrote sentences, and their limits.
-    ``task_categories`` are the Hub's names of the tasks. ``benchmark`` says how the data set is a benchmark on the
-    Hub (:mod:`cards.benchmark`); without it, the data set is none.
+    the meaning of a score on the data. ``language`` is a code, or several with spaces between them. ``written``
+    describes how this project wrote sentences, and their limits. ``task_categories`` are the Hub's names of the tasks.
+    ``benchmark`` says how the data set is a benchmark on the Hub (:mod:`cards.dataset_card`); without it, the data set
+    is none.
 
     Example
     -------

@@ -1,6 +1,6 @@
 """Selects what is published of a run: one number for each task of the published data sets, in two formats of the Hub.
 
-The Hub identifies a task by a data set and an id (:mod:`cards.benchmark`) and takes one value for it, in
+The Hub identifies a task by a data set and an id (:mod:`cards.dataset_card`) and takes one value for it, in
 ``.eval_results/*.yaml`` and in the ``model-index`` of the card. This module defines which metric of which
 group that is; the other scores of a run are in the card.
 """
@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml, parse_eval_result_entries
 
-from cards.benchmark import tasks
+from cards.dataset_card import tasks
 from cards.matrix import Cell
 from cards.results import UNPUBLISHED, Estimate, Headline, Report, supported_digits
 from cards.text import CardError, slug
@@ -136,9 +136,15 @@ def _result(
     only_task = config in headline.groups and task["split"] in rows_by_split
     splits = [task["split"]] if only_task else sorted(rows_by_split)
     for split in splits:
-        _check_rows(
-            rows_by_split[split], facts["configs"][config]["splits"].get(split, {}), f"{config}/{split} of {published}"
-        )
+        where = f"{config}/{split} of {published}"
+        rows_published = facts["configs"][config]["splits"].get(split, {})
+        # For example ``1.2.0 sha256:ab12…, 30 of 40 rows``: version, digest, and the part that was scored. The digest
+        # is that of the published rows, or of the rows as they are built.
+        digest, _, part = rows_by_split[split].partition("sha256:")[2].partition(", ")
+        if digest not in (rows_published.get("content"), rows_published.get("built") or None):
+            raise _NotPublished(f"the rows scored are not those of {where}; it is left out.")
+        if part:
+            raise _NotPublished(f"only {part} of {where} were scored; it is left out.")
     if not math.isfinite(score.value):
         raise _NotPublished(f"{score.metric} is not defined ({score.why or score.value}); it is left out.")
     return Result(
@@ -152,19 +158,6 @@ def _result(
         setting=run.setting,
         profile=run.profile,
     )
-
-
-def _check_rows(rows: str, published: dict[str, Any], where: str) -> None:
-    """Checks that all rows of a published split were scored; ``rows`` is the entry of ``data`` in the run.
-
-    For example ``1.2.0 sha256:ab12…, 30 of 40 rows``: version, digest, and the part that was scored. The digest is
-    that of the published rows, or of the rows as they are built.
-    """
-    _, _, digest = rows.partition("sha256:")
-    if digest.partition(",")[0] not in (published.get("content"), published.get("built") or None):
-        raise _NotPublished(f"the rows scored are not those of {where}; it is left out.")
-    if part := digest.partition(", ")[2]:
-        raise _NotPublished(f"only {part} of {where} were scored; it is left out.")
 
 
 @dataclass(frozen=True, slots=True)

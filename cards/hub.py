@@ -85,8 +85,8 @@ class HubModel:
             When the file is not UTF-8 text.
         """
         try:
-            file = self.folder / path if self.folder else downloaded(self.api, self.name, path, revision or self.head)
-            return file.read_bytes().decode("utf-8") if file and file.is_file() else None
+            data = self._bytes(path, revision)
+            return None if data is None else data.decode("utf-8")
         except UnicodeDecodeError:
             raise CardError(f"{path} of {self.name} is not UTF-8 text; correct it first.") from None
 
@@ -112,8 +112,8 @@ class HubModel:
         return str(address), True
 
     def _bytes(self, path: str, revision: str) -> bytes | None:
-        file = downloaded(self.api, self.name, path, revision or self.head)
-        return file.read_bytes() if file else None
+        file = self.folder / path if self.folder else downloaded(self.api, self.name, path, revision or self.head)
+        return file.read_bytes() if file and file.is_file() else None
 
     def _open_request(self, title: str) -> int | None:
         """The number of the open pull request of the user with a title."""

@@ -186,15 +186,13 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
     """The entries by data set, task and metric, nearest to the ideal first."""
     groups = grouped(entries, lambda entry: (entry.dataset, entry.task, entry.metric))
-    return [_task_table(key, groups[key]) for key in sorted(groups)]
-
-
-def _task_table(key: tuple[str, str, str], entries: list[Entry]) -> TaskTable:
-    ideal = entries[0].ideal
-    numbers = [ideal, *(number for entry in entries for number in entry.numbers)]
-    finite = [number for number in numbers if number is not None and math.isfinite(number)]
-    ordered = sorted(entries, key=lambda entry: (entry.distance, entry.model))
-    return TaskTable(*key, ideal, ordered, min(finite), max(finite))
+    tables = []
+    for key, own in sorted(groups.items()):
+        numbers = [own[0].ideal, *(number for entry in own for number in entry.numbers)]
+        finite = [number for number in numbers if number is not None and math.isfinite(number)]
+        ordered = sorted(own, key=lambda entry: (entry.distance, entry.model))
+        tables.append(TaskTable(*key, own[0].ideal, ordered, min(finite), max(finite)))
+    return tables
 
 
 def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:

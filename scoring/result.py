@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 import cards.results
 from builders.manifest import file_sha256
-from cards.glance import glance_html, one_line
+from cards.draw import glance_html, one_line
 from cards.options import checked
 from scoring import benchmarks, report
 from scoring.report.headlines import described, headline_scores
@@ -48,7 +48,13 @@ def paired(
     differences: list[Difference] = []
     agreements: list[Estimate] = []
     for benchmark in map(benchmarks.get, _shared(*reports)):
-        _current(benchmark, *reports)
+        for found in reports:
+            version = found.environment.get(f"benchmark {benchmark.name}", benchmark.version)
+            if version != benchmark.version:
+                raise ScoringError(
+                    f"A run of {found.model} used version {version} of the benchmark {benchmark.name}, and this is "
+                    f"{benchmark.version}; score that model again."
+                )
         table, base = (own[benchmark.name] for own in tables)
         chosen = benchmark.items(reports[0].profile, table)
         clusters = table[benchmark.cluster]
@@ -62,16 +68,6 @@ def agree(benchmark: Benchmark, profile: str, table: Table, base: Table, resampl
     joined = {**table, **{f"{BASE}{name}": column for name, column in base.items()}}
     chosen = benchmark.items(profile, joined, benchmark.agreements(profile))
     return measure(chosen, joined, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
-
-
-def _current(benchmark: Benchmark, *reports: Report) -> None:
-    for found in reports:
-        version = found.environment.get(f"benchmark {benchmark.name}", benchmark.version)
-        if version != benchmark.version:
-            raise ScoringError(
-                f"A run of {found.model} used version {version} of the benchmark {benchmark.name}, and this is "
-                f"{benchmark.version}; score that model again."
-            )
 
 
 def _shared(one: Report, other: Report) -> list[str]:

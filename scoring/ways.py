@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import combinations, permutations
+from itertools import combinations, islice, permutations
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,8 @@ _CEILING = "The highest rank correlation with choice of a way without error: √
 def possible(benchmark: Benchmark, way: str) -> bool:
     """Whether the items of a benchmark can be asked so."""
     if way == "choice":
-        return bool(benchmark.contrast and benchmark.contrast.sentences and "causal" in benchmark.kinds)
+        words = bool(benchmark.sampled)  # which has its own way to choose
+        return bool(benchmark.contrast and benchmark.contrast.sentences) and "causal" in benchmark.kinds and not words
     return way != "text" or bool(benchmark.sampled and benchmark.contrast)
 
 
@@ -225,7 +226,7 @@ def _text(benchmark: Benchmark) -> dict[str, Any]:
     assert task
 
     def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
-        for request in benchmark.requests(profile, row, context) if task.question(profile, row) else ():
+        for request in islice(benchmark.requests(profile, row, context), bool(task.question(profile, row))):
             yield replace(request, options=(), candidates=(), max_new=task.longest)
 
     def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:

@@ -422,7 +422,7 @@ LICENCES = {"apache-2.0", "mit", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "c
 #: The fields that are a text, or several.
 TEXTS = ("language", "license", "tags", "datasets", "base_model", "size_categories", "metrics", "task_categories")
 #: Some of the tasks that the Hub knows.
-TASK_CATEGORIES = {"text-generation", "fill-mask", "question-answering", "text-classification", "other"}
+TASK_CATEGORIES = {*"text-generation fill-mask question-answering text-classification multiple-choice other".split()}
 
 
 def card_faults(kind: str, data: Any) -> Iterator[str]:

@@ -14,8 +14,7 @@ from builders.dataset import BuildError
 from builders.manifest import NAME, ConfigEntry, Manifest, file_sha256, read_manifest
 from builders.publish import licences
 from builders.publish.published import PublishedConfig, licence_facts, published
-from cards.benchmark import eval_yaml
-from cards.dataset_card import dataset_card, default_config
+from cards.dataset_card import dataset_card, default_config, eval_yaml
 from cards.packages import required
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from builders.dataset import BuildError
 from builders.manifest import file_sha256
 from builders.publish.publication import Publication
-from cards.benchmark import BENCHMARK
+from cards.dataset_card import BENCHMARK
 from cards.hub import refusal, refusals, sending
 
 #: The Hub's own file for large files, which it creates with the repository.

@@ -108,13 +108,8 @@ def grid(measured: Sequence[Correlation]) -> Grid:
     for name in ("group", "of", "ρ", "n", "clusters"):
         table.add_column(name, no_wrap=True, justify="right" if name in ("n", "clusters") else "left")
     for correlation in measured:
-        table.add_row(
-            correlation.group,
-            correlation.pair.replace(" and ", ", "),
-            _spoken(correlation).removeprefix("ρ "),
-            f"{correlation.n:,}",
-            f"{correlation.clusters:,}",
-        )
+        about = correlation.pair.replace(" and ", ", "), _spoken(correlation).removeprefix("ρ ")
+        table.add_row(correlation.group, *about, f"{correlation.n:,}", f"{correlation.clusters:,}")
     return table
 
 
@@ -132,21 +127,18 @@ def main(
     console, errors = Console(soft_wrap=True, markup=False), Console(stderr=True)
     with ended(errors):
         try:
-            values = delta_table(table)
-            measured = compare_model(run, _frequent(values, min_count), out or run, resamples)
+            whole = delta_table(table)
+            rows = zip(whole.delta.items(), whole.counts, strict=True)
+            frequent = [(word, delta, int(count)) for (word, delta), count in rows if count >= min_count]
+            words, deltas, counts = zip(*frequent, strict=True) if frequent else ((), (), ())
+            values = DeltaTable.of(words, deltas, counts, whole.rule, whole.pairs)
+            measured = compare_model(run, values, out or run, resamples)
         except PmiError as error:
             raise ScoringError(str(error)) from None
         console.print(grid(measured), soft_wrap=False)
         tell(console, [f"The examples are in {out or run}, and the figure is {(out or run) / 'corpus.svg'}."])
         if out is None:
             tell(console, [f"The report is {run / 'report.html'}."])
-
-
-def _frequent(table: DeltaTable, least: int) -> DeltaTable:
-    """The table without words that occur less often than ``least``."""
-    frequent = [(w, d, int(n)) for (w, d), n in zip(table.delta.items(), table.counts, strict=True) if n >= least]
-    words, deltas, counts = zip(*frequent, strict=True) if frequent else ((), (), ())
-    return DeltaTable.of(words, deltas, counts, table.rule, table.pairs)
 
 
 app = single(main)

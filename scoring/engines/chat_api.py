@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,6 @@ from scoring.types import Benchmark, Estimate, Request, Row, Sampled, ScoringErr
 _NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not give"
 #: What a report says of the numbers.
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
-
-
-class ChatFailed(ScoringError):
-    """An error of the chat API, with the exit status that it has in ``probes generate``."""
-
-    def __init__(self, error: BuildError) -> None:
-        super().__init__(str(error))
-        self.exit_code = error.exit_code
 
 
 def sample(options: RunOptions, sampling: Sampling, settings: Settings, console: Console) -> RunResult:
@@ -82,7 +75,9 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
                 print_costs(client, options, console)
                 return result({}, (), *how)
     except BuildError as error:
-        raise ChatFailed(error) from None
+        failure = ScoringError(str(error))
+        failure.exit_code = error.exit_code  # as in probes generate
+        raise failure from None
     scored = result(answers, parts, *how)
     notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
     all_remarks = (*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}")
@@ -129,7 +124,12 @@ def result(
     estimates: list[Estimate] = []
     for part in parts:
         name, task = part.benchmark.name, _sampled(part.benchmark)
-        tables[name] = as_table(_records(task, *answers[name], sampling.samples))
+        (rows, replies), size = answers[name], sampling.samples
+        texts = [reply.text for reply in replies]
+        by_row = grouped(enumerate(rows), lambda numbered: id(numbered[1])).values()
+        asked = ((own[0][1], own[0][0] * size, (own[-1][0] + 1) * size) for own in by_row)
+        lines = (task.to_records(row, texts[start:end]) for row, start, end in asked)
+        tables[name] = as_table(chain.from_iterable(lines))
         of_answers = replace(
             part.benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster, headline=None
         )
@@ -171,16 +171,6 @@ def _body(model: str, prompt: Prompt, text: str, longest: int, sampling: Samplin
     body = request_body(model, text, temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
     system = [{"role": "system", "content": prompt.system}] if prompt.system else []
     return body | {"messages": [*system, *body["messages"]]}
-
-
-def _records(task: Sampled, rows: Sequence[Row], answers: Sequence[Response], samples: int) -> list[dict[str, Any]]:
-    texts = [answer.text for answer in answers]
-    by_row = grouped(enumerate(rows), lambda numbered: id(numbered[1])).values()
-    return [
-        line
-        for own in by_row
-        for line in task.to_records(own[0][1], texts[own[0][0] * samples : (own[-1][0] + 1) * samples])
-    ]
 
 
 def name(call: Call) -> str:

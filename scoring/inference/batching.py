@@ -18,11 +18,11 @@ The network receives a tree as position ids and a 4-D attention mask. Whether it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import compress, count, pairwise
 from operator import ne
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -33,12 +33,7 @@ from scoring.inference.tokens import Query
 Ints = NDArray[np.int64]
 
 
-class Sized(Protocol):
-    """Anything that takes a number of tokens of a batch."""
-
-    def __len__(self) -> int: ...
-
-
+#: What takes as many tokens of a batch as its length says.
 S = TypeVar("S", bound=Sized)
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ import torch
 import transformers
 
 from cards.stored import Stored
-from scoring.inference.batching import Tree, out_of_memory, padded, plan
+from scoring.inference.batching import Tree, out_of_memory, plan
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.network import UNSUITED, Network
 from scoring.inference.tokens import Query
@@ -44,6 +44,16 @@ SHORTEST = 32
 MEASURED = Stored("a measurement of a network", "remove it, and the network is measured again")
 #: The largest relative difference of logits that quantization or half precision explains.
 COARSE = 0.25
+_PADDING = "Sequences are only batched with others of their length, because padding changes the answers of this model "
+#: What is said of a way of batching that changes the answers of a network.
+_FINDINGS = {
+    "batches": "Sequences are computed one at a time, because their batch changes the answers of this model ({apart}).",
+    "padsFalse": f"{_PADDING}({{apart}}).",
+    "padsTrue": f"{_PADDING}({{apart}}).",
+    "shares": "Contexts are shared in rows shorter than {length} tokens only, because longer ones change the answers "
+    "of this model ({apart}).",
+    "gaps": "Padding on the left is computed, because leaving it out changes the answers of this model ({apart}).",
+}
 _CHANCE = "so its scores depend on chance; fix the seed of its random parts in its config."
 _LATER = (
     "so it gives no probability of a next token; set is_decoder in its configuration if it was trained as a decoder, "
@@ -146,8 +156,12 @@ class Probes:
         # Weights that lie elsewhere have no count of changes; they are not changed in place.
         return [(w.data_ptr(), -1 if w.is_inference() else w._version) for w in weights]
 
-    def _once(self, what: str, length: int, measure: Callable[[], tuple[Any, bool]]) -> Any:
-        """A measurement for a length: as it is known or kept, or else made, with whether it may be kept."""
+    def _once(self, what: str, longest: int, measure: Callable[[int], tuple[Any, bool]]) -> Any:
+        """A measurement at the length for a longest sequence: as it is known or kept, or else made.
+
+        ``measure`` makes it, and says whether it may be kept.
+        """
+        length = self._length(longest)
         if (what, length) not in self._known:
             path = self.kept / f"{what}-{length}.json" if self.kept and self._state() == self._weights else None
             before, stored = dict(self.findings), None
@@ -158,7 +172,7 @@ class Probes:
                 value = GenerationMode(*value) if isinstance(value, list) else value
                 self.findings |= stored["findings"]
             else:
-                value, lasting = measure()
+                value, lasting = measure(length)
                 new = {name: text for name, text in self.findings.items() if before.get(name) != text}
                 if path and lasting and not self.broken:
                     with suppress(OSError):
@@ -175,8 +189,7 @@ class Probes:
             For a network that cannot be run on token ids, that answers the same question in two ways, or that is
             used as causal and lets a token depend on later ones.
         """
-        length = self._length(longest)
-        self._once("check", length, lambda: self._checked(length))
+        self._once("check", longest, self._checked)
 
     def _checked(self, length: int) -> tuple[bool, bool]:
         before, after, other = (self._ids(seed, length // 2) for seed in (1, 2, 3))
@@ -213,12 +226,12 @@ class Probes:
 
     def batches(self, longest: int) -> bool:
         """Whether several sequences of one length in a batch give what each gives alone."""
-        return self._measured(
-            "batches",
-            longest,
-            lambda length: [[_last(self._ids(n, size), length) for n in range(3)] for size in (length, length // 2)],
-            "Sequences are computed one at a time, because their batch changes the answers of this model ({apart}).",
-        )
+
+        def batches(length: int) -> Iterator[list[Query]]:
+            for size in (length, length // 2):
+                yield [_last(self._ids(n, size), length) for n in range(3)]
+
+        return self._measured("batches", longest, batches)
 
     def pads(self, longest: int, *, hidden: bool) -> bool:
         """Whether sequences padded on the right to ``longest`` give what each gives alone.
@@ -233,29 +246,17 @@ class Probes:
                     queries.append(_hidden(self._ids(9, length // 2), length // 4))
                 yield queries
 
-        return self.batches(longest) and self._measured(
-            f"pads{hidden}",
-            longest,
-            batches,
-            "Sequences are only batched with others of their length, because padding changes the answers of this "
-            "model ({apart}).",
-        )
+        return self.batches(longest) and self._measured(f"pads{hidden}", longest, batches)
 
     def shares(self, longest: int) -> int:
         """The largest length, at most ``longest``, up to which prefix trees give what plain sequences give; or 0."""
-        if self.network.kind != "causal" or "position_ids" not in _parameters(self.network.bare):
+        taken = inspect.signature(self.network.bare.forward).parameters
+        if self.network.kind != "causal" or "position_ids" not in taken:
             self.findings["shares"] = "Contexts are not shared, because this model takes no position ids."
             return 0
         length = self._length(longest)
         while length >= min(SHORTEST, self._length(longest)):
-            if self._measured(
-                "shares",
-                length,
-                self._branches,
-                "Contexts are shared in rows shorter than {length} tokens only, because longer ones change the answers "
-                "of this model ({apart}).",
-                share=True,
-            ):
+            if self._measured("shares", length, self._branches, share=True):
                 return length
             length //= 2
         self.findings["shares"] = (
@@ -276,13 +277,7 @@ class Probes:
             yield queries
             yield queries[:1]
 
-        return self._measured(
-            "gaps",
-            longest,
-            batches,
-            "Padding on the left is computed, because leaving it out changes the answers of this model ({apart}).",
-            share=True,
-        )
+        return self._measured("gaps", longest, batches, share=True)
 
     def generates(self, longest: int) -> GenerationMode:
         """The fastest way to generate whose next-token logits equal those of plain sequences.
@@ -292,8 +287,7 @@ class Probes:
         ScoringError
             When there is none.
         """
-        length = self._length(longest)
-        mode: GenerationMode = self._once("generates", length, lambda: self._generation(length))
+        mode: GenerationMode = self._once("generates", longest, self._generation)
         return mode
 
     def _generation(self, length: int) -> tuple[GenerationMode, bool]:
@@ -330,43 +324,20 @@ class Probes:
     def _generation_apart(self, prompts: Sequence[tuple[int, ...]], new: int, *, cached: bool) -> float:
         """The largest difference between next-token logits while generating and those of plain sequences."""
         forced = self._ids(77, new)
-        steps = self._continued(prompts, forced, cached=cached)
+        choice = _Forced(forced, max(map(len, prompts)))
+        how = {"use_cache": cached, "output_logits": True, "return_dict_in_generate": True}
+        made = self.network.generate(prompts, new, [choice], **how)
+        # Before each forced token, shape (prompts * forced, vocabulary).
+        steps = torch.stack([logits.float() for logits in made.logits], dim=1).flatten(0, 1)
         queries = [_reading(ids + forced[:-1], range(len(ids) - 1, len(ids) + new - 1)) for ids in prompts]
         return difference(steps, self._alone(queries))
 
-    def _continued(self, prompts: Sequence[tuple[int, ...]], forced: Sequence[int], *, cached: bool) -> torch.Tensor:
-        """Logits before each forced token, shape (prompts * forced, vocabulary), from the network's own generation."""
-        width = max(map(len, prompts))
-        ids = self.network.tensor(padded(prompts, self.network.pad, width, left=True))
-        lengths = self.network.tensor(np.array([[len(prompt)] for prompt in prompts]))
-        mask = (torch.arange(width, device=ids.device) >= width - lengths).long()
-        with torch.inference_mode():
-            made = self.network.module.generate(
-                input_ids=ids,
-                attention_mask=mask,
-                logits_processor=transformers.LogitsProcessorList([_Forced(forced, width)]),
-                max_new_tokens=len(forced),
-                do_sample=False,
-                num_beams=1,
-                use_cache=cached,
-                output_logits=True,
-                return_dict_in_generate=True,
-            )
-        return torch.stack([logits.float() for logits in made.logits], dim=1).flatten(0, 1)
-
     def _measured(
-        self,
-        what: str,
-        longest: int,
-        batches: Callable[[int], Iterable[Sequence[Query]]],
-        finding: str,
-        *,
-        share: bool = False,
+        self, what: str, longest: int, batches: Callable[[int], Iterable[Sequence[Query]]], share: bool = False
     ) -> bool:
         """Whether batches of queries give what each query gives alone, measured once for a length."""
-        length = self._length(longest)
 
-        def measure() -> tuple[bool, bool]:
+        def measure(length: int) -> tuple[bool, bool]:
             lasting = True
             try:
                 apart = self._apart(batches(length), length, share=share)
@@ -374,10 +345,10 @@ class Probes:
                 apart, lasting = float("inf"), not out_of_memory(error)
             same = apart <= tolerance(self.network.dtype)
             if not same:
-                self.findings[what] = finding.format(apart=described(apart), length=length)
+                self.findings[what] = _FINDINGS[what].format(apart=described(apart), length=length)
             return same, lasting
 
-        return bool(self._once(what, length, measure))
+        return bool(self._once(what, longest, measure))
 
     def _apart(self, batches: Iterable[Sequence[Query]], length: int, *, share: bool) -> float:
         """The largest difference between batches of queries and the same queries alone."""
@@ -467,7 +438,3 @@ def _hidden(ids: Sequence[int], hidden: int) -> Query:
     hidden = min(hidden, len(ids) - 2)
     at = tuple(range(hidden + 1, len(ids)))
     return Query(tuple(ids), at, tuple(0 for _ in at), hidden=hidden)
-
-
-def _parameters(network: Any) -> set[str]:
-    return set(inspect.signature(network.forward).parameters)

@@ -32,35 +32,6 @@ class Encoding:
         return self.compute_offsets()
 
 
-def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoding]:
-    """Encodes texts without special tokens, in one call of the tokenizer."""
-    if not texts:
-        return []
-    try:
-        encoded = tokenizer(
-            list(texts),
-            add_special_tokens=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            padding=False,
-            truncation=False,
-            verbose=False,
-        )
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of the library of tokenizers, which does not export it
-            raise
-        raise ScoringError(
-            f"The tokenizer cannot encode {texts[0]!r:.60} ({error!s:.100}); give another one."
-        ) from None
-    ids = [list(row) for row in encoded["input_ids"]]
-    offsets: Iterable[Callable[[], Sequence[tuple[int, int]]]]
-    if tokenizer.is_fast:
-        offsets = [partial(getattr, whole, "offsets") for whole in encoded.encodings]
-    else:
-        offsets = [partial(_prefix_offsets, tokenizer, text, row) for text, row in zip(texts, ids, strict=True)]
-    return list(map(Encoding, texts, ids, offsets))
-
-
 def _prefix_offsets(tokenizer: Any, text: str, ids: list[int]) -> list[tuple[int, int]]:
     """Offsets for a tokenizer that has none: the shortest beginnings of the text that give the first tokens."""
     ends = {0: 0, len(ids): len(text)}
@@ -207,7 +178,31 @@ class Tokens:
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Encodes texts as they stand, without special tokens, in one call of the tokenizer."""
-        return encode(self.tokenizer, texts)
+        if not texts:
+            return []
+        try:
+            encoded = self.tokenizer(
+                list(texts),
+                add_special_tokens=False,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+                padding=False,
+                truncation=False,
+                verbose=False,
+            )
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # of the library of tokenizers, which does not export it
+                raise
+            raise ScoringError(
+                f"The tokenizer cannot encode {texts[0]!r:.60} ({error!s:.100}); give another one."
+            ) from None
+        ids = [list(row) for row in encoded["input_ids"]]
+        offsets: Iterable[Callable[[], Sequence[tuple[int, int]]]]
+        if self.tokenizer.is_fast:
+            offsets = [partial(getattr, whole, "offsets") for whole in encoded.encodings]
+        else:
+            offsets = [partial(_prefix_offsets, self.tokenizer, *pair) for pair in zip(texts, ids, strict=True)]
+        return list(map(Encoding, texts, ids, offsets))
 
     def queries(self, requests: Sequence[Request]) -> Iterator[tuple[list[list[Query]], Query | None]]:
         """For every request the queries of each option, and the query of its candidate forms if it has any.
@@ -225,11 +220,11 @@ class Tokens:
             encoded = dict(zip(texts, self.encode(list(texts)), strict=True))
             for request in part:
                 options = [list(self._option(request, o, encoded[request.context + o.text])) for o in request.options]
-                candidate_logprobs = self._candidates(request, encoded[request.context]) if request.candidates else None
-                for query in chain(*options, [candidate_logprobs] if candidate_logprobs else []):
+                candidates = self._candidates(request, encoded[request.context]) if request.candidates else None
+                for query in chain(*options, [candidates] if candidates else []):
                     self._check(request, query.ids)
                     self._check(request, query.want)
-                yield options, candidate_logprobs
+                yield options, candidates
 
     def _check(self, request: Request, ids: Sequence[int]) -> None:
         if self.size is not None and ids and max(ids) >= self.size:
@@ -328,7 +323,8 @@ class Tokens:
         # A beginning-of-sequence token that the text itself brings has nothing before it and is not scored.
         scored = targets[bisect_left(targets, 0 if frame else 1) : bisect_left(targets, end)]
         if not scored:
-            raise ScoringError(f"{request.id}: no token of {self._shown(piece)!r} can be scored; give a longer option.")
+            shown = str(self.tokenizer.decode(piece.ids[piece.start :]))
+            raise ScoringError(f"{request.id}: no token of {shown!r} can be scored; give a longer option.")
         # The output at a position predicts the token after it, so each place moves by the frame and by one less.
         before = len(frame) - drop - 1
         at, want = tuple([i + before for i in scored]), tuple([piece.ids[i] for i in scored])
@@ -346,9 +342,6 @@ class Tokens:
             yield Query((self.first if start is None else start,), (0,), (piece.ids[0],))
         if later := [i for i in targets if i]:
             yield Query(tuple(piece.ids[: later[-1]]), tuple(i - 1 for i in later), tuple(piece.ids[i] for i in later))
-
-    def _shown(self, piece: _Piece) -> str:
-        return str(self.tokenizer.decode(piece.ids[piece.start :]))
 
     def _masked(self, request: Request, piece: _Piece, how: str) -> Iterable[Query]:
         drop, end = self._fit(request, piece.start, len(piece.ids), len(self.prefix) + len(self.suffix))

@@ -1,6 +1,6 @@
 """Scores of published responses: files of the authors of UnStereoEval and StereoSet, without a model.
 
-The files are fetched from the pinned repositories, or read from a mirror, and re-scored as :mod:`scoring.rescoring`
+The files are fetched from the pinned repositories, or read from a mirror, and re-scored as :mod:`scoring.rescore`
 does for anybody's scores. The estimates are kept by what they were computed from, so they are computed once.
 """
 
@@ -21,7 +21,7 @@ from builders.sources.catalogue import catalogue
 from cards.stored import Stored
 from cards.text import slug
 from scoring.reproduce.printed import rows_of
-from scoring.rescoring import document, rescore
+from scoring.rescore import document, rescore
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def score_rows(paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> Iterator
 
 
 def score_table(benchmark: str, paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> pa.Table:
-    """The published files of a model as one score file for :func:`scoring.rescoring.rescore`."""
+    """The published files of a model as one score file for :func:`scoring.rescore.rescore`."""
     import pandas as pd
 
     if benchmark != "stereoset":

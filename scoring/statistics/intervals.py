@@ -297,17 +297,11 @@ def bootstrap(draws: Floats, clusters: int) -> Interval:
         return NONE
     tail = float(ndtr(-student(clusters - 1) * math.sqrt(clusters / (clusters - 1))))
     low, high = np.quantile(defined, (tail, 1 - tail))
-    return Interval.of(float(low), float(high), "bootstrap", _p_of_draws(defined, clusters), clusters - 1)
-
-
-def _p_of_draws(draws: Floats, clusters: int) -> float:
-    """Two-sided p of no difference, moved outwards as the percentiles are.
-
-    The observed value counts as a resample, so p is never 0.
-    """
-    smaller = min((draws <= 0).sum(), (draws >= 0).sum())
-    tail = min(0.5, (1 + int(smaller)) / (1 + len(draws)))
-    return 2 * float(stdtr(clusters - 1, ndtri(tail) / math.sqrt(clusters / (clusters - 1))))
+    # p is moved outwards as the percentiles are. The observed value counts as a resample, so p is never 0.
+    smaller = min((defined <= 0).sum(), (defined >= 0).sum())
+    tail = min(0.5, (1 + int(smaller)) / (1 + len(defined)))
+    p = 2 * float(stdtr(clusters - 1, ndtri(tail) / math.sqrt(clusters / (clusters - 1))))
+    return Interval.of(float(low), float(high), "bootstrap", p, clusters - 1)
 
 
 def cluster_t(value: float, without: Floats, freedom: float) -> Interval:

@@ -83,18 +83,6 @@ class Sums:
     why: str
 
 
-def _subsets(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list[Subset]:
-    """The subset of each item; items of one group share it."""
-    subsets: dict[int, Subset] = {}
-    for group, _ in items:
-        if id(group) not in subsets:
-            mask = np.asarray(group.mask, dtype=bool)
-            clusters, places = np.unique(codes[mask], return_inverse=True)
-            rows = {name: column[mask] for name, column in table.items()}
-            subsets[id(group)] = Subset(rows, len(places), clusters, places)
-    return [subsets[id(group)] for group, _ in items]
-
-
 def _add_up(metric: Metric, subset: Subset) -> Sums:
     with np.errstate(invalid="ignore"):
         values = metric.columns(subset.rows)
@@ -113,8 +101,14 @@ def _add_up(metric: Metric, subset: Subset) -> Sums:
 
 def added_up(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> list[Sums]:
     """The sums by cluster of each metric over its group."""
-    subsets = _subsets(items, table, codes)
-    return [_add_up(metric, subset) for (_, metric), subset in zip(items, subsets, strict=True)]
+    subsets: dict[int, Subset] = {}  # items of one group share it
+    for group, _ in items:
+        if id(group) not in subsets:
+            mask = np.asarray(group.mask, dtype=bool)
+            clusters, places = np.unique(codes[mask], return_inverse=True)
+            rows = {name: column[mask] for name, column in table.items()}
+            subsets[id(group)] = Subset(rows, len(places), clusters, places)
+    return [_add_up(metric, subsets[id(group)]) for group, metric in items]
 
 
 def _distinct(sums: Sequence[Sums], clusters: int) -> tuple[Floats, list[list[int]]]:
@@ -194,6 +188,13 @@ def measure(
     ------
     ScoringError
         When columns, masks or clusters differ in length.
+
+    >>> share = Metric("share", lambda t: np.stack([t["x"], np.ones(len(t["x"]))], 1), lambda s: s[..., 0] / s[..., 1],
+    ...                None, 0, 1, "Share of rows.")
+    >>> table, every = {"x": np.array([0.0, 1.0, 1.0, 1.0] * 20)}, Group("all", np.ones(80, bool))
+    >>> (found,) = measure([(every, share)], table, np.arange(80))
+    >>> found.value, found.n, found.low < 0.75 < found.high
+    (0.75, 80, True)
     """
     codes, count = _codes(items, table, clusters)
     sums = added_up(items, table, codes)
@@ -242,39 +243,13 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
     p = [max(d.p, floor) for d, floor in zip(differences, floors, strict=True)]
     # The first step of Holm's method, which a difference meets that is the only one.
     level = VERDICT_LEVEL / max(1, sum(not math.isnan(value) for value in p))
-    return [
-        replace(
-            d,
-            p_holm=adjusted,
-            detectable=_steady(intervals.detectable(d.error, d.freedom, VERDICT_LEVEL if d.ability else level))
-            if floor < level or d.ability
-            else math.inf,
-        )
-        for d, adjusted, floor in zip(differences, holm(p), floors, strict=True)
-    ]
-
-
-def estimate(
-    metric: Metric,
-    table: Table,
-    mask: NDArray[np.bool_] | None = None,
-    clusters: NDArray[np.generic] | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Estimate:
-    """:func:`measure` for one metric, by default over all rows, each row its own cluster.
-
-    >>> import numpy as np
-    >>> share = Metric("share", lambda t: np.stack([t["x"], np.ones(len(t["x"]))], 1), lambda s: s[..., 0] / s[..., 1],
-    ...                None, 0, 1, "Share of rows.")
-    >>> measured = estimate(share, {"x": np.array([0.0, 1.0, 1.0, 1.0] * 20)})
-    >>> measured.value, measured.n, measured.low < 0.75 < measured.high
-    (0.75, 80, True)
-    """
-    rows = _rows(table)
-    group = Group("", np.ones(rows, bool) if mask is None else mask)
-    clusters = np.arange(rows) if clusters is None else clusters
-    return measure([(group, metric)], table, clusters, resamples=resamples, seed=seed)[0]
+    found = []
+    for d, adjusted, floor in zip(differences, holm(p), floors, strict=True):
+        seen = math.inf
+        if floor < level or d.ability:
+            seen = intervals.detectable(d.error, d.freedom, VERDICT_LEVEL if d.ability else level)
+        found.append(replace(d, p_holm=adjusted, detectable=_steady(seen)))
+    return found
 
 
 def _rows(table: Table) -> int:
@@ -380,11 +355,9 @@ def _interval_of_difference(metric: Metric, a: Sums, b: Sums, value: float, draw
 
 def _same(a: Table, b: Table) -> bool:
     """Whether two tables have the same values in every column."""
-    return a.keys() == b.keys() and all(_equal(column, b[name]) for name, column in a.items())
-
-
-def _equal(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
+    return a.keys() == b.keys() and all(
+        np.array_equal(x, b[name], equal_nan=x.dtype.kind == b[name].dtype.kind == "f") for name, x in a.items()
+    )
 
 
 def _fields(
@@ -400,19 +373,14 @@ def _fields(
         "group": group.name,
         "metric": metric.name,
         "value": _steady(value),
-        "low": _steady(interval.low),
-        "high": _steady(interval.high),
+        **{name: _steady(getattr(interval, name)) for name in ("low", "high", "error", "freedom")},
         "sd": _steady(math.nan if math.isnan(interval.low) else _sd(draws)),
         "n": sums.subset.n,
         "clusters": clusters,
-        "ideal": metric.ideal,
-        "reading": metric.reading,
+        **{name: getattr(metric, name) for name in ("ideal", "reading", "ability")},
         "why": why or ("one cluster, so no interval" if clusters < 2 else ""),
         "method": interval.method,
-        "error": _steady(interval.error),
-        "freedom": _steady(interval.freedom),
         "detectable": _steady(intervals.detectable(interval.error, interval.freedom)),
-        "ability": metric.ability,
         "title": metric.names[0],
         "short": metric.names[1],
     }

@@ -19,9 +19,10 @@ from scoring.report.page import page
 from scoring.result import between
 from scoring.statistics.intervals import POWER, detectable, student
 from scoring.statistics.power import factor, of_design, of_run
-from scoring.statistics.stats import compare, corrected, estimate, measure
+from scoring.statistics.stats import compare, corrected, measure
 from scoring.types import Group, ScoringError
 from tests.commands import run as command
+from tests.scoring.made import estimate
 from tests.scoring.test_comparison import pairs, written
 
 RATE = percentage("rate", lambda table: table["x"], 50, "Percentage of events.")
