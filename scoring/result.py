@@ -194,11 +194,10 @@ def load(folder: str | Path) -> RunResult:
     path = checked("folder", Path, folder, ScoringError)
     stored = report.read(path)
     names = stored.benchmarks
-    known = set(benchmarks.names())
     return RunResult(
         stored,
         {name: read_examples(path, name) for name in names},
-        {name: benchmarks.get(name).validity for name in names if name in known},
+        {name: benchmarks.get(name).validity for name in names if benchmarks.known(name)},
     )
 
 

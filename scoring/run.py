@@ -113,10 +113,14 @@ def run(
         together(processes, model, requests, store, lambda own: answering.answer(model, own, store, how, console))
     responses = answering.answer(model, requests, store, how, console)
     cut = answering.truncated(model, requests) if settings.truncate else None
-    records, estimates = {}, []
+    records: dict[str, Table] = {}
+    estimates: list[Estimate] = []
     for part in parts:
         name = part.benchmark.name
-        records[name] = table(part.benchmark, settings.profile, by_benchmark[name], responses, cut)
+        own = part.benchmark.joined
+        records[name] = (
+            own(records) if own else table(part.benchmark, settings.profile, by_benchmark[name], responses, cut)
+        )
         estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
     report = model_report(model, parts, settings, prompt, chat, estimates)
     if skipped:

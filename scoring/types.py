@@ -246,18 +246,18 @@ class Sampled:
     Parameters
     ----------
     question:
-        ``question(profile, row)`` gives the text of a user's turn, or nothing for a row that is not asked.
+        ``question(profile, row)`` gives the text of a user's turn, or several, or nothing for a row that is not asked.
     longest:
         The most tokens of an answer.
     to_records:
-        ``to_records(row, answers)`` makes lines of the table from the answers to a row's question.
+        ``to_records(row, answers)`` makes lines of the table from the answers to a row's questions, in order.
     metrics, groups, cluster:
         As of :class:`Benchmark`; shares of answers take the place of probabilities.
     example:
         A usual answer, from which a dry run estimates costs.
     """
 
-    question: Callable[[str, Row], str]
+    question: Callable[[str, Row], str | Sequence[str]]
     longest: int
     to_records: Callable[[Row, Sequence[str]], Sequence[dict[str, Any]]]
     metrics: Callable[[str], Sequence[Metric]]
@@ -311,6 +311,8 @@ class Benchmark:
         (:data:`scoring.inference.engine.Capability`), besides scoring masks for masked models.
     sampled:
         How it is asked through a chat API; None for a benchmark that needs probabilities.
+    joined:
+        ``joined(tables)`` makes the table from those of other benchmarks of the run, in the place of requests.
     """
 
     name: str
@@ -332,6 +334,7 @@ class Benchmark:
     note: str = ""
     needs: Callable[[str, BenchmarkContext], frozenset[str]] = lambda _profile, _context: frozenset({"logprobs"})
     sampled: Sampled | None = None
+    joined: Callable[[Mapping[str, Table]], Table] | None = None
 
     def configs_of(self, profile: str) -> list[tuple[str, str, str]]:
         """The configs a profile reads: the published form (``-paper``) of those that have one, or the project's own."""
