@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import MISSING, fields
+from importlib.util import find_spec
 from itertools import chain, starmap
 from pathlib import Path
 from types import NoneType, UnionType
@@ -163,16 +164,12 @@ def parameters(kind: type[Any]) -> list[inspect.Parameter]:
     A field that may also be an object, a text or a path (``str | Prompt``), is a text on the command line.
     """
     hints = get_type_hints(kind, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            annotation=Annotated[_typed(hints[field.name]), info],
-            default=_default(field),
-        )
-        for field in fields(kind)
-        if (info := _info(hints[field.name])) is not None
-    ]
+    found = []
+    for field in fields(kind):
+        if (info := _info(hint := hints[field.name])) is not None:
+            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field))
+            found.append(option.replace(annotation=Annotated[_typed(hint), info]))
+    return found
 
 
 def _grouped(title: str, kind: type[Any]) -> Iterator[inspect.Parameter]:
@@ -229,7 +226,9 @@ def visible_console() -> Console:
     """Where progress of a call from Python is shown: in a terminal and a notebook, and nowhere else."""
     console = Console(stderr=True)
     if console.is_jupyter:
-        return Console(stderr=True, color_system=None)  # what a notebook saves has no escape codes
+        # What a notebook saves has no escape codes. Moving lines need a package; without it the last of each is shown.
+        moving = find_spec("ipywidgets") is not None
+        return Console(stderr=True, color_system=None, force_jupyter=moving, force_terminal=False)
     console.quiet = not console.is_terminal
     return console
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from typer import Option
 
 from builders.dataset import BuildError
-from cards.glance import FREE, glance_html, one_line
+from cards.draw import FREE, glance_html, one_line
 from cards.options import checked, filled, in_python, visible_console
 from cards.text import split_list
 from mitigation import recipes, run
@@ -103,7 +103,7 @@ class Mitigated:
 
     def _headlines(self) -> dict[str, Change]:
         first = {change.benchmark: change for change in reversed(self.facts.changes)}
-        return {f"{c.benchmark} {c.metric} {c.before[0]:.3g} → {c.after[0]:.3g}": c for c in reversed(first.values())}
+        return {f"{c.benchmark} {c.metric} {c.before[0]:#.3g} → {c.after[0]:#.3g}": c for c in reversed(first.values())}
 
 
 def mitigate(

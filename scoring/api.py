@@ -94,7 +94,7 @@ def evaluate(
     include:
         Python files outside the project that define a ``BENCHMARK``.
     console:
-        Where progress is shown; by default in a terminal and a notebook.
+        Where progress is shown; by default in a terminal, and in a notebook that has the package ipywidgets.
 
     Raises
     ------

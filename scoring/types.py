@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cards.glance import FREE, glance_html, one_line
+from cards.draw import FREE, glance_html, one_line
 from cards.results import Estimate as Estimate
 from cards.results import Headline as Headline
 from cards.results import Measurement as Measurement
@@ -422,23 +422,25 @@ class Comparison:
 
     def __repr__(self) -> str:
         """The change of the headline of each benchmark, in one line."""
-        return one_line(f"Comparison of {self.run.model} with {self.base.model}", list(self._headlines()))
+        return one_line(f"Comparison of {self._heading}", list(self._headlines("short_name")))
 
     def _repr_html_(self) -> str:
         """The change of the headline of each benchmark with a small picture, and all differences folded."""
-        lines = [(text, difference.numbers, 0.0, FREE) for text, difference in self._headlines().items()]
-        return glance_html(f"{self.run.model} compared with {self.base.model}", lines, self.table())
+        lines = [(text, difference.numbers, 0.0, FREE) for text, difference in self._headlines("full_name").items()]
+        return glance_html(self._heading, lines, self.table())
 
-    def _headlines(self) -> dict[str, Difference]:
-        """The difference of the headline of each benchmark, by what it says."""
-        chosen: dict[str, Change] = {}
-        for change in self.changes:
-            d = change.difference
-            headline = self.run.headlines.get(d.benchmark)
-            if d.benchmark not in chosen or (headline and (d.metric, d.group) == (headline.metric, headline.shown)):
-                chosen[d.benchmark] = change
-        by_sentence = {}
-        for change in chosen.values():
-            d, value = change.difference, change.before.value if change.before else math.nan
-            by_sentence[f"{d.benchmark} {d.metric} {value:.3g} {d.value:+.3g} {change.verdict}".rstrip()] = d
-        return by_sentence
+    @property
+    def _heading(self) -> str:
+        from scoring.report.headlines import described  # which imports this module
+
+        return f"{described(self.run)} compared with {described(self.base)}"
+
+    def _headlines(self, name: str) -> dict[str, Difference]:
+        """The difference of the headline of each benchmark, by what it says; ``name`` is that of the metric."""
+        from scoring.report.headlines import headline_changes
+
+        return {
+            f"{c.difference.benchmark}: {getattr(c.difference, name)} {' → '.join(c.texts[:2])}, "
+            f"{c.verdict or 'no verdict'}": c.difference
+            for c in headline_changes(self)
+        }
