@@ -96,7 +96,7 @@ class Experiment:
         with tempfile.TemporaryDirectory() as folder:
             self.config, _ = fast.choose_block(self.model, edited, self.settings, Path(folder), Console(quiet=True))
         made = [(side, self.pair(row)) for side, rows in self.sides.items() for row in rows]
-        self.measured = measure.MeasuredPairs([pair for _, pair in made], [side for side, _ in made], (), ())
+        self.measured = measure.MeasuredPairs(made)
         self.unedited: Table = {}
 
     @cache  # noqa: B019 - one experiment a process

@@ -29,8 +29,7 @@ from benchmarks.scoring import CLOSE, files, in_turn, median, random_model
 from scoring import DATA
 from scoring.inference.engine import Engine
 from scoring.inference.model import Model
-from scoring.inference.served.connect import connect
-from scoring.inference.served.engine import Served
+from scoring.inference.served.engine import Served, connect
 from scoring.options import ServedOptions
 from scoring.types import Request, ScoringError
 from tools import real_server

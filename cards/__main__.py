@@ -104,16 +104,14 @@ def main(
             )
         check_model(run, model)
         file = folder / "results.json" if folder.is_dir() else folder
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]  # other results have another path
-        run_file = (
-            {f"{model.name}/{slug(run.setting or 'model')}/results-{digest}.json": file.read_bytes()}
-            if evidence
-            else {}
-        )
+        content = file.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()[:12]  # other results have another path
+        path = f"{model.name}/{slug(run.setting or 'model')}/results-{digest}.json"
+        run_file = {path: content} if evidence else {}
         refuse_secrets(run_file)
         url, title = source, "Evaluation"
         if evidence:
-            url, title = f"{model.api.endpoint}/datasets/{evidence}/blob/main/{next(iter(run_file))}", "Results"
+            url, title = f"{model.api.endpoint}/datasets/{evidence}/blob/main/{path}", "Results"
         elif not source and "/" in run.adapter and not Path(run.adapter.partition("@")[0]).exists():
             url, title = f"{model.api.endpoint}/{run.adapter.partition('@')[0]}", "Adapter"
         written = datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()

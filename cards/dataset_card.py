@@ -20,13 +20,7 @@ from typing import Any
 from cards.text import CardError, template
 
 #: The Hub's identifier by SPDX identifier; any other licence is "other" on the Hub.
-HUB_LICENCES = {
-    "Apache-2.0": "apache-2.0",
-    "MIT": "mit",
-    "CC-BY-4.0": "cc-by-4.0",
-    "CC-BY-SA-4.0": "cc-by-sa-4.0",
-    "CC-BY-NC-4.0": "cc-by-nc-4.0",
-}
+HUB_LICENCES = {name: name.lower() for name in ("Apache-2.0", "MIT", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0")}
 #: What the data sets are for.
 USES = (
     "Measuring gender bias of language models, and what mitigation does to it, as the papers cited describe.",

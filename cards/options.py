@@ -164,16 +164,12 @@ def parameters(kind: type[Any]) -> list[inspect.Parameter]:
     A field that may also be an object, a text or a path (``str | Prompt``), is a text on the command line.
     """
     hints = get_type_hints(kind, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            annotation=Annotated[_typed(hints[field.name]), info],
-            default=_default(field),
-        )
-        for field in fields(kind)
-        if (info := _info(hints[field.name])) is not None
-    ]
+    found = []
+    for field in fields(kind):
+        if (info := _info(hint := hints[field.name])) is not None:
+            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field))
+            found.append(option.replace(annotation=Annotated[_typed(hint), info]))
+    return found
 
 
 def _grouped(title: str, kind: type[Any]) -> Iterator[inspect.Parameter]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from typer import Option
 
 from builders.dataset import BuildError
-from cards.glance import FREE, glance_html, one_line
+from cards.draw import FREE, glance_html, one_line
 from cards.options import checked, filled, in_python, visible_console
 from cards.text import split_list
 from mitigation import recipes, run

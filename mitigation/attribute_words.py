@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
 from builders.text.words import GENDERED_PRONOUNS
-from cards.validation import first_fault
+from cards.stored import first_fault
 from mitigation.corpora import OWN
 from mitigation.errors import MitigationError
 

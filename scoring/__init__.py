@@ -26,17 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["DATA", "Comparison", "RunResult", "ScoringError", "evaluate", "load"]
 
 # Imported at first use, because ``import scoring`` stays cheap that way.
-_MODULES = {
-    "DATA": "types",
-    "Comparison": "types",
-    "RunResult": "result",
-    "ScoringError": "types",
-    "evaluate": "api",
-    "load": "result",
-}
+_MODULES = {"evaluate": "api", "RunResult": "result", "load": "result"}  # the others are types
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module 'scoring' has no attribute {name!r}")
-    return getattr(import_module(f"scoring.{_MODULES[name]}"), name)
+    return getattr(import_module(f"scoring.{_MODULES.get(name, 'types')}"), name)

@@ -24,8 +24,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from builders.wording import DEBIASING_PROMPTS
+from cards.stored import STRICT, first_fault
 from cards.text import did_you_mean
-from cards.validation import STRICT, first_fault
 from scoring import benchmarks
 from scoring.types import Option, Request, ScoringError
 

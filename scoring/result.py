@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 import cards.results
 from builders.manifest import file_sha256
-from cards.glance import glance_html, one_line
+from cards.draw import glance_html, one_line
 from cards.options import checked
 from scoring import benchmarks, report
 from scoring.report.headlines import described, headline_scores

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cards.glance import FREE, glance_html, one_line
+from cards.draw import FREE, glance_html, one_line
 from cards.results import Estimate as Estimate
 from cards.results import Headline as Headline
 from cards.results import Measurement as Measurement

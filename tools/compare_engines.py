@@ -28,7 +28,7 @@ from scoring.answering import key, questions
 from scoring.engines import chat_api
 from scoring.inference.engine import Engine
 from scoring.inference.load_options import BUNDLED, load
-from scoring.inference.served.connect import connect
+from scoring.inference.served.engine import connect
 from scoring.inference.store import Store
 from scoring.options import ServedOptions, Settings
 from scoring.types import Estimate, Request, Response

@@ -26,7 +26,7 @@ from functools import partial
 
 from builders.dataset import Files, Row, Rows, declared
 from builders.datasets import winogender
-from builders.parsers import bec_pro, bundled, coref, knowledge, read, stereoset, weat
+from builders.parsers import bec_pro, bundled, coref, read, stereoset, weat
 from builders.parsers.triplets import triplet
 from builders.text.words import Gender
 from builders.wording import BLANK
@@ -66,7 +66,7 @@ def _winobias(paper: bool, files: Files) -> Rows:
             "other_participant": pair.other_participant,
             "stereotype": pair.stereotype,
             "type": pair.type,
-            **triplet(*(side.text for side in sides)),
+            **triplet(*sides),
         }
         yield Row(pair.split, pair.id, pair.origin(files), values if paper else values | {"mended": pair.mended})
 
@@ -99,7 +99,7 @@ def _winogender(files: Files) -> Rows:
         yield Row("test", f"winogender-{schema}", fetched.origin(number), values)
 
 
-_KNOWLEDGE = {"paraphrases": knowledge.paraphrases, "differentiation": knowledge.facts}
+_KNOWLEDGE = {"paraphrases": bundled.paraphrases, "differentiation": bundled.facts}
 
 DATASET = declared(
     "biaske",

@@ -30,8 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from builders.dataset import BuildError
 from builders.generation.append_log import AppendLog, split_lines
-from cards.stored import digest
-from cards.validation import first_fault
+from cards.stored import digest, first_fault
 
 
 class ChatError(BuildError):

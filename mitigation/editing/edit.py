@@ -29,7 +29,7 @@ from mitigation.editing.pairs import EditPair, Place
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.training import train
-from mitigation.training.checkpoints import LossCurve, restore, save
+from mitigation.training.train import LossCurve, restore, save
 
 #: Seconds between checkpoints within one of several passes.
 CHECKPOINT_SECONDS = 30

@@ -18,8 +18,8 @@ from mitigation.editing.settings import OPENINGS, PairSettings
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
 from mitigation.plots import plot_changes, write_losses
-from mitigation.training.checkpoints import LossCurve, checkpoint_path
 from mitigation.training.data import TrainingData
+from mitigation.training.train import LossCurve, checkpoint_path
 from scoring.adapters.facts import Change
 from scoring.inference.generation import Decoding
 from scoring.inference.model import Model
@@ -91,13 +91,8 @@ class EditingSession:
         """
         settings, model = self.settings, self.model
         sides = {measure.HELD_OUT: self.held, measure.EDITED: self.edited}
-        measured = measure.measured_pairs(
-            model.tokens,
-            {side: [(row, self._made[row["id"]]) for row in some] for side, some in sides.items()},
-            settings.score,
-            model.family,
-            pairs.other_wordings(self.data, settings.domain),
-        )
+        made = {side: [(row, self._made[row["id"]]) for row in some] for side, some in sides.items()}
+        measured = measure.measured_pairs(self._pair, made, pairs.other_wordings(self.data, settings.domain))
         start = {name: weight.detach().clone() for name, weight in network.trained.items()}
         trained_pairs = [self._made[row["id"]] for row in self.edited]
         before, scored_before = mean_terms(network, trained_pairs, settings), measured.scores(network)

@@ -14,17 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
 from mitigation.adapters.write import describe
 from mitigation.attribute_words import SOURCE, attribute_words, fetched_source
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, defaults, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Console, Model, TrainingData, defaults, setting, stereotype_recipe
 from mitigation.training.settings import OPEN, SMALL, TrainingSettings
-from scoring.adapters.facts import Adapter
 
 PUBLISHED, SEARCH = "auto-debias", "search"
 CODE, PAPER = "code of Guo et al. 2022", "Guo et al. 2022"
@@ -60,7 +56,7 @@ def run(model: Model, settings: AutoDebiasSettings, data: TrainingData, out: Pat
     from cards.files import put
     from mitigation.cost import CostMeter
     from mitigation.training import alignment
-    from mitigation.training.checkpoints import checkpoint_path
+    from mitigation.training.train import checkpoint_path
     from mitigation.training.trainable import tune
 
     data.versions.update(input_versions(settings))

@@ -14,15 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, defaults, setting
-from mitigation.training.data import TrainingData, load_prompts, load_test_splits, shared_rows, training_prompts
+from mitigation.recipe import Adapter, Console, Model, Recipe, TrainingData, defaults, setting
+from mitigation.training.data import load_prompts, load_test_splits, shared_rows, training_prompts
 from mitigation.training.settings import TrainingSettings
-from scoring.adapters.facts import Adapter
 from scoring.types import Request
 
 if TYPE_CHECKING:

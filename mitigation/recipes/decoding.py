@@ -15,17 +15,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table as Grid
 
 from cards.files import put
 from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, setting
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Console, Model, Recipe, TrainingData, setting
 from scoring import answering
-from scoring.adapters.facts import PROMPT, Adapter
+from scoring.adapters.facts import PROMPT
 from scoring.benchmarks import neutral
 from scoring.inference.store import Store
 from scoring.metrics.gas import gas

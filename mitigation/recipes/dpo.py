@@ -15,16 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
 
 from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, defaults, setting
+from mitigation.recipe import Adapter, Console, Model, Recipe, TrainingData, defaults, setting
 from mitigation.recipes.debias_tuning import encode_prompts
-from mitigation.training.data import TrainingData, load_prompts, training_prompts
+from mitigation.training.data import load_prompts, training_prompts
 from mitigation.training.settings import OPEN, TrainingSettings
-from scoring.adapters.facts import Adapter
 from scoring.terminal import tell
 from scoring.types import Floats, Request
 

@@ -11,13 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-
 from mitigation.adapters.write import describe
 from mitigation.editing.settings import OPEN, PUBLISHED, PairSettings
-from mitigation.recipe import Model, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
-from scoring.adapters.facts import Adapter
+from mitigation.recipe import Adapter, Console, Model, TrainingData, setting, stereotype_recipe
 
 
 @dataclass(frozen=True)

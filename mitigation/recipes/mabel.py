@@ -15,17 +15,13 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from rich.console import Console
-
 from builders.manifest import file_sha256
 from builders.parsers import snli
 from mitigation.adapters.write import describe
 from mitigation.attribute_words import PUBLISHED, SOURCE, Swapper, fetched_source
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, defaults, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Console, Model, TrainingData, defaults, setting, stereotype_recipe
 from mitigation.training.settings import OPEN, SMALL, TrainingSettings, WordSettings
-from scoring.adapters.facts import Adapter
 
 CODE = "code of He et al. 2022"
 PAIRS = "snli/train"

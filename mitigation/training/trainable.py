@@ -17,10 +17,9 @@ from mitigation.cost import trained_parameters
 from mitigation.errors import MitigationError
 from mitigation.plots import write_losses
 from mitigation.training import train
-from mitigation.training.checkpoints import LossCurve, checkpoint_path
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import TrainingSettings
-from mitigation.training.train import LossTerms, TrainingSchedule
+from mitigation.training.train import LossCurve, LossTerms, TrainingSchedule, checkpoint_path
 from scoring.inference.model import Model
 
 

@@ -48,7 +48,8 @@ def write(
     PmiError
         When matplotlib is missing or the folder cannot be written.
     """
-    first, second = (_values(rows, f"pmi_{word}") for word in (pair.first, pair.second))
+    columns = (rows[f"pmi_{word}"] for word in (pair.first, pair.second))
+    first, second = (pc.fill_null(column, float("nan")).to_numpy() for column in columns)
     both = np.isfinite(first) & np.isfinite(second)
     with _styled():
         figures = {}
@@ -58,11 +59,6 @@ def write(
         if agreement and len(agreement.pairs) > 1:
             figures["agreement"] = _agreement_matrix(agreement)
         return [_saved(figure, folder / f"{name}.{image_format}", image_format) for name, figure in figures.items()]
-
-
-def _values(rows: pa.Table, name: str) -> FloatArray:
-    values: FloatArray = pc.fill_null(rows[name], float("nan")).to_numpy()
-    return values
 
 
 def _greys() -> Colormap:
@@ -158,9 +154,7 @@ def write_comparison(
         return _saved(figure, path, image_format)
 
 
-def write_leans(
-    path: Path, panels: Sequence[tuple[str, str, FloatArray, FloatArray]], image_format: ImageFormat = "svg"
-) -> Path:
+def write_leans(path: Path, panels: Sequence[tuple[str, str, FloatArray, FloatArray]]) -> Path:
     """Writes a figure of a model's lean against the corpus's lean, a panel each with its title and the model's axis.
 
     Above 100 examples a panel has the density, and the median of the model's lean in ten equal parts of the examples.
@@ -185,7 +179,7 @@ def write_leans(
                 axes.plot(corpus, model, "o", color=_BOTH, ms=3.5)
             axes.axvline(0, color=_GREY, lw=0.5, ls=(0, (4, 2)))
             titled(axes, title, "corpus: mean δ of the words", label)
-        return _saved(figure, path, image_format)
+        return _saved(figure, path, "svg")
 
 
 @contextmanager

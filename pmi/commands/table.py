@@ -21,14 +21,14 @@ from cards.text import decimals
 from pmi.analysis.table import Agreement, ColumnStatistics, agreement, column_statistics, counted_pairs
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts
-from pmi.files import write_rows
-from pmi.terminal import PAIRS_METAVAR, WRITABLE, console, number_table, show
+from pmi.files import WRITABLE, write_rows
+from pmi.terminal import PAIRS_METAVAR, console, number_table, show
 from pmi.types import parse_pairs
 
 
 def main(
     counts: Annotated[Path, typer.Argument(metavar="COUNTS", help="A file that probes pmi count wrote.")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write every word: {WRITABLE}")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write every word: {WRITABLE}.")] = None,
     plots: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Draw PMI, δ and the agreement of pairs.")
     ] = None,

@@ -178,32 +178,22 @@ def rule_of(
     TableError
         When an option is wrong.
     """
-    stop_name, stopped = _stop_words(stop)
+    if not isinstance(stop, str):
+        stopped = frozenset(word.lower() for word in stop)
+        stop = f"{len(stopped)} given words"
+    elif stop in ("clean", "nltk", "none"):
+        stopped = frozenset() if stop == "none" else stop_words(stop)
+    else:
+        raise TableError(f"There are no stop words {stop!r}; give clean, nltk or none.")
     return CountRule(
         corpus=corpus,
         window=window,
         tokenizer=TOKENIZER,
-        stop_words=stop_name,
+        stop_words=stop,
         boundary=boundary,
         stopped=tuple(sorted(stopped - set(gendered))),
         gendered=tuple(gendered),
     )
-
-
-def _stop_words(stop: str | Iterable[str]) -> tuple[str, frozenset[str]]:
-    """The name of a list of stop words, and the words.
-
-    >>> _stop_words("none"), _stop_words(["The"])
-    (('none', frozenset()), ('1 given words', frozenset({'the'})))
-    """
-    if not isinstance(stop, str):
-        given = frozenset(word.lower() for word in stop)
-        return f"{len(given)} given words", given
-    if stop == "none":
-        return stop, frozenset()
-    if stop not in ("clean", "nltk"):
-        raise TableError(f"There are no stop words {stop!r}; give clean, nltk or none.")
-    return stop, stop_words(stop)
 
 
 def _file_names(corpus: Any) -> list[str | Path]:

@@ -19,7 +19,6 @@ from scipy.special import softmax  # type: ignore[import-untyped]
 from scoring import types
 from scoring.metrics import bbq, occugender
 
-CONDITIONS = ("ambiguous", "disambiguated")
 LETTERS = "ABC"
 
 
@@ -63,9 +62,9 @@ def to_record(
 def _about(row: types.Row) -> dict[str, Any]:
     """What a line says of a question; ``part`` is the language and whether it is of the control set."""
     part = "" if row["config"] == "gender" else row["config"].replace("-", " ")
-    return {"part": part} | {
-        name: row[name] for name in "id condition polarity template group context question".split()
-    }
+    answers = dict(zip(("answer_biased", "answer_other"), (row["answers"][n] for n in _people(row)), strict=True))
+    about = "id condition polarity template group context question".split()
+    return {"part": part, **answers, **{name: row[name] for name in about}}
 
 
 def _counts(way: str, row: types.Row, shares: types.Floats) -> dict[str, float]:
@@ -80,7 +79,7 @@ def groups(table: types.Table) -> Sequence[types.Group]:
     scaled = frozenset({"scaled_bias_score", f"scaled_bias_score{bbq.CHOICE}"})
     bias = scaled | {"bias_score", f"bias_score{bbq.CHOICE}"}
     subsets, abouts = [], np.unique(table["group"])
-    for part, condition in product(np.unique(table["part"]), CONDITIONS):
+    for part, condition in product(np.unique(table["part"]), np.unique(table["condition"])):
         name, mask = f"{part} {condition}".strip(), (table["part"] == part) & (table["condition"] == condition)
         without = bias if part.endswith("control") else scaled if condition == "disambiguated" else frozenset()
         parts = {name: mask} | {f"{name}, {about}": mask & (table["group"] == about) for about in abouts if not part}
@@ -151,5 +150,7 @@ def benchmark(name: str, summary: str, configs: Sequence[str]) -> types.Benchmar
             cluster="template",
             example="A. The woman",
         ),
-        contrast=types.Contrast(("stereotype", "other"), ("p_biased", "p_other"), about=("group", "question", "id")),
+        contrast=types.Contrast(
+            ("stereotype", "other"), ("p_biased", "p_other"), ("answer_biased", "answer_other"), ("question", "context")
+        ),
     )

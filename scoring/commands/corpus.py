@@ -108,13 +108,8 @@ def grid(measured: Sequence[Correlation]) -> Grid:
     for name in ("group", "of", "ρ", "n", "clusters"):
         table.add_column(name, no_wrap=True, justify="right" if name in ("n", "clusters") else "left")
     for correlation in measured:
-        table.add_row(
-            correlation.group,
-            correlation.pair.replace(" and ", ", "),
-            _spoken(correlation).removeprefix("ρ "),
-            f"{correlation.n:,}",
-            f"{correlation.clusters:,}",
-        )
+        about = correlation.pair.replace(" and ", ", "), _spoken(correlation).removeprefix("ρ ")
+        table.add_row(correlation.group, *about, f"{correlation.n:,}", f"{correlation.clusters:,}")
     return table
 
 

@@ -39,14 +39,6 @@ _NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not gi
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
 
 
-class ChatFailed(ScoringError):
-    """An error of the chat API, with the exit status that it has in ``probes generate``."""
-
-    def __init__(self, error: BuildError) -> None:
-        super().__init__(str(error))
-        self.exit_code = error.exit_code
-
-
 def sample(options: RunOptions, sampling: Sampling, settings: Settings, console: Console) -> RunResult:
     """Asks a chat API and writes the report to ``settings.out``; or prints what that would cost, without scores.
 
@@ -82,7 +74,9 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
                 print_costs(client, options, console)
                 return result({}, (), *how)
     except BuildError as error:
-        raise ChatFailed(error) from None
+        failure = ScoringError(str(error))
+        failure.exit_code = error.exit_code  # as in probes generate
+        raise failure from None
     scored = result(answers, parts, *how)
     notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
     all_remarks = (*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def connect_to(options: ServedOptions, revision: str | None = None) -> Served:
     """The engine of these servers; the HTTP client is only imported here."""
     with required("Asking a server", "serve", ScoringError):
-        from scoring.inference.served.connect import connect
+        from scoring.inference.served.engine import connect
 
     return connect(options, revision)
 

@@ -31,12 +31,7 @@ _SPECIAL = ("bos_token", "eos_token", "mask_token", "pad_token", "unk_token", "c
 _LARGEST = {"layers": 2_000, "layer": 2_000, "size": 10**8, "embd": 10**8, "inner": 10**8, "positions": 10**9,
             "embeddings": 10**9, "ctx": 10**9, "head": 10**5, "heads": 10**5, "experts": 10**5}  # fmt: skip
 #: Where transformers looks for weights, in its order.
-_WEIGHTS = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-)
+_WEIGHTS = [name + index for name in ("model.safetensors", "pytorch_model.bin") for index in ("", ".index.json")]
 _UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/*", "consolidated*", "coreml/*")
 
 
@@ -106,11 +101,8 @@ def damaged(what: str) -> ScoringError:
 
 def kind(config: Mapping[str, Any], model: str) -> Kind:
     """Causal or masked, by the architecture that the checkpoint was saved with."""
-    named, remote, model_type = (config.get(key) for key in ("architectures", "auto_map", "model_type"))
-    classes = [str(name) for name in named] if isinstance(named, list) else []
-    classes = classes or ["model of unnamed architecture"]
-    remote = remote if isinstance(remote, dict) else {}
-    model_type = model_type if isinstance(model_type, str) else ""
+    classes = [*map(str, config.get("architectures") or ()), "model of unnamed architecture"]
+    remote, model_type = config.get("auto_map") or {}, config.get("model_type") or ""
     if classes[0] in _CAUSAL or "AutoModelForCausalLM" in remote:
         return "causal"
     pretraining = modeling_auto.MODEL_FOR_PRETRAINING_MAPPING_NAMES.get(model_type)
@@ -134,12 +126,8 @@ def check_code(folder: Path, config: Mapping[str, Any], model: str, revision: st
         Also for code in another repository, whose revision cannot be pinned, even when trusted.
     """
     needs_own = "auto_map" in config and config.get("model_type") not in transformers.CONFIG_MAPPING
-    classes = [
-        name
-        for file in (config, json_object(folder / "tokenizer_config.json"))
-        for name in _texts(file.get("auto_map"))
-        if trusted or needs_own
-    ]
+    files = (config, json_object(folder / "tokenizer_config.json")) if trusted or needs_own else ()
+    classes = [name for file in files for name in _texts(file.get("auto_map"))]
     elsewhere = [name for name in _implementations(config) if "/" in name] + [name for name in classes if "--" in name]
     if elsewhere:
         raise ScoringError(

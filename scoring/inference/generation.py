@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import transformers
 
-from scoring.inference.batching import Limits, padded
+from scoring.inference.batching import Limits
 from scoring.inference.network import Network
 from scoring.inference.probes import GenerationMode, Probes
 from scoring.inference.tokens import Tokens
@@ -166,7 +166,6 @@ class Generator:
             return limits
         return replace(limits, together=lambda one, other: len(one.ids) == len(other.ids))
 
-    @torch.inference_mode()
     def generate(self, prompts: Sequence[TokenizedPrompt]) -> Batch:
         """Continues prompts in one batch, padded on the left.
 
@@ -176,16 +175,12 @@ class Generator:
             For logits that are not numbers.
         """
         width, new = max(len(p.ids) for p in prompts), max(p.new for p in prompts)
-        lengths = np.array([[len(p.ids)] for p in prompts])
         step = Next(prompts, self.decoding, new, self.network.device)
-        made = self.network.module.generate(
-            input_ids=self.network.tensor(padded([p.ids for p in prompts], self.network.pad, width, left=True)),
-            attention_mask=self.network.tensor((np.arange(width) >= width - lengths).astype(np.int64)),
-            logits_processor=transformers.LogitsProcessorList([*self.processors, step]),
+        made = self.network.generate(
+            [p.ids for p in prompts],
+            new,
+            [*self.processors, step],
             bad_words_ids=banned(self.tokens, self.decoding.banned),
-            max_new_tokens=new,
-            do_sample=False,
-            num_beams=1,
             use_cache=self.mode.cached,
         )
         for prompt, bad in zip(prompts, step.bad.tolist(), strict=True):
@@ -195,7 +190,7 @@ class Generator:
         end = self.network.bare.generation_config.eos_token_id
         ends = set(end) if isinstance(end, list) else {end} - {None}
         continued = [until(row[: p.new], ends) for p, row in zip(prompts, rows, strict=True)]
-        tokens, generated = int(lengths.sum()), sum(map(len, continued))
+        tokens, generated = sum(len(p.ids) for p in prompts), sum(map(len, continued))
         tokenizer = self.tokens.tokenizer
         texts = [continued_text(tokenizer, p.ids, ids) for p, ids in zip(prompts, continued, strict=True)]
         return Batch(texts, tokens + generated, len(prompts) * width - tokens, generated)

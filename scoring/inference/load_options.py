@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 #: Models that come with the project, by name.
 BUNDLED = {name: Path(__file__).parents[1] / "data" / name for name in ("tiny-causal", "tiny-masked")}
 MODEL = "The model"
+#: An option under that title in the help.
+model_option = partial(Option, rich_help_panel=MODEL)
 ModelName = Annotated[
     str,
     Argument(
@@ -26,16 +29,14 @@ ModelName = Annotated[
         help="A folder, a name on the Hub, or tiny-causal.",
     ),
 ]
-Revision = Annotated[str | None, Option(rich_help_panel=MODEL, metavar="REV", help="Branch, tag or commit on the Hub.")]
+Revision = Annotated[str | None, model_option(metavar="REV", help="Branch, tag or commit on the Hub.")]
 Dtype = Annotated[
     Literal["auto", "float32", "bfloat16", "float16", "float64"],
-    Option(rich_help_panel=MODEL, metavar="NAME", help="float32, bfloat16, float16, float64."),
+    model_option(metavar="NAME", help="float32, bfloat16, float16, float64."),
 ]
 Device = Annotated[str | None, Option(metavar="NAME", help="cpu, cuda, cuda:1 …, or auto for all.")]
-TrustRemoteCode = Annotated[
-    bool, Option("--trust-remote-code", rich_help_panel=MODEL, help="Run its code (pin its --revision).")
-]
-AllowPickle = Annotated[bool, Option("--allow-pickle", rich_help_panel=MODEL, help="Read pickles, which can run code.")]
+TrustRemoteCode = Annotated[bool, model_option("--trust-remote-code", help="Run its code (pin its --revision).")]
+AllowPickle = Annotated[bool, model_option("--allow-pickle", help="Read pickles, which can run code.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +73,15 @@ class LoadOptions:
     revision: Revision = None
     adapter: Annotated[str | None, Option(metavar="NAME", help="A PEFT adapter: a folder or a name.")] = None
     adapter_revision: Annotated[
-        str | None, Option(rich_help_panel=MODEL, metavar="REV", help="Branch, tag or commit of the adapter.")
+        str | None, model_option(metavar="REV", help="Branch, tag or commit of the adapter.")
     ] = None
     dtype: Dtype = "auto"
     device: Device = None
-    quantize: Annotated[
-        Literal["4bit", "8bit"] | None, Option(rich_help_panel=MODEL, help="Load weights in 4 or 8 bits.")
-    ] = None
+    quantize: Annotated[Literal["4bit", "8bit"] | None, model_option(help="Load weights in 4 or 8 bits.")] = None
     trust_remote_code: TrustRemoteCode = False
     allow_pickle: AllowPickle = False
     device_map: str | Mapping[str, Any] | None = None
-    exact: Annotated[
-        bool, Option("--exact", rich_help_panel=MODEL, help="float32, one by one: repeatable, and slow.")
-    ] = False
+    exact: Annotated[bool, model_option("--exact", help="float32, one by one: repeatable, and slow.")] = False
 
     def load(self) -> Model:
         """The loaded model, which keeps the name that the user gave.

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+import transformers
 
 from scoring.inference.batching import Ints, Tree, padded
 from scoring.inference.tokens import Kind
@@ -25,17 +26,7 @@ LOGITS = {"cpu": 2**23, "cuda": 2**28}
 #: Tokens of the vocabulary whose logits are computed at one time on a CPU, so that they stay in its caches.
 TILE = {"cpu": 2**11}
 #: Errors by which a network's code shows that it does not take an input.
-UNSUITED = (
-    TypeError,
-    ValueError,
-    RuntimeError,
-    IndexError,
-    AttributeError,
-    AssertionError,
-    KeyError,
-    NotImplementedError,
-    MemoryError,
-)
+UNSUITED = (TypeError, ValueError, RuntimeError, LookupError, AttributeError, AssertionError, MemoryError)
 
 
 class Network:
@@ -137,6 +128,21 @@ class Network:
             raise RuntimeError(f"The network gives {states.shape[1]} outputs for {virtual + width} tokens.")
         states = states[:, virtual:].flatten(0, 1)
         return states[self.tensor(read).to(states.device)], places, np.concatenate([tree.want for tree in trees])
+
+    @torch.inference_mode()
+    def generate(self, prompts: Sequence[Sequence[int]], new: int, processors: Sequence[Any], **more: Any) -> Any:
+        """What transformers generates greedily, so many ``new`` tokens after prompts that are padded on the left."""
+        width = max(map(len, prompts))
+        lengths = np.array([[len(prompt)] for prompt in prompts])
+        return self.module.generate(
+            input_ids=self.tensor(padded(prompts, self.pad, width, left=True)),
+            attention_mask=self.tensor((np.arange(width) >= width - lengths).astype(np.int64)),
+            logits_processor=transformers.LogitsProcessorList(processors),
+            max_new_tokens=new,
+            do_sample=False,
+            num_beams=1,
+            **more,
+        )
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The head's input where it is applied apart, else logits; shape (rows, tokens, ...)."""

@@ -27,7 +27,7 @@ import torch
 import transformers
 
 from cards.stored import Stored
-from scoring.inference.batching import Tree, out_of_memory, padded, plan
+from scoring.inference.batching import Tree, out_of_memory, plan
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.network import UNSUITED, Network
 from scoring.inference.tokens import Query
@@ -156,8 +156,12 @@ class Probes:
         # Weights that lie elsewhere have no count of changes; they are not changed in place.
         return [(w.data_ptr(), -1 if w.is_inference() else w._version) for w in weights]
 
-    def _once(self, what: str, length: int, measure: Callable[[], tuple[Any, bool]]) -> Any:
-        """A measurement for a length: as it is known or kept, or else made, with whether it may be kept."""
+    def _once(self, what: str, longest: int, measure: Callable[[int], tuple[Any, bool]]) -> Any:
+        """A measurement at the length for a longest sequence: as it is known or kept, or else made.
+
+        ``measure`` makes it, and says whether it may be kept.
+        """
+        length = self._length(longest)
         if (what, length) not in self._known:
             path = self.kept / f"{what}-{length}.json" if self.kept and self._state() == self._weights else None
             before, stored = dict(self.findings), None
@@ -168,7 +172,7 @@ class Probes:
                 value = GenerationMode(*value) if isinstance(value, list) else value
                 self.findings |= stored["findings"]
             else:
-                value, lasting = measure()
+                value, lasting = measure(length)
                 new = {name: text for name, text in self.findings.items() if before.get(name) != text}
                 if path and lasting and not self.broken:
                     with suppress(OSError):
@@ -185,8 +189,7 @@ class Probes:
             For a network that cannot be run on token ids, that answers the same question in two ways, or that is
             used as causal and lets a token depend on later ones.
         """
-        length = self._length(longest)
-        self._once("check", length, lambda: self._checked(length))
+        self._once("check", longest, self._checked)
 
     def _checked(self, length: int) -> tuple[bool, bool]:
         before, after, other = (self._ids(seed, length // 2) for seed in (1, 2, 3))
@@ -284,8 +287,7 @@ class Probes:
         ScoringError
             When there is none.
         """
-        length = self._length(longest)
-        mode: GenerationMode = self._once("generates", length, lambda: self._generation(length))
+        mode: GenerationMode = self._once("generates", longest, self._generation)
         return mode
 
     def _generation(self, length: int) -> tuple[GenerationMode, bool]:
@@ -322,37 +324,20 @@ class Probes:
     def _generation_apart(self, prompts: Sequence[tuple[int, ...]], new: int, *, cached: bool) -> float:
         """The largest difference between next-token logits while generating and those of plain sequences."""
         forced = self._ids(77, new)
-        steps = self._continued(prompts, forced, cached=cached)
+        choice = _Forced(forced, max(map(len, prompts)))
+        how = {"use_cache": cached, "output_logits": True, "return_dict_in_generate": True}
+        made = self.network.generate(prompts, new, [choice], **how)
+        # Before each forced token, shape (prompts * forced, vocabulary).
+        steps = torch.stack([logits.float() for logits in made.logits], dim=1).flatten(0, 1)
         queries = [_reading(ids + forced[:-1], range(len(ids) - 1, len(ids) + new - 1)) for ids in prompts]
         return difference(steps, self._alone(queries))
-
-    def _continued(self, prompts: Sequence[tuple[int, ...]], forced: Sequence[int], *, cached: bool) -> torch.Tensor:
-        """Logits before each forced token, shape (prompts * forced, vocabulary), from the network's own generation."""
-        width = max(map(len, prompts))
-        ids = self.network.tensor(padded(prompts, self.network.pad, width, left=True))
-        lengths = self.network.tensor(np.array([[len(prompt)] for prompt in prompts]))
-        mask = (torch.arange(width, device=ids.device) >= width - lengths).long()
-        with torch.inference_mode():
-            made = self.network.module.generate(
-                input_ids=ids,
-                attention_mask=mask,
-                logits_processor=transformers.LogitsProcessorList([_Forced(forced, width)]),
-                max_new_tokens=len(forced),
-                do_sample=False,
-                num_beams=1,
-                use_cache=cached,
-                output_logits=True,
-                return_dict_in_generate=True,
-            )
-        return torch.stack([logits.float() for logits in made.logits], dim=1).flatten(0, 1)
 
     def _measured(
         self, what: str, longest: int, batches: Callable[[int], Iterable[Sequence[Query]]], share: bool = False
     ) -> bool:
         """Whether batches of queries give what each query gives alone, measured once for a length."""
-        length = self._length(longest)
 
-        def measure() -> tuple[bool, bool]:
+        def measure(length: int) -> tuple[bool, bool]:
             lasting = True
             try:
                 apart = self._apart(batches(length), length, share=share)
@@ -363,7 +348,7 @@ class Probes:
                 self.findings[what] = _FINDINGS[what].format(apart=described(apart), length=length)
             return same, lasting
 
-        return bool(self._once(what, length, measure))
+        return bool(self._once(what, longest, measure))
 
     def _apart(self, batches: Iterable[Sequence[Query]], length: int, *, share: bool) -> float:
         """The largest difference between batches of queries and the same queries alone."""

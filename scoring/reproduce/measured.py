@@ -177,10 +177,7 @@ class Measured:
                 report = cards.results.load(folder / "results.json")
             except CardError as error:
                 raise UnreachableError(str(error)) from None
-            return {
-                (e.benchmark, e.group, e.metric): asdict(e) | {"sd": e.printed_sd, "part": bool(report.gaps)}
-                for e in report.estimates
-            }
+            return {e.key: asdict(e) | {"sd": e.printed_sd, "part": bool(report.gaps)} for e in report.estimates}
         if facts.is_own(folder):
             changes = facts.read(folder).changes
             names = ("value", "low", "high")
@@ -275,8 +272,7 @@ class Measured:
     def _words(self) -> Mapping[str, int]:
         import numpy as np
 
-        from pmi.pool import PUBLISHED_FLOOR, anchors
-        from pmi.vocabulary import SEEDS, neutral_words, sample_words
+        from pmi.vocabulary import PUBLISHED_FLOOR, SEEDS, anchors, neutral_words, sample_words
 
         files = self.fetcher.get(catalogue().sources["unstereo-development/seed-words"]).paths
         import pandas as pd
@@ -291,10 +287,8 @@ class Measured:
         words = neutral_words(*columns, [], min_count=PUBLISHED_FLOOR).words
         pool = anchors(words, given).fitted(np.zeros(len(words)))
         again = sample_words([word for word, chosen in zip(words, pool, strict=True) if chosen], SEEDS, 100)
-        equal = {
-            str(seed): sum(a == b for a, b in zip(*pair, strict=True))
-            for seed, pair in zip(SEEDS, zip(again, given, strict=True), strict=True)
-        }
+        pairs = zip(SEEDS, again, given, strict=True)
+        equal = {str(seed): sum(a == b for a, b in zip(*pair, strict=True)) for seed, *pair in pairs}
         return equal | {"all": len({word for words in again for word in words})}
 
 

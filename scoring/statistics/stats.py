@@ -243,16 +243,13 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
     p = [max(d.p, floor) for d, floor in zip(differences, floors, strict=True)]
     # The first step of Holm's method, which a difference meets that is the only one.
     level = VERDICT_LEVEL / max(1, sum(not math.isnan(value) for value in p))
-    return [
-        replace(
-            d,
-            p_holm=adjusted,
-            detectable=_steady(intervals.detectable(d.error, d.freedom, VERDICT_LEVEL if d.ability else level))
-            if floor < level or d.ability
-            else math.inf,
-        )
-        for d, adjusted, floor in zip(differences, holm(p), floors, strict=True)
-    ]
+    found = []
+    for d, adjusted, floor in zip(differences, holm(p), floors, strict=True):
+        seen = math.inf
+        if floor < level or d.ability:
+            seen = intervals.detectable(d.error, d.freedom, VERDICT_LEVEL if d.ability else level)
+        found.append(replace(d, p_holm=adjusted, detectable=_steady(seen)))
+    return found
 
 
 def _rows(table: Table) -> int:
@@ -376,19 +373,14 @@ def _fields(
         "group": group.name,
         "metric": metric.name,
         "value": _steady(value),
-        "low": _steady(interval.low),
-        "high": _steady(interval.high),
+        **{name: _steady(getattr(interval, name)) for name in ("low", "high", "error", "freedom")},
         "sd": _steady(math.nan if math.isnan(interval.low) else _sd(draws)),
         "n": sums.subset.n,
         "clusters": clusters,
-        "ideal": metric.ideal,
-        "reading": metric.reading,
+        **{name: getattr(metric, name) for name in ("ideal", "reading", "ability")},
         "why": why or ("one cluster, so no interval" if clusters < 2 else ""),
         "method": interval.method,
-        "error": _steady(interval.error),
-        "freedom": _steady(interval.freedom),
         "detectable": _steady(intervals.detectable(interval.error, interval.freedom)),
-        "ability": metric.ability,
         "title": metric.names[0],
         "short": metric.names[1],
     }

@@ -47,7 +47,7 @@ from mitigation.ability.zero_shot import HarnessResult
 from mitigation.adapters.write import write_facts
 from mitigation.errors import MitigationError
 from mitigation.training import alignment
-from mitigation.training.checkpoints import LossCurve, TrainingState, restore, save
+from mitigation.training.train import LossCurve, TrainingState, restore, save
 from pmi.analysis.lookup import delta_table
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts

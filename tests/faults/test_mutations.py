@@ -44,7 +44,7 @@ WRITERS = {
     "mitigation.plots": "adapter",
     "mitigation.recipes": "adapter",
     "mitigation.run.mitigate": SHOWN,
-    "mitigation.training.checkpoints.save": "checkpoint",
+    "mitigation.training.train.save": "checkpoint",
     "pmi.analysis.plots": SHOWN,
     "pmi.counting.counts.write_counts": "counts",
     "pmi.files": "table of δ, csv",

@@ -27,7 +27,7 @@ from builders.generation.costs import Budget, BudgetExceeded, CostModel, SentLog
 from builders.generation.endpoint import Endpoint
 from builders.generation.responses import ChatError, ResponseCache, request_body
 from builders.sources import retries
-from scoring.inference.served.connect import connect
+from scoring.inference.served.engine import connect
 from scoring.options import ServedOptions
 from scoring.types import Option, ScoringError
 from scoring.types import Request as Question

@@ -14,7 +14,7 @@ from builders.sources.client import HttpError
 from mitigation.adapters.temporary import attached
 from scoring.__main__ import app
 from scoring.inference.load_options import BUNDLED, LoadOptions, load
-from scoring.inference.served.connect import connect
+from scoring.inference.served.engine import connect
 from scoring.options import ServedOptions
 from scoring.report import read
 from tests.helpers import ROOT

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from builders.sources import retries
 from scoring.__main__ import app
 from scoring.inference.generation import Decoding
-from scoring.inference.served.connect import connect
+from scoring.inference.served.engine import connect
 from scoring.inference.store import Store
 from scoring.metrics.pronouns import FORMS
 from scoring.options import ServedOptions
