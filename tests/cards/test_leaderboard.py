@@ -81,6 +81,7 @@ def test_further_metrics_of_a_run_have_columns_of_their_own(tmp_path):
     assert metrics == {"stsb": {"gas", "gld", "add_raw", "ratio_male"}, "explicit": {"labour_correlation", *names}}
     text = page(tables)
     assert all(f"<small>{name}</small>" in text for name in ("gld", "add_raw", "ratio_male", *names))
+    assert "1 model, 2 tasks with 8 scores." in text
     assert "Leaderboards of the Hub leave out models with a base model" in text
 
 
