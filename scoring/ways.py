@@ -50,11 +50,10 @@ _CEILING = "The highest rank correlation with choice of a way without error: √
 
 
 def possible(benchmark: Benchmark, way: str) -> bool:
-    """Whether the items of a benchmark can be asked so."""
-    if way == "choice":
-        words = bool(benchmark.sampled)  # which has its own way to choose
-        return bool(benchmark.contrast and benchmark.contrast.sentences) and "causal" in benchmark.kinds and not words
-    return way != "text" or bool(benchmark.sampled and benchmark.contrast)
+    """Whether the items of a benchmark can be asked so: to choose between sentences, or in words where it has a way."""
+    sentences, words = bool(benchmark.contrast and benchmark.contrast.sentences), bool(benchmark.sampled)
+    suits = {"choice": sentences and not words and "causal" in benchmark.kinds, "text": words and not sentences}
+    return suits.get(way, True)
 
 
 def asked(benchmark: Benchmark, way: str) -> Benchmark:
