@@ -79,6 +79,7 @@ def main(
     ] = "",
     source: Annotated[str, typer.Option(help="Address of the published run, if it is published already.")] = "",
     user: Annotated[str | None, typer.Option(help="The user of the Hub who is responsible for the scores.")] = None,
+    source_org: Annotated[str | None, typer.Option(help="The organisation that is responsible for them.")] = None,
 ) -> None:
     """Write a model-card section and results in the Hub's format, and show what would change in the repository.
 
@@ -114,7 +115,8 @@ def main(
         elif not source and "/" in run.adapter and not Path(run.adapter.partition("@")[0]).exists():
             url, title = f"{model.api.endpoint}/{run.adapter.partition('@')[0]}", "Adapter"
         written = datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
-        described = ResultSource(date or written, url or None, title if url else None, user if url else None)
+        page = (url, title, user, source_org) if url else ()
+        described = ResultSource(date or written, *page)
         files, published, remarks = build(model, run, org, data, described)
         changed = changed_files(model, files)
         for line in overview(model, changed, published, remarks, full=diff):

@@ -20,14 +20,15 @@ from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_
 from cards.dataset_card import tasks
 from cards.matrix import Cell
 from cards.results import UNPUBLISHED, Estimate, Headline, Report, supported_digits
-from cards.text import CardError, slug
+from cards.text import CardError, grouped, slug
 
 #: The setting in notes for a model that was scored without adapter and with the default settings.
 MODEL_ALONE = "the model alone"
 #: The folder in the repository of a model that has its results.
 FOLDER = ".eval_results"
 _NOTES = re.compile(
-    r"(?P<metric>\S+) of (?P<group>.+?) \([^()]*\)(?:, 95 % interval (?P<low>\S+) to (?P<high>\S+))?, n (?P<n>\d+)"
+    r"(?P<metric>\S+) of (?P<group>.+?) \([^()]*\)(?:: (?P<value>[^\s,;]+))?"
+    r"(?:, 95 % interval (?P<low>\S+) to (?P<high>\S+))?, n (?P<n>\d+)"
     r"(?:, ideal (?P<ideal>[^\s,;]+))?(?:, range (?P<least>\S+) to (?P<most>[^\s;]+))?"
     r"; profile (?P<profile>[^;]*); (?P<setting>.*)",
     re.DOTALL,
@@ -38,7 +39,8 @@ _NOTES = re.compile(
 class Result:
     """The published score of a task, with the repository, the version tag and the commit of its data set.
 
-    ``commit`` is empty when the data set was read from a folder.
+    ``commit`` is empty when the data set was read from a folder. ``computed`` says that the framework of the data set
+    computes the value itself.
     """
 
     repository: str
@@ -50,6 +52,23 @@ class Result:
     score: Estimate
     setting: str
     profile: str
+    computed: bool = False
+
+    @property
+    def closeness(self) -> float:
+        """100 for the ideal value and 0 for the greatest distance from it, because higher is better on the Hub.
+
+        What the framework computes, and a metric without an ideal or with a range without ends, has its own value.
+
+        >>> score = Estimate("b", "g", "ss", 57.3, 54.0, 60.0, 1.5, 99, 99, ideal=50.0, least=0.0, most=100.0)
+        >>> Result("o/d", "", "", "", "c", (), score, "", "clean").closeness
+        85.0
+        """
+        s = self.score
+        if self.computed or s.ideal is None or not math.isfinite(s.most - s.least):
+            return self.value
+        percent = 100 / max(s.most - s.ideal, s.ideal - s.least)
+        return float(supported_digits(100 - percent * abs(s.value - s.ideal), percent * s.low, percent * s.high))
 
     @property
     def value(self) -> float:
@@ -63,7 +82,8 @@ class Result:
         ends = f"{self._digits(score.low)} to {self._digits(score.high)}"
         interval = f", 95 % interval {ends}" if score.has_interval else ""
         ideal = "" if score.ideal is None else f", ideal {score.ideal:g}"
-        about = f"{score.metric} of {score.group} ({' and '.join(self.splits)}){interval}, n {score.n}{ideal}"
+        value = f"{self._digits(score.value)}{interval}, n {score.n}{ideal}"
+        about = f"{score.metric} of {score.group} ({' and '.join(self.splits)}): {value}"
         about += f", range {score.least:g} to {score.most:g}"
         return f"{about}; profile {self.profile}; {self.setting or MODEL_ALONE}"
 
@@ -157,17 +177,19 @@ def _result(
         score=score,
         setting=run.setting,
         profile=run.profile,
+        computed="metric" in facts["benchmark"],
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ResultSource:
-    """Where numbers come from: the date, the address and name of a page, and the Hub user who is responsible."""
+    """Where numbers come from: date, address and name of a page, and the Hub's user and organisation responsible."""
 
     date: str
     url: str | None = None
     name: str | None = None
     user: str | None = None
+    org: str | None = None
 
 
 def eval_files(
@@ -187,8 +209,7 @@ def eval_files(
         was written.
     """
     files = {}
-    for benchmark in dict.fromkeys(result.score.benchmark for result in results):
-        new = [result for result in results if result.score.benchmark == benchmark]
+    for benchmark, new in grouped(results, lambda result: result.score.benchmark).items():
         path = f"{FOLDER}/{'-'.join(slug(part) for part in (benchmark, new[0].setting) if part)}.yaml"
         entries = [*_kept_entries(current_text(path), path, new), *(_entry(result, source) for result in new)]
         text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True, width=1000)
@@ -214,12 +235,13 @@ def _entry(result: Result, source: ResultSource) -> EvalResultEntry:
     return EvalResultEntry(
         dataset_id=result.repository,
         task_id=result.config,
-        value=result.value,
+        value=result.closeness,
         dataset_revision=result.commit or None,
         date=source.date,
         source_url=source.url,
         source_name=source.name,
         source_user=source.user,
+        **({"source_org": source.org} if source.org and "source_org" in EvalResultEntry.__dataclass_fields__ else {}),
         notes=result.notes,
     )
 
@@ -245,8 +267,10 @@ def parse_entries(text: str, path: str) -> list[EvalResultEntry]:
 def parse_notes(notes: str | None, value: float = math.nan) -> Cell | None:
     """A value with the facts in the notes of its result; None when another program wrote them.
 
-    >>> about = "gas of stsb (test), 95 % interval 0.1 to 0.25, n 364, ideal 0, range 0 to 1"
-    >>> score = parse_notes(f"{about}; profile clean; the model alone", 0.2)
+    ``value`` is that of the result, which notes of earlier versions did not repeat.
+
+    >>> about = "gas of stsb (test): 0.2, 95 % interval 0.1 to 0.25, n 364, ideal 0, range 0 to 1"
+    >>> score = parse_notes(f"{about}; profile clean; the model alone", 80.0)
     >>> score.metric, score.numbers, score.n, score.ideal, score.setting
     ('gas', (0.2, 0.1, 0.25), 364, 0.0, '')
     >>> parse_notes("with tools")
@@ -254,7 +278,7 @@ def parse_notes(notes: str | None, value: float = math.nan) -> Cell | None:
     match = _NOTES.fullmatch(notes or "")
     try:
         return match and Cell(
-            value,
+            float(match["value"] or value),
             metric=match["metric"],
             low=float(match["low"] or "nan"),
             high=float(match["high"] or "nan"),

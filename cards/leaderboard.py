@@ -27,6 +27,8 @@ from cards.text import CardError, grouped, refuse_secrets, template
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
+#: The metrics of a task besides the main one: GLD, ADD, the ratio, and P(male), P(female), P(diverse).
+FURTHER = ("gld", "add_raw", "ratio_male", "p_male", "p_female", "p_diverse")
 _OF_SCORE = ("value", "low", "high", "metric", "ideal", "n", "least", "most", "reading")
 
 
@@ -85,9 +87,10 @@ def _run_entries(path: Path) -> Iterator[Entry]:
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
     for benchmark in filter(run.headlines.__contains__, run.benchmarks):
         dataset = run.headlines[benchmark].dataset
-        for config, _, score in task_scores(run, benchmark):
-            if math.isfinite(score.value):
-                remark = "only a part of the rows" if f"{dataset}/{config}" in partial else ""
+        for config, _, main_score in task_scores(run, benchmark):
+            further = [run.by_key.get((benchmark, main_score.group, metric)) for metric in FURTHER]
+            remark = "only a part of the rows" if f"{dataset}/{config}" in partial else ""
+            for score in (s for s in (main_score, *further) if s and math.isfinite(s.value)):
                 facts = {name: getattr(score, name) for name in _OF_SCORE}
                 facts |= {"paired": paired.get(score.key, ()), "remark": remark, "setting": run.setting}
                 yield Entry(**facts, model=run.name, dataset=dataset, task=config)
@@ -172,10 +175,10 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
         value, shown = float(entry.value) if number else math.nan, f"{entry.value!r:.40}"
     except (OverflowError, ValueError):
         value, shown = math.inf, "of too many digits"
-    if not math.isfinite(value):
-        raise CardError(f"{where} has the value {shown} for {entry.task_id}; give a number.")
     text = entry.notes if isinstance(entry.notes, str) else ""
     score = parse_notes(text, value) or Cell(value, math.nan, math.nan, "value", None, 0, setting=text)
+    if not math.isfinite(value + score.value):
+        raise CardError(f"{where} has the value {shown} for {entry.task_id}; give a number.")
     # The page of an adapter has the scores of the adapter, so the adapter's name says the setting.
     own = f"adapter {model}" if base else ""
     setting = ", ".join(part for part in score.setting.split(", ") if part != own)

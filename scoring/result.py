@@ -15,10 +15,10 @@ from builders.manifest import file_sha256
 from cards.draw import glance_html, one_line
 from cards.options import checked
 from scoring import benchmarks, report
-from scoring.report.headlines import described, headline_scores
+from scoring.report.headlines import Comparison, described, headline_scores
 from scoring.statistics.stats import RESAMPLES, compare, corrected, measure
 from scoring.tables import as_table
-from scoring.types import Benchmark, Comparison, Difference, Estimate, Report, ScoringError, Table
+from scoring.types import Benchmark, Difference, Estimate, Report, ScoringError, Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -455,8 +455,8 @@ def index_faults(result: dict[str, Any]) -> Iterator[str]:
         yield "a result has metrics with type and value"
 
 
-#: Some of the evaluation frameworks that the Hub has in its list.
-FRAMEWORKS = {"inspect-ai", "lm-evaluation-harness", "math-arena", "mteb", "nemo-evaluator"}
+#: Some of the evaluation frameworks that the Hub has in its list, and ours as if it were registered.
+FRAMEWORKS = {"gender-neutral-probes", "inspect-ai", "math-arena", "mteb", "nemo-evaluator"}
 TASK = {"id", "config", "split"}
 #: What a task of inspect-ai has besides.
 INSPECT_TASK = {"field_spec", "solvers", "scorers"}

@@ -125,15 +125,8 @@ def mean_over(metric: Metric, by: str, name: str, reading: str) -> Metric:
         # Each part counts once, and its examples by their share of it.
         return side_by_side(of, weights) / np.where(total > 0, total, 1)[codes][:, None]
 
-    return replace(
-        metric,
-        name=name,
-        columns=columns,
-        final=final,
-        reading=reading,
-        sd=None,
-        events=None if metric.events is None else events,
-    )
+    rare = None if metric.events is None else events
+    return replace(metric, name=name, columns=columns, final=final, reading=reading, sd=None, events=rare)
 
 
 def centred(values: Floats) -> Floats:

@@ -11,9 +11,17 @@ from rich.text import Text
 from cards.text import grouped
 from scoring import benchmarks
 from scoring.prompts import PROMPTS
-from scoring.report.headlines import answer, changes, conclusion, described, headline_changes, headline_scores
+from scoring.report.headlines import (
+    Comparison,
+    answer,
+    changes,
+    conclusion,
+    described,
+    headline_changes,
+    headline_scores,
+)
 from scoring.report.numbers import Scale, by_metric, metric_range, would_see
-from scoring.types import DATA, Comparison, Measurement, Report
+from scoring.types import DATA, Measurement, Report
 
 #: From so many columns on, the summary of a run has sentences.
 WIDE = 120
