@@ -178,11 +178,14 @@ def test_only_likelihood_has_a_headline_that_is_published(apart):
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_every_option_stands_in_every_place_equally_often_in_each_half(count):
+def test_every_order_is_asked_in_each_wording(count):
     every = ways.orders(count)
-    assert len(every) == 2 * count
-    for half in np.split(np.array(every), 2):
-        assert all(sorted(places) == [*range(count)] for places in (*half, *half.T))
+    halves = every[: len(every) // 2], every[len(every) // 2 :]
+    assert [len(set(half)) for half in halves] == [math.factorial(count)] * 2
+    request = Request("a", options=tuple(Option(f"Sentence {n}.") for n in range(count)))
+    assert len(set(ways.questions(request))) == len(every)
+    first, last = ways.questions(request)[0], ways.questions(request)[-1]
+    assert first.splitlines()[0] != last.splitlines()[0]
 
 
 def test_a_next_sentence_is_chosen_after_its_context():
@@ -207,14 +210,14 @@ def test_each_letter_counts_for_the_sentence_beside_it():
     assert record["choice_1"] == pytest.approx(record["choice_2"])
 
 
-def test_three_sentences_are_asked_in_six_orders_and_all_scores_follow():
+def test_three_sentences_are_asked_in_every_order_and_all_scores_follow():
     stereoset = benchmarks.get("stereoset-choice")
     texts = {f"sentence_{label}": f"The nurse is {label}." for label in ("biased", "unbiased", "irrelevant")}
     texts |= {f"object_{label}": label for label in ("biased", "unbiased", "irrelevant")}
     row = {"id": "x", "config": "stereoset", "split": "test", "domain": "gender", "subject": "nurse"}
     row |= {"prompt": f"The nurse is {BLANK}.", **texts}
     requests = list(stereoset.requests("clean", row, CAUSAL))
-    assert len(requests) == 6
+    assert len(requests) == 12
     share = {"biased": 0.6, "unbiased": 0.3, "irrelevant": 0.1}
     responses = {}
     for request in requests:
