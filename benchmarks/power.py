@@ -20,7 +20,7 @@ import numpy as np
 from cards.verdict import LEVEL, standing
 from scoring.metrics.sums import mean
 from scoring.statistics.intervals import detectable
-from scoring.statistics.power import Design
+from scoring.statistics.power import factor
 from scoring.statistics.stats import compare, corrected, measure
 from scoring.types import Floats, Group
 
@@ -49,9 +49,9 @@ class Case:
 
     def planned(self) -> float:
         """What ``probes power`` says before the run, in points; clusters count as if they had one size."""
-        design = Design(sum(self.sizes), len(self.sizes), self.icc)
-        error = 100 * (np.sqrt(self.changed) if self.changed else 0.5) * design.error
-        return detectable(error, design.clusters - 1, LEVEL / self.tests)
+        unit = factor(sum(self.sizes), len(self.sizes), self.icc)
+        error = 100 * (np.sqrt(self.changed) if self.changed else 0.5) * unit
+        return detectable(error, len(self.sizes) - 1, LEVEL / self.tests)
 
 
 def _rates(case: Case, draw: np.random.Generator, rate: float) -> Floats:

@@ -27,9 +27,7 @@ from builders.manifest import (
     ConfigEntry,
     Manifest,
     SourceEntry,
-    SplitEntry,
     bytes_sha256,
-    file_sha256,
     is_data_set_file,
     read_manifest,
     written_files,
@@ -38,7 +36,7 @@ from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
 from builders.text.split import check_disjoint
 from cards.dataset_card import dataset_card
-from cards.files import locked, refuse_strays, strays
+from cards.files import file_sha256, locked, refuse_strays, strays
 from cards.packages import missing_sentence
 
 ROOT = Path(__file__).parent.parent
@@ -144,6 +142,7 @@ class Builder:
         old = read_manifest(target)
         old_configs = old.configs if old else {}
         plans, left_out = self._plan(dataset)
+        # Configs of the folder that this run cannot build stay as they are, if they are whole and of this version.
         unchanged = {name: entry for name, entry in old_configs.items() if name not in plans}
         if unchanged and old and old.version != dataset.version:
             raise BuildError(
@@ -157,6 +156,7 @@ class Builder:
                     f"{target}: the files of {name} are not as in its manifest, and this run does not rebuild them; "
                     "rebuild them with their sources or delete the folder."
                 )
+        # An entry without its splits names all that decides the rows, so a config with an equal one is not built again.
         for name, (entry, _) in plans.items():
             current = old_configs.get(name)
             if current and replace(current, splits={}) == entry and _is_intact(target, current):
@@ -172,14 +172,17 @@ class Builder:
         old_left_out = old.left_out if old and self.profile != Profile.all else {}
         manifest = self.manifest(dataset, entries, old_left_out | left_out)
         # A card of another version of the templates is written anew although no row changes.
-        if not todo and old == manifest and _text(target / CARD) == dataset_card(manifest.json()):
+        card = dataset_card(manifest.json())
+        same = (target / CARD).is_file() and (target / CARD).read_text(encoding="utf-8") == card
+        if not todo and old == manifest and same:
             return BuildResult(dataset.name, manifest, None, frozenset(), left_out)
         for entry in unchanged.values():
             for split in entry.splits.values():
+                # A hard link, because the folder is replaced as a whole and large files need not be copied.
                 _link(target / split.file, staged / split.file)
         _check_leaks(dataset, manifest, staged)
         (staged / NAME).write_text(manifest.json(), encoding="utf-8")
-        (staged / CARD).write_text(dataset_card(manifest.json()), encoding="utf-8")
+        (staged / CARD).write_text(card, encoding="utf-8")
         return BuildResult(dataset.name, manifest, staged, frozenset(todo), left_out)
 
     def _plan(self, dataset: DataSet) -> tuple[dict[str, tuple[ConfigEntry, Files]], dict[str, str]]:
@@ -204,10 +207,8 @@ class Builder:
         self.progress.update(self.bar, description=f"{dataset.name} {name}")
         (config,) = (config for config in dataset.configs if config.name == name)
         entry, files = plan
-        splits: dict[str, SplitEntry] = {}
-        language = config.language or dataset.language
-        for split, (table, dropped) in write.tables(config, config.rows(files), language).items():
-            splits[split] = write.write_split(staged, config, split, table, dropped)
+        tables = write.tables(config, config.rows(files), config.language or dataset.language)
+        splits = {split: write.write_split(staged, config, split, *made) for split, made in tables.items()}
         self.progress.advance(self.bar)
         return replace(entry, splits=splits)
 
@@ -243,10 +244,6 @@ def _check_leaks(dataset: DataSet, manifest: Manifest, folder: Path) -> None:
                 phrases.setdefault(config.disjoint, {}).setdefault(split, []).extend(column.to_pylist())
     for column_name, splits in phrases.items():
         check_disjoint(f"{dataset.name} ({column_name})", splits)
-
-
-def _text(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def _link(source: Path, target: Path) -> None:

@@ -300,7 +300,7 @@ def columns(text: str) -> tuple[pa.Field, ...]:
     (pyarrow.Field<score: double>, pyarrow.Field<mended: list<item: string> not null>)
     """
     return tuple(
-        column(
+        pa.field(
             name, pa.list_(pa.string()) if kind == "list" else pa.type_for_alias(kind or "string"), nullable=bool(null)
         )
         for name, kind, null in _COLUMN.findall(text)
@@ -314,24 +314,6 @@ def text(name: str, *, nullable: bool = False) -> pa.Field:
     pyarrow.Field<prompt: string not null>
     """
     return pa.field(name, pa.string(), nullable=nullable)
-
-
-def texts(*names: str) -> tuple[pa.Field, ...]:
-    """String columns.
-
-    >>> texts("prompt", "job")
-    (pyarrow.Field<prompt: string not null>, pyarrow.Field<job: string not null>)
-    """
-    return tuple(map(text, names))
-
-
-def column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
-    """A column of an Arrow type.
-
-    >>> column("max_pmi_diff", pa.float64(), nullable=True)
-    pyarrow.Field<max_pmi_diff: double>
-    """
-    return pa.field(name, kind, nullable=nullable)
 
 
 def content_id(prefix: str, *texts: str) -> str:

@@ -69,6 +69,7 @@ def main(
         publications = [
             make_publication(folder, org, api.endpoint, restricted=restricted) for folder in folders(out, names or [])
         ]
+        # Without a network a dry run still shows what would be published, but not what would change.
         reason = unreachable(api)
         if reason and not dry_run:
             raise HubRefusal(reason)

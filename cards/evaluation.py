@@ -20,7 +20,7 @@ from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_
 from cards.dataset_card import tasks
 from cards.matrix import Cell
 from cards.results import UNPUBLISHED, Estimate, Headline, Report, supported_digits
-from cards.text import CardError, slug
+from cards.text import CardError, grouped, slug
 
 #: The setting in notes for a model that was scored without adapter and with the default settings.
 MODEL_ALONE = "the model alone"
@@ -209,8 +209,7 @@ def eval_files(
         was written.
     """
     files = {}
-    for benchmark in dict.fromkeys(result.score.benchmark for result in results):
-        new = [result for result in results if result.score.benchmark == benchmark]
+    for benchmark, new in grouped(results, lambda result: result.score.benchmark).items():
         path = f"{FOLDER}/{'-'.join(slug(part) for part in (benchmark, new[0].setting) if part)}.yaml"
         entries = [*_kept_entries(current_text(path), path, new), *(_entry(result, source) for result in new)]
         text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True, width=1000)

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,7 @@ class HubModel:
             return f"{self.api.endpoint}/{self.name}/discussions/{number}", False
         from huggingface_hub import CommitOperationAdd
 
+        # A pull request is made on the head that was read; an open one is at its own revision.
         operations = [CommitOperationAdd(path, content) for path, content in changed.items()]
         target = {"revision": revision} if number else {"create_pr": True, "parent_commit": self.head}
         with sending():
@@ -193,11 +194,9 @@ def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Pa
         return file.read_text(encoding="utf-8"), ""
     name, revision = f"{organisation}/{dataset}", f"v{version}" if version[:1].isdigit() else version
     path = None
-    try:
+    with suppress(RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
         commit = str(api.dataset_info(name, revision=revision).sha)
         path = downloaded(api, name, "manifest.json", commit, "dataset")
-    except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
-        pass
     if path is None:
         raise CardError(
             f"The Hub has no data set {name} at {revision}; publish it with probes push, or name another "

@@ -131,6 +131,7 @@ def command_of(call: Callable[..., None], more: Sequence[inspect.Parameter], nam
 def with_options(call: Callable[..., None], more: Sequence[inspect.Parameter]) -> Callable[..., None]:
     """A function that has further parameters by name, of which its own go first."""
     own = inspect.signature(call, eval_str=True).parameters.values()
+    # typer reads signature and annotations, so a function that takes anything shows those of all options.
     known = [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.kind is not p.VAR_KEYWORD]
     known += [p for p in more if p.name not in {own.name for own in known}]
     known.sort(key=lambda parameter: parameter.default is not parameter.empty)
@@ -167,7 +168,9 @@ def parameters(kind: type[Any]) -> list[inspect.Parameter]:
     found = []
     for field in fields(kind):
         if (info := _info(hint := hints[field.name])) is not None:
-            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field))
+            default = inspect.Parameter.empty if field.default is MISSING else field.default
+            default = default if field.default_factory is MISSING else field.default_factory()
+            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default)
             found.append(option.replace(annotation=Annotated[_typed(hint), info]))
     return found
 
@@ -193,12 +196,6 @@ def _typed(hint: Any) -> Any:
         return list[get_args(kind)[0]]  # type: ignore[misc]
     parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
     return kind if str not in parts else str | None if NoneType in parts else str
-
-
-def _default(field: Any) -> Any:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
 #: A command of a shell inside a sentence, or an option.
@@ -260,6 +257,7 @@ def checked(name: str, hint: Any, value: Any, error: type[Exception]) -> Any:
     """One value for :func:`filled`."""
     info, kind = _info(hint), get_args(hint)[0] if get_origin(hint) is Annotated else hint
     parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    # The first type of a union that takes the value, within its limits, decides.
     for part in parts:
         fits, taken = _taken(part, value)
         low, high = getattr(info, "min", None), getattr(info, "max", None)

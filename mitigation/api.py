@@ -23,15 +23,7 @@ from scoring import DATA
 from scoring.adapters.facts import Adapter, Change
 from scoring.engines import name_of
 from scoring.engines.loaded import check_loaded, engine_of, unchanged
-from scoring.inference.load_options import (
-    MODEL,
-    AllowPickle,
-    Device,
-    Dtype,
-    LoadOptions,
-    Revision,
-    TrustRemoteCode,
-)
+from scoring.inference.load_options import MODEL, AllowPickle, Device, Dtype, LoadOptions, Revision, TrustRemoteCode
 from scoring.options import Benchmarks, Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError

@@ -11,19 +11,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
+from builders.dataset import Fetched
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
 from builders.text.words import GENDERED_PRONOUNS
 from cards.stored import first_fault
 from mitigation.corpora import OWN
 from mitigation.errors import MitigationError
-
-if TYPE_CHECKING:
-    from builders.dataset import Fetched
 
 #: What the names of pinned sources begin with among the data of an adapter.
 SOURCE = "source:"

@@ -108,6 +108,7 @@ def said(change: Change, column: str, p: float = 0.0) -> str:
     Perplexity is judged by its ratio: kept if the whole interval is below 2 % more. ``p`` is that of the change,
     corrected for all that are shown.
     """
+    # A higher perplexity is worse and has no upper end, so its relative change is judged, with the sign turned.
     span = COLUMNS[column].span
     if math.isinf(span):
         value, low, high = (number / change.before[0] for number in change.difference)
@@ -153,6 +154,7 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
             continue
         measured = [_row(domain, *one) for one in found]
         verdicts: dict[str, list[str]] = {}
+        # All changes of bias of a domain are one family of tests; those of ability have no p, and are judged apart.
         for row, p, (name, column, changes) in zip(measured, holm([row["p"] for row in measured]), found, strict=True):
             row |= {"p_holm": p, "verdict": said(mean_change(changes), column, 0.0 if math.isnan(p) else p)}
             verdicts.setdefault(name, []).extend([row["verdict"]] * COLUMNS[column].ability)
@@ -195,6 +197,7 @@ def by_method(methods: Sequence[Method], domain: str = "") -> dict[str, dict[str
     groups: dict[str, dict[str, Adapter]] = {}
     for name, adapter in made.items():
         match = _SEED.fullmatch(name)
+        # A name such as cda-seed-1 is a seed of cda only if there is a cda by the same recipe.
         of_seed = match and match[1] in made and made[match[1]].recipe == adapter.recipe
         stem, own = (match[1] if match and of_seed else name), adapter.settings.get("domain")
         if stem == f"{adapter.recipe}-{own}":
@@ -236,6 +239,7 @@ def over_seeds(numbers: Sequence[Numbers]) -> Numbers:
     values, lows, highs = (list(column) for column in zip(*numbers, strict=True))
     mean = fmean(values)
     of_seeds = student(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    # The seeds vary and so do the texts: both half-widths, as of independent errors, are added in squares.
     below, above = fmean(values) - fmean(lows), fmean(highs) - fmean(values)
     return mean, mean - math.hypot(of_seeds, below), mean + math.hypot(of_seeds, above)
 

@@ -181,6 +181,7 @@ def label_places(
                 inside and apart and all(abs(place[0] - u) >= width / 2 + 3 or abs(place[1] - v) >= 7 for u, v in dots)
             )
 
+        # The nearest place where the label hides neither another label nor a dot; the first one if there is none.
         place = next(filter(free, beside), beside[0])
         placed.append((*place, width))
     return [(x, y) for x, y, _ in placed]

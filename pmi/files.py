@@ -123,6 +123,7 @@ def _lines(path: Path) -> pa.Table:
 def _csv(path: Path) -> pa.Table:
     delimiter = "\t" if path.suffix == ".tsv" else ","
     path.read_bytes().decode("utf-8")  # to say where it is not UTF-8, which Arrow does not
+    # Arrow would guess types and rename columns that occur twice, so the names are read first.
     with open(path, encoding="utf-8-sig", newline="") as file:
         names = next(csv.reader(file, delimiter=delimiter), [])
     if name := first_duplicate(names):

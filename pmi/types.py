@@ -249,6 +249,7 @@ def parse_pairs(text: str) -> tuple[GenderedPair, ...]:
     >>> parse_pairs("She:he, her:his=0.5")
     (GenderedPair(first='she', second='he', weight=1.0), GenderedPair(first='her', second='his', weight=0.5))
     """
+    # By both words, so that a pair with two weights is noticed.
     pairs: dict[tuple[str, str], GenderedPair] = {}
     for entry in filter(None, map(str.strip, text.split(","))):
         parts = _PAIR.fullmatch(entry)

@@ -20,13 +20,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scoring.api import evaluate
+    from scoring.report.headlines import Comparison
     from scoring.result import RunResult, load
-    from scoring.types import DATA, Comparison, ScoringError
+    from scoring.types import DATA, ScoringError
 
 __all__ = ["DATA", "Comparison", "RunResult", "ScoringError", "evaluate", "load"]
 
 # Imported at first use, because ``import scoring`` stays cheap that way.
-_MODULES = {"evaluate": "api", "RunResult": "result", "load": "result"}  # the others are types
+_MODULES = {
+    "evaluate": "api",
+    "RunResult": "result",
+    "load": "result",
+    "Comparison": "report.headlines",
+}  # the others are types
 
 
 def __getattr__(name: str) -> Any:

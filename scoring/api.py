@@ -35,6 +35,7 @@ def evaluate(
     resamples: int = RESAMPLES,
     overwrite: bool = False,
     beside: str | Path | Sequence[str | Path] = (),
+    ways: str | Sequence[str] = "",
     include: str | Path | Sequence[str | Path] = (),
     revision: str | None = None,
     adapter: str | Path | None = None,
@@ -91,6 +92,9 @@ def evaluate(
         printed, and the result has no scores.
     beside:
         Folders of stored runs, whose scores the page of this run shows beside its own.
+    ways:
+        How items are asked: ``likelihood``, ``choice`` or ``text``, and with several how far they agree
+        (:mod:`scoring.ways`).
     include:
         Python files outside the project that define a ``BENCHMARK``.
     console:

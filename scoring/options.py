@@ -13,7 +13,7 @@ from typer import Option
 from builders.generation.spending import Spending
 from cards.options import completing
 from cards.text import split_list
-from scoring import benchmarks
+from scoring import benchmarks, ways
 from scoring.prompts import PROMPTS, Prompt, get
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import DATA, Benchmark, ScoringError
@@ -64,6 +64,9 @@ class Settings:
         Sequence[Path],
         run_option(metavar="RUN", help="Show a stored run beside this one; repeatable."),
     ] = ()
+    ways: Annotated[
+        str, Option(metavar="A,B", rich_help_panel=RUN, help="likelihood, choice, text: ask so, and compare.")
+    ] = ""
     include: Include = ()  # type: ignore[assignment]  # nobody changes it
 
     def full_prompt(self) -> Prompt:
@@ -91,7 +94,8 @@ class Settings:
         >>> [benchmark.name for benchmark in Settings("unstereo,neutral,unstereo").chosen()]
         ['unstereo', 'neutral']
         """
-        return [benchmarks.get(name) for name in dict.fromkeys(split_list(self.benchmarks)) or benchmarks.names()]
+        found = [benchmarks.get(name) for name in dict.fromkeys(split_list(self.benchmarks)) or benchmarks.names()]
+        return ways.of_run(found, split_list(self.ways)) if self.ways else found
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,6 @@ class Answer:
         return {"benchmark": cleaned.pop("benchmark"), **self.of, **cleaned}
 
 
-def names() -> list[str]:
-    """Names of the benchmarks that can be computed from scores alone."""
-    return [name for name in benchmarks.names() if benchmarks.get(name).score_file]
-
-
 def rescore(benchmark: str, path: Path, data: Path, resamples: int, seed: int) -> tuple[list[Answer], list[str]]:
     """The metrics of a benchmark over the scores in a file, and remarks on the file.
 
@@ -63,7 +58,8 @@ def rescore(benchmark: str, path: Path, data: Path, resamples: int, seed: int) -
     """
     score_file = benchmarks.get(benchmark).score_file
     if score_file is None:
-        raise ScoringError(f"{benchmark} is not computed from scores alone; give one of {', '.join(names())}.")
+        given = ", ".join(name for name in benchmarks.names() if benchmarks.get(name).score_file)
+        raise ScoringError(f"{benchmark} is not computed from scores alone; give one of {given}.")
     parts, remarks = score_file(path, data)
     answers = []
     for part in parts:

@@ -15,10 +15,10 @@ from builders.manifest import file_sha256
 from cards.draw import glance_html, one_line
 from cards.options import checked
 from scoring import benchmarks, report
-from scoring.report.headlines import described, headline_scores
+from scoring.report.headlines import Comparison, described, headline_scores
 from scoring.statistics.stats import RESAMPLES, compare, corrected, measure
 from scoring.tables import as_table
-from scoring.types import Benchmark, Comparison, Difference, Estimate, Report, ScoringError, Table
+from scoring.types import Benchmark, Difference, Estimate, Report, ScoringError, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,11 +194,10 @@ def load(folder: str | Path) -> RunResult:
     path = checked("folder", Path, folder, ScoringError)
     stored = report.read(path)
     names = stored.benchmarks
-    known = set(benchmarks.names())
     return RunResult(
         stored,
         {name: read_examples(path, name) for name in names},
-        {name: benchmarks.get(name).validity for name in names if name in known},
+        {name: benchmarks.get(name).validity for name in names if benchmarks.known(name)},
     )
 
 

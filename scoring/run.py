@@ -45,21 +45,19 @@ def read(
         When no benchmark has data, when a benchmark that the user ``named`` has none, or when a file is not
         the one of its manifest.
     """
-    parts = [_read(benchmark, source, profile, limit) for benchmark in benchmarks]
+    parts = []
+    for benchmark in benchmarks:
+        splits, lacking = [], []
+        for place in benchmark.configs_of(profile):
+            try:
+                splits.append(tables.of_benchmark(benchmark, source, *place, limit))
+            except tables.DataMissing as error:
+                lacking.append(error)
+        parts.append(Part(benchmark, tuple(splits), tuple(lacking)))
     empty = [part for part in parts if not part.splits]
     if empty and (named or len(empty) == len(parts)):
         raise empty[0].lacking[0]
     return parts
-
-
-def _read(benchmark: Benchmark, source: str, profile: str, limit: int | None) -> Part:
-    splits, lacking = [], []
-    for dataset, config, split in benchmark.configs_of(profile):
-        try:
-            splits.append(tables.of_benchmark(benchmark, source, dataset, config, split, limit))
-        except tables.DataMissing as error:
-            lacking.append(error)
-    return Part(benchmark, tuple(splits), tuple(lacking))
 
 
 def run(
@@ -115,10 +113,14 @@ def run(
         together(processes, model, requests, store, lambda own: answering.answer(model, own, store, how, console))
     responses = answering.answer(model, requests, store, how, console)
     cut = answering.truncated(model, requests) if settings.truncate else None
-    records, estimates = {}, []
+    records: dict[str, Table] = {}
+    estimates: list[Estimate] = []
     for part in parts:
         name = part.benchmark.name
-        records[name] = table(part.benchmark, settings.profile, by_benchmark[name], responses, cut)
+        own = part.benchmark.joined
+        records[name] = (
+            own(records) if own else table(part.benchmark, settings.profile, by_benchmark[name], responses, cut)
+        )
         estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
     report = model_report(model, parts, settings, prompt, chat, estimates)
     if skipped:

@@ -186,7 +186,7 @@ def test_the_commands_of_readme_run_in_order_and_those_of_the_hub_on_a_hub_of_th
                     (checked if block.mark == "network" and block.reason != "the Hub" else typed)(line)
         assert {name for kind, name in hub.repos if kind == "dataset"} == {
             "ORG/results",
-            *(f"ORG/{name}" for name in datasets.names() if name != "mbbq"),  # nothing of it may be published
+            *(f"ORG/{name}" for name in datasets.names()),
         }
         assert hub.repos["model", "ORG/MODEL"].pulls
         assert "adapter_config.json" in hub.repos["model", "ORG/FAIR"].at("main").tree

@@ -79,6 +79,7 @@ def _winogender(files: Files) -> Rows:
     fetched = files[winogender.SENTENCES]
     sentences = winogender.published_sentences(fetched)
     first: dict[str, int] = {}  # the number of the first record of each schema
+    # A schema has three sentences, one a pronoun; its row is that of the first of them.
     for number, name in enumerate(sentences):
         first.setdefault(name.rsplit(".", 2)[0], number)
     for schema, number in first.items():

@@ -81,6 +81,7 @@ def derive(jobs: Iterable[Job], fetched: Fetched) -> Rows:
                 f"The job {job.name!r} is missing from {file}, which has no row {job.bls_title!r}; "
                 f"give it a title of the table in {JOBS_FILE}."
             )
+        # The list repeats the figures of the table, so that a wrong title or another year is noticed.
         bls = figures[job.bls_title]
         if (bls.female_percent, bls.employed_thousands) != (job.female_percent, job.employed_thousands):
             raise BuildError(

@@ -137,6 +137,7 @@ class AppendLog:
         with self.path.open("r+b") as file:
             data = file.read()
             lines = split_lines(data, is_complete)
+            # Only the last line can lack its end: a process was killed while it wrote.
             last = data.rpartition(b"\n")[2]
             if last and is_complete(last):
                 file.write(b"\n")

@@ -212,6 +212,7 @@ class Budget:
         cls, prices: CostModel, limit: Decimal, responses: Iterable[Response], sent: SentLog | None = None
     ) -> Budget:
         """A budget from which these responses, and the requests that were sent without one, were already paid."""
+        # A request that was sent and not answered may have been paid, so it counts with its highest cost.
         answered = {response.key: response for response in responses}
         unanswered = sent.unanswered(answered.keys()) if sent else []
         spent = [*map(prices.response_cost, answered.values()), *(prices.cost(*tokens) for tokens in unanswered)]

@@ -171,6 +171,7 @@ def read_responses(*paths: Path, damaged: list[str] | None = None) -> dict[str, 
         except OSError as error:
             raise ChatError(f"The replies in {path} cannot be read ({error.strerror or error}).") from None
         faults: list[str] = []
+        # A damaged line is named and its request sent again, but a file without any response is another file.
         lines = split_lines(data, _is_response)
         for number, line in enumerate(lines, 1):
             try:

@@ -131,6 +131,7 @@ def facts(path: Path, _: Files) -> Rows:
     BuildError
         When a prompt does not have one slot for the subject and one blank.
     """
+    # Each fact is asked in both directions: of either subject the other one is the counterfactual.
     for origin, entry in entries(path, FactEntry):
         if entry.prompt.count(_SUBJECT) != 1:
             raise BuildError(f"The prompt {entry.prompt!r} does not have {_SUBJECT} exactly once; correct it.")

@@ -144,6 +144,7 @@ def _mend(key: tuple[str, int, int], pro: str, anti: str) -> tuple[str, tuple[st
         When the two lines differ by more than the pronoun and are not in the list of such pairs.
     """
     (pro, pro_notes), (anti, anti_notes) = _tidy(pro), _tidy(anti)
+    # With slots for the pronouns both lines of a pair are the same sentence, except in the listed pairs.
     lines = {"pro": _with_slots(pro, anti), "anti": _with_slots(anti, pro)}
     differ = lines["pro"] != lines["anti"]
     place = " ".join(map(str, key))

@@ -106,6 +106,7 @@ def catalogue(path: Path = PINS) -> Catalogue:
         )
     except ValidationError as error:
         raise BuildError(f"{path.name} has a wrong entry, {first_fault(error)}; correct it.") from None
+    # What the types cannot say: every key names an entry, and every file is pinned and has a place in a mirror.
     for name, source in result.sources.items():
         for key, kind, known in (
             (source.licence, "licence", result.licences),

@@ -72,6 +72,7 @@ def measure(
     keys = {(d.task.name, seed): _key(models, d, settings, seed) for d in data for seed in range(settings.seeds)}
     paths = {run: place / f"{run[0]}-seed-{run[1]}.json" for run in keys}
     results = {run: _stored(paths[run], key) for run, key in keys.items()}
+    # Runs of an interrupted measurement are read, the others are made.
     by_name = {d.task.name: d for d in data}
     missing = [run for run, metrics in results.items() if metrics is None]
     # The bar is of all fine-tunings, and so is its estimate of the remaining time.
@@ -174,6 +175,7 @@ def fine_tune(
 def _encoded(models: Classifiers, examples: Sequence[Example], length: int, classes: int) -> Any:
     """Examples as token ids with their labels; token types only for masked models, whose pairs they tell apart."""
     columns = [list(column) for column in zip(*(texts for texts, _ in examples), strict=True)]
+    # Causal networks take no segments, which some tokenizers give.
     types = None if models.kind == "masked" else False
     encoded = models.tokenizer(*columns, truncation=True, max_length=length, return_token_type_ids=types)
     labels = [label if classes == 1 else int(label) for _, label in examples]

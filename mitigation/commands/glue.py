@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from builders.dataset import BuildError
 from cards.files import RECORD, locked, put_all, refuse_foreign
 from cards.stored import document
 from cards.text import split_list
+from mitigation.api import built
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import FACTS, Change, digests, read
 from scoring.inference.load_options import Device, LoadOptions, ModelName, Revision
@@ -115,10 +115,8 @@ def measure(
 
     if not tasks and not harness_tasks:
         raise MitigationError("There is no task; give some of GLUE with --tasks or others with --lm-eval.")
-    try:
+    with built():
         data = load(tasks, limit)
-    except BuildError as error:
-        raise MitigationError(str(error)) from None
     adapted = Classifiers(options, adapter) if adapter else None
     base = Classifiers(options)
     content: dict[str, Any] = {

@@ -277,6 +277,7 @@ def grid(frame: pd.DataFrame, title: str) -> Grid:
     made = Grid("method", "source", *columns, box=None, title=title)
     for (method, source), of in frame.groupby(["method", "source"], sort=False):
         for side in ("before", "after") if source == "measured" else ("after",):
+            # A printed figure is that after the training, so it has no row before.
             values = dict(zip(of.column, of[side], strict=True))
             if side == "before" and "DS" in values:
                 values["DS"] = 100.0  # the differentiation score is of two runs: the model agrees with itself

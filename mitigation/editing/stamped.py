@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import torch
@@ -117,9 +117,8 @@ class StampedNetwork:
                     numbers[key] = len(reads)
                     reads.append((query.ids, at))
                 answer.append(numbers[key])
-        starts = [0]
-        for query in queries:
-            starts.append(starts[-1] + len(query.at))
+        # A place names a query and one of its answers; in the list of all answers those of a query begin at its start.
+        starts = [0, *accumulate(len(query.at) for query in queries)]
         wanted = [answer[starts[place.query] + place.answer] for place in places]
         logs, base = self._distributions(reads, sorted(set(wanted)))
         row = {number: n for n, number in enumerate(sorted(set(wanted)))}
@@ -145,6 +144,7 @@ class StampedNetwork:
             base.append(both[len(numbers) :].detach())
             order += numbers
             compared_order += also
+        # Batches are by length, so both results are put back into the order in which they were asked for.
         rank = {number: n for n, number in enumerate(compared)}
         back = torch.tensor(order).argsort().to(edited[0].device)
         base_back = torch.tensor([rank[n] for n in compared_order], dtype=torch.long).argsort().to(edited[0].device)

@@ -125,6 +125,7 @@ def tuples(lines: Iterable[str], words: AttributeWords, most: int, seed: int) ->
     swapper, others = Swapper(words), len(words.groups[0]) - 1
     made: dict[str, tuple[str, ...]] = {}
     for sentence in (sentence for line in ordered for sentence in sentences(line)):
+        # Turn k replaces each word by the k-th other one of its group.
         swapped = [swapper.swap(sentence, turn) for turn in range(others)]
         if swapped[0] != sentence:
             made.setdefault(sentence, (sentence, *swapped))

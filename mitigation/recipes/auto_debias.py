@@ -80,7 +80,7 @@ def run(model: Model, settings: AutoDebiasSettings, data: TrainingData, out: Pat
     searched = meter.seconds
     loss = alignment.AlignmentLoss(model, None if settings.all_tokens else stereotypes, reverse=settings.published)
     schedule = settings.schedule(steps=max(1, settings.epochs * len(rows) // settings.batch_size), warmup=0.0)
-    tuned = tune(model, RECIPE.name, settings, lambda _: loss, rows, held, schedule, data, out, console)
+    tuned = tune(model, RECIPE.name, settings, loss, rows, held, schedule, data, out, console)
     side = "held_out" if held_pairs else "trained"
     measures = {
         f"divergence_{side}_before": tuned.curve.held[0]["loss"],
@@ -153,6 +153,7 @@ def split_pairs(
     pairs: list[tuple[str, str]], share: float, draw: random.Random
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Pairs to train and a share to hold out; a pair that shares a word with a held-out one is held out with it."""
+    # A word may be in several pairs. A pair is held out with all that share a word with it, however indirectly.
     first = draw.sample(pairs, round(share * len(pairs)))
     words = {word for pair in first for word in pair}
     while more := {word for pair in pairs if words & set(pair) for word in pair} - words:

@@ -88,6 +88,7 @@ def published_swap(text: str, words: AttributeWords, draw: random.Random) -> str
     'She told his, and Her.'
     """
     places = range(len(words.groups[0]))
+    # One draw for the whole text: all words of a group go to the same other group.
     partner = [draw.choice([other for other in places if other != place]) for place in places]
     table = {
         word + ending: group[partner[place]] + ending

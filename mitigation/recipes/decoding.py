@@ -72,6 +72,7 @@ def run(model: Model, settings: DecodingSettings, data: TrainingData, out: Path,
     scores = {
         prompt.name: measure_gas(model, with_seeds(prompt, seeds), splits, cache, console) for prompt in candidates
     }
+    # Greedy decoding and the ban are shown for comparison; only samples are chosen among.
     best = BANNED if settings.constrained else least_gas(scores)
     put(out / PROMPT, with_seeds(PROMPTS[best], seeds)[0].json().encode())
     console.print(score_table(scores, best))

@@ -9,10 +9,9 @@ has both pronouns equally probable after each prompt, and the divergence from th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +24,6 @@ from mitigation.training.data import load_prompts, training_prompts
 from mitigation.training.settings import OPEN, TrainingSettings
 from scoring.terminal import tell
 from scoring.types import Floats, Request
-
-if TYPE_CHECKING:
-    from mitigation.training.train import LossTerms
 
 _PAPER = "Rafailov et al. 2023"
 #: The pronouns that are preferred and rejected; the ratio of their probabilities is what is balanced.
@@ -53,6 +49,7 @@ class DpoSettings(TrainingSettings):
 def run(model: Model, settings: DpoSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
     """Trains, and writes the adapter, its losses and their picture into ``out``."""
     from mitigation.cost import CostMeter
+    from mitigation.training.losses import PreferenceLoss
     from mitigation.training.trainable import tune
 
     names = split_list(settings.corpora)
@@ -63,10 +60,7 @@ def run(model: Model, settings: DpoSettings, data: TrainingData, out: Path, cons
     held_rows, _ = preferences(model, held, settings)
     pronouns = [token for token in model.tokens.words(PRONOUNS) if token is not None]
     schedule = settings.schedule(warmup=settings.warmup / settings.steps)
-
-    def loss(tuned: Any) -> PreferenceLoss:
-        return PreferenceLoss(tuned, model.tokens.pad, pronouns, settings.beta)
-
+    loss = PreferenceLoss(model, pronouns, settings.beta)
     tuned = tune(model, RECIPE.name, settings, loss, rows, held_rows, schedule, data, out, console)
     measures = {"share of rows that prefer she": float(female.mean())}
     for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
@@ -76,53 +70,16 @@ def run(model: Model, settings: DpoSettings, data: TrainingData, out: Path, cons
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
 
 
-def preferences(
-    model: Model, prompts: list[str], settings: DpoSettings
-) -> tuple[list[Preference], np.ndarray[Any, Any]]:
-    """A row for each prompt, and in which rows [prompts] *she* is preferred, in a random order of the prompts."""
+def preferences(model: Model, prompts: list[str], settings: DpoSettings) -> tuple[list[Any], np.ndarray[Any, Any]]:
+    """A row of :class:`mitigation.training.losses.PreferenceLoss` for each prompt, and in which [prompts] is *she*."""
     ratios = log_ratios(model, prompts)
+    # Preferences are set in a random order, so that neighbouring rows of a corpus are not treated alike.
     order = np.random.default_rng(settings.seed).permutation(len(prompts))
     female = np.zeros(len(prompts), dtype=bool)
     female[order] = prefers_first(ratios[order], settings.beta)
     encoded = encode_prompts(model, prompts, settings.max_length)
     signs = np.where(female, 1, -1).tolist()
-    return [Preference(*row) for row in zip(encoded, signs, ratios.tolist(), strict=True)], female
-
-
-@dataclass(frozen=True, slots=True)
-class Preference:
-    """A prompt as token ids, 1 if *she* is preferred to *he* after it, else -1, and the base model's log-ratio."""
-
-    ids: list[int]
-    sign: int
-    reference: float
-
-
-class PreferenceLoss:
-    """The loss of DPO (Rafailov et al. 2023, Eq. 7) for answers of one token, as a mean over the rows.
-
-    Beside ``loss`` it has the means of log P(she) − log P(he) and of its absolute value, in nats.
-    """
-
-    def __init__(self, tuned: Any, pad: int, pronouns: list[int], beta: float) -> None:
-        self.tuned, self.pad, self.pronouns, self.beta = tuned, pad, pronouns, beta
-
-    def __call__(self, network: Any, rows: Sequence[Preference]) -> LossTerms:
-        """The terms of a batch of rows."""
-        import torch
-
-        from mitigation.training.train import network_inputs
-
-        device = self.tuned.device
-        inputs = network_inputs([row.ids for row in rows], self.pad, device)
-        last = inputs["attention_mask"].sum(1) - 1  # the position of each row's last token
-        logits = network(**inputs, use_cache=False).logits[torch.arange(len(rows), device=device), last]
-        she, he = logits[:, self.pronouns].float().unbind(1)
-        ratio = she - he  # the normalization of both probabilities is the same
-        signs = torch.tensor([row.sign for row in rows], device=device)
-        added = ratio - torch.tensor([row.reference for row in rows], device=device)
-        loss = -torch.nn.functional.logsigmoid(self.beta * signs * added).mean()
-        return {"loss": loss, "log ratio": ratio.mean(), "absolute log ratio": ratio.abs().mean()}
+    return list(zip(encoded, signs, ratios.tolist(), strict=True)), female
 
 
 def log_ratios(model: Model, prompts: list[str]) -> Floats:

@@ -31,7 +31,7 @@ def run(model: Model, settings: FineTuningSettings, data: TrainingData, out: Pat
     from mitigation.training.trainable import trainable
 
     session = EditingSession(model, settings, data, console)
-    with trainable(model, settings.rank, settings.rank, settings.seed) as tuned:
+    with trainable(model, settings, alpha=settings.rank) as tuned:
         network = StampedNetwork(tuned.network, None, model.kind, model.tokens.pad, settings.score)
         trained = trained_parameters(tuned.network)
         changes, measures = session.train(network, RECIPE.name, "LoRA", model.name, out)

@@ -68,7 +68,7 @@ def run(model: Model, settings: MabelSettings, data: TrainingData, out: Path, co
     loss = EntailmentLoss(model, settings.temperature, settings.aligned, settings.weight, settings.masked)
     schedule = settings.schedule(steps=max(1, settings.epochs * len(trained) // settings.batch_size), warmup=0.0)
     within = partial(loss.trained_head, wanted=settings.mlp)
-    tuned = tune(model, RECIPE.name, settings, lambda _: loss, trained, held, schedule, data, out, console, within)
+    tuned = tune(model, RECIPE.name, settings, loss, trained, held, schedule, data, out, console, within)
     measures: dict[str, float] = {}
     for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
         measures |= {f"{name}_held_out_{when}": terms[name] for name in ("contrastive", "alignment", "masked")}

@@ -29,6 +29,7 @@ def entailment_rows(
 
     A pair whose swapped copy has the same tokens, because the listed word is cut off, is left out.
     """
+    # A pair without a listed word would be its own swapped copy and teach nothing.
     both = [(pair, (swapper.swap(pair[0]), swapper.swap(pair[1]))) for pair in pairs]
     gendered = [(*pair, *swapped) for pair, swapped in both if pair != swapped]
     if not gendered:

@@ -135,7 +135,7 @@ def train_on(
     schedule = settings.schedule(batch_size=settings.batch_size or (512 if model.kind == "masked" else 256))
     within = partial(dropout, rates=rates) if rates else nullcontext
     more: dict[str, Any] = {"within": within, "factor": factor, "measured": False}
-    tuned = tune(model, recipe, settings, lambda _: loss, rows, held, schedule, data, out, console, **more)
+    tuned = tune(model, recipe, settings, loss, rows, held, schedule, data, out, console, **more)
     cost = meter.cost(tuned.parameters)
     return describe(out, model, recipe, settings, data=data.versions, cost=cost, measures=measures)
 

@@ -85,6 +85,7 @@ class TrainingSchedule:
         >>> sorted(schedule.rows_at(0, 6) + schedule.rows_at(1, 6)[:2])
         [0, 1, 2, 3, 4, 5]
         """
+        # The rows of all epochs in one line: a batch may end one epoch and begin the next.
         positions = range(step * self.batch_size, (step + 1) * self.batch_size)
         epochs = {position // count for position in positions}
         orders = {epoch: np.random.default_rng([self.seed, epoch]).permutation(count) for epoch in epochs}
@@ -245,6 +246,7 @@ def fit(
             validate()
         while state.step < schedule.steps and not 0 < schedule.patience <= state.validations_since_best():
             step = state.step
+            # Each process takes every n-th row of the same batch.
             numbers = schedule.rows_at(step, len(rows))[accelerator.process_index :: accelerator.num_processes]
             batch = [rows[number] for number in numbers]
             state.curve.train.append(_step(accelerator, parallel, loss, batch, optimizer, trained, schedule, step))

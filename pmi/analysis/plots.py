@@ -107,6 +107,7 @@ def _delta_histogram(delta: FloatArray, pair: GenderedPair) -> Figure:
     axes = figure.subplots()
     largest = max(float(np.abs(delta).max()), NEUTRAL_DELTA)
     # The ends of the band are ends of bars.
+    # Three bars on each side of 0 are within the band.
     n_bars = int(np.ceil(3 * largest / NEUTRAL_DELTA))
     edges = (np.arange(-n_bars, n_bars + 1) * NEUTRAL_DELTA / 3).tolist()
     axes.hist(
@@ -115,15 +116,8 @@ def _delta_histogram(delta: FloatArray, pair: GenderedPair) -> Figure:
         color=[_SECOND, _BOTH, _FIRST],
         histtype="barstacked",
     )
-    inside = float((np.abs(delta) <= NEUTRAL_DELTA).mean())
-    axes.axvspan(
-        -NEUTRAL_DELTA,
-        NEUTRAL_DELTA,
-        color=_GREY,
-        alpha=0.25,
-        lw=0,
-        label=f"|δ| ≤ {NEUTRAL_DELTA}: {inside:.1%} of words",
-    )
+    inside = f"|δ| ≤ {NEUTRAL_DELTA}: {float((np.abs(delta) <= NEUTRAL_DELTA).mean()):.1%} of words"
+    axes.axvspan(-NEUTRAL_DELTA, NEUTRAL_DELTA, color=_GREY, alpha=0.25, lw=0, label=inside)
     median = float(np.median(delta))
     axes.axvline(median, color="black", lw=0.9, label=f"median {median:+.2f}")
     axes.set(xlabel=f"δ(w) = PMI(w, {pair.first}) − PMI(w, {pair.second})", ylabel="words", xlim=(-largest, largest))

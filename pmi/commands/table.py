@@ -18,7 +18,7 @@ from rich.progress import track
 from rich.table import Table
 
 from cards.text import decimals
-from pmi.analysis.table import Agreement, ColumnStatistics, agreement, column_statistics, counted_pairs
+from pmi.analysis.table import Agreement, ColumnStatistics, agreement, column_statistics
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts
 from pmi.files import WRITABLE, write_rows
@@ -57,7 +57,7 @@ def main(
         show(terminal, f"δ above 0 is nearer to {first.first}, below 0 nearer to {first.second}.")
     pair_agreement = None
     if compare != "none":
-        compared_pairs = counted_pairs(table) if compare == "all" else parse_pairs(compare)
+        compared_pairs = table.counted_pairs() if compare == "all" else parse_pairs(compare)
         progress = functools.partial(track, description="Comparing pairs", console=Console(stderr=True), transient=True)
         pair_agreement = agreement(table, compared_pairs, min_count, progress)
         no_agreement = "The pairs have no agreement: no pair has a δ."
@@ -98,6 +98,7 @@ def statistics_table(columns: Sequence[ColumnStatistics]) -> Table:
 def _extremes_table(rows: pa.Table, top: int, gendered: Sequence[str]) -> Table | None:
     """The words with the highest and the lowest δ, without the gendered words; None when no other word has one."""
     others = pc.and_(pc.is_valid(rows["delta"]), pc.invert(pc.is_in(rows["word"], pa.array(gendered, pa.string()))))
+    # Gendered words would fill both ends.
     ordered = rows.filter(others).sort_by([("delta", "descending"), ("word", "ascending")])
     if not len(ordered):
         return None

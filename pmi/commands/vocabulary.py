@@ -69,6 +69,7 @@ def main(
     tests = english_tests(english, confidence, model, wordnet_folder)
     words, counts, values = _columns(table, pairs)
     if profile == "paper":
+        # As the draw of UnStereoEval did; its quantile was that of all words, so the count is given.
         ascii_only = np.array([word.isascii() for word in words], dtype=np.bool_)
         words, counts, values = list(compress(words, ascii_only)), counts[ascii_only], values[ascii_only]
         floor = vocabulary.PUBLISHED_FLOOR if floor is None else floor

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -133,43 +133,26 @@ def count(
     (('captain', 'he', 'saw', 'she', 'ship'), [1, 1, 2, 1, 2], [1, 0, 1, 0, 1])
     """
     rule = rule_of(name or ", ".join(map(str, _file_names(corpus))) or "rows", gendered, window, stop, boundary)
-    with count_parts(corpus, rule, field, format, strict, jobs, runner, work_folder, progress, max_window) as parts:
-        return merge(parts)
-
-
-@contextmanager
-def count_parts(
-    corpus: str | Path | Iterable[Any],
-    rule: CountRule,
-    field: str = "text",
-    format: Format | None = None,
-    strict: bool = False,
-    jobs: int | None = None,
-    runner: Runner | None = None,
-    work_folder: str | Path | None = None,
-    progress: Progress = lambda *_: None,
-    max_window: int = MAX_WINDOW,
-) -> Iterator[list[Path]]:
-    """The tables of the single files of a corpus, which :func:`count` adds up; the options are the same."""
-    names = _file_names(corpus)
     with nullcontext(work_folder) if work_folder else tempfile.TemporaryDirectory() as folder:
         job = CountingJob(rule, Path(folder), field, strict, max_window)
-        if names:
-            files = shards(names, format)
-            (runner or partial(_run, jobs or _cores()))(job, files, progress)
-            yield [job.part(shard) for shard in files]
-        else:
-            part = job.folder / "rows.parquet"
-            _count_blocks(job, "A row", records(cast(Iterable[Any], corpus), field), [], part)
-            yield [part]
+        return merge(count_parts(corpus, job, format, jobs, runner, progress))
+
+
+def count_parts(
+    corpus: Any, job: CountingJob, format: Format | None, jobs: int | None, runner: Runner | None, progress: Progress
+) -> list[Path]:
+    """The files with the counts of each file of a corpus, in the folder of the job; as :func:`count`."""
+    if names := _file_names(corpus):
+        files = shards(names, format)
+        (runner or partial(_run, jobs or _cores()))(job, files, progress)
+        return [job.part(shard) for shard in files]
+    part = job.folder / "rows.parquet"
+    _count_blocks(job, "A row", records(corpus, job.field), [], part)
+    return [part]
 
 
 def rule_of(
-    corpus: str,
-    gendered: Sequence[str] = GENDERED_WORDS,
-    window: int = 10,
-    stop: str | Iterable[str] = "clean",
-    boundary: Boundary = "record",
+    corpus: str, gendered: Sequence[str], window: int, stop: str | Iterable[str], boundary: Boundary
 ) -> CountRule:
     """The rule that :func:`count` uses, from its options.
 
@@ -236,6 +219,7 @@ def _count_blocks(job: CountingJob, name: str, blocks: Iterable[bytes], losses: 
     if job.strict and losses:
         raise CorpusError(f"{losses[0].rstrip('.')}; repair it, or count it without --strict.")
     words, word_counts, pair_rows, totals = scanner.result()
+    # The identity says whether the counts of a file are added up twice: its name, words and counts.
     identity = Checksum(name.encode())
     identity.add(words, word_counts, np.empty(0, np.int64))
     totals = replace(totals, losses=tuple(losses), inputs=(identity.hexdigest()[:16],))

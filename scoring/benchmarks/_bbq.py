@@ -55,7 +55,8 @@ def to_record(
         # The letter at place n of a turn is that of answer n + turn.
         chances = np.mean([np.roll(softmax(sums), turn) for turn, sums in enumerate(by_turn)], axis=0)
         record |= _counts(bbq.CHOICE, row, np.eye(3)[int(np.argmax(chances))])
-        record |= dict(zip(("p_biased", "p_other"), chances[[*_people(row)]].tolist(), strict=True))
+        told = np.full(3, np.nan) if row["config"].endswith("control") else chances  # a control has no stereotype
+        record |= dict(zip(("p_biased", "p_other"), told[[*_people(row)]].tolist(), strict=True))
     return record
 
 

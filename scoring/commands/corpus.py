@@ -59,7 +59,11 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
         measured += correlations(name, leans[name], resamples=resamples, seed=seed)
     # The files are only written when everything is computed.
     for name, values in leans.items():
-        write_rows(_rows(values), out / f"corpus-{name}.parquet", out / RECORD)
+        columns = {"name": values.names, "group": values.group, "cluster": values.clusters, "corpus": values.corpus}
+        columns |= {"max_pmi_diff": values.largest, "coverage": values.coverage, "model": values.model}
+        columns |= {"labour": values.labour} if len(values.labour) else {}
+        rows = pa.table({column: pa.array(of, from_pandas=True) for column, of in columns.items()})
+        write_rows(rows, out / f"corpus-{name}.parquet", out / RECORD)
     rule = {**asdict(table.rule), "pairs": [asdict(pair) for pair in table.pairs]}
     content = {"model": result.report.model, "table": rule, "resamples": resamples}
     content["correlations"] = [{name: getattr(found, name) for name in _STORED} for found in measured]
@@ -69,14 +73,6 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
         sections = list(corpus_sections(leans, measured, table.rule))
         write_page(run, result.report, result.tables, result.validity, sections)
     return measured
-
-
-def _rows(leans: Leans) -> pa.Table:
-    columns = {"name": leans.names, "group": leans.group, "cluster": leans.clusters, "corpus": leans.corpus}
-    columns |= {"max_pmi_diff": leans.largest, "coverage": leans.coverage, "model": leans.model}
-    if len(leans.labour):
-        columns["labour"] = leans.labour
-    return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
 
 
 def _draw(path: Path, leans: dict[str, Leans], measured: Sequence[Correlation]) -> None:

@@ -23,6 +23,7 @@ from builders.generation.responses import Response, request_body
 from builders.generation.run import RunOptions, opened, print_costs
 from builders.generation.spending import Spending
 from cards.files import locked
+from cards.text import grouped
 from scoring import report
 from scoring.engines import Call, EngineKind, NoModel, refuse_loading
 from scoring.inference.parallel import Processes
@@ -125,7 +126,9 @@ def result(
         name, task = part.benchmark.name, _sampled(part.benchmark)
         (rows, replies), size = answers[name], sampling.samples
         texts = [reply.text for reply in replies]
-        lines = (task.to_records(row, texts[n * size : (n + 1) * size]) for n, row in enumerate(rows))
+        by_row = grouped(enumerate(rows), lambda numbered: id(numbered[1])).values()
+        asked = ((own[0][1], own[0][0] * size, (own[-1][0] + 1) * size) for own in by_row)
+        lines = (task.to_records(row, texts[start:end]) for row, start, end in asked)
         tables[name] = as_table(chain.from_iterable(lines))
         of_answers = replace(
             part.benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster, headline=None
@@ -156,10 +159,11 @@ def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]
     task, asked_rows = _sampled(part.benchmark), []
     for loaded in part.splits:
         for row in loaded.rows:
-            if text := task.question(profile, row):
-                # An instruction after "Q:" is at the beginning of the user's turn.
-                where = replace(prompt, placement={n: p for n, p in prompt.placement.items() if p == "none"})
-                asked_rows.append((row, where.put(Request(row["id"], text), part.benchmark.name).context))
+            # An instruction after "Q:" is at the beginning of the user's turn.
+            where = replace(prompt, placement={n: p for n, p in prompt.placement.items() if p == "none"})
+            asked = task.question(profile, row)
+            texts = filter(None, [asked] if isinstance(asked, str) else asked)
+            asked_rows += [(row, where.put(Request(row["id"], text), part.benchmark.name).context) for text in texts]
     return asked_rows
 
 

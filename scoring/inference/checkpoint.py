@@ -125,6 +125,7 @@ def check_code(folder: Path, config: Mapping[str, Any], model: str, revision: st
     ScoringError
         Also for code in another repository, whose revision cannot be pinned, even when trusted.
     """
+    # transformers has its own code for the types that it knows, whatever the files say.
     needs_own = "auto_map" in config and config.get("model_type") not in transformers.CONFIG_MAPPING
     files = (config, json_object(folder / "tokenizer_config.json")) if trusted or needs_own else ()
     classes = [name for file in files for name in _texts(file.get("auto_map"))]

@@ -88,6 +88,7 @@ class Next(transformers.LogitsProcessor):
         self.bad |= torch.isnan(scores).any(-1)
         if self._numbers is None:
             return scores
+        # Inverse of the distribution function: the first token whose cumulated share exceeds the number of this row.
         shares = torch.softmax(self._warpers(input_ids, scores).double(), -1).cumsum(-1)
         token = torch.searchsorted(shares, next(self._numbers) * shares[:, -1:], right=True)
         token = token.clamp(max=scores.shape[1] - 1)
@@ -105,6 +106,7 @@ def until(ids: list[int], ends: set[int]) -> list[int]:
 
 def banned(tokens: Tokens, words: Sequence[str]) -> list[list[int]] | None:
     """The tokens of every spelling of banned words: with a capital or not, after a space or not."""
+    # A word after a space has other tokens than alone; they are read behind a letter, whose own token is left out.
     forms = dict.fromkeys(space + form for w in words for form in (w, w[:1].upper() + w[1:]) for space in ("", " "))
     plain = [e.ids for e in tokens.encode([f for f in forms if not f.startswith(" ")])]
     spaced = tokens.encode([f"a{form}" for form in forms if form.startswith(" ")])

@@ -237,6 +237,7 @@ class Model(Engine):
         """The answers of one batch, with one transfer from the device."""
         tokens = sum(map(len, trees))
         outputs, places, want = self._network.outputs(trees)
+        # The head takes places in ascending order, and the answers go back to the order of the trees.
         order = np.argsort(places, kind="stable")
         values = np.empty(len(want))
         values[order] = self._network.logprobs(outputs, places[order], want[order]).cpu().numpy()
@@ -250,6 +251,7 @@ class Model(Engine):
         read = self.stats.read + self.stats.generated - before.read - before.generated
         bare, config = self._network.bare, self._network.config
         parts = (bare.get_input_embeddings(), self._network.head)
+        # Head and embedding may be one matrix, which is counted once.
         embeddings = {id(part.weight): part.weight.numel() for part in parts if hasattr(part, "weight")}
         body = bare.num_parameters() - sum(embeddings.values())
         return float(2 * (body * tokens + self._network.width * config.vocab_size * read))

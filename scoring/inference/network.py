@@ -100,6 +100,7 @@ class Network:
         place = torch.arange(width, device=ids.device)
         if not branched:
             return {"input_ids": ids, "attention_mask": (place < ends).long()}
+        # Token i attends to token j where j is not later, and i is before the end of j.
         visible = (place[:, None] >= place) & (place[:, None] < ends[:, None, :])
         mask = torch.zeros(visible.shape, dtype=self.dtype, device=ids.device)
         mask = mask.masked_fill_(~visible, torch.finfo(mask.dtype).min)[:, None]
@@ -118,6 +119,7 @@ class Network:
             For each answer, in the order of the trees, its row of ``outputs`` and its token.
         """
         width = max(map(len, trees))
+        # Places in the flattened batch; a position that several answers are read from is computed once.
         where = np.concatenate([np.array(tree.at) + n * width for n, tree in enumerate(trees)])
         read, places = np.unique(where, return_inverse=True)
         states = self.forward(self.inputs(trees))
@@ -154,6 +156,7 @@ class Network:
 
     def _head_input(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The input of the head, which itself runs at one position only."""
+        # The hook gives the head one position of each row, so that the vocabulary costs nothing here.
         caught: list[torch.Tensor] = []
 
         def keep_one(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:

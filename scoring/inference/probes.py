@@ -243,7 +243,9 @@ class Probes:
             for sizes in ((length, length // 2 + 1, 7), (length // 2, 5, 3, length // 4)):
                 queries = [_last(self._ids(n, size), length) for n, size in enumerate(sizes)]
                 if hidden:
-                    queries.append(_hidden(self._ids(9, length // 2), length // 4))
+                    ids = self._ids(9, length // 2)
+                    behind = min(length // 4, len(ids) - 2)
+                    queries.append(_reading(ids, range(behind + 1, len(ids)))._replace(hidden=behind))
                 yield queries
 
         return self.batches(longest) and self._measured(f"pads{hidden}", longest, batches)
@@ -296,6 +298,7 @@ class Probes:
         # From the fastest way to the slowest: the first one whose answers are those of plain sequences is taken.
         first = error = None
         lasting = True
+        # Each way has prompts of the lengths that it would put into one batch.
         for cached, batched in product((True, False), ("padded", "equal", "single")):
             sizes = {"padded": (length, length // 2, 3), "equal": (length, length), "single": (length,)}[batched]
             try:
@@ -354,6 +357,7 @@ class Probes:
         """The largest difference between batches of queries and the same queries alone."""
         apart = 0.0
         for queries in batches:
+            # Both ends of a batch: a state that leaks from row to row, or padding on a side, shows there.
             ends = [n for n in range(len(queries)) if n < COMPARED or n >= len(queries) - COMPARED]
             alone = torch.cat([self._alone_once(queries[n].spelled()) for n in ends])
             if not alone.isfinite().all():
@@ -375,6 +379,7 @@ class Probes:
 
     def _branches(self, length: int) -> Iterator[list[Query]]:
         """Queries with trees of so many tokens: two long branches, many short ones, and a plain sequence as long."""
+        # Two long branches show whether one sees the other, many short ones whether positions are counted by rows.
         context = self._ids(1, max(length // 4, 2))
         half = (length - len(context)) // 2
         long = [context + self._ids(n, half) for n in (2, 3)]
@@ -431,10 +436,3 @@ def _last(ids: Sequence[int], length: int) -> Query:
     last = range(max(len(ids) - READ // 2, 0), len(ids))
     spread = range(0, len(ids), max(2 * length // READ, 1))
     return _reading(ids, sorted({*last, *spread}))
-
-
-def _hidden(ids: Sequence[int], hidden: int) -> Query:
-    """A query with hidden tokens after the first, read behind them."""
-    hidden = min(hidden, len(ids) - 2)
-    at = tuple(range(hidden + 1, len(ids)))
-    return Query(tuple(ids), at, tuple(0 for _ in at), hidden=hidden)

@@ -84,6 +84,7 @@ class Responses:
             self._candidates.append([None if word is None else next(numbers) for word in words])
             owners += [number] * (next(numbers) - len(owners))
         self._owner = np.array(owners, dtype=np.int64)
+        # How many answers each request still waits for; a continuation is one of them.
         self._left = self._counted(self._owner) + [request.max_new > 0 for request in requests]
         self.values = np.full(len(owners), np.nan)
         self.texts = [""] * len(requests)

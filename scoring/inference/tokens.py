@@ -197,7 +197,6 @@ class Tokens:
                 f"The tokenizer cannot encode {texts[0]!r:.60} ({error!s:.100}); give another one."
             ) from None
         ids = [list(row) for row in encoded["input_ids"]]
-        offsets: Iterable[Callable[[], Sequence[tuple[int, int]]]]
         if self.tokenizer.is_fast:
             offsets = [partial(getattr, whole, "offsets") for whole in encoded.encodings]
         else:
@@ -215,6 +214,7 @@ class Tokens:
         """
         for first in range(0, len(requests), ENCODED):
             part = requests[first : first + ENCODED]
+            # Each text once: requests may have the same options, and encoding takes as long as a small network.
             texts = dict.fromkeys(a.context + o.text for a in part for o in a.options)
             texts |= dict.fromkeys(a.context for a in part if a.candidates)
             encoded = dict(zip(texts, self.encode(list(texts)), strict=True))
@@ -266,6 +266,7 @@ class Tokens:
     def _cut(self, request: Request, encoding: Encoding) -> int:
         """The first token of the option, when no token holds characters of both sides."""
         length = len(request.context)
+        # The first token that ends behind the context; ends of tokens ascend.
         cut = bisect_right(encoding.offsets, length, key=itemgetter(1)) if length else 0
         if cut == len(encoding.ids):
             raise ScoringError(
@@ -316,6 +317,7 @@ class Tokens:
 
     def _causal(self, request: Request, piece: _Piece, width: int) -> Query:
         targets = piece.targets
+        # Of several padding tokens one is computed: nothing attends to them, so only positions tell how many there are.
         pads = max(width - len(piece.ids), 0)
         frame = [self.first, self.padding] if pads else self._before(piece.ids, piece.start)
         gap = max(pads - 1, 0)
@@ -337,6 +339,7 @@ class Tokens:
         """
         _, end = self._fit(request, 0, piece.targets[-1] + 1, -1)
         targets = [i for i in piece.targets if i < end]
+        # The first token has nothing before it but the start token of bias-bench, which the vocabulary may lack.
         if targets[:1] == [0]:
             start = self.tokenizer.get_vocab().get(START, None)
             yield Query((self.first if start is None else start,), (0,), (piece.ids[0],))
@@ -369,6 +372,7 @@ class Tokens:
         if len(ends) == 2 or not word.ids:
             raise ScoringError(f"{request.id}: the option {option.text!r} has no token to mask; give a span of a word.")
         mask = self.tokenizer.mask_token
+        # With a word of tokens a b: first a mask in every span, then the text of a and a mask.
         texts = [(self.tokenizer.decode(word.ids[:n]) + mask).join(around) for n in range(len(word.ids))]
         for wanted, encoding in zip(word.ids, self.encode(texts), strict=True):
             free = self._cut(request, encoding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,15 +88,8 @@ def add_log(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
         f"lower is better, and the form is inferred ({DISCLOSURE}, Tables 1 and 2)."
     )
     names = "Average distribution divergence, logarithm (ADD)", "log ADD"
-    plain = mean(
-        "add_log",
-        lambda table: _of_shapes(table, pairs, EPSILON),
-        None,
-        -math.inf,
-        math.log(math.log(2)),
-        reading,
-        names=names,
-    )
+    of = partial(_of_shapes, pairs=pairs, epsilon=EPSILON)
+    plain = mean("add_log", of, None, -math.inf, math.log(math.log(2)), reading, names=names)
     return replace(plain, final=final, undefined="the divergence is 0 on every row, and 0 has no logarithm")
 
 

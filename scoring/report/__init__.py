@@ -49,10 +49,11 @@ from cards.files import RECORD, put_all, refuse_foreign
 from cards.stored import parsed
 from cards.text import CardError, cell, redactor, slug
 from scoring.report.comparison import comparison, comparison_page
+from scoring.report.headlines import Comparison
 from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, marked, methods, scale
 from scoring.report.page import Section, decisive, page
 from scoring.report.rows import ROWS, rows_page
-from scoring.types import Comparison, Estimate, Report, ScoringError, Table
+from scoring.types import Estimate, Report, ScoringError, Table
 
 __all__ = ["check_finished", "decisive", "file_name", "page", "read", "results", "scale", "write", "write_comparison"]
 

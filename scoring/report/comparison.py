@@ -11,10 +11,10 @@ from cards.results import SCHEMA
 from cards.stored import document, signed
 from cards.text import grouped
 from cards.verdict import LEVEL, MARGIN
-from scoring.report.headlines import conclusion, described, headline_changes
+from scoring.report.headlines import Comparison, conclusion, described, headline_changes
 from scoring.report.numbers import Scale, around, by_benchmark, facts, methods, metric_range
 from scoring.report.page import UNFOLDED, Scores, scores, template
-from scoring.types import Change, Comparison, Difference, Report
+from scoring.types import Change, Difference, Report
 
 #: The facts that are shown of both runs.
 _FACTS = ("model", "revision", "adapter", "dtype", "prompt", "profile")

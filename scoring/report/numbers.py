@@ -144,19 +144,18 @@ def interval(estimate: Measurement, on: Scale) -> str:
     return f"[{', '.join(map(on.text, ends))}]" if all(map(math.isfinite, ends)) else ""
 
 
-def would_see(of: Measurement, on: Scale, unit: str = " points") -> str:
+def would_see(detectable: float, on: Scale, unit: str = " points") -> str:
     """The smallest difference that would have been found with a power of 80 %; empty where it is not known.
 
     ``unit`` is that of percentages.
 
-    >>> score = Estimate("b", "g", "ss", 56.0, 52.0, 60.0, 2.0, 9, 9, 50.0, detectable=5.93)
-    >>> would_see(score, Scale(0, 100)), would_see(score, Scale(0, 1))
+    >>> would_see(5.93, Scale(0, 100)), would_see(5.93, Scale(0, 1))
     ('5.9 points', 'none')
     """
-    if math.isnan(of.detectable):
+    if math.isnan(detectable):
         return ""
     span = on.high - on.low
-    return "none" if of.detectable > span else on.brief(of.detectable) + unit * (span >= 100)
+    return "none" if detectable > span else on.brief(detectable) + unit * (span >= 100)
 
 
 def marked(estimate: Measurement) -> str:

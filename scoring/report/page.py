@@ -132,7 +132,7 @@ def page(
             scores(estimates.get(name, [])),
             numbers.methods(estimates.get(name, [])),
             plots.figures(tables.get(name, {}), estimates.get(name, [])),
-            decisive(tables.get(name, {}), benchmarks.get(name).contrast if name in benchmarks.names() else None),
+            decisive(tables.get(name, {}), benchmarks.get(name).contrast if benchmarks.known(name) else None),
             len(tables[name]["id"]) if name in tables else 0,
         )
         for name in names

@@ -43,7 +43,7 @@ def rows_page(report: Report, tables: Mapping[str, Table], paths: Mapping[str, s
 
 def _json(name: str, table: Table) -> bytes:
     """The columns of a table with six significant digits, and what its benchmark compares."""
-    contrast = benchmarks.get(name).contrast if name in benchmarks.names() else None
+    contrast = benchmarks.get(name).contrast if benchmarks.known(name) else None
     columns = {
         column: [float(f"{v:.6g}") for v in values.tolist()] if values.dtype.kind == "f" else values.tolist()
         for column, values in table.items()

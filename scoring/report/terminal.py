@@ -11,9 +11,17 @@ from rich.text import Text
 from cards.text import grouped
 from scoring import benchmarks
 from scoring.prompts import PROMPTS
-from scoring.report.headlines import answer, changes, conclusion, described, headline_changes, headline_scores
+from scoring.report.headlines import (
+    Comparison,
+    answer,
+    changes,
+    conclusion,
+    described,
+    headline_changes,
+    headline_scores,
+)
 from scoring.report.numbers import Scale, by_metric, metric_range, would_see
-from scoring.types import DATA, Comparison, Measurement, Report
+from scoring.types import DATA, Measurement, Report
 
 #: From so many columns on, the summary of a run has sentences.
 WIDE = 120
@@ -46,7 +54,7 @@ def summary(report: Report, width: int) -> Grid:
     for headline in headlines:
         e, on = headline.estimate, headline.scale
         ideal = "–" if e.ideal is None else f"{e.ideal:g}"
-        seen = would_see(e, on, "") if headline.standing else ""
+        seen = would_see(e.detectable, on, "") if headline.standing else ""
         cells = [e.benchmark, e.short_name, _with_interval(e, on), ideal, seen, headline.standing or "–"]
         grid.add_row(*map(Text, [*cells, headline.sentence] if width >= WIDE else cells))
     grid.caption, grid.caption_justify = Text(answer(headlines)) if answer(headlines) else None, "left"
@@ -80,14 +88,14 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
         ends = "" if math.isnan(d.low) else f" [{on.brief(d.low)}, {on.brief(d.high)}]"
         names = [d.benchmark, d.group, d.short_name] if verbose else [d.benchmark, d.short_name]
         before, after, difference = change.texts
-        seen = [would_see(d, on, "") if change.verdict else ""] * verbose
+        seen = [would_see(d.detectable, on, "") if change.verdict else ""] * verbose
         grid.add_row(*map(Text, [*names, before, after, f"{difference}{ends}", *seen, change.verdict or "–"]))
     agreements = {a.benchmark: a for a in reversed(compared.agreements)}.values()
     for a in compared.agreements if verbose else list(agreements)[:AGREEMENTS]:
         names = [a.benchmark, a.group, a.short_name] if verbose else [a.benchmark, a.short_name]
         grid.add_row(*map(Text, [*names, "–", metric_range([a]).brief(a.value), "–", *[""] * verbose, "–"]))
     yield grid
-    seen = [f"{c.difference.benchmark} {would_see(c.difference, c.scale)}" for c in headlines if c.verdict]
+    seen = [f"{c.difference.benchmark} {would_see(c.difference.detectable, c.scale)}" for c in headlines if c.verdict]
     if seen := [text for text in seen if not text.endswith(" ")][:SEEN]:
         yield f"Would have seen: {', '.join(seen)}."
     if len(shown) > CHANGES and not verbose:

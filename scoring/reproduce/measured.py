@@ -14,6 +14,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 
 import builders
@@ -106,6 +108,7 @@ class Measured:
         key = place["group"], place["metric"]
         if "model" not in place:
             raise UnreachableError("needs the model, which the paper does not name: give it with --model")
+        # A run of ours counts first, then responses that the authors published.
         run = self._once(place.get("reader", "run"), place["model"], place["run"]) if "run" in place else {}
         found = run.get((place["benchmark"], *key))
         if found is None and "published" in place:
@@ -209,8 +212,6 @@ class Measured:
         ``group`` is DATA SET/CONFIG/SPLIT; without a split all splits. ``metric`` is ``rows`` or ``distinct A,B``, each
         also ``where COLUMN=VALUE``, or ``COLUMN of VALUE``, ``natural eps<=NUMBER`` or ``most pronouns``.
         """
-        import pandas as pd
-
         dataset, config, *split = group.split("/")
         if metric == "rows of all splits":
             split, metric = [], "rows"
@@ -270,13 +271,9 @@ class Measured:
         return float(self._once("words")[metric])
 
     def _words(self) -> Mapping[str, int]:
-        import numpy as np
-
         from pmi.vocabulary import PUBLISHED_FLOOR, SEEDS, anchors, neutral_words, sample_words
 
         files = self.fetcher.get(catalogue().sources["unstereo-development/seed-words"]).paths
-        import pandas as pd
-
         given = [pd.read_csv(path, keep_default_na=False)["word"].tolist() for path in files]
         path = self.data / "gender-pmi" / "data" / "words" / "train.parquet"
         if not path.is_file():
@@ -319,6 +316,7 @@ def cells(target: str = "", *, model: str = "", measured: Measured | None = None
     own = [_judged(table, replace(cell, place={**cell.place, "model": model}), found) for table, cell in of_any]
     if any(cell.place.get("model") == model for _, cell in of_any):
         return own
+    # A model of no table: what would be measured of it in the place of others, each place once.
     places = {json.dumps(p, sort_keys=True): (table, cell, p) for table, cell in every if (p := _for(cell, model))}
     return [*(_judged(table, cell, found, place) for table, cell, place in places.values()), *own]
 

@@ -11,8 +11,9 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,9 +24,6 @@ from cards.text import slug
 from scoring.reproduce.printed import rows_of
 from scoring.rescore import document, rescore
 from scoring.types import ScoringError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SCORES = Stored("a file of estimates from published responses", "delete it, and they are computed again")
 _UNSTEREO = "https://raw.githubusercontent.com/ucinlp/unstereo-eval/2aaff91621516d3e03d65db0c0ccedf0b856f623"
@@ -90,8 +88,6 @@ def score_rows(paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> Iterator
     ScoringError
         When a file has other rows than the built data set.
     """
-    import pandas as pd
-
     for path, known in zip(paths, built, strict=True):
         scores = pd.read_csv(path, usecols=["word", "F_logprob", "M_logprob"], keep_default_na=False)
         if scores["word"].tolist() != known["word"].tolist():
@@ -104,8 +100,6 @@ def score_rows(paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> Iterator
 
 def score_table(benchmark: str, paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> pa.Table:
     """The published files of a model as one score file for :func:`scoring.rescore.rescore`."""
-    import pandas as pd
-
     if benchmark != "stereoset":
         return pa.Table.from_pandas(pd.concat(score_rows(paths, built))[[*COLUMNS]], preserve_index=False)
     content = json.loads(paths[0].read_bytes())

@@ -201,6 +201,7 @@ def effective_examples(counts: Counts, *, cautious: bool = True) -> float:
         correction = min(1.0, (student(max(1.0, examples - 1)) / student(max(1.0, counts.clusters - 1))) ** 2)
     if not cautious:
         return examples / estimated
+    # Few clusters with events say little of the design effect, so the largest possible one has weight.
     share = with_rarer / (with_rarer + _PRIOR)
     design_effect = share * estimated + (1 - share) * max(largest, estimated)
     return float(examples / design_effect * (share * correction + 1 - share))
@@ -256,6 +257,7 @@ def signed(counts: Counts) -> Interval:
     clusters, n = len(counts.weights), counts.examples
     if clusters < 2:
         return Interval(-1.0, 1.0, "signed", 1.0)
+    # The value without each cluster (jackknife), whose spread is the variance over clusters.
     total, events = counts.weights.sum(), counts.events.sum()
     without = (events - counts.events) / (total - counts.weights)
     robust = (clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum())

@@ -4,83 +4,57 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
-from cards.verdict import LEVEL
 from scoring.report.headlines import headline_scores
-from scoring.statistics.intervals import detectable
-from scoring.types import Benchmark, Estimate, Report, ScoringError
+from scoring.report.numbers import Scale, metric_range
+from scoring.types import Benchmark, Report, ScoringError
+
+#: A score: its short name, ideal value and range, and the standard errors of it and of its change between two runs.
+Planned = tuple[str, float | None, Scale, float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Design:
-    """So many rows in clusters of one size; ``icc`` is the correlation of two rows of a cluster."""
+def factor(n: int, clusters: int, icc: float) -> float:
+    """The standard error of a mean for a standard deviation of 1, √((1 + (n / clusters - 1) · icc) / n).
 
-    n: int
-    clusters: int
-    icc: float
+    There are so many rows in clusters of one size, and ``icc`` is the correlation of two rows of a cluster. The
+    numerator is the design effect (Kish, 1965, "Survey sampling").
 
-    @property
-    def error(self) -> float:
-        """The standard error of a mean for a standard deviation of 1, √((1 + (n / clusters - 1) · icc) / n).
+    Raises
+    ------
+    ScoringError
+        For fewer than two clusters, or more clusters than rows.
 
-        The numerator is the design effect (Kish, 1965, "Survey sampling").
-
-        Raises
-        ------
-        ScoringError
-            For fewer than two clusters, or more clusters than rows.
-
-        >>> Design(100, 100, 0.05).error, round(Design(100, 20, 0.05).error, 4)
-        (0.1, 0.1095)
-        """
-        if not 2 <= self.clusters <= self.n:
-            given = f"{self.n} rows in {self.clusters} clusters"
-            raise ScoringError(f"There are no {given}; give 2 clusters or more, and at least as many rows.")
-        return math.sqrt((1 + (self.n / self.clusters - 1) * self.icc) / self.n)
-
-
-def of_design(
-    benchmark: Benchmark, profile: str, design: Design, rate: float, changed: float
-) -> Iterator[tuple[Estimate, float]]:
-    """Each proportion of a benchmark, with its standard error, and the standard error of a paired difference.
-
-    ``rate`` is the share of events, and ``changed`` that of the rows which differ between two runs; the variance of a
-    paired difference is at most this share (McNemar's test; Connor, 1987, "Sample size for testing differences in
-    proportions for the paired-sample design").
+    >>> factor(100, 100, 0.05), round(factor(100, 20, 0.05), 4)
+    (0.1, 0.1095)
     """
-    for metric in benchmark.metrics(profile):
+    if not 2 <= clusters <= n:
+        given = f"{n} rows in {clusters} clusters"
+        raise ScoringError(f"There are no {given}; give 2 clusters or more, and at least as many rows.")
+    return math.sqrt((1 + (n / clusters - 1) * icc) / n)
+
+
+def of_design(benchmark: Benchmark, n: int, clusters: int, icc: float, changed: float) -> Iterator[Planned]:
+    """Each proportion of a benchmark; of one half, whose variance is the largest.
+
+    ``changed`` is the share of rows that differ between two runs; the variance of a paired difference is at most this
+    share (McNemar's test; Connor, 1987, "Sample size for testing differences in proportions for the paired-sample
+    design").
+    """
+    unit = factor(n, clusters, icc)
+    for metric in benchmark.metrics("clean"):
         if metric.events is not None and not metric.absolute:
-            none, span = (math.nan,) * 4, metric.high - metric.low
-            error = span * math.sqrt(rate * (1 - rate)) * design.error
-            score = Estimate(
-                *(benchmark.name, "", metric.name, *none, design.n, design.clusters, metric.ideal),
-                short=metric.names[1],
-                error=error,
-                least=metric.low,
-                most=metric.high,
-            )
-            yield score, metric.high * math.sqrt(changed) * design.error
+            on = Scale(metric.low, metric.high)
+            error = (on.high - on.low) / 2 * unit
+            yield metric.names[1], metric.ideal, on, error, metric.high * math.sqrt(changed) * unit
 
 
-def of_run(run: Report, benchmark: str, design: Design) -> Iterator[tuple[Estimate, float]]:
-    """The scores of the group that a run's headline is of, as :func:`of_design`, the runs as if independent.
+def of_run(run: Report, benchmark: str, n: int, clusters: int, icc: float) -> Iterator[Planned]:
+    """The scores of the group that a run's headline is of; two runs as if they were independent.
 
     The standard errors are those of the run, times what the other number of rows and clusters makes of them.
     """
-    shown = [score.estimate for score in headline_scores(run) if score.estimate.benchmark == benchmark]
+    shown = [score.estimate.key[:2] for score in headline_scores(run) if score.estimate.benchmark == benchmark]
     for score in run.estimates:
-        if [score.key[:2]] == [e.key[:2] for e in shown] and score.error > 0:
-            error = score.error * design.error / replace(design, n=score.n, clusters=score.clusters).error
-            yield replace(score, error=error), math.sqrt(2) * error
-
-
-def seen(score: Estimate, paired: float, clusters: int, tests: int) -> tuple[Estimate, Estimate]:
-    """The score with the smallest distance from its ideal value, and with the smallest change, that would be found.
-
-    The change is one of so many ``tests`` of a page.
-    """
-    few = 2.0 ** (1 - clusters) >= LEVEL / tests
-    alone = detectable(math.nan if score.ideal is None else score.error, clusters - 1)
-    change = math.inf if few else detectable(paired, clusters - 1, LEVEL / tests)
-    return replace(score, detectable=alone), replace(score, detectable=change)
+        if [score.key[:2]] == shown and score.error > 0:
+            error = score.error * factor(n, clusters, icc) / factor(score.n, score.clusters, icc)
+            yield score.short_name, score.ideal, metric_range([score]), error, math.sqrt(2) * error

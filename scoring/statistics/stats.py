@@ -137,6 +137,7 @@ def resampled(items: Sequence[Item], sums: Sequence[Sums], clusters: int, resamp
     totals = _totals(columns, resamples, seed)
     finals = []
     for (_, metric), metric_sums, rows in zip(items, sums, where, strict=True):
+        # Back to the shape of the metric, with the resamples first.
         own = np.moveaxis(totals[rows].reshape(*metric_sums.shape, 1 + resamples), -1, 0)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             values = metric.final(own)
@@ -239,6 +240,7 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
     verdict with a power of 80 %, if it is the only one: at the level 0.05 over the number of p-values (that of language
     ability, whose verdict is not corrected, at 0.05), and infinite where there are too few clusters for any.
     """
+    # The smallest two-sided p of a sign test over clusters.
     floors = [2.0 ** (1 - d.clusters) if d.method != "identical" else 0.0 for d in differences]
     p = [max(d.p, floor) for d, floor in zip(differences, floors, strict=True)]
     # The first step of Holm's method, which a difference meets that is the only one.
@@ -442,6 +444,7 @@ def _freedom(subset: Subset) -> float:
 
 def _without_each(metric: Metric, sums: Sums) -> Floats:
     """Values [clusters] of a metric without one cluster each."""
+    # Sums without a cluster are the total minus those of the cluster, for all clusters at once.
     rest = sums.columns.sum(axis=1, keepdims=True) - sums.columns
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return metric.final(np.moveaxis(rest.reshape(*sums.shape, -1), -1, 0))

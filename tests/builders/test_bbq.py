@@ -1,13 +1,19 @@
+import io
 import json
 from collections import Counter
 
+import pyarrow.parquet as pq
 import pytest
 
+import builders
 from builders import datasets
 from builders.dataset import BuildError, Drop
 from builders.datasets.bbq import DATASET
-from builders.write import tables
-from tests.helpers import made, mirrored
+from builders.manifest import read_manifest
+from builders.publish.published import published
+from builders.publish.restore import restored
+from builders.write import content_digest, tables
+from tests.helpers import made, mirror, mirrored
 
 (CONFIG,) = DATASET.configs
 SOURCE = "bbq/gender"
@@ -171,3 +177,16 @@ def test_the_four_languages_of_mbbq_have_the_same_questions():
         assert len({row.values["template"] for row in rows}) == 24
     for of_languages in questions.values():
         assert of_languages == of_languages[:1] * 4
+
+
+@pytest.mark.mirror
+def test_mbbq_is_published_without_its_texts_which_its_source_gives_back(tmp_path):
+    builders.build("mbbq", out=tmp_path, mirror=mirror(), offline=True)
+    manifest = read_manifest(tmp_path / "mbbq")
+    assert len(manifest.configs) == 8
+    form = published(tmp_path / "mbbq", manifest, "tr", restricted=False)
+    (content,) = form.files.values()
+    table = pq.read_table(io.BytesIO(content))
+    assert {"context", "question", "answers", "unknowns"}.isdisjoint(table.column_names)
+    local = manifest.configs["tr"].splits["test"].content
+    assert content_digest(restored(table, "mbbq", "tr", mirror=mirror(), offline=True)) == local

@@ -9,7 +9,7 @@ import torch
 
 from mitigation.errors import MitigationError
 from mitigation.recipes import dpo, get
-from mitigation.training import train
+from mitigation.training import losses, train
 from mitigation.training.data import TrainingData
 from scoring.inference.load_options import BUNDLED, load
 from tests.mitigation.made import DOING, bundled, data, silent
@@ -78,9 +78,9 @@ def test_the_loss_is_that_of_the_paper():
     rows = []
     for number, (ids, chosen) in enumerate((([1, 2, 3], she), ([5, 6], he))):
         at = base[number, len(ids) - 1].log_softmax(-1)
-        rows.append(dpo.Preference(ids, 1 if chosen == she else -1, float(at[she] - at[he])))
-    network = SimpleNamespace(device=torch.device("cpu"))
-    terms = dpo.PreferenceLoss(network, 0, [she, he], beta)(lambda **_: SimpleNamespace(logits=logits), rows)
+        rows.append((ids, 1 if chosen == she else -1, float(at[she] - at[he])))
+    model = SimpleNamespace(device=torch.device("cpu"), tokens=SimpleNamespace(pad=0))
+    terms = losses.PreferenceLoss(model, [she, he], beta)(lambda **_: SimpleNamespace(logits=logits), rows)
     expected = []
     for number, (last, chosen, rejected) in enumerate(((2, she, he), (1, he, she))):
         ratio = logits[number, last].log_softmax(-1) - base[number, last].log_softmax(-1)

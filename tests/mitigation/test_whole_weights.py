@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -92,7 +93,7 @@ def test_what_training_adds_is_multiplied_and_taken_back_also_after_an_error():
     model = bundled()
     before = logits(model.network)
     name, start = next((name, weight.clone()) for name, weight in model.network.named_parameters())
-    with pytest.raises(ZeroDivisionError), trainable(model, 0, 1, 0) as tuned:  # noqa: PT012
+    with pytest.raises(ZeroDivisionError), trainable(model, SimpleNamespace(rank=0, seed=0), 1) as tuned:  # noqa: PT012
         weight = dict(tuned.network.named_parameters())[name]
         with torch.no_grad():
             weight.add_(0.5)
@@ -106,6 +107,6 @@ def test_weights_in_another_dtype_are_refused():
     model = load(BUNDLED["tiny-causal"], device="cpu", dtype="bfloat16")
     with (
         pytest.raises(MitigationError, match=r"trained in float32, and those of .* are in bfloat16"),
-        trainable(model, 0, 1, 0),
+        trainable(model, SimpleNamespace(rank=0, seed=0), 1),
     ):
         pass

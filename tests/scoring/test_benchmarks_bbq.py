@@ -146,7 +146,9 @@ def test_a_question_about_two_people_of_one_gender_is_not_asked():
 
 def test_a_control_set_has_an_accuracy_and_no_bias():
     rows = [question(n, config=config) for config in ("nl", "nl-control") for n in range(6)]
-    found = values(planted(rows, lambda made: BIASED), OTHERS)
+    table = planted(rows, lambda made: BIASED)
+    assert [*np.isnan(table["p_biased"])] == [part == "nl control" for part in table["part"]]
+    found = values(table, OTHERS)
     assert {name for group, name in found if group == "nl control ambiguous"} == {"accuracy", "accuracy_choice"}
     assert found["nl ambiguous", "scaled_bias_score"] == 1
 

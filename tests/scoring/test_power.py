@@ -18,7 +18,7 @@ from scoring.report.numbers import Scale, would_see
 from scoring.report.page import page
 from scoring.result import between
 from scoring.statistics.intervals import POWER, detectable, student
-from scoring.statistics.power import Design, of_design, of_run, seen
+from scoring.statistics.power import factor, of_design, of_run
 from scoring.statistics.stats import compare, corrected, measure
 from scoring.types import Group, ScoringError
 from tests.commands import run as command
@@ -92,13 +92,13 @@ def test_fewer_than_six_clusters_would_have_seen_nothing():
     one, clusters = sample(0.5, clusters=5)
     (found,) = compare([(Group("", np.ones(400, bool)), RATE)], one, sample(0.4, seed=1)[0], clusters, resamples=50)
     assert math.isinf(found.detectable)
-    assert would_see(found, Scale(0, 100)) == "none"
+    assert would_see(found.detectable, Scale(0, 100)) == "none"
 
 
 def test_two_runs_with_equal_scores_say_nothing_of_what_they_would_see():
     one, clusters = sample(0.5)
     (found,) = compare([(Group("", np.ones(400, bool)), RATE)], one, one, clusters, resamples=50)
-    assert would_see(found, Scale(0, 100)) == ""
+    assert would_see(found.detectable, Scale(0, 100)) == ""
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_pages_tables_and_files_say_what_would_have_been_seen_beside_each_verdic
     shown = comparison_page(compared)
     d = next(d for d in compared.differences if d.ideal is not None and math.isfinite(d.detectable))
     assert stored[d.group, d.metric] == d.detectable
-    assert f"would have seen {would_see(d, Scale(0, 100))}" in shown
+    assert f"would have seen {would_see(d.detectable, Scale(0, 100))}" in shown
     assert compared.table()["detectable"].notna().any()
     result = load(runs[0])
     assert "would have seen" in page(result.report, result.tables, {})
@@ -136,44 +136,46 @@ def test_results_of_earlier_versions_say_nothing(runs, tmp_path):
 # Before a run
 
 
+def first(benchmark, *design):
+    """The standard errors of the first proportion, of it and of its change."""
+    *_, error, paired = next(of_design(benchmarks.get(benchmark), *design))
+    return error, paired
+
+
 def test_a_design_of_single_rows_is_that_of_statsmodels():
-    (ss, paired), *_ = of_design(benchmarks.get("crows_pairs"), "clean", Design(79, 79, 0.3), 0.5, 0.25)
-    score, change = seen(ss, paired, 79, 1)
-    assert score.detectable == pytest.approx(50 * STATSMODELS[79, 0.05], rel=1e-5)
-    assert change.detectable == pytest.approx(50 * STATSMODELS[79, 0.05], rel=1e-5)
+    for error in first("crows_pairs", 79, 79, 0.3, 0.25):
+        assert detectable(error, 78) == pytest.approx(50 * STATSMODELS[79, 0.05], rel=1e-5)
 
 
 def test_two_independent_runs_need_what_the_usual_formula_for_two_proportions_says():
     # ((z + z) / difference)^2 · (p q + p q), as evalci.power(delta=0.05): two runs that agree by chance differ in half.
-    (ss, paired), *_ = of_design(benchmarks.get("crows_pairs"), "clean", Design(1562, 1562, 0.0), 0.5, 0.5)
-    assert seen(ss, paired, 1562, 1)[1].detectable == pytest.approx(5, rel=0.005)
+    _, paired = first("crows_pairs", 1562, 1562, 0.0, 0.5)
+    assert detectable(paired, 1561) == pytest.approx(5, rel=0.005)
 
 
 def test_a_run_of_the_same_size_would_see_what_the_run_saw(runs):
     result = load(runs[0]).report
-    shown = [(e, paired) for e, paired in of_run(result, "biaske", Design(60, 60, 0.05))]
-    assert shown
-    for score, paired in shown:
-        own = result.by_key[score.key]
-        assert (own.n, own.clusters) == (60, 60)
-        assert score.error == pytest.approx(own.error)
-        assert paired == pytest.approx(math.sqrt(2) * own.error)
-    four = {e.metric: e.error for e, _ in of_run(result, "biaske", Design(240, 240, 0.05))}
-    assert four == {e.metric: pytest.approx(e.error / 2) for e, _ in shown}
+    own = {e.short_name: e for e in result.estimates if e.group == "winobias" and e.error > 0}
+    same, four = (list(of_run(result, "biaske", size, size, 0.05)) for size in (60, 240))
+    assert [name for name, *_ in same] == list(own)
+    for (name, _, _, error, paired), (_, _, _, half, _) in zip(same, four, strict=True):
+        assert (own[name].n, own[name].clusters) == (60, 60)
+        assert error == pytest.approx(own[name].error)
+        assert paired == pytest.approx(math.sqrt(2) * error)
+        assert half == pytest.approx(error / 2)
 
 
 @pytest.mark.parametrize(("n", "clusters"), [(10, 11), (10, 1)])
 def test_an_impossible_design_is_one_sentence(n, clusters):
     with pytest.raises(ScoringError, match=f"There are no {n} rows in {clusters} clusters; give 2"):
-        _ = Design(n, clusters, 0.05).error
+        factor(n, clusters, 0.05)
 
 
 def test_the_command_says_what_a_run_would_see(runs):
     done = command("probes", "power", "crows_pairs", "--n", 1508, "--clusters", 60)
     assert done.returncode == 0, done.stderr
     assert "1,508 rows in 60 clusters would see these with a power of 80 %" in " ".join(done.stdout.split())
-    (score, paired), *_ = of_design(benchmarks.get("crows_pairs"), "clean", Design(1508, 60, 0.05), 0.5, 0.2)
-    texts = [would_see(e, Scale(0, 100)) for e in seen(score, paired, 60, 1)]
+    texts = [would_see(detectable(error, 59), Scale(0, 100)) for error in first("crows_pairs", 1508, 60, 0.05, 0.2)]
     assert [part in done.stdout for part in texts] == [True, True]
     done = command("probes", "power", "biaske", "--n", 60, "--run", runs[0])
     assert done.returncode == 0, done.stderr
@@ -199,8 +201,8 @@ def test_the_stored_simulation_is_of_these_cases_and_near_the_nominal_power():
 # Tables for other packages
 
 
-def exported(run_folder, form, out):
-    done = command("probes", "export", run_folder, "--format", form, "--out", out)
+def exported(run_folder, out):
+    done = command("probes", "export", run_folder, "--out", out)
     assert done.returncode == 0, done.stderr
     return {path.stem: pd.read_csv(path) for path in sorted(out.glob("*.csv"))}
 
@@ -215,7 +217,7 @@ def cluster_bootstrap(scores, clusters, resamples=2000):
 
 
 def test_the_exported_table_has_the_score_and_about_the_interval_of_the_run(runs, tmp_path):
-    (name, table), *_ = exported(runs[0], "evalci", tmp_path / "evalci").items()
+    (name, table), *_ = exported(runs[0], tmp_path / "tables").items()
     assert {"item_id", "score"} <= set(table.columns)
     metric = name.partition("-")[2]
     result = load(runs[0]).report
@@ -227,8 +229,8 @@ def test_the_exported_table_has_the_score_and_about_the_interval_of_the_run(runs
 
 def test_evalci_reads_the_table_and_agrees(runs, tmp_path):
     evalci = pytest.importorskip("evalci")
-    (name, table), *_ = exported(runs[0], "evalci", tmp_path / "evalci").items()
-    read = evalci.adapters.load_csv(tmp_path / "evalci" / f"{name}.csv")
+    (name, table), *_ = exported(runs[0], tmp_path / "tables").items()
+    read = evalci.adapters.load_csv(tmp_path / "tables" / f"{name}.csv")
     result = load(runs[0]).report
     (own,) = [e for e in result.estimates if e.metric == name.partition("-")[2] and e.group == table["subset"][0]]
     found = evalci.cluster_ci(read["score"], table["cluster"], n_resamples=2000, random_state=0)
@@ -238,14 +240,13 @@ def test_evalci_reads_the_table_and_agrees(runs, tmp_path):
 
 def test_evalstats_reads_the_table(runs, tmp_path):
     loader = pytest.importorskip("evalstats.loader")
-    tables = exported(runs[0], "evalstats", tmp_path / "evalstats")
+    tables = exported(runs[0], tmp_path / "tables")
     name = next(iter(tables))
-    assert list(tables[name].columns) == ["model", "prompt", "item", "score"]
-    read = loader.load_from(tmp_path / "evalstats" / f"{name}.csv")
+    read = loader.load_from(tmp_path / "tables" / f"{name}.csv")
     assert f"1 prompts, {len(tables[name])} items" in repr(read)
 
 
-def test_scores_in_which_examples_count_unequally_are_in_csv_alone(tmp_path):
+def test_scores_in_which_examples_count_unequally_are_left_out(tmp_path):
     stereoset = benchmarks.get("stereoset")
     draw = np.random.default_rng(0)
     n = 40
@@ -261,12 +262,11 @@ def test_scores_in_which_examples_count_unequally_are_in_csv_alone(tmp_path):
     facts |= {"profile": "clean", "data": {}, "environment": {}, "headlines": {"stereoset": stereoset.headline}}
     made = Report(**facts, estimates=tuple(run.estimate(stereoset, "clean", table, 100)))
     report.write(tmp_path / "run", made, {"stereoset": table}, {})
-    plain, every = (exported(tmp_path / "run", form, tmp_path / form) for form in ("evalci", "csv"))
-    assert set(plain) == {"stereoset-ss_pooled", "stereoset-lms_pooled"}
-    assert set(every) == {*plain, "stereoset-ss", "stereoset-lms"}
-    weighted = every["stereoset-ss"]
-    value = made.by_key["stereoset", "intrasentence test", "ss"].value
-    assert np.average(weighted["score"], weights=weighted["weight"]) == pytest.approx(value)
+    found = exported(tmp_path / "run", tmp_path / "tables")
+    assert set(found) == {"stereoset-ss_pooled", "stereoset-lms_pooled"}
+    for name, table in found.items():
+        value = made.by_key["stereoset", "intrasentence test", name.partition("-")[2]].value
+        assert table["score"].mean() == pytest.approx(value)
 
 
 def test_measure_and_estimate_agree_on_what_would_be_seen():

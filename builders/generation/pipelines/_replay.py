@@ -137,6 +137,7 @@ def responses(run: UnstereoRun, part: RecordedRun) -> Iterator[Response]:
     """The responses to the requests of a run over one part of the record, in the order of the stages of a sentence."""
     for reply in part.replies:
         yield _response(write_request(run, reply.word, GENDERS[reply.pronoun]), reply.text)
+    # The published code takes entries as they are; the requests of profile clean hold them without markup.
     as_read = (lambda text: text) if run.is_paper else without_markup
     for sentence in part.sentences:
         reply = sentence.written.reply
@@ -321,6 +322,7 @@ def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = N
 
 def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) -> None:
     """Adds the replay of one sample of words and one pronoun."""
+    # What the record says as responses to our requests. Requests that it cannot answer are those of the open stages.
     known = {answer.key: answer for answer in responses(result.run(PublishedClient({})), part)}
     # The same prompt was sent for a word of two samples, so a key alone does not name a response.
     result.responses |= {f"{path.stem} {key}": answer for key, answer in known.items()}

@@ -150,6 +150,7 @@ def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tu
     for query in queries:
         last = len(query.ids) - 1
         answers = range(number, number := number + len(query.at))
+        # Wanted after the last token alone: a context. Otherwise a sequence, whose wanted tokens are its own next ones.
         if all(place == last for place in query.at):
             context = contexts.setdefault(query.ids, Context(query.ids))
             for token, answer in zip(query.want, answers, strict=True):
@@ -173,6 +174,7 @@ def merged(prompts: Sequence[TokenRow]) -> list[TokenRow]:
     [((1, 2, 3), [(2, 1), (1, 0)])]
     """
     longest: list[TokenRow] = []
+    # Descending, a beginning comes after the prompts that it begins, and the last one kept is one of them.
     for prompt in sorted(prompts, key=lambda p: p.ids, reverse=True):
         if longest and common(longest[-1].ids, prompt.ids) == len(prompt.ids):
             longest[-1].reads += prompt.reads
