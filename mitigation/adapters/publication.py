@@ -18,6 +18,7 @@ from cards.text import CardError, refuse_secrets
 from mitigation import recipes
 from mitigation.adapters.merging import DIFFERENCE
 from mitigation.adapters.write import write_facts
+from mitigation.columns import first_bias
 from mitigation.corpora import OWN
 from mitigation.errors import MitigationError
 from scoring.adapters import facts
@@ -122,6 +123,7 @@ def card(
         prompt=facts.json_of(folder / facts.PROMPT) if facts.PROMPT in adapter.files else None,
         model=facts.json_of(folder / facts.MODEL) if facts.is_whole_model(folder) else None,
         merged=DIFFERENCE in adapter.measures,
+        to_remove=first_bias(adapter),
     )
 
 
