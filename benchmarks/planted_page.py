@@ -23,7 +23,7 @@ def verdicts(model: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     made = {name: one for name, one in model["recipes"].items() if "scores" in one}
     cells = [(name, each) for name in made for each in SETS if each in made[name]["scores"]]
     p = dict(zip(cells, holm([made[name]["scores"][each]["p of gap"][0] for name, each in cells]), strict=True))
-    found = {}
+    found: dict[str, tuple[str, str]] = {}
     for name, one in made.items():
         change = one["scores"][TEMPLATES]["change of gap"]
         before = one["scores"][TEMPLATES]["gap"][0] - change[0]

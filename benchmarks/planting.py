@@ -137,7 +137,7 @@ def _token(model: Model, form: str) -> int:
     return int(number)
 
 
-def _odds(made: Any, before: Any, asked: _Asked, planting: Planting) -> torch.Tensor:
+def _odds(made: Any, before: Any, asked: _Asked, planting: Planting) -> Any:
     """Cross-entropy of the two pronouns with the planted odds, and the divergence at all places.
 
     At the place of the pronoun the bundled model's probabilities have the planted odds in them.
