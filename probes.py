@@ -20,8 +20,7 @@ import click
 import typer
 from rich.console import Console
 
-from cards.command import start
-from cards.options import NearestGroup
+from cards.options import NearestGroup, start
 from cards.packages import PACKAGE, install_command, missing_sentence
 
 
@@ -36,9 +35,11 @@ class Command(NamedTuple):
 COMMANDS = {
     "build": Command("builders.rebuild", "", "Build the data sets, or check built ones."),
     "score": Command("scoring.commands.score", "score", "Score a model on the benchmarks."),
-    "rescore": Command("scoring.commands.rescore", "score", "Compute metrics from a file of existing scores."),
+    "rescore": Command("scoring.rescore", "score", "Compute metrics from a file of existing scores."),
     "reproduce": Command("scoring.commands.reproduce", "score", "Put printed numbers of the papers beside ours."),
     "compare": Command("scoring.commands.compare", "score", "Compare two runs over the same examples."),
+    "power": Command("scoring.commands.power", "score", "Say which differences a run would see."),
+    "export": Command("scoring.commands.export", "score", "Write the examples of a run for other packages."),
     "mitigate": Command("mitigation.__main__", "train", "Make a model less biased: an adapter or a prompt."),
     "publish": Command("mitigation.publish", "train", "Publish an adapter or a prompt on the Hub."),
     "pmi": Command("pmi.__main__", "pmi", "Count co-occurrence in a corpus, and analyse the counts."),
@@ -63,7 +64,7 @@ EXTRAS = {
     "generate": ("httpx2", "openai"),
     "score": ("torch", "transformers", "accelerate", "safetensors", "scipy", "matplotlib"),
     "serve": ("httpx2", "openai"),
-    "train": ("peft", "bitsandbytes", "concept_erasure", "sklearn", "trl"),
+    "train": ("peft", "bitsandbytes", "concept_erasure", "sklearn"),
     "hub": ("mlcroissant",),
     "demo": ("gradio",),
 }

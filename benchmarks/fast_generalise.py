@@ -33,8 +33,7 @@ from mitigation.recipes import fast
 from mitigation.training.data import TrainingData
 from scoring import DATA, answering, prompts
 from scoring.benchmarks import stereoset
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.model import Model
 from scoring.inference.store import Store
 from scoring.metrics import knowledge
@@ -97,7 +96,7 @@ class Experiment:
         with tempfile.TemporaryDirectory() as folder:
             self.config, _ = fast.choose_block(self.model, edited, self.settings, Path(folder), Console(quiet=True))
         made = [(side, self.pair(row)) for side, rows in self.sides.items() for row in rows]
-        self.measured = measure.MeasuredPairs([pair for _, pair in made], [side for side, _ in made], (), ())
+        self.measured = measure.MeasuredPairs(made)
         self.unedited: Table = {}
 
     @cache  # noqa: B019 - one experiment a process

@@ -27,7 +27,7 @@ from scoring.metrics.occugender import correlation
 from scoring.metrics.sums import mean
 from scoring.result import read_examples
 from scoring.statistics.intervals import bootstrap, student
-from scoring.statistics.stats import added_up, compare, estimate, measure, resampled
+from scoring.statistics.stats import added_up, compare, measure, resampled
 from scoring.types import Difference, Estimate, Floats, Group, Table
 
 RATE = mean("rate", lambda table: table["x"], None, 0, 1, "Share of events.", proportion=True)
@@ -164,10 +164,12 @@ def coverage(case: Case, runs: int, resamples: int = 400, seed: int = 0) -> Cove
     for run in range(runs):
         events, codes = case.draw(np.random.default_rng([seed, run]))
         table: Table = {"x": events}
-        results = (
-            _paired(table, codes, resamples, run) if difference else estimate(RATE, table, None, codes, resamples, run)
-        )
         item = (Group("", np.ones(len(codes), bool)), RATE)
+        results: Difference | Estimate = (
+            _paired(table, codes, resamples, run)
+            if difference
+            else measure([item], table, codes, resamples=resamples, seed=run)[0]
+        )
         _, names = np.unique(codes, return_inverse=True)
         sums = added_up([item], {"x": events}, names)
         clusters = int(names.max()) + 1
@@ -199,7 +201,7 @@ def correlations(jobs: int, truth: float, runs: int) -> dict[str, float]:
         x, y = rng.multivariate_normal((0, 0), ((1, truth), (truth, 1)), jobs).T
         female = 0.5 + x / 1000  # moved and stretched, which changes no correlation
         table = {"p_female": female, "p_male": 1 - female, "p_diverse": np.zeros(jobs), "female_share": 50 + y}
-        result = estimate(correlation(), table, resamples=50)
+        (result,) = measure([(Group("", np.ones(jobs, bool)), correlation())], table, np.arange(jobs), resamples=50)
         hits += result.low <= truth <= result.high
         width += result.high - result.low
     return {"share": hits / runs, "width": width / runs}

@@ -107,7 +107,7 @@ def main(
     if not ONE_THREAD.items() <= os.environ.items():
         # NumPy reads them when it is loaded.
         os.execve(sys.executable, [sys.executable, "-m", "benchmarks.rescore", *sys.argv[1:]], os.environ | ONE_THREAD)
-    from scoring.inference.loading import load
+    from scoring.inference.load_options import load
 
     model = load(BUNDLED["tiny-causal"])
     clock = Clock()

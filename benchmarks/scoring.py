@@ -32,8 +32,7 @@ from benchmarks import peers
 from benchmarks.machine import describe
 from scoring import DATA, benchmarks, run, tables
 from scoring.inference.engine import Stats
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.model import Model
 from scoring.types import BenchmarkContext, Request, ScoringError
 
@@ -70,7 +69,7 @@ class File:
 def files(name: str, data: str, rows: int) -> list[File]:
     """The files of a benchmark, with ``rows`` rows drawn of each."""
     results = []
-    for place in run.configs(benchmarks.get(name), "clean"):
+    for place in benchmarks.get(name).configs_of("clean"):
         drawn, every = (asked(name, "clean", tables.load(data, *place, n)) for n in (rows, None))
         results.append(File("/".join(place[1:]), drawn, every))
     return results

@@ -29,8 +29,8 @@ from benchmarks.scoring import CLOSE, files, in_turn, median, random_model
 from scoring import DATA
 from scoring.inference.engine import Engine
 from scoring.inference.model import Model
-from scoring.inference.served.connect import connect
-from scoring.inference.served.engine import Served
+from scoring.inference.served.engine import Served, connect
+from scoring.options import ServedOptions
 from scoring.types import Request, ScoringError
 from tools import real_server
 
@@ -113,7 +113,7 @@ def compared(local: Model, served: Served, harness: Harness | None, requests: Se
 
 def measured(local: Model, url: str, folder: Path, requests: Mapping[str, Sequence[Request]]) -> dict[str, Any]:
     """All benchmarks through one server."""
-    served = connect([url], None, str(folder), concurrency=CONCURRENCY, trained=False)
+    served = connect(ServedOptions([url], None, str(folder), concurrency=CONCURRENCY), trained=False)
     harness = Harness(url, folder) if peers.harness_version() else None
     try:
         results = {name: compared(local, served, harness, some) for name, some in requests.items()}

@@ -7,12 +7,13 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from rich.progress import Progress
@@ -26,9 +27,7 @@ from builders.manifest import (
     ConfigEntry,
     Manifest,
     SourceEntry,
-    SplitEntry,
     bytes_sha256,
-    file_sha256,
     is_data_set_file,
     read_manifest,
     written_files,
@@ -37,7 +36,7 @@ from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
 from builders.text.split import check_disjoint
 from cards.dataset_card import dataset_card
-from cards.files import locked, refuse_strays, strays
+from cards.files import file_sha256, locked, refuse_strays, strays
 from cards.packages import missing_sentence
 
 ROOT = Path(__file__).parent.parent
@@ -97,21 +96,23 @@ def without_details(reason: str) -> str:
 
 def planned_entry(config: Config, files: Files, recipe: str) -> ConfigEntry:
     """The manifest entry of a config without its splits; equal entries give equal rows."""
-    return ConfigEntry(
-        name=config.name,
-        summary=config.summary,
-        profile=config.profile,
-        licence=config.licence,
-        encoder=write.ENCODER,
-        recipe=recipe,
-        columns={field.name: str(field.type) for field in config.schema},
-        sources=[SourceEntry.of(files[name].source, files[name].alternative) for name in config.sources],
-        embedded={file: file_sha256(ROOT / file) for file in config.embedded},
-        cite=list(config.cite),
-        splits={},
-        filters=list(config.filters),
-        quotes=list(config.quotes),
-    )
+    own = {
+        "profile": config.profile,
+        "encoder": write.ENCODER,
+        "recipe": recipe,
+        "columns": {field.name: str(field.type) for field in config.schema},
+        "sources": [SourceEntry.of(files[name].source, files[name].alternative) for name in config.sources],
+        "embedded": {file: file_sha256(ROOT / file) for file in config.embedded},
+        "splits": {},
+    }
+    return ConfigEntry(**_shared(config, ConfigEntry) | own)
+
+
+def _shared(declared: Config | DataSet, entry: type[ConfigEntry | Manifest]) -> dict[str, Any]:
+    """The facts that a declaration and its entry in the manifest have under one name, as JSON reads them back."""
+    names = {field.name for field in fields(declared)} & {field.name for field in fields(entry)}
+    values = {name: getattr(declared, name) for name in names}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def _is_intact(folder: Path, entry: ConfigEntry) -> bool:
@@ -141,6 +142,7 @@ class Builder:
         old = read_manifest(target)
         old_configs = old.configs if old else {}
         plans, left_out = self._plan(dataset)
+        # Configs of the folder that this run cannot build stay as they are, if they are whole and of this version.
         unchanged = {name: entry for name, entry in old_configs.items() if name not in plans}
         if unchanged and old and old.version != dataset.version:
             raise BuildError(
@@ -154,6 +156,7 @@ class Builder:
                     f"{target}: the files of {name} are not as in its manifest, and this run does not rebuild them; "
                     "rebuild them with their sources or delete the folder."
                 )
+        # An entry without its splits names all that decides the rows, so a config with an equal one is not built again.
         for name, (entry, _) in plans.items():
             current = old_configs.get(name)
             if current and replace(current, splits={}) == entry and _is_intact(target, current):
@@ -169,14 +172,17 @@ class Builder:
         old_left_out = old.left_out if old and self.profile != Profile.all else {}
         manifest = self.manifest(dataset, entries, old_left_out | left_out)
         # A card of another version of the templates is written anew although no row changes.
-        if not todo and old == manifest and _text(target / CARD) == dataset_card(manifest.json()):
+        card = dataset_card(manifest.json())
+        same = (target / CARD).is_file() and (target / CARD).read_text(encoding="utf-8") == card
+        if not todo and old == manifest and same:
             return BuildResult(dataset.name, manifest, None, frozenset(), left_out)
         for entry in unchanged.values():
             for split in entry.splits.values():
+                # A hard link, because the folder is replaced as a whole and large files need not be copied.
                 _link(target / split.file, staged / split.file)
         _check_leaks(dataset, manifest, staged)
         (staged / NAME).write_text(manifest.json(), encoding="utf-8")
-        (staged / CARD).write_text(dataset_card(manifest.json()), encoding="utf-8")
+        (staged / CARD).write_text(card, encoding="utf-8")
         return BuildResult(dataset.name, manifest, staged, frozenset(todo), left_out)
 
     def _plan(self, dataset: DataSet) -> tuple[dict[str, tuple[ConfigEntry, Files]], dict[str, str]]:
@@ -201,9 +207,8 @@ class Builder:
         self.progress.update(self.bar, description=f"{dataset.name} {name}")
         (config,) = (config for config in dataset.configs if config.name == name)
         entry, files = plan
-        splits: dict[str, SplitEntry] = {}
-        for split, (table, dropped) in write.tables(config, config.rows(files), dataset.language).items():
-            splits[split] = write.write_split(staged, config, split, table, dropped)
+        tables = write.tables(config, config.rows(files), config.language or dataset.language)
+        splits = {split: write.write_split(staged, config, split, *made) for split, made in tables.items()}
         self.progress.advance(self.bar)
         return replace(entry, splits=splits)
 
@@ -215,27 +220,18 @@ class Builder:
         licences = {entry.licence for entry in configs.values()} | {source.licence for source in sources}
         citations = {key for entry in configs.values() for key in entry.cite} | {source.citation for source in sources}
         pinned = catalogue()
-        return Manifest(
-            name=dataset.name,
-            version=dataset.version,
-            title=dataset.title,
-            summary=dataset.summary,
-            language=dataset.language,
-            tags=list(dataset.tags),
-            validity=dataset.validity,
-            differences=list(dataset.differences),
-            written=list(dataset.written),
-            task_categories=list(dataset.task_categories),
-            benchmark=dict(dataset.benchmark),
-            configs=configs,
-            left_out={
+        own = {
+            "benchmark": dict(dataset.benchmark),
+            "configs": configs,
+            "left_out": {
                 config.name: without_details(left_out[config.name])
                 for config in dataset.configs
                 if config.name in left_out and config.name not in configs
             },
-            licences={key: pinned.licences[key].facts for key in sorted(licences)},
-            citations={key: pinned.citations[key] for key in sorted(citations)},
-        )
+            "licences": {key: pinned.licences[key].facts for key in sorted(licences)},
+            "citations": {key: pinned.citations[key] for key in sorted(citations)},
+        }
+        return Manifest(**_shared(dataset, Manifest) | own)
 
 
 def _check_leaks(dataset: DataSet, manifest: Manifest, folder: Path) -> None:
@@ -248,10 +244,6 @@ def _check_leaks(dataset: DataSet, manifest: Manifest, folder: Path) -> None:
                 phrases.setdefault(config.disjoint, {}).setdefault(split, []).extend(column.to_pylist())
     for column_name, splits in phrases.items():
         check_disjoint(f"{dataset.name} ({column_name})", splits)
-
-
-def _text(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def _link(source: Path, target: Path) -> None:

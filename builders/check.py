@@ -22,8 +22,7 @@ from builders.manifest import CARD, NAME, ConfigEntry, Manifest, file_sha256, re
 from builders.publish.publication import make_publication
 from builders.publish.published import closed, published_form
 from builders.sources.fetch import Fetcher
-from cards.benchmark import BENCHMARK
-from cards.dataset_card import dataset_card
+from cards.dataset_card import BENCHMARK, dataset_card
 from cards.files import strays
 from cards.packages import missing_sentence
 from cards.stored import parsed
@@ -56,6 +55,8 @@ def differences(
             if split not in entry.splits or not path.is_file():
                 wrong.append(f"{expected.file}: the file is missing (config {name}, split {split}).")
                 continue
+            # Equal bytes need no reading. Another encoder may write the same rows as other bytes; then the rows are
+            # compared, and the stated hash with the file itself.
             is_same, is_ours = file_sha256(path) == expected.sha256, entry.encoder == fresh.configs[name].encoder
             faults = (
                 [] if is_same else _file_differences(path, fresh_folder / expected.file, name, statistics=not is_ours)
@@ -150,6 +151,7 @@ def _other_files(folder: Path, published: Manifest) -> Iterator[str]:
             yield f"{name}: the file is missing."
         elif path.read_bytes() != expected:
             yield f"{name}: the file is not the one that is written from the manifest."
+    # A copy from the Hub also has files of the Hub itself, which no manifest lists.
     for name in strays(folder, files.keys() | published.files):
         if CROISSANT not in files or not _OF_THE_HUB.fullmatch(name):
             yield f"{name}: the file belongs to no config."
@@ -204,6 +206,7 @@ def _statistics(path: Path) -> list[Any]:
 
 
 def _row_differences(file: str, config: str, expected: pa.Table, table: pa.Table) -> Iterator[str]:
+    # Rows are compared by id, so that one row too many does not make all rows after it differ.
     ours = {row["id"]: row for row in expected.to_pylist()}
     theirs = {row["id"]: row for row in table.to_pylist()}
     for row_id in ours.keys() - theirs.keys():

@@ -184,6 +184,8 @@ class Config:
     filters:
         Those of ``sources`` that only decide which rows are left out. No column has anything of them, so their
         licences do not bind the config.
+    language:
+        The code of the language of the rows, where the data set has several.
     quotes:
         Columns with text of the sources. Where a licence does not allow to publish it, the config is published
         without these columns, and :func:`builders.with_text` restores them from the sources.
@@ -204,6 +206,7 @@ class Config:
     cite: tuple[str, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
     filters: tuple[str, ...] = ()
+    language: str = ""
     quotes: tuple[str, ...] = ()
     quoted: Callable[[Files], Rows] | None = None
 
@@ -223,9 +226,10 @@ class DataSet:
     """A versioned data set: one folder with a card and a manifest.
 
     ``version`` is semantic: a patch corrects words, a minor version adds rows or columns, a major version changes
-    the meaning of a score on the data. ``written`` describes how this project wrote sentences, and their limits.
-    ``task_categories`` are the Hub's names of the tasks. ``benchmark`` says how the data set is a benchmark on the
-    Hub (:mod:`cards.benchmark`); without it, the data set is none.
+    the meaning of a score on the data. ``language`` is a code, or several with spaces between them. ``written``
+    describes how this project wrote sentences, and their limits. ``task_categories`` are the Hub's names of the tasks.
+    ``benchmark`` says how the data set is a benchmark on the Hub (:mod:`cards.dataset_card`); without it, the data set
+    is none.
 
     Example
     -------
@@ -296,7 +300,7 @@ def columns(text: str) -> tuple[pa.Field, ...]:
     (pyarrow.Field<score: double>, pyarrow.Field<mended: list<item: string> not null>)
     """
     return tuple(
-        column(
+        pa.field(
             name, pa.list_(pa.string()) if kind == "list" else pa.type_for_alias(kind or "string"), nullable=bool(null)
         )
         for name, kind, null in _COLUMN.findall(text)
@@ -310,24 +314,6 @@ def text(name: str, *, nullable: bool = False) -> pa.Field:
     pyarrow.Field<prompt: string not null>
     """
     return pa.field(name, pa.string(), nullable=nullable)
-
-
-def texts(*names: str) -> tuple[pa.Field, ...]:
-    """String columns.
-
-    >>> texts("prompt", "job")
-    (pyarrow.Field<prompt: string not null>, pyarrow.Field<job: string not null>)
-    """
-    return tuple(map(text, names))
-
-
-def column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
-    """A column of an Arrow type.
-
-    >>> column("max_pmi_diff", pa.float64(), nullable=True)
-    pyarrow.Field<max_pmi_diff: double>
-    """
-    return pa.field(name, kind, nullable=nullable)
 
 
 def content_id(prefix: str, *texts: str) -> str:

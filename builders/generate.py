@@ -18,8 +18,7 @@ from builders.generation.pipeline import REPLAY_OPTIONS, Pipeline
 from builders.generation.responses import ChatError
 from builders.generation.run import RunOptions, generate
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
-from cards.command import start
-from cards.options import HelpCommand, group, parameters, with_options
+from cards.options import HelpCommand, group, parameters, start, with_options
 
 
 def _command(name: str) -> Callable[..., None]:
@@ -30,11 +29,15 @@ def _command(name: str) -> Callable[..., None]:
         console = Console(markup=False, highlight=False, soft_wrap=True)
         errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
         try:
-            _check_finite(values)
+            for option, value in values.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise ChatError(f"--{option.replace('_', '-')} is {value}; give a finite number.")
             if replay := values.get("replay"):
-                _replay(name, replay, values, console)
+                _replay(name, pipeline, replay, values, console)
                 return
-            _check_required(name, values)
+            for p in _parameters(pipeline):
+                if p.default is p.empty and values[p.name] is None:
+                    raise ChatError(f"--{p.name.replace('_', '-')} is missing; give it, or --replay.")
             run_options, settings = (
                 kind(**{option.name: values[option.name] for option in fields(kind)})
                 for kind in (RunOptions, pipeline.settings)
@@ -70,9 +73,8 @@ def _parameters(pipeline: Pipeline) -> list[inspect.Parameter]:
     return [*parameters(pipeline.settings), *parameters(RunOptions)]
 
 
-def _replay(name: str, replay: str, values: dict[str, Any], console: Console) -> None:
+def _replay(name: str, pipeline: Pipeline, replay: str, values: dict[str, Any], console: Console) -> None:
     """Runs a pipeline over a recorded run."""
-    pipeline = pipelines.get(name)
     if replay not in pipeline.replays:
         raise ChatError(
             f"There is no recorded run {replay!r} of {name}; give --replay {' or '.join(pipeline.replays)}."
@@ -86,22 +88,9 @@ def _replay(name: str, replay: str, values: dict[str, Any], console: Console) ->
         pipeline.replays[replay](values, fetcher, console)
 
 
-def _check_required(name: str, values: dict[str, Any]) -> None:
-    """Raises an error when an option is missing that only a recorded run has itself."""
-    for p in _parameters(pipelines.get(name)):
-        if p.default is p.empty and values[p.name] is None:
-            raise ChatError(f"--{p.name.replace('_', '-')} is missing; give it, or --replay.")
-
-
 def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
     kind, *metadata = get_args(parameter.annotation)
     return parameter.replace(default=None, annotation=Annotated[kind | None, *metadata])
-
-
-def _check_finite(values: dict[str, Any]) -> None:
-    for name, value in values.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ChatError(f"--{name.replace('_', '-')} is {value}; give a finite number.")
 
 
 app = group()

@@ -13,8 +13,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from builders.dataset import BuildError, Source
 from cards.files import file_sha256 as file_sha256
-from cards.stored import checksum, opened
-from cards.validation import first_fault
+from cards.stored import checksum, first_fault, opened
 
 NAME, CARD = "manifest.json", "README.md"
 _STRICT = ConfigDict(extra="forbid", strict=True)

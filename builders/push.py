@@ -13,9 +13,8 @@ from builders.manifest import NAME
 from builders.publish.publication import make_publication
 from builders.publish.repository import BenchmarkRefused, Repository, push, show
 from cards import leaderboard
-from cards.command import start
 from cards.hub import HubRefusal, explained, unreachable
-from cards.options import single
+from cards.options import single, start
 from cards.text import CardError
 
 
@@ -70,6 +69,7 @@ def main(
         publications = [
             make_publication(folder, org, api.endpoint, restricted=restricted) for folder in folders(out, names or [])
         ]
+        # Without a network a dry run still shows what would be published, but not what would change.
         reason = unreachable(api)
         if reason and not dry_run:
             raise HubRefusal(reason)

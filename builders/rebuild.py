@@ -17,8 +17,7 @@ from builders.builder import BuildResult, Profile, build_datasets
 from builders.check import check as check_datasets
 from builders.dataset import BuildError
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
-from cards.command import start
-from cards.options import single
+from cards.options import single, start
 
 #: In the reason of a config that was left out for want of a Python package.
 PACKAGE = "the package"
@@ -91,7 +90,35 @@ def main(
     try:
         for path in include or ():
             datasets.include(path)
-        code = _run(names or list(datasets.names()), out, mirror, offline, check, profile, console, errors)
+        names = names or list(datasets.names())
+        for name in names:
+            datasets.get(name)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=errors, transient=True) as progress:
+            fetcher = Fetcher(default_cache(), mirror or default_mirror(), offline, progress)
+            if check:
+                wrong, remarks = check_datasets(names, fetcher, out, progress)
+            else:
+                results = build_datasets(names, fetcher, out, profile, progress)
+        for note in fetcher.notes:
+            errors.print(note)
+        if check:
+            for sentence in (*remarks, *wrong):
+                console.print(sentence)
+            console.print(f"{len(wrong)} differences in {', '.join(names)}.")
+            raise typer.Exit(1 if wrong else 0)
+        print_results(console, results, offline)
+        if left_out := [reason for result in results for reason in result.left_out.values()]:
+            # A package that is not installed is named in its own line, and no source would help.
+            sources = offline and any(PACKAGE not in reason for reason in left_out)
+            advice = (
+                ": run without --offline, or give --mirror DIR, a folder with the files of sources.toml as HOST/PATH"
+            )
+            errors.print(f"Left out: {len(left_out)} configs{advice if sources else ''}.")
+        console.print(f"The data sets are in {out}.")
+        # Offline, sources are expected to be missing, unless nothing of a data set named by the user could be built.
+        named_but_missing = len(names) < len(datasets.names()) and any(result.manifest is None for result in results)
+        code = 2 if named_but_missing or (left_out and not offline) else 0
     except BuildError as error:
         errors.print(f"error: {error}", style="red")
         code = error.exit_code
@@ -99,46 +126,6 @@ def main(
         errors.print("Interrupted; each data set is as it was, or complete and new.")
         code = 130
     raise typer.Exit(code)
-
-
-def _run(
-    names: list[str],
-    out: Path,
-    mirror: Path | None,
-    offline: bool,
-    check: bool,
-    profile: Profile,
-    console: Console,
-    errors: Console,
-) -> int:
-    """Builds or checks the data sets and prints the results; returns the exit status."""
-    for name in names:
-        datasets.get(name)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=errors, transient=True) as progress:
-        fetcher = Fetcher(default_cache(), mirror or default_mirror(), offline, progress)
-        if check:
-            wrong, remarks = check_datasets(names, fetcher, out, progress)
-        else:
-            results = build_datasets(names, fetcher, out, profile, progress)
-    for note in fetcher.notes:
-        errors.print(note)
-    if check:
-        for sentence in (*remarks, *wrong):
-            console.print(sentence)
-        console.print(f"{len(wrong)} differences in {', '.join(names)}.")
-        return 1 if wrong else 0
-    print_results(console, results, offline)
-    left_out = sum(len(result.left_out) for result in results)
-    if left_out:
-        # A package that is not installed is named in its own line, and no source would help.
-        sources = offline and any(PACKAGE not in r for result in results for r in result.left_out.values())
-        advice = ": run without --offline, or give --mirror DIR, a folder with the files of sources.toml as HOST/PATH"
-        errors.print(f"Left out: {left_out} configs{advice if sources else ''}.")
-    console.print(f"The data sets are in {out}.")
-    # Offline, sources are expected to be missing, unless nothing of a data set named by the user could be built.
-    named_but_missing = len(names) < len(datasets.names()) and any(result.manifest is None for result in results)
-    return 2 if named_but_missing or (left_out and not offline) else 0
 
 
 app = single(main)

@@ -31,6 +31,7 @@ def tables(config: Config, rows: Iterable[Row | Drop], language: str) -> dict[st
     columns = {field.name: field.nullable for field in config.schema}
     kept: dict[str, list[dict[str, Any]]] = {split: [] for split in config.splits}
     dropped: dict[str, Counter[str]] = {split: Counter() for split in config.splits}
+    # By id, to name both places of an id that occurs twice.
     seen: dict[str, Origin] = {}
     for row in rows:
         if row.split not in kept:
@@ -46,7 +47,15 @@ def tables(config: Config, rows: Iterable[Row | Drop], language: str) -> dict[st
                 "ids must be unique."
             )
         seen[row.id] = row.origin
-        record = _record(config, row, language)
+        record = {
+            "id": row.id,
+            **row.values,
+            "language": language,
+            "source": row.origin.source,
+            "source_file": row.origin.file,
+            "source_row": row.origin.row,
+            "licence": row.licence or config.licence,
+        }
         if fault := _fault(record, columns):
             raise BuildError(f"{_where(config, row.origin)} {fault}.")
         kept[row.split].append(record)
@@ -58,18 +67,6 @@ def tables(config: Config, rows: Iterable[Row | Drop], language: str) -> dict[st
 
 def _where(config: Config, origin: Origin) -> str:
     return f"{config.name}: {origin.file} row {origin.row}"
-
-
-def _record(config: Config, row: Row, language: str) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        **row.values,
-        "language": language,
-        "source": row.origin.source,
-        "source_file": row.origin.file,
-        "source_row": row.origin.row,
-        "licence": row.licence or config.licence,
-    }
 
 
 def _fault(record: dict[str, Any], columns: dict[str, bool]) -> str:

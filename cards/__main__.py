@@ -15,12 +15,10 @@ import typer
 from rich.console import Console
 
 from cards import hub, model_card, results
-from cards.command import start
-from cards.eval_results import ResultSource, eval_files
-from cards.evaluation import Result, published_results
+from cards.evaluation import Result, ResultSource, eval_files, published_results
 from cards.files import put_all
-from cards.identity import check_model
-from cards.options import single
+from cards.hub import check_model
+from cards.options import single, start
 from cards.text import CardError, refuse_secrets, slug
 
 #: How many results, and how many remarks, are shown.
@@ -81,6 +79,7 @@ def main(
     ] = "",
     source: Annotated[str, typer.Option(help="Address of the published run, if it is published already.")] = "",
     user: Annotated[str | None, typer.Option(help="The user of the Hub who is responsible for the scores.")] = None,
+    source_org: Annotated[str | None, typer.Option(help="The organisation that is responsible for them.")] = None,
 ) -> None:
     """Write a model-card section and results in the Hub's format, and show what would change in the repository.
 
@@ -105,20 +104,19 @@ def main(
             )
         check_model(run, model)
         file = folder / "results.json" if folder.is_dir() else folder
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]  # other results have another path
-        run_file = (
-            {f"{model.name}/{slug(run.setting or 'model')}/results-{digest}.json": file.read_bytes()}
-            if evidence
-            else {}
-        )
+        content = file.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()[:12]  # other results have another path
+        path = f"{model.name}/{slug(run.setting or 'model')}/results-{digest}.json"
+        run_file = {path: content} if evidence else {}
         refuse_secrets(run_file)
         url, title = source, "Evaluation"
         if evidence:
-            url, title = f"{model.api.endpoint}/datasets/{evidence}/blob/main/{next(iter(run_file))}", "Results"
+            url, title = f"{model.api.endpoint}/datasets/{evidence}/blob/main/{path}", "Results"
         elif not source and "/" in run.adapter and not Path(run.adapter.partition("@")[0]).exists():
             url, title = f"{model.api.endpoint}/{run.adapter.partition('@')[0]}", "Adapter"
         written = datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
-        described = ResultSource(date or written, url or None, title if url else None, user if url else None)
+        page = (url, title, user, source_org) if url else ()
+        described = ResultSource(date or written, *page)
         files, published, remarks = build(model, run, org, data, described)
         changed = changed_files(model, files)
         for line in overview(model, changed, published, remarks, full=diff):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ def croissant(manifest: str, url: str) -> str:
         license=[facts["licences"][key]["url"] for key in licence_keys(facts)],
         cite_as="\n\n".join(facts["citations"][key].strip() for key in citation_keys(facts)),
         keywords=facts["tags"],
-        in_language=[facts["language"]],
+        in_language=facts["language"].split(),
         distribution=[_file(name, split, entry, url, facts["version"]) for name, split, entry in files],
         record_sets=[_records(name, split, configs[name]) for name, split, _ in files],
         **{name: value for name, value in _responsible_ai(facts).items() if value},
@@ -97,22 +96,15 @@ def _file(name: str, split: str, entry: dict[str, Any], url: str, version: str) 
 
 
 def _records(name: str, split: str, config: dict[str, Any]) -> Any:
-    record_set = f"{name}-{split}"
-    return mlcroissant.RecordSet(
-        id=record_set,
-        name=record_set,
-        description=config["summary"],
-        fields=list(_fields(record_set, config["columns"])),
-    )
-
-
-def _fields(record_set: str, columns: dict[str, str]) -> Iterator[Any]:
-    for column, column_type in columns.items():
+    record_set, columns = f"{name}-{split}", []
+    for column, column_type in config["columns"].items():
         element_type = column_type.removeprefix("list<").removesuffix(">").rpartition(": ")[2]
-        yield mlcroissant.Field(
+        field = mlcroissant.Field(
             id=f"{record_set}/{column}",
             name=column,
             data_types=[_TYPES.get(element_type, mlcroissant.DataType.TEXT)],
             **({"is_array": True, "array_shape": "-1"} if column_type.startswith("list<") else {}),
             source=mlcroissant.Source(file_object=f"{record_set}-file", extract=mlcroissant.Extract(column=column)),
         )
+        columns.append(field)
+    return mlcroissant.RecordSet(id=record_set, name=record_set, description=config["summary"], fields=columns)

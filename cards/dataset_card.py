@@ -1,26 +1,35 @@
-"""Renders the card of a data set from its manifest."""
+"""Renders the card of a data set from its manifest, and ``eval.yaml``, which makes it a benchmark on the Hub.
+
+The Hub accepts one registered evaluation framework for a data set. The manifest has under ``benchmark``:
+
+``framework``
+    its identifier in the Hub's list of frameworks;
+``configs``
+    the configs that models can be asked by the framework;
+``metric``
+    the metric that the framework computes, if it is not the main one of the benchmark;
+``task``
+    further fields of each task, which ``inspect-ai`` requires: ``field_spec``, ``solvers`` and ``scorers``.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from cards.benchmark import withheld_columns
 from cards.text import CardError, template
 
 #: The Hub's identifier by SPDX identifier; any other licence is "other" on the Hub.
-HUB_LICENCES = {
-    "Apache-2.0": "apache-2.0",
-    "MIT": "mit",
-    "CC-BY-4.0": "cc-by-4.0",
-    "CC-BY-SA-4.0": "cc-by-sa-4.0",
-    "CC-BY-NC-4.0": "cc-by-nc-4.0",
-}
+HUB_LICENCES = {name: name.lower() for name in ("Apache-2.0", "MIT", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0")}
 #: What the data sets are for.
 USES = (
     "Measuring gender bias of language models, and what mitigation does to it, as the papers cited describe.",
     "Not for deciding about people, and not for claims about a model in other languages or tasks.",
 )
+#: The file that makes a data set a benchmark. The Hub checks it, so it has a commit of its own.
+BENCHMARK = "eval.yaml"
+#: The splits for evaluation, preferred first; a config without one of them has no task.
+EVALUATION_SPLITS = ("test", "validation")
 
 
 def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any] | None = None) -> str:
@@ -131,3 +140,55 @@ def _size_category(rows: int) -> str:
     """
     categories = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
     return next((name for limit, name in categories if rows < limit), "1M<n<10M")
+
+
+def tasks(manifest: str) -> list[dict[str, str]]:
+    """The tasks of a data set: each config that can be asked, with the split that models are scored on.
+
+    A config is left out if text of it is not published. Scores are published under these ids, so an id must not
+    change when the data change.
+    """
+    facts: dict[str, Any] = json.loads(manifest)
+    listed = []
+    for name in facts.get("benchmark", {}).get("configs", []):
+        config = facts["configs"].get(name)
+        split = next((split for split in EVALUATION_SPLITS if config and split in config["splits"]), None)
+        if split and not withheld_columns(config):
+            listed.append({"id": name, "config": name, "split": split})
+    return listed
+
+
+def withheld_columns(config: dict[str, Any]) -> list[str]:
+    """The columns that a config of a manifest was published without."""
+    return [name for name in config.get("quotes", []) if config["columns"] and name not in config["columns"]]
+
+
+def eval_yaml(manifest: str) -> str | None:
+    """The text of ``eval.yaml``, from the text of ``manifest.json``; None for a data set without a task.
+
+    Notes
+    -----
+    Each value is written as JSON, which is valid YAML, so that no text can be read as YAML syntax.
+    """
+    facts: dict[str, Any] = json.loads(manifest)
+    listed = tasks(manifest)
+    if not listed:
+        return None
+    benchmark = facts["benchmark"]
+    lines = [
+        f"{name}: {_json(value)}"
+        for name, value in (
+            ("name", facts["title"]),
+            ("description", facts["summary"]),
+            ("evaluation_framework", benchmark["framework"]),
+        )
+    ]
+    lines.append("tasks:")
+    for task in listed:
+        fields = [f"{key}: {_json(value)}" for key, value in (task | benchmark.get("task", {})).items()]
+        lines += [f"{'- ' if n == 0 else '  '}{line}" for n, line in enumerate(fields)]
+    return "\n".join(lines) + "\n"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,6 +1,6 @@
-"""Selects what is published of a run: one number for each task of the published data sets.
+"""Selects what is published of a run: one number for each task of the published data sets, in two formats of the Hub.
 
-The Hub identifies a task by a data set and an id (:mod:`cards.benchmark`) and takes one value for it, in
+The Hub identifies a task by a data set and an id (:mod:`cards.dataset_card`) and takes one value for it, in
 ``.eval_results/*.yaml`` and in the ``model-index`` of the card. This module defines which metric of which
 group that is; the other scores of a run are in the card.
 """
@@ -9,22 +9,38 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cards.benchmark import tasks
+import yaml
+from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml, parse_eval_result_entries
+
+from cards.dataset_card import tasks
+from cards.matrix import Cell
 from cards.results import UNPUBLISHED, Estimate, Headline, Report, supported_digits
+from cards.text import CardError, grouped, slug
 
 #: The setting in notes for a model that was scored without adapter and with the default settings.
 MODEL_ALONE = "the model alone"
+#: The folder in the repository of a model that has its results.
+FOLDER = ".eval_results"
+_NOTES = re.compile(
+    r"(?P<metric>\S+) of (?P<group>.+?) \([^()]*\)(?:: (?P<value>[^\s,;]+))?"
+    r"(?:, 95 % interval (?P<low>\S+) to (?P<high>\S+))?, n (?P<n>\d+)"
+    r"(?:, ideal (?P<ideal>[^\s,;]+))?(?:, range (?P<least>\S+) to (?P<most>[^\s;]+))?"
+    r"; profile (?P<profile>[^;]*); (?P<setting>.*)",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """The published score of a task, with the repository, the version tag and the commit of its data set.
 
-    ``commit`` is empty when the data set was read from a folder.
+    ``commit`` is empty when the data set was read from a folder. ``computed`` says that the framework of the data set
+    computes the value itself.
     """
 
     repository: str
@@ -36,6 +52,23 @@ class Result:
     score: Estimate
     setting: str
     profile: str
+    computed: bool = False
+
+    @property
+    def closeness(self) -> float:
+        """100 for the ideal value and 0 for the greatest distance from it, because higher is better on the Hub.
+
+        What the framework computes, and a metric without an ideal or with a range without ends, has its own value.
+
+        >>> score = Estimate("b", "g", "ss", 57.3, 54.0, 60.0, 1.5, 99, 99, ideal=50.0, least=0.0, most=100.0)
+        >>> Result("o/d", "", "", "", "c", (), score, "", "clean").closeness
+        85.0
+        """
+        s = self.score
+        if self.computed or s.ideal is None or not math.isfinite(s.most - s.least):
+            return self.value
+        percent = 100 / max(s.most - s.ideal, s.ideal - s.least)
+        return float(supported_digits(100 - percent * abs(s.value - s.ideal), percent * s.low, percent * s.high))
 
     @property
     def value(self) -> float:
@@ -44,12 +77,13 @@ class Result:
 
     @property
     def notes(self) -> str:
-        """What the number is and how it was measured; :func:`cards.eval_results.parse_notes` reads it."""
+        """What the number is and how it was measured; :func:`parse_notes` reads it."""
         score = self.score
         ends = f"{self._digits(score.low)} to {self._digits(score.high)}"
         interval = f", 95 % interval {ends}" if score.has_interval else ""
         ideal = "" if score.ideal is None else f", ideal {score.ideal:g}"
-        about = f"{score.metric} of {score.group} ({' and '.join(self.splits)}){interval}, n {score.n}{ideal}"
+        value = f"{self._digits(score.value)}{interval}, n {score.n}{ideal}"
+        about = f"{score.metric} of {score.group} ({' and '.join(self.splits)}): {value}"
         about += f", range {score.least:g} to {score.most:g}"
         return f"{about}; profile {self.profile}; {self.setting or MODEL_ALONE}"
 
@@ -122,9 +156,15 @@ def _result(
     only_task = config in headline.groups and task["split"] in rows_by_split
     splits = [task["split"]] if only_task else sorted(rows_by_split)
     for split in splits:
-        _check_rows(
-            rows_by_split[split], facts["configs"][config]["splits"].get(split, {}), f"{config}/{split} of {published}"
-        )
+        where = f"{config}/{split} of {published}"
+        rows_published = facts["configs"][config]["splits"].get(split, {})
+        # For example ``1.2.0 sha256:ab12…, 30 of 40 rows``: version, digest, and the part that was scored. The digest
+        # is that of the published rows, or of the rows as they are built.
+        digest, _, part = rows_by_split[split].partition("sha256:")[2].partition(", ")
+        if digest not in (rows_published.get("content"), rows_published.get("built") or None):
+            raise _NotPublished(f"the rows scored are not those of {where}; it is left out.")
+        if part:
+            raise _NotPublished(f"only {part} of {where} were scored; it is left out.")
     if not math.isfinite(score.value):
         raise _NotPublished(f"{score.metric} is not defined ({score.why or score.value}); it is left out.")
     return Result(
@@ -137,17 +177,137 @@ def _result(
         score=score,
         setting=run.setting,
         profile=run.profile,
+        computed="metric" in facts["benchmark"],
     )
 
 
-def _check_rows(rows: str, published: dict[str, Any], where: str) -> None:
-    """Checks that all rows of a published split were scored; ``rows`` is the entry of ``data`` in the run.
+@dataclass(frozen=True, slots=True)
+class ResultSource:
+    """Where numbers come from: date, address and name of a page, and the Hub's user and organisation responsible."""
 
-    For example ``1.2.0 sha256:ab12…, 30 of 40 rows``: version, digest, and the part that was scored. The digest is
-    that of the published rows, or of the rows as they are built.
+    date: str
+    url: str | None = None
+    name: str | None = None
+    user: str | None = None
+    org: str | None = None
+
+
+def eval_files(
+    results: list[Result], source: ResultSource, current_text: Callable[[str], str | None]
+) -> dict[str, bytes]:
+    """The files of ``.eval_results`` by path, one per benchmark; results of other tasks in them are kept.
+
+    Parameters
+    ----------
+    current_text:
+        ``current_text(path)`` gives the text of a file of the repository, or None.
+
+    Raises
+    ------
+    CardError
+        When such a file has results of another data set, or the Hub's own client does not read back what
+        was written.
     """
-    _, _, digest = rows.partition("sha256:")
-    if digest.partition(",")[0] not in (published.get("content"), published.get("built") or None):
-        raise _NotPublished(f"the rows scored are not those of {where}; it is left out.")
-    if part := digest.partition(", ")[2]:
-        raise _NotPublished(f"only {part} of {where} were scored; it is left out.")
+    files = {}
+    for benchmark, new in grouped(results, lambda result: result.score.benchmark).items():
+        path = f"{FOLDER}/{'-'.join(slug(part) for part in (benchmark, new[0].setting) if part)}.yaml"
+        entries = [*_kept_entries(current_text(path), path, new), *(_entry(result, source) for result in new)]
+        text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True, width=1000)
+        if parse_entries(text, path) != entries:
+            raise CardError(f"{path} is not read back as it was written; score the model again with this version.")
+        files[path] = text.encode()
+    return files
+
+
+def _kept_entries(current: str | None, path: str, new: list[Result]) -> list[EvalResultEntry]:
+    """The results in a file for other tasks of the same data set."""
+    entries = parse_entries(current, path) if current else []
+    for entry in entries:
+        if entry.dataset_id != new[0].repository:
+            raise CardError(
+                f"{path} exists with results of {entry.dataset_id}, and is not replaced by those of "
+                f"{new[0].repository}; rename it in the repository of the model first."
+            )
+    return [entry for entry in entries if entry.task_id not in {result.config for result in new}]
+
+
+def _entry(result: Result, source: ResultSource) -> EvalResultEntry:
+    return EvalResultEntry(
+        dataset_id=result.repository,
+        task_id=result.config,
+        value=result.closeness,
+        dataset_revision=result.commit or None,
+        date=source.date,
+        source_url=source.url,
+        source_name=source.name,
+        source_user=source.user,
+        **({"source_org": source.org} if source.org and "source_org" in EvalResultEntry.__dataclass_fields__ else {}),
+        notes=result.notes,
+    )
+
+
+def parse_entries(text: str, path: str) -> list[EvalResultEntry]:
+    """The entries of a file of ``.eval_results``, by the safe YAML loader and the Hub client's own parser.
+
+    Raises
+    ------
+    CardError
+        When the text is not a list of results.
+    """
+    try:
+        entries = yaml.safe_load(text)
+        if not isinstance(entries, list):
+            raise TypeError("not a list")
+        return parse_eval_result_entries(entries)
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        reason = type(error).__name__
+        raise CardError(f"{path} does not have results in the format of the Hub ({reason}); correct it.") from None
+
+
+def parse_notes(notes: str | None, value: float = math.nan) -> Cell | None:
+    """A value with the facts in the notes of its result; None when another program wrote them.
+
+    ``value`` is that of the result, which notes of earlier versions did not repeat.
+
+    >>> about = "gas of stsb (test): 0.2, 95 % interval 0.1 to 0.25, n 364, ideal 0, range 0 to 1"
+    >>> score = parse_notes(f"{about}; profile clean; the model alone", 80.0)
+    >>> score.metric, score.numbers, score.n, score.ideal, score.setting
+    ('gas', (0.2, 0.1, 0.25), 364, 0.0, '')
+    >>> parse_notes("with tools")
+    """
+    match = _NOTES.fullmatch(notes or "")
+    try:
+        return match and Cell(
+            float(match["value"] or value),
+            metric=match["metric"],
+            low=float(match["low"] or "nan"),
+            high=float(match["high"] or "nan"),
+            n=int(match["n"]),
+            ideal=float(match["ideal"]) if match["ideal"] else None,
+            setting="" if match["setting"] == MODEL_ALONE else match["setting"],
+            least=float(match["least"] or "nan"),
+            most=float(match["most"] or "nan"),
+        )
+    except ValueError:
+        return None
+
+
+def model_index(results: list[Result], task: str) -> list[EvalResult]:
+    """The results for the Hub's older format, ``model-index``; ``task`` is the task of the model on the Hub."""
+    return [
+        EvalResult(
+            task_type=task,
+            task_name="Bias",
+            dataset_type=result.repository,
+            dataset_name=f"{result.title} ({result.config})",
+            dataset_config=result.config,
+            dataset_split=result.splits[0] if len(result.splits) == 1 else None,
+            dataset_revision=result.commit or result.tag,
+            metric_type=result.score.metric,
+            metric_name=f"{result.score.metric} of {result.score.group}"
+            + f" ({result.setting})" * bool(result.setting),
+            metric_value=result.value,
+            metric_args={"setting": result.setting, "notes": result.notes},
+        )
+        for result in results
+    ]

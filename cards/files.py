@@ -103,6 +103,7 @@ def refuse_foreign(record: Path, paths: Iterable[Path], refusal: type[Exception]
         With the first such file.
     """
     for path in paths:
+        # A link anywhere between the folder and the file would lead the write elsewhere.
         below = [place for place in (path, *path.parents) if record.parent in place.parents]
         if links := [place for place in below if place.is_symlink()]:
             raise refusal(f"{links[-1]} is a symbolic link; remove it, or choose another --out.")

@@ -1,17 +1,25 @@
-"""Access to the Hub: read the repository of a model or data set, open pull requests, and explain errors."""
+"""Access to the Hub: read the repository of a model or data set, open pull requests, and explain errors.
+
+A run is added to the card of a model only if it is of that model, by the digest of its files.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
 
+from cards.files import file_sha256
+from cards.results import Report
 from cards.text import CardError, secrets
 
 #: Seconds until a Hub that does not answer counts as not reachable.
@@ -25,6 +33,11 @@ _ADVICE = (
     (range(400, 500), "correct what it names and run the same command again"),
     (range(500, 600), "run the same command again later"),
 )
+
+
+#: Configuration, tokenizer and weights of a model, in this order.
+PATTERNS = ("*.json", "*.txt", "*.model", "*.py", "*.safetensors", "*.bin", "*.pt", "*.pth")
+_COMMIT, _DIGEST = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
 
 
 class HubRefusal(Exception):
@@ -72,8 +85,8 @@ class HubModel:
             When the file is not UTF-8 text.
         """
         try:
-            file = self.folder / path if self.folder else downloaded(self.api, self.name, path, revision or self.head)
-            return file.read_bytes().decode("utf-8") if file and file.is_file() else None
+            data = self._bytes(path, revision)
+            return None if data is None else data.decode("utf-8")
         except UnicodeDecodeError:
             raise CardError(f"{path} of {self.name} is not UTF-8 text; correct it first.") from None
 
@@ -89,6 +102,7 @@ class HubModel:
             return f"{self.api.endpoint}/{self.name}/discussions/{number}", False
         from huggingface_hub import CommitOperationAdd
 
+        # A pull request is made on the head that was read; an open one is at its own revision.
         operations = [CommitOperationAdd(path, content) for path, content in changed.items()]
         target = {"revision": revision} if number else {"create_pr": True, "parent_commit": self.head}
         with sending():
@@ -99,8 +113,8 @@ class HubModel:
         return str(address), True
 
     def _bytes(self, path: str, revision: str) -> bytes | None:
-        file = downloaded(self.api, self.name, path, revision or self.head)
-        return file.read_bytes() if file else None
+        file = self.folder / path if self.folder else downloaded(self.api, self.name, path, revision or self.head)
+        return file.read_bytes() if file and file.is_file() else None
 
     def _open_request(self, title: str) -> int | None:
         """The number of the open pull request of the user with a title."""
@@ -180,11 +194,9 @@ def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Pa
         return file.read_text(encoding="utf-8"), ""
     name, revision = f"{organisation}/{dataset}", f"v{version}" if version[:1].isdigit() else version
     path = None
-    try:
+    with suppress(RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
         commit = str(api.dataset_info(name, revision=revision).sha)
         path = downloaded(api, name, "manifest.json", commit, "dataset")
-    except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
-        pass
     if path is None:
         raise CardError(
             f"The Hub has no data set {name} at {revision}; publish it with probes push, or name another "
@@ -297,3 +309,80 @@ def unreachable(api: Any) -> str:
     asking.start()
     asking.join(PATIENCE)
     return reasons[0]
+
+
+def model_digest(model: HubModel, revision: str = "") -> str:
+    """SHA-256 of configuration, tokenizer and weights, as ``scoring.inference.checkpoint.identity`` computes it.
+
+    Of a repository, only small files are downloaded; the Hub knows the digest of large ones.
+    """
+    return files_digest(dict(folder_digests(model.folder) if model.folder else _repository_digests(model, revision)))
+
+
+def files_digest(digests: Mapping[str, str]) -> str:
+    """SHA-256 of configuration, tokenizer and weights, from the SHA-256 of each file."""
+    total = hashlib.sha256()
+    for pattern in PATTERNS:
+        for name in sorted(digests):
+            if fnmatch(name, pattern):
+                total.update(f"{name} {digests[name]}\n".encode())
+    return total.hexdigest()
+
+
+def folder_digests(folder: Path) -> Iterator[tuple[str, str]]:
+    """Name and SHA-256 of the files of a model in a folder."""
+    for path in folder.iterdir():
+        if any(fnmatch(path.name, pattern) for pattern in PATTERNS):
+            yield path.name, file_sha256(path)
+
+
+def _repository_digests(model: HubModel, revision: str) -> Iterator[tuple[str, str]]:
+    from huggingface_hub.hf_api import RepoFile
+
+    commit = revision or model.head
+    for entry in model.api.list_repo_tree(model.name, revision=commit):
+        if isinstance(entry, RepoFile) and any(fnmatch(entry.path, pattern) for pattern in PATTERNS):
+            if entry.lfs:
+                yield entry.path, entry.lfs.sha256
+            elif file := downloaded(model.api, model.name, entry.path, commit):
+                yield entry.path, file_sha256(file)
+
+
+def check_model(run: Report, model: HubModel) -> None:
+    """Refuses a run of another model than the one of a card.
+
+    A run of a model with an adapter may be added to the card of either. A run of a repository must be of a commit
+    with the same configuration and weights as the head; a run of a folder must have the same digest.
+
+    Raises
+    ------
+    CardError
+        When the run is of another model, or of other weights.
+    """
+    adapter, _, adapter_revision = run.adapter.partition("@")
+    is_adapter = bool(adapter) and model.name == adapter
+    revision = adapter_revision if is_adapter else run.revision
+    scored = adapter if is_adapter else run.name
+    is_commit = _COMMIT.fullmatch(revision) is not None
+    if is_commit and model.name != scored:
+        raise CardError(f"The run is of {scored}, not of {model.name}; score {model.name}, or name the other card.")
+    if not is_commit and not _DIGEST.fullmatch(revision):
+        raise CardError(f"The run does not say which revision of {scored} was scored; score the model again.")
+    if is_commit and model.folder:
+        raise CardError(f"The run is of the Hub's {scored}, not of the folder {model.name}; score the folder.")
+    if is_commit and revision == model.head:
+        return
+    if (_digest_at(model, revision) if is_commit else revision) != model_digest(model):
+        raise CardError(
+            f"The run is of {scored} at {revision[:12]}, and {model.name} now has other configuration or weights; "
+            "score it again."
+        )
+
+
+def _digest_at(model: HubModel, commit: str) -> str:
+    from huggingface_hub.errors import RevisionNotFoundError
+
+    try:
+        return model_digest(model, commit)
+    except RevisionNotFoundError:
+        raise CardError(f"{model.name} has no commit {commit[:12]}, of which the run is; score it again.") from None

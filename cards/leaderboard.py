@@ -18,17 +18,17 @@ from huggingface_hub import EvalResultEntry
 from rich.console import Console
 
 from cards import results
-from cards.command import start
-from cards.eval_results import FOLDER, parse_entries, parse_notes
-from cards.evaluation import task_scores
+from cards.evaluation import FOLDER, parse_entries, parse_notes, task_scores
 from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.matrix import BANDS, Cell, ModelRow, matrix
-from cards.options import single
+from cards.options import single, start
 from cards.text import CardError, grouped, refuse_secrets, template
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
+#: The metrics of a task besides the main one: GLD, ADD, the ratio, and P(male), P(female), P(diverse).
+FURTHER = ("gld", "add_raw", "ratio_male", "p_male", "p_female", "p_diverse")
 _OF_SCORE = ("value", "low", "high", "metric", "ideal", "n", "least", "most", "reading")
 
 
@@ -87,9 +87,10 @@ def _run_entries(path: Path) -> Iterator[Entry]:
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
     for benchmark in filter(run.headlines.__contains__, run.benchmarks):
         dataset = run.headlines[benchmark].dataset
-        for config, _, score in task_scores(run, benchmark):
-            if math.isfinite(score.value):
-                remark = "only a part of the rows" if f"{dataset}/{config}" in partial else ""
+        for config, _, main_score in task_scores(run, benchmark):
+            further = [run.by_key.get((benchmark, main_score.group, metric)) for metric in FURTHER]
+            remark = "only a part of the rows" if f"{dataset}/{config}" in partial else ""
+            for score in (s for s in (main_score, *further) if s and math.isfinite(s.value)):
                 facts = {name: getattr(score, name) for name in _OF_SCORE}
                 facts |= {"paired": paired.get(score.key, ()), "remark": remark, "setting": run.setting}
                 yield Entry(**facts, model=run.name, dataset=dataset, task=config)
@@ -174,10 +175,10 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
         value, shown = float(entry.value) if number else math.nan, f"{entry.value!r:.40}"
     except (OverflowError, ValueError):
         value, shown = math.inf, "of too many digits"
-    if not math.isfinite(value):
-        raise CardError(f"{where} has the value {shown} for {entry.task_id}; give a number.")
     text = entry.notes if isinstance(entry.notes, str) else ""
     score = parse_notes(text, value) or Cell(value, math.nan, math.nan, "value", None, 0, setting=text)
+    if not math.isfinite(value + score.value):
+        raise CardError(f"{where} has the value {shown} for {entry.task_id}; give a number.")
     # The page of an adapter has the scores of the adapter, so the adapter's name says the setting.
     own = f"adapter {model}" if base else ""
     setting = ", ".join(part for part in score.setting.split(", ") if part != own)
@@ -188,15 +189,13 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
     """The entries by data set, task and metric, nearest to the ideal first."""
     groups = grouped(entries, lambda entry: (entry.dataset, entry.task, entry.metric))
-    return [_task_table(key, groups[key]) for key in sorted(groups)]
-
-
-def _task_table(key: tuple[str, str, str], entries: list[Entry]) -> TaskTable:
-    ideal = entries[0].ideal
-    numbers = [ideal, *(number for entry in entries for number in entry.numbers)]
-    finite = [number for number in numbers if number is not None and math.isfinite(number)]
-    ordered = sorted(entries, key=lambda entry: (entry.distance, entry.model))
-    return TaskTable(*key, ideal, ordered, min(finite), max(finite))
+    tables = []
+    for key, own in sorted(groups.items()):
+        numbers = [own[0].ideal, *(number for entry in own for number in entry.numbers)]
+        finite = [number for number in numbers if number is not None and math.isfinite(number)]
+        ordered = sorted(own, key=lambda entry: (entry.distance, entry.model))
+        tables.append(TaskTable(*key, own[0].ideal, ordered, min(finite), max(finite)))
+    return tables
 
 
 def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:

@@ -149,14 +149,11 @@ class ModelRow:
         >>> row.changes(base)
         {('d', 't', 'gas'): 'nearer'}
         """
-        pairs = {key: (cell, base.cells.get(key)) for key, cell in self.cells.items()}
-        before = {key: (cell, old) for key, (cell, old) in pairs.items() if old and cell.comparable(old)}
-        found = {key: cell.change(old) for key, (cell, old) in before.items()}
-        corrected = holm([p for _, p in found.values()])
-        return {
-            key: verdict(before[key][1].value, difference, before[key][0].ideal, p)
-            for (key, (difference, _)), p in zip(found.items(), corrected, strict=True)
-        }
+        pairs = [(key, cell, base.cells.get(key)) for key, cell in self.cells.items()]
+        compared = [(key, cell, old, *cell.change(old)) for key, cell, old in pairs if old and cell.comparable(old)]
+        corrected = holm([p for *_, p in compared])
+        rows = zip(compared, corrected, strict=True)
+        return {key: verdict(old.value, change, cell.ideal, p) for (key, cell, old, change, _), p in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +192,7 @@ def matrix(rows: Iterable[ModelRow]) -> Matrix:
     below: dict[str, list[ModelRow]] = {name: [] for name in alone}
     firsts = []
     for row in ordered:
+        # A row is first in its group, or below the model that it changes where that has a row.
         is_first = row.model in alone and not row.setting
         base = row.base or row.model
         if not is_first and base in alone:

@@ -13,8 +13,7 @@ from typing import Any
 from huggingface_hub import ModelCard
 from huggingface_hub.repocard_data import eval_results_to_model_index
 
-from cards.eval_results import model_index
-from cards.evaluation import Result
+from cards.evaluation import Result, model_index
 from cards.results import Estimate, Report
 from cards.text import CardError, grouped, slug, template
 
@@ -65,8 +64,7 @@ def section(
 def _whole_config_scores(run: Report) -> Iterator[Estimate]:
     """The scores of whole configs; those of parts of configs are only in the report."""
     configs = {name.split("/")[1] for name in run.data if "/" in name}
-    for benchmark in run.benchmarks:
-        scores = [score for score in run.estimates if score.benchmark == benchmark]
+    for benchmark, scores in grouped(run.estimates, lambda score: score.benchmark).items():
         whole = {run.headlines[benchmark].group(c) for c in configs} if benchmark in run.headlines else set()
         groups = {score.group for score in scores} & whole or {scores[0].group}
         yield from (score for score in scores if score.group in groups)
@@ -131,6 +129,7 @@ def merged(readme: str | None, model: str, text: str, run: Report, results: list
     task = facts.get("pipeline_tag") or "text-generation"
     facts.eval_results, facts.model_name = None, None
     front = f"{facts.to_yaml()}\n" if facts.to_dict() else ""
+    # Five lines are those of the index itself and of the marks around the metadata.
     room = max(1, FRONT_LINES - front.count("\n") - len(others) - 5)
     chosen = others + model_index(_selected(results, room), task)
     lines = [json.dumps(entry, ensure_ascii=False) for entry in eval_results_to_model_index(name, chosen)[0]["results"]]

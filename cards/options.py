@@ -1,4 +1,6 @@
-"""Settings declared once: the fields of a dataclass are options of a command, and parameters in Python with checks.
+"""How commands start, and settings declared once: the fields of a dataclass are options of a command.
+
+In Python they are parameters with checks.
 
 A field that is an option has its help in its type, ``Annotated[int, typer.Option(help="…")]``; the types of options
 that several commands have are named, such as :data:`scoring.options.Limit`.
@@ -8,11 +10,14 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import MISSING, fields
+from importlib.util import find_spec
 from itertools import chain, starmap
 from pathlib import Path
 from types import NoneType, UnionType
@@ -23,11 +28,37 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ParameterInfo
 
-from cards.text import did_you_mean
+from cards.text import did_you_mean, secrets
 
 T = TypeVar("T")
 #: The error of a wrong command line, which has another module in each version of typer.
 _UsageError: Any = typer.BadParameter.__mro__[1]
+_REFUSAL = (
+    "error: An argument looks like an access token; give tokens in the environment (HF_TOKEN) or by `hf auth login`, "
+    "and delete this one from the history of the shell."
+)
+
+
+def start(app: typer.Typer, name: str) -> None:
+    """Runs a command by its name, unless an argument is an access token.
+
+    An error message about a wrong argument would print the argument. So a token is refused before any
+    argument is parsed, in a sentence without it, with exit status 2.
+    """
+    if holds_token(sys.argv[1:], os.environ):
+        print(_REFUSAL, file=sys.stderr)
+        raise SystemExit(2)
+    app(prog_name=name)
+
+
+def holds_token(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether an argument holds a secret of the environment, or a text in the form of an access token.
+
+    >>> holds_token(["--org", "me", "--tokn=hf_" + "a" * 34], {}), holds_token(["hf_models"], {})
+    (True, False)
+    """
+    pattern = secrets(environment)
+    return any(map(pattern.search, arguments))
 
 
 class NearestGroup(TyperGroup):
@@ -100,6 +131,7 @@ def command_of(call: Callable[..., None], more: Sequence[inspect.Parameter], nam
 def with_options(call: Callable[..., None], more: Sequence[inspect.Parameter]) -> Callable[..., None]:
     """A function that has further parameters by name, of which its own go first."""
     own = inspect.signature(call, eval_str=True).parameters.values()
+    # typer reads signature and annotations, so a function that takes anything shows those of all options.
     known = [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.kind is not p.VAR_KEYWORD]
     known += [p for p in more if p.name not in {own.name for own in known}]
     known.sort(key=lambda parameter: parameter.default is not parameter.empty)
@@ -133,16 +165,14 @@ def parameters(kind: type[Any]) -> list[inspect.Parameter]:
     A field that may also be an object, a text or a path (``str | Prompt``), is a text on the command line.
     """
     hints = get_type_hints(kind, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            annotation=Annotated[_typed(hints[field.name]), info],
-            default=_default(field),
-        )
-        for field in fields(kind)
-        if (info := _info(hints[field.name])) is not None
-    ]
+    found = []
+    for field in fields(kind):
+        if (info := _info(hint := hints[field.name])) is not None:
+            default = inspect.Parameter.empty if field.default is MISSING else field.default
+            default = default if field.default_factory is MISSING else field.default_factory()
+            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            found.append(option.replace(annotation=Annotated[_typed(hint), info]))
+    return found
 
 
 def _grouped(title: str, kind: type[Any]) -> Iterator[inspect.Parameter]:
@@ -166,12 +196,6 @@ def _typed(hint: Any) -> Any:
         return list[get_args(kind)[0]]  # type: ignore[misc]
     parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
     return kind if str not in parts else str | None if NoneType in parts else str
-
-
-def _default(field: Any) -> Any:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
 #: A command of a shell inside a sentence, or an option.
@@ -199,7 +223,9 @@ def visible_console() -> Console:
     """Where progress of a call from Python is shown: in a terminal and a notebook, and nowhere else."""
     console = Console(stderr=True)
     if console.is_jupyter:
-        return Console(stderr=True, color_system=None)  # what a notebook saves has no escape codes
+        # What a notebook saves has no escape codes. Moving lines need a package; without it the last of each is shown.
+        moving = find_spec("ipywidgets") is not None
+        return Console(stderr=True, color_system=None, force_jupyter=moving, force_terminal=False)
     console.quiet = not console.is_terminal
     return console
 
@@ -231,6 +257,7 @@ def checked(name: str, hint: Any, value: Any, error: type[Exception]) -> Any:
     """One value for :func:`filled`."""
     info, kind = _info(hint), get_args(hint)[0] if get_origin(hint) is Annotated else hint
     parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    # The first type of a union that takes the value, within its limits, decides.
     for part in parts:
         fits, taken = _taken(part, value)
         low, high = getattr(info, "min", None), getattr(info, "max", None)

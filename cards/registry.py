@@ -11,6 +11,7 @@ import importlib.util
 import pkgutil
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
@@ -20,6 +21,7 @@ from cards.text import did_you_mean
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class Registry(Generic[T]):
     """The values of a package by name.
 
@@ -39,25 +41,18 @@ class Registry(Generic[T]):
         Whether names have a dash where their file has an underscore.
     """
 
-    def __init__(
-        self,
-        package: tuple[str, Sequence[str]],
-        attribute: str,
-        kind: type[T],
-        what: str,
-        error: type[Exception],
-        *,
-        dash: bool = False,
-    ) -> None:
-        self.package, self.path = package
-        self.attribute, self.kind, self.what, self.error = attribute, kind, what, error
-        self.dash = dash
-        #: Values of files outside the project with their files, by name.
-        self.included: dict[str, tuple[T, Path]] = {}
+    package: tuple[str, Sequence[str]]
+    attribute: str
+    kind: type[T]
+    what: str
+    error: type[Exception]
+    dash: bool = field(default=False, kw_only=True)
+    #: Values of files outside the project with their files, by name.
+    included: dict[str, tuple[T, Path]] = field(default_factory=dict, init=False)
 
     def own(self) -> set[str]:
         """Names of the values of the package."""
-        names = {module.name for module in pkgutil.iter_modules(self.path) if not module.name.startswith("_")}
+        names = {module.name for module in pkgutil.iter_modules(self.package[1]) if not module.name.startswith("_")}
         return {name.replace("_", "-") for name in names} if self.dash else names
 
     def names(self) -> tuple[str, ...]:
@@ -71,7 +66,7 @@ class Registry(Generic[T]):
         if name not in self.own():
             near = did_you_mean(name, self.names())
             raise self.error(f"No {self.what} is called {name!r}{near}; the names are {', '.join(self.names())}.")
-        module = importlib.import_module(f"{self.package}.{name.replace('-', '_') if self.dash else name}")
+        module = importlib.import_module(f"{self.package[0]}.{name.replace('-', '_') if self.dash else name}")
         value: T = getattr(module, self.attribute)
         return value
 

@@ -16,9 +16,8 @@ import pydantic
 from pydantic import BeforeValidator, TypeAdapter, ValidationError, WrapValidator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from cards.stored import Stored, document, opened, parsed, signed
+from cards.stored import STRICT, Stored, document, first_fault, opened, parsed, signed
 from cards.text import CardError, decimals
-from cards.validation import STRICT, first_fault
 from cards.verdict import Numbers
 
 #: The version of ``results.json`` that is written and read.
@@ -80,7 +79,9 @@ class Measurement:
     ``method`` names how the interval was computed (:mod:`scoring.statistics.intervals`). ``sd`` is that of the
     bootstrap. ``why`` explains a number that is not defined, which is NaN. ``ideal`` is the value of an unbiased model,
     ``reading`` says how to read the metric, ``ability`` marks one of language ability, and ``title`` and ``short`` are
-    its names for readers.
+    its names for readers. ``error`` is the standard error of the interval, before it is cut at the ends of the range,
+    with its degrees of ``freedom``; ``detectable`` is the smallest true difference from the ideal value (of a
+    difference: from 0) that would have been found with a power of 80 %, infinite where none would.
     """
 
     __pydantic_config__ = STRICT
@@ -100,6 +101,9 @@ class Measurement:
     ability: bool = False
     title: str = ""
     short: str = ""
+    error: Number = math.nan
+    freedom: Number = math.inf
+    detectable: Number = math.nan
 
     @property
     def key(self) -> Key:
@@ -264,7 +268,7 @@ class Report:
 
 _REPORT = TypeAdapter(Report)
 #: Fields that the scores of the first versions did not have.
-_LATER = ("method", "label", "ability", "title", "short")
+_LATER = ("method", "label", "ability", "title", "short", "error", "freedom", "detectable")
 
 
 def last_part(name: str, always: bool = False) -> str:
@@ -321,20 +325,13 @@ def read(path: Path) -> Report:
     """
     run = load(path)
     for score in run.estimates:
+        ends = [abs(end) for end in (score.least, score.most) if math.isfinite(end)]
+        slack = _ROUNDING * max([1.0, *ends])
         for name, number in zip(("value", "low", "high"), score.numbers, strict=True):
-            if not _in_range(number, score.least, score.most):
+            # An undefined number is NaN, which is neither above nor below.
+            if number < score.least - slack or number > score.most + slack:
                 raise CardError(
                     f"{score.benchmark}, {score.group}: the {name} of {score.metric} is {number:g}, but the metric "
                     f"ranges from {score.least:g} to {score.most:g}; this run is not published, score the model again."
                 )
     return run
-
-
-def _in_range(value: float, least: float, most: float) -> bool:
-    """Whether a number is within its range, apart from rounding; an undefined number is.
-
-    >>> _in_range(1 + 1e-12, 0, 1), _in_range(1.1, 0, 1), _in_range(math.nan, 0, 1)
-    (True, False, True)
-    """
-    tolerance = _ROUNDING * max([1.0, *(abs(end) for end in (least, most) if math.isfinite(end))])
-    return math.isnan(value) or least - tolerance <= value <= most + tolerance

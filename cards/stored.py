@@ -1,4 +1,4 @@
-"""Numbers that are written and read again: JSON with a checksum of its content, the same for every kind of file."""
+"""JSON that is written and read again, with a checksum of its content, and one sentence for what pydantic refuses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import ConfigDict, ValidationError
+
 from cards.files import put
 
 _T = TypeVar("_T")
 _CHECKSUM = "sha256"
+#: Types that read files: no unknown field, and no value of another type.
+STRICT = ConfigDict(extra="forbid", strict=True)
+#: The most characters of a value that a sentence repeats.
+_LONGEST = 80
+_UNKNOWN_NAME = ("extra_forbidden", "unexpected_keyword_argument")
 
 
 def digest(content: Any, *, ascii_only: bool = True, strict: bool = False) -> str:
@@ -134,3 +141,41 @@ class Stored:
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
             reason = type(error).__name__
         raise refusal(f"{path} is not {self.name} as this version wrote it ({reason}); {self.remedy}.")
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first fault of a validation: its place, what is wrong, and the value that was given.
+
+    >>> from pydantic import TypeAdapter
+    >>> try:
+    ...     TypeAdapter(dict[str, int]).validate_python({"rows": "many"})
+    ... except ValidationError as error:
+    ...     print(first_fault(error))
+    rows: input should be a valid integer, unable to parse string as an integer, given 'many'
+    >>> try:
+    ...     TypeAdapter(dict[str, int]).validate_python({"rows": {str(n): n for n in range(1000)}})
+    ... except ValidationError as error:
+    ...     print(first_fault(error))
+    rows: input should be a valid integer, given an object with 1000 entries
+    """
+    # An unknown name comes first: it is often a misspelt one and explains another that is missing.
+    fault = min(error.errors(include_url=False), key=lambda entry: entry["type"] not in _UNKNOWN_NAME)
+    place = " ".join(".".join(map(str, fault["loc"])).split())  # a name in a damaged file may hold a line break
+    message = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] in ("value_error", "json_invalid"):
+        return f"{place}: {message}" if place else message
+    message = f"{message[0].lower()}{message[1:]}, given {_shown(fault['input'])}"
+    return f"{place}: {message}" if place else message
+
+
+def _shown(value: object) -> str:
+    """A value in a sentence; of a long object or list only the length is said, and a long text is cut."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = " " * (_LONGEST + 1)
+    if len(text) <= _LONGEST:
+        return text
+    if isinstance(value, Mapping | list | tuple):
+        return f"{'an object' if isinstance(value, Mapping) else 'a list'} with {len(value)} entries"
+    return f"{text[:_LONGEST]}…"

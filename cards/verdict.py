@@ -42,6 +42,7 @@ def verdict(
     if math.isinf(ideal):
         ends = (low, high) if ideal > 0 else (-high, -low)
         return "nearer" if ends[0] > 0 else "further" if ends[1] < 0 else "unclear"
+    # Differences that bring the score nearer are between 0 and twice the distance, on the side of the ideal value.
     inside, outside = sorted((0.0, 2 * (ideal - before)))
     if inside < low and high < outside:
         return "nearer"

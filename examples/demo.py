@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pmi import max_pmi_diff
 from pmi.analysis.lookup import delta_table
 from pmi.types import DeltaTable, PmiError
-from scoring.inference.load_options import BUNDLED
+from scoring.inference.load_options import BUNDLED, load
 from scoring.types import Request, ScoringError
 
 if TYPE_CHECKING:
@@ -135,8 +135,6 @@ def main() -> None:
     wanted = parser.parse_args()
     if len(wanted.model) > 2:
         parser.error(f"{len(wanted.model)} models were given; give one or two.")
-    from scoring.inference.loading import load
-
     try:
         models = [load(BUNDLED.get(name, name)) for name in wanted.model]
         place = wanted.table or (str(TABLE) if TABLE.is_dir() else "")

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cards.command import start
-from cards.options import NearestGroup, command_of, parameters
+from cards.options import NearestGroup, command_of, parameters, start
 from mitigation import recipes
 from mitigation.api import Options, built, mitigated
 from mitigation.commands import glue, merge, table

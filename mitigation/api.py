@@ -12,7 +12,7 @@ from rich.console import Console
 from typer import Option
 
 from builders.dataset import BuildError
-from cards.glance import FREE, glance_html, one_line
+from cards.draw import FREE, glance_html, one_line
 from cards.options import checked, filled, in_python, visible_console
 from cards.text import split_list
 from mitigation import recipes, run
@@ -23,15 +23,7 @@ from scoring import DATA
 from scoring.adapters.facts import Adapter, Change
 from scoring.engines import name_of
 from scoring.engines.loaded import check_loaded, engine_of, unchanged
-from scoring.inference.load_options import (
-    MODEL,
-    AllowPickle,
-    Device,
-    Dtype,
-    LoadOptions,
-    Revision,
-    TrustRemoteCode,
-)
+from scoring.inference.load_options import MODEL, AllowPickle, Device, Dtype, LoadOptions, Revision, TrustRemoteCode
 from scoring.options import Benchmarks, Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
@@ -103,7 +95,7 @@ class Mitigated:
 
     def _headlines(self) -> dict[str, Change]:
         first = {change.benchmark: change for change in reversed(self.facts.changes)}
-        return {f"{c.benchmark} {c.metric} {c.before[0]:.3g} → {c.after[0]:.3g}": c for c in reversed(first.values())}
+        return {f"{c.benchmark} {c.metric} {c.before[0]:#.3g} → {c.after[0]:#.3g}": c for c in reversed(first.values())}
 
 
 def mitigate(
@@ -151,7 +143,7 @@ def mitigate(
     quantize:
         Whether weights are loaded in 4 bits; a loaded model is used as it is.
     revision, dtype, device, trust_remote_code, allow_pickle:
-        How a model is loaded (:func:`scoring.inference.loading.load`).
+        How a model is loaded (:class:`scoring.inference.load_options.LoadOptions`).
     include:
         Python files outside the project that define a ``RECIPE``.
     console:
@@ -211,9 +203,7 @@ def mitigated(
     options = filled(Options, values, MitigationError)
     own = resolve_settings(recipe, options.profile, options.config, settings)
     rows = TrainingData(options.data, options.limit)
-    names = split_list(options.benchmarks)
-    planned = (recipe, names, rows, options.profile, options.text, options.chat, options.resamples)
-    evaluation = planned_evaluation(*planned) if options.evaluate else None
+    evaluation = planned_evaluation(recipe, options, rows) if options.evaluate else None
     how = loading(model, options)
     return run.mitigate(
         recipe, own, how, rows, out, evaluation, console, errors, quantize=options.quantize, loaded=loaded
@@ -226,26 +216,19 @@ def loading(model: str, options: Options) -> LoadOptions:
     return LoadOptions(model, **{name: getattr(options, name) for name in names})
 
 
-def planned_evaluation(
-    recipe: Recipe,
-    names: Sequence[str],
-    data: TrainingData,
-    profile: str,
-    text: Path | None,
-    chat: bool,
-    resamples: int,
-) -> Callable[[Model], Evaluation]:
+def planned_evaluation(recipe: Recipe, options: Options, data: TrainingData) -> Callable[[Model], Evaluation]:
     """A function from a model to its evaluation; the data is read now, before a model is loaded."""
     from mitigation.evaluate import Evaluation, held_out_texts
     from scoring import benchmarks
     from scoring.run import read, suited
 
-    chosen = dict.fromkeys(names or recipe.benchmarks or benchmarks.names())
-    parts = read([benchmarks.get(name) for name in chosen], data.source, profile, data.limit, named=bool(names))
-    texts = held_out_texts(data, text)
+    names = split_list(options.benchmarks)
+    chosen = [benchmarks.get(name) for name in dict.fromkeys(names or recipe.benchmarks or benchmarks.names())]
+    parts = read(chosen, data.source, options.profile, data.limit, named=bool(names))
+    texts = held_out_texts(data, options.text)
 
     def evaluation(model: Model) -> Evaluation:
-        suitable, _ = suited(parts, "chat" if chat else model.kind, model.name, named=bool(names))
-        return Evaluation(tuple(suitable), texts, profile, resamples, chat)
+        suitable, _ = suited(parts, "chat" if options.chat else model.kind, model.name, named=bool(names))
+        return Evaluation(tuple(suitable), texts, options.profile, options.resamples, options.chat)
 
     return evaluation

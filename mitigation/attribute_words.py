@@ -11,19 +11,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
+from builders.dataset import Fetched
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
 from builders.text.words import GENDERED_PRONOUNS
-from cards.validation import first_fault
+from cards.stored import first_fault
 from mitigation.corpora import OWN
 from mitigation.errors import MitigationError
-
-if TYPE_CHECKING:
-    from builders.dataset import Fetched
 
 #: What the names of pinned sources begin with among the data of an adapter.
 SOURCE = "source:"
@@ -127,7 +124,8 @@ def replaced(sentence: str, words: AttributeWords) -> Iterator[tuple[str, ...]]:
                 yield tuple(" ".join(other if part == word else part for part in parts) for other in group)
 
 
-_WORD = re.compile(r"\w+(?:['.]\w+)*\.?")
+#: A word with the apostrophes and points inside it, and a point after it.
+WORD = re.compile(r"\w+(?:['.]\w+)*\.?")
 #: The word that follows, if only a space stands between.
 _NEXT = re.compile(r" ([^\W\d_]+)")
 #: What stands before a family name: a title, or initials.
@@ -183,7 +181,7 @@ class Swapper:
             group = partners[-1 if stem.lower() == "her" and after and after[1].lower() not in _NO_NOUN else 0]
             return _like(stem, group[turn % len(group)]) + word[len(stem) :]
 
-        return _WORD.sub(other, text)
+        return WORD.sub(other, text)
 
 
 def _like(word: str, other: str) -> str:

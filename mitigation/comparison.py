@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,14 +20,25 @@ import pandas as pd
 from cards.files import RECORD, refuse_foreign
 from cards.stored import Stored
 from cards.text import decimals
-from cards.verdict import LEVEL, holm, p_of
-from mitigation.columns import COLUMNS, DOMAINS, PRINTED, change_of, p_value, said
+from cards.verdict import LEVEL, ability_verdict, holm, p_of, standing, verdict
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
+from scoring import benchmarks
 from scoring.adapters.facts import FACTS, Adapter, Change, Numbers, read
 from scoring.reproduce.printed import printed_tables
 from scoring.statistics.intervals import student
 
+DOMAINS = ("gender", "race", "religion")
+_DATA = tomllib.loads((Path(__file__).parent / "data" / "columns.toml").read_text(encoding="utf-8"))
+#: Benchmarks that the columns need, with the splits of which the columns are; those for another kind of model are left
+#: out.
+BENCHMARKS: Mapping[str, set[str]] = {name: set(splits) for name, splits in _DATA["benchmarks"].items()}
+#: What papers call recipes, columns and models, by these three words.
+PRINTED: Mapping[str, Mapping[str, str]] = _DATA["printed"]
+#: Benchmark, group and metric.
+Place = tuple[str, str, str]
+#: The data whose SS is not held out for a method that was trained on it.
+_STEREOSET = "biaske/stereoset/test"
 METHODS = Stored("a list of methods", "remove it, and it is written again", unsigned=True)
 FILES = ("methods.json", "methods.csv", "methods.md", "methods.html")
 #: The order of methods by their verdict.
@@ -34,6 +46,108 @@ _ORDER = ("nearer", "unclear", "", "further")
 _SEED = re.compile(r"(.+)-seed-\d+")
 #: Names of the unchanged model.
 UNCHANGED = ("BERT", "GPT2", "original")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A score of the tables.
+
+    Parameters
+    ----------
+    reading:
+        What it says, in words.
+    places:
+        The first place that was measured counts.
+    ideal:
+        The value of an unbiased model; None for language ability and for agreement with the unchanged model.
+    span:
+        Of language ability the length of its range; NaN for other scores. That of perplexity is infinite.
+    of_gender:
+        Whether it is of gender only.
+    """
+
+    reading: str
+    places: tuple[Place, ...] = ()
+    ideal: float | None = None
+    span: float = math.nan
+    of_gender: bool = False
+
+    @property
+    def ability(self) -> bool:
+        """Whether it measures language ability."""
+        return not math.isnan(self.span)
+
+
+COLUMNS: Mapping[str, Column] = {
+    name: Column(**{**entry, "places": tuple(map(tuple, entry["places"]))}) for name, entry in _DATA["columns"].items()
+}
+
+
+def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
+    """The change of an adapter in a column of the table of a domain, or None if it was not measured.
+
+    SS of a benchmark is held out unless the adapter's recipe has read those pairs in the domain.
+    """
+    if COLUMNS[column].of_gender and domain != "gender":
+        return None
+    changes = {(change.benchmark, change.group, change.metric): change for change in adapter.changes}
+    of = adapter.settings.get("domain", domain)
+    edited = _STEREOSET in adapter.data or any(change.benchmark == PAIRS for change in adapter.changes)
+    edited = edited and of in ("all", domain)
+    for benchmark, group, metric in COLUMNS[column].places:
+        change = changes.get((benchmark, group.format(domain=domain), metric))
+        # Own pairs of all domains are not those of one.
+        shown = of == domain if benchmark == PAIRS else not (edited and column == "SS held out")
+        if change and shown:
+            return change
+    return None
+
+
+def to_remove(of: str, before: Numbers, ideal: float) -> str:
+    """How much bias the score ``of`` showed before a recipe, and whether noise alone explains it: one sentence."""
+    sure = "beyond noise" if standing(before, ideal) in ("above", "below") else "which noise alone can explain"
+    score = "{:.2f} [{:.2f}, {:.2f}]".format(*before)
+    return f"To remove: {abs(before[0] - ideal):.2f}, as {of} was {score} and its ideal is {ideal:g}, {sure}."
+
+
+def first_bias(adapter: Adapter) -> str:
+    """The sentence of :func:`to_remove` for the first score of bias of an adapter; empty where none was measured.
+
+    That is the first of the columns, in the adapter's own domain if it has one, else the first with an ideal value.
+    """
+    own = adapter.settings.get("domain")
+    for domain in [own] if own in DOMAINS else DOMAINS:
+        for name, column in COLUMNS.items():
+            change = change_of(adapter, name, str(domain)) if column.ideal is not None else None
+            if change and not math.isnan(change.before[0]):
+                return to_remove(f"{name} ({domain})", change.before, column.ideal or 0.0)
+    known = {name: {m.name: m.ideal for m in benchmarks.get(name).metrics("clean")} for name in benchmarks.names()}
+    for change in adapter.changes:
+        ideal = known.get(change.benchmark, {}).get(change.metric)
+        if ideal is not None and math.isfinite(ideal) and not math.isnan(change.before[0]):
+            return to_remove(f"{change.benchmark} {change.metric}", change.before, ideal)
+    return ""
+
+
+def said(change: Change, column: str, p: float = 0.0) -> str:
+    """What the difference says: nearer, further or unclear; for ability kept, lost or unclear.
+
+    Perplexity is judged by its ratio: kept if the whole interval is below 2 % more. ``p`` is that of the change,
+    corrected for all that are shown.
+    """
+    # A higher perplexity is worse and has no upper end, so its relative change is judged, with the sign turned.
+    span = COLUMNS[column].span
+    if math.isinf(span):
+        value, low, high = (number / change.before[0] for number in change.difference)
+        return ability_verdict((-value, -high, -low), 1.0)
+    if COLUMNS[column].ability:
+        return ability_verdict(change.difference, span)
+    return verdict(change.before[0], change.difference, COLUMNS[column].ideal, p)
+
+
+def p_value(change: Change) -> float:
+    """P of no difference; from the interval where an earlier version did not write it."""
+    return p_of(change.difference) if change.p is None else change.p
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +163,7 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
     """All changes and printed figures: a row for each domain, method and column.
 
     ``source`` is "measured" or the printed table, whose figure is ``after``. The seeds of a method are one row
-    (:func:`mean_change`). ``verdict`` says what the difference means (:func:`mitigation.columns.said`) at ``p_holm``,
+    (:func:`mean_change`). ``verdict`` says what the difference means (:func:`said`) at ``p_holm``,
     the p corrected by Holm's method for all changes of bias scores of the domain; those of ability have none, see
     :func:`cards.verdict.ability_verdict`. ``ability`` is what all columns of language ability of the method say
     together. Domains without a score of bias are left out. Without a ``model`` there are no printed figures.
@@ -67,6 +181,7 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
             continue
         measured = [_row(domain, *one) for one in found]
         verdicts: dict[str, list[str]] = {}
+        # All changes of bias of a domain are one family of tests; those of ability have no p, and are judged apart.
         for row, p, (name, column, changes) in zip(measured, holm([row["p"] for row in measured]), found, strict=True):
             row |= {"p_holm": p, "verdict": said(mean_change(changes), column, 0.0 if math.isnan(p) else p)}
             verdicts.setdefault(name, []).extend([row["verdict"]] * COLUMNS[column].ability)
@@ -109,6 +224,7 @@ def by_method(methods: Sequence[Method], domain: str = "") -> dict[str, dict[str
     groups: dict[str, dict[str, Adapter]] = {}
     for name, adapter in made.items():
         match = _SEED.fullmatch(name)
+        # A name such as cda-seed-1 is a seed of cda only if there is a cda by the same recipe.
         of_seed = match and match[1] in made and made[match[1]].recipe == adapter.recipe
         stem, own = (match[1] if match and of_seed else name), adapter.settings.get("domain")
         if stem == f"{adapter.recipe}-{own}":
@@ -150,6 +266,7 @@ def over_seeds(numbers: Sequence[Numbers]) -> Numbers:
     values, lows, highs = (list(column) for column in zip(*numbers, strict=True))
     mean = fmean(values)
     of_seeds = student(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    # The seeds vary and so do the texts: both half-widths, as of independent errors, are added in squares.
     below, above = fmean(values) - fmean(lows), fmean(highs) - fmean(values)
     return mean, mean - math.hypot(of_seeds, below), mean + math.hypot(of_seeds, above)
 

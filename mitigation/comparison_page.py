@@ -15,7 +15,7 @@ from cards.files import put_all
 from cards.text import cell as escaped
 from cards.text import decimals
 from mitigation import comparison
-from mitigation.columns import COLUMNS, PRINTED
+from mitigation.comparison import COLUMNS, PRINTED
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import SCHEMA, Adapter
 from scoring.report.page import template
@@ -181,6 +181,7 @@ def label_places(
                 inside and apart and all(abs(place[0] - u) >= width / 2 + 3 or abs(place[1] - v) >= 7 for u, v in dots)
             )
 
+        # The nearest place where the label hides neither another label nor a dot; the first one if there is none.
         place = next(filter(free, beside), beside[0])
         placed.append((*place, width))
     return [(x, y) for x, y, _ in placed]

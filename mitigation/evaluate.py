@@ -26,6 +26,7 @@ from scoring.benchmarks import neutral
 from scoring.inference.chat import Chat
 from scoring.inference.store import Store
 from scoring.metrics.sums import ratio, side_by_side
+from scoring.options import Profile, Settings
 from scoring.prompts import Prompt
 from scoring.report.headlines import HeadlineChange, headline_changes
 from scoring.result import between
@@ -54,7 +55,7 @@ class Evaluation:
 
     parts: tuple[run.Part, ...]
     texts: tuple[str, ...]
-    profile: str = "clean"
+    profile: Profile = "clean"
     resamples: int = stats.RESAMPLES
     chat: bool = False
 
@@ -67,16 +68,8 @@ class Evaluation:
         chat = Chat(model.tokens.tokenizer, model.name, prompt.system) if self.chat else None
         shared = locked(responses, MitigationError, wait=True) if responses else nullcontext()
         with shared, Store(responses or folder / "responses", answering.key(model, prompt, chat=chat)) as store:
-            result = run.run(
-                model,
-                self.parts,
-                store,
-                profile=self.profile,
-                prompt=prompt,
-                chat=chat,
-                resamples=self.resamples,
-                console=console,
-            )
+            settings = Settings(profile=self.profile, resamples=self.resamples)
+            result = run.run(model, self.parts, store, settings, prompt, chat, console)
             texts = score_texts(model, self.texts, store, console)
         validity = {part.benchmark.name: part.benchmark.validity for part in self.parts}
         report.write(folder, result.report, result.tables, validity)

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled, titled
 from cards.files import put
 from cards.stored import document
-from mitigation.training.checkpoints import LossCurve
+from mitigation.training.train import LossCurve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,8 @@ from rich.console import Console
 
 from builders.dataset import BuildError
 from builders.parsers import read
-from cards.command import start
 from cards.hub import add_files, explained
-from cards.options import single
+from cards.options import single, start
 from cards.text import CardError
 from mitigation.__main__ import Include
 from mitigation.adapters.publication import CARD, check_repository, publication

@@ -11,15 +11,17 @@ from operator import ge, gt, le, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from rich.console import Console
+# The types of what a recipe is given and gives, which are imported under their own names, are taken from here by the
+# files of recipes.
+from rich.console import Console as Console
 
 from cards.text import did_you_mean
 from mitigation.errors import MitigationError
-from scoring.adapters.facts import Adapter
+from mitigation.training.data import TrainingData as TrainingData
+from scoring.adapters.facts import Adapter as Adapter
 
 if TYPE_CHECKING:
-    from mitigation.training.data import TrainingData
-    from scoring.inference.model import Model as Model  # recipes name the type from here, without loading torch
+    from scoring.inference.model import Model as Model  # without loading torch
 else:
     Model = object
 

@@ -9,6 +9,7 @@ the printed table and to the facts.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -117,13 +118,16 @@ def mitigate(
             # A recipe may have measured changes of its own, which come first.
             changes, compared = evaluate_adapter(model, chosen, work, out.name, errors, answers)
             adapter = replace(adapter, changes=(*adapter.changes, *changes))
-            if bits:
+        write(work / "made", adapter, out)
+        if chosen is not None:
+            if bits:  # the adapter is in place, so that nothing is lost if full precision does not fit into the memory
+                del model
                 full_precision = evaluate_full_precision(options, chosen, work, errors)
                 measures = {**adapter.measures, **full_precision_measures(adapter.changes, full_precision)}
                 adapter = replace(adapter, measures=measures)
+                write_facts(out, adapter)
             table = changes_table(adapter.changes, full_precision).to_csv(index=False)
             put(work / "changes.csv", table.encode())
-        write(work / "made", adapter, out)
     tell(console, summary(adapter, compared, out, work))
     return adapter
 
@@ -135,7 +139,7 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
     the tables of methods was measured, the first headline with an ideal value stands for held-out bias.
     """
     from mitigation import comparison
-    from mitigation.columns import COLUMNS, to_remove
+    from mitigation.comparison import COLUMNS, to_remove
     from scoring.report.headlines import conclusion
 
     methods, lines = [comparison.Method(adapter.recipe, adapter)], list[str]()
@@ -277,14 +281,29 @@ def evaluate_adapter(
 def evaluate_full_precision(
     options: LoadOptions, evaluation: Evaluation, work: Path, errors: Console
 ) -> dict[Key, Numbers]:
-    """The estimates of the unchanged model in full precision; compares them with those of the model in 4 bits."""
+    """The estimates of the unchanged model in full precision; compares them with those of the model in 4 bits.
+
+    The model in 4 bits is no longer in memory. Where the one in full precision does not fit either, a remark says so,
+    and there are no estimates.
+    """
+    import torch
+
     from mitigation.evaluate import estimates
     from scoring import report
+    from scoring.inference.batching import out_of_memory
     from scoring.prompts import PROMPTS
     from scoring.result import between
 
-    model = replace(options, quantize=None).load()
-    texts = evaluation.run(model, PROMPTS["plain"], work / "control", errors)
+    gc.collect()  # networks refer to themselves
+    torch.cuda.empty_cache()
+    try:
+        model = replace(options, quantize=None).load()
+        texts = evaluation.run(model, PROMPTS["plain"], work / "control", errors)
+    except (RuntimeError, ScoringError) as error:
+        if not out_of_memory(error):
+            raise
+        tell(errors, [f"{options.model} in full precision does not fit into the memory, so all scores are in 4 bits."])
+        return {}
     report.write_comparison(work / "before", between(work / "before", work / "control", evaluation.resamples))
     tell(errors, [f"The effect of the quantization alone is in {work / 'before' / 'compare.html'}."])
     return estimates(work / "control", texts, model.kind, evaluation.resamples)

@@ -12,8 +12,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from cards.command import start
-from cards.options import HelpCommand, group
+from cards.options import HelpCommand, group, start
 from cards.packages import required
 from cards.text import printable
 from pmi import commands

@@ -21,7 +21,8 @@ from pmi.types import PmiError, first_duplicate
 #: Endings of the files that can be read.
 ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
 _READABLE = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
-_WRITABLE = ".parquet, .csv, .tsv or .jsonl"
+#: Endings of the files that can be written.
+WRITABLE = ".parquet, .csv, .tsv or .jsonl"
 
 
 class FileError(PmiError):
@@ -108,7 +109,7 @@ def write_rows(table: pa.Table, path: str | Path, record: Path | None = None) ->
     """
     path = Path(path)
     if path.suffix not in _WRITERS:
-        raise FileError(f"{path} has the ending {path.suffix!r}; give a file that ends in {_WRITABLE}.")
+        raise FileError(f"{path} has the ending {path.suffix!r}; give a file that ends in {WRITABLE}.")
     with replacing(path, record or files.beside(path)) as file:
         _WRITERS[path.suffix](table, file)
 
@@ -122,6 +123,7 @@ def _lines(path: Path) -> pa.Table:
 def _csv(path: Path) -> pa.Table:
     delimiter = "\t" if path.suffix == ".tsv" else ","
     path.read_bytes().decode("utf-8")  # to say where it is not UTF-8, which Arrow does not
+    # Arrow would guess types and rename columns that occur twice, so the names are read first.
     with open(path, encoding="utf-8-sig", newline="") as file:
         names = next(csv.reader(file, delimiter=delimiter), [])
     if name := first_duplicate(names):

@@ -10,7 +10,6 @@ from cards.text import printable
 TABLE_HELP = "Counts, a table of δ, the folder of the data set gender-pmi, or its name on the Hub."
 PAIRS_METAVAR = "A:B,C:D=W"
 PAIRS_HELP = "Pairs that δ compares, where TABLE holds counts; she:he by default."
-WRITABLE = ".parquet, .csv, .tsv or .jsonl."
 
 
 def console() -> Console:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -231,35 +232,10 @@ def first_duplicate(names: Iterable[str]) -> str | None:
     return next((name for name, n in Counter(names).items() if n > 1), None)
 
 
-#: The pairs that UnStereoEval compares in its appendix (Figure 6), in the order of the authors' notebook.
-PUBLISHED_PAIRS = tuple(
-    GenderedPair(first, second)
-    for first, _, second in (
-        pair.partition(":")
-        for pair in (
-            "she:he her:his her:him hers:his herself:himself grandmother:grandfather grandma:grandpa "
-            "stepmother:stepfather stepmom:stepdad mother:father mom:dad aunt:uncle aunts:uncles mummy:daddy "
-            "sister:brother sisters:brothers daughter:son daughters:sons female:male females:males feminine:masculine "
-            "woman:man women:men madam:sir matriarchy:patriarchy girl:boy lass:lad girls:boys girlfriend:boyfriend "
-            "girlfriends:boyfriends wife:husband wives:husbands queen:king queens:kings princess:prince "
-            "princesses:princes lady:lord ladies:lords"
-        ).split()
-    )
-)
-
 #: Forms of singular they, which are in none of those pairs.
 THEY_FORMS = ("they", "them", "their", "theirs", "themself", "themselves")
 
 _PAIR = re.compile(r"([^\s:=,]+):([^\s:=,]+)(?:=(\d+(?:\.\d+)?))?")
-
-
-def words_of(pairs: Iterable[GenderedPair] = PUBLISHED_PAIRS) -> tuple[str, ...]:
-    """The words of pairs, each once, in order of appearance.
-
-    >>> words_of(parse_pairs("her:his,her:him"))
-    ('her', 'his', 'him')
-    """
-    return tuple(dict.fromkeys(word for pair in pairs for word in (pair.first, pair.second)))
 
 
 def parse_pairs(text: str) -> tuple[GenderedPair, ...]:
@@ -273,6 +249,7 @@ def parse_pairs(text: str) -> tuple[GenderedPair, ...]:
     >>> parse_pairs("She:he, her:his=0.5")
     (GenderedPair(first='she', second='he', weight=1.0), GenderedPair(first='her', second='his', weight=0.5))
     """
+    # By both words, so that a pair with two weights is noticed.
     pairs: dict[tuple[str, str], GenderedPair] = {}
     for entry in filter(None, map(str.strip, text.split(","))):
         parts = _PAIR.fullmatch(entry)
@@ -284,3 +261,16 @@ def parse_pairs(text: str) -> tuple[GenderedPair, ...]:
     if not pairs:
         raise TableError("There is no pair of words; give one such as she:he.")
     return tuple(pairs.values())
+
+
+#: The pairs that UnStereoEval compares in its appendix (Figure 6), in the order of the authors' notebook.
+PUBLISHED_PAIRS = parse_pairs(",".join((Path(__file__).parent / "data" / "pairs.txt").read_text("utf-8").split()))
+
+
+def words_of(pairs: Iterable[GenderedPair] = PUBLISHED_PAIRS) -> tuple[str, ...]:
+    """The words of pairs, each once, in order of appearance.
+
+    >>> words_of(parse_pairs("her:his,her:him"))
+    ('her', 'his', 'him')
+    """
+    return tuple(dict.fromkeys(word for pair in pairs for word in (pair.first, pair.second)))

@@ -20,23 +20,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scoring.api import evaluate
+    from scoring.report.headlines import Comparison
     from scoring.result import RunResult, load
-    from scoring.types import DATA, Comparison, ScoringError
+    from scoring.types import DATA, ScoringError
 
 __all__ = ["DATA", "Comparison", "RunResult", "ScoringError", "evaluate", "load"]
 
 # Imported at first use, because ``import scoring`` stays cheap that way.
 _MODULES = {
-    "DATA": "types",
-    "Comparison": "types",
-    "RunResult": "result",
-    "ScoringError": "types",
     "evaluate": "api",
+    "RunResult": "result",
     "load": "result",
-}
+    "Comparison": "report.headlines",
+}  # the others are types
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module 'scoring' has no attribute {name!r}")
-    return getattr(import_module(f"scoring.{_MODULES[name]}"), name)
+    return getattr(import_module(f"scoring.{_MODULES.get(name, 'types')}"), name)

@@ -119,11 +119,7 @@ def key(model: Engine, prompt: Prompt, *, truncate: bool = False, chat: Chat | N
     """What responses depend on besides the request, for :class:`scoring.inference.store.Store`; secrets are hidden."""
     facts = {
         "model": model.name,
-        "revision": model.revision,
-        "kind": model.kind,
-        "dtype": model.dtype,
-        "adapter": model.adapter,
-        "exact": str(model.exact),
+        **{name: str(getattr(model, name)) for name in ("revision", "kind", "dtype", "adapter", "exact")},
         "prompt": prompt.json(),
         "chat": chat.template if chat else "",
         "system": chat.system if chat else "",

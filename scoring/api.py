@@ -34,6 +34,8 @@ def evaluate(
     batch_tokens: int | None = None,
     resamples: int = RESAMPLES,
     overwrite: bool = False,
+    beside: str | Path | Sequence[str | Path] = (),
+    ways: str | Sequence[str] = "",
     include: str | Path | Sequence[str | Path] = (),
     revision: str | None = None,
     adapter: str | Path | None = None,
@@ -82,16 +84,21 @@ def evaluate(
         How requests are put: a prompt by name, by file or as an object; a system text; the model's chat template; cut
         texts that are too long; the most tokens of a batch.
     revision, adapter, adapter_revision, dtype, device, quantize, trust_remote_code, allow_pickle, device_map, exact:
-        How a model is loaded (:func:`scoring.inference.loading.load`).
+        How a model is loaded (:class:`scoring.inference.load_options.LoadOptions`).
     base_url, model_name, concurrency, timeout:
         Addresses of inference servers instead of a model in this process, and how they are asked.
     chat_api, samples, temperature, seed, offline, dry_run, budget, price_prompt, price_reply, limit_name:
         Answers in words are sampled from a chat API (:class:`scoring.options.Sampling`). With ``dry_run`` the cost is
         printed, and the result has no scores.
+    beside:
+        Folders of stored runs, whose scores the page of this run shows beside its own.
+    ways:
+        How items are asked: ``likelihood``, ``choice`` or ``text``, and with several how far they agree
+        (:mod:`scoring.ways`).
     include:
         Python files outside the project that define a ``BENCHMARK``.
     console:
-        Where progress is shown; by default in a terminal and a notebook.
+        Where progress is shown; by default in a terminal, and in a notebook that has the package ipywidgets.
 
     Raises
     ------

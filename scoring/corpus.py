@@ -228,6 +228,7 @@ def _weighted(ranked: Sequence[NDArray[np.intp]], weights: Floats) -> Floats:
     centred = []
     total = weights.sum(axis=1, keepdims=True)
     for codes in ranked:
+        # Weighted mean ranks: the weight of all lower values and half of that of equal ones.
         order = np.argsort(codes, kind="stable")
         starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
         mass = np.add.reduceat(weights[:, order], starts, axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,13 +13,14 @@ from typer import Option
 from builders.generation.spending import Spending
 from cards.options import completing
 from cards.text import split_list
-from scoring import benchmarks
+from scoring import benchmarks, ways
 from scoring.prompts import PROMPTS, Prompt, get
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import DATA, Benchmark, ScoringError
 
 RUN = "The run"
-
+#: An option under that title in the help.
+run_option = partial(Option, rich_help_panel=RUN)
 
 Benchmarks = Annotated[
     str,
@@ -31,11 +33,9 @@ Benchmarks = Annotated[
 Data = Annotated[str, Option(metavar="PLACE", help="Built data: a folder or hub:ORG.")]
 Profile = Annotated[Literal["clean", "paper"], Option(metavar="clean|paper", help="Our definitions, or the published.")]
 Limit = Annotated[int | None, Option(min=1, help="So many rows of each split only.")]
-Resamples = Annotated[int, Option(min=2, rich_help_panel=RUN, help="Bootstrap resamples.")]
-Include = Annotated[
-    list[Path], Option(metavar="FILE.py", rich_help_panel=RUN, help="Add the BENCHMARK of a file; repeatable.")
-]
-Verbose = Annotated[bool, Option("--verbose", rich_help_panel=RUN, help="Print every score or difference.")]
+Resamples = Annotated[int, run_option(min=2, help="Bootstrap resamples.")]
+Include = Annotated[list[Path], run_option(metavar="FILE.py", help="Add the BENCHMARK of a file; repeatable.")]
+Verbose = Annotated[bool, run_option("--verbose", help="Print every score or difference.")]
 
 # A function inside an annotation of a class has no names of the module, so this type is here.
 PromptName = Annotated[
@@ -55,15 +55,18 @@ class Settings:
     prompt: PromptName = "plain"
     chat: Annotated[bool, Option("--chat", help="Ask through the model's chat template.")] = False
     limit: Limit = None
-    system: Annotated[str, Option(metavar="TEXT", rich_help_panel=RUN, help="A system text, with --chat.")] = ""
-    truncate: Annotated[
-        bool, Option("--truncate", rich_help_panel=RUN, help="Cut texts that are too long, and mark them.")
-    ] = False
-    batch_tokens: Annotated[int | None, Option(min=1, rich_help_panel=RUN, help="The most tokens of a batch.")] = None
+    system: Annotated[str, run_option(metavar="TEXT", help="A system text, with --chat.")] = ""
+    truncate: Annotated[bool, run_option("--truncate", help="Cut texts that are too long, and mark them.")] = False
+    batch_tokens: Annotated[int | None, run_option(min=1, help="The most tokens of a batch.")] = None
     resamples: Resamples = RESAMPLES
-    overwrite: Annotated[
-        bool, Option("--overwrite", rich_help_panel=RUN, help="Replace a run with other settings in --out.")
-    ] = False
+    overwrite: Annotated[bool, run_option("--overwrite", help="Replace a run with other settings in --out.")] = False
+    beside: Annotated[
+        Sequence[Path],
+        run_option(metavar="RUN", help="Show a stored run beside this one; repeatable."),
+    ] = ()
+    ways: Annotated[
+        str, Option(metavar="A,B", rich_help_panel=RUN, help="likelihood, choice, text: ask so, and compare.")
+    ] = ""
     include: Include = ()  # type: ignore[assignment]  # nobody changes it
 
     def full_prompt(self) -> Prompt:
@@ -91,7 +94,8 @@ class Settings:
         >>> [benchmark.name for benchmark in Settings("unstereo,neutral,unstereo").chosen()]
         ['unstereo', 'neutral']
         """
-        return [benchmarks.get(name) for name in dict.fromkeys(split_list(self.benchmarks)) or benchmarks.names()]
+        found = [benchmarks.get(name) for name in dict.fromkeys(split_list(self.benchmarks)) or benchmarks.names()]
+        return ways.of_run(found, split_list(self.ways)) if self.ways else found
 
 
 @dataclass(frozen=True, slots=True)

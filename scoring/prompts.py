@@ -24,8 +24,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from builders.wording import DEBIASING_PROMPTS
+from cards.stored import STRICT, first_fault
 from cards.text import did_you_mean
-from cards.validation import STRICT, first_fault
 from scoring import benchmarks
 from scoring.types import Option, Request, ScoringError
 
@@ -101,19 +101,16 @@ class Prompt:
         if not self.instruction or place == "none":
             return request
         if place == "question":
-            return replace(request, context=self._in_question(request))
+            before, mark, after = request.context.partition("Q:")
+            if before or not mark:
+                raise ScoringError(
+                    f"{request.id} does not begin with Q:, after which the prompt {self.name!r} has its instruction; "
+                    "give it the placement 'before' there."
+                )
+            return replace(request, context=f"Q: {self.instruction}{after}")
         if request.context:
             return replace(request, context=f"{self.instruction} {request.context}")
         return replace(request, context=self.instruction, options=tuple(map(_after_space, request.options)))
-
-    def _in_question(self, request: Request) -> str:
-        before, mark, after = request.context.partition("Q:")
-        if before or not mark:
-            raise ScoringError(
-                f"{request.id} does not begin with Q:, after which the prompt {self.name!r} has its instruction; give "
-                f"it the placement {'before'!r} there."
-            )
-        return f"Q: {self.instruction}{after}"
 
     def json(self) -> str:
         """The text of a JSON file from which :func:`read` reads the same prompt."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 
 import cards.results
 from builders.manifest import file_sha256
-from cards.glance import glance_html, one_line
+from cards.draw import glance_html, one_line
 from cards.options import checked
 from scoring import benchmarks, report
-from scoring.report.headlines import described, headline_scores
+from scoring.report.headlines import Comparison, described, headline_scores
 from scoring.statistics.stats import RESAMPLES, compare, corrected, measure
 from scoring.tables import as_table
-from scoring.types import Benchmark, Comparison, Difference, Estimate, Report, ScoringError, Table
+from scoring.types import Benchmark, Difference, Estimate, Report, ScoringError, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,13 @@ def paired(
     differences: list[Difference] = []
     agreements: list[Estimate] = []
     for benchmark in map(benchmarks.get, _shared(*reports)):
-        _current(benchmark, *reports)
+        for found in reports:
+            version = found.environment.get(f"benchmark {benchmark.name}", benchmark.version)
+            if version != benchmark.version:
+                raise ScoringError(
+                    f"A run of {found.model} used version {version} of the benchmark {benchmark.name}, and this is "
+                    f"{benchmark.version}; score that model again."
+                )
         table, base = (own[benchmark.name] for own in tables)
         chosen = benchmark.items(reports[0].profile, table)
         clusters = table[benchmark.cluster]
@@ -62,16 +68,6 @@ def agree(benchmark: Benchmark, profile: str, table: Table, base: Table, resampl
     joined = {**table, **{f"{BASE}{name}": column for name, column in base.items()}}
     chosen = benchmark.items(profile, joined, benchmark.agreements(profile))
     return measure(chosen, joined, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
-
-
-def _current(benchmark: Benchmark, *reports: Report) -> None:
-    for found in reports:
-        version = found.environment.get(f"benchmark {benchmark.name}", benchmark.version)
-        if version != benchmark.version:
-            raise ScoringError(
-                f"A run of {found.model} used version {version} of the benchmark {benchmark.name}, and this is "
-                f"{benchmark.version}; score that model again."
-            )
 
 
 def _shared(one: Report, other: Report) -> list[str]:
@@ -152,15 +148,17 @@ class RunResult:
             )
         return paired((self.report, base.report), (self.tables, base.tables), resamples)
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, beside: Sequence[Report] = ()) -> Path:
         """Writes the files of the run (:mod:`scoring.report`) and returns the folder.
+
+        The page shows the scores of other runs (:func:`runs_beside`) beside its own.
 
         Raises
         ------
         ScoringError
             When a column of examples cannot be stored.
         """
-        report.write(Path(folder), self.report, self.tables, self.validity)
+        report.write(Path(folder), self.report, self.tables, self.validity, beside)
         return Path(folder)
 
     def __repr__(self) -> str:
@@ -196,12 +194,28 @@ def load(folder: str | Path) -> RunResult:
     path = checked("folder", Path, folder, ScoringError)
     stored = report.read(path)
     names = stored.benchmarks
-    known = set(benchmarks.names())
     return RunResult(
         stored,
         {name: read_examples(path, name) for name in names},
-        {name: benchmarks.get(name).validity for name in names if name in known},
+        {name: benchmarks.get(name).validity for name in names if benchmarks.known(name)},
     )
+
+
+def runs_beside(folders: Iterable[Path], profile: str) -> list[Report]:
+    """The reports of stored runs, to be shown beside a run of this profile.
+
+    Raises
+    ------
+    ScoringError
+        When one cannot be read or has another profile.
+    """
+    found = {folder: report.read(folder) for folder in folders}
+    for folder, run in found.items():
+        if run.profile != profile:
+            raise ScoringError(
+                f"{folder} has the profile {run.profile}, and this run {profile}; give --beside a run of one profile."
+            )
+    return list(found.values())
 
 
 def read_examples(folder: Path, benchmark: str) -> Table:

@@ -13,7 +13,8 @@ from rich.console import Console
 from scoring import answering, tables
 from scoring.answering import Question
 from scoring.inference.chat import Chat
-from scoring.inference.parallel import Processes, together
+from scoring.inference.parallel import ALONE, Processes, together
+from scoring.options import Settings
 from scoring.prompts import Prompt
 from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES, measure
@@ -33,14 +34,6 @@ class Part:
     lacking: tuple[tables.DataMissing, ...] = ()
 
 
-def configs(benchmark: Benchmark, profile: str) -> list[tuple[str, str, str]]:
-    """The configs a profile reads: the published form (``-paper``) of those that have one, or the project's own."""
-    names = {config for _, config, _ in benchmark.configs}
-    if profile == "paper":
-        return [c for c in benchmark.configs if f"{c[1]}-paper" not in names]
-    return [c for c in benchmark.configs if not c[1].endswith("-paper")]
-
-
 def read(
     benchmarks: Sequence[Benchmark], source: str, profile: str, limit: int | None = None, *, named: bool = False
 ) -> list[Part]:
@@ -52,36 +45,30 @@ def read(
         When no benchmark has data, when a benchmark that the user ``named`` has none, or when a file is not
         the one of its manifest.
     """
-    parts = [_read(benchmark, source, profile, limit) for benchmark in benchmarks]
+    parts = []
+    for benchmark in benchmarks:
+        splits, lacking = [], []
+        for place in benchmark.configs_of(profile):
+            try:
+                splits.append(tables.of_benchmark(benchmark, source, *place, limit))
+            except tables.DataMissing as error:
+                lacking.append(error)
+        parts.append(Part(benchmark, tuple(splits), tuple(lacking)))
     empty = [part for part in parts if not part.splits]
     if empty and (named or len(empty) == len(parts)):
         raise empty[0].lacking[0]
     return parts
 
 
-def _read(benchmark: Benchmark, source: str, profile: str, limit: int | None) -> Part:
-    splits, lacking = [], []
-    for dataset, config, split in configs(benchmark, profile):
-        try:
-            splits.append(tables.of_benchmark(benchmark, source, dataset, config, split, limit))
-        except tables.DataMissing as error:
-            lacking.append(error)
-    return Part(benchmark, tuple(splits), tuple(lacking))
-
-
 def run(
     model: Engine,
     parts: Sequence[Part],
     store: Store,
-    *,
-    profile: str = "clean",
+    settings: Settings,
     prompt: Prompt,
     chat: Chat | None = None,
-    batch_tokens: int | None = None,
-    truncate: bool = False,
-    resamples: int = RESAMPLES,
     console: Console | None = None,
-    processes: Processes | None = None,
+    processes: Processes = ALONE,
 ) -> RunResult:
     """Gets the responses to all requests, from the store or the model, and computes every metric.
 
@@ -89,6 +76,10 @@ def run(
     ----------
     parts:
         From :func:`read`; each benchmark must suit the kind of the model.
+    settings:
+        Of which the profile, the resamples, ``batch_tokens`` and ``truncate`` are used.
+    prompt:
+        That of the settings, with the system text.
     chat:
         Applies the model's chat template to each request; without it the model reads plain text.
     store:
@@ -97,7 +88,7 @@ def run(
     console:
         Shows the progress.
     processes:
-        The processes that share the requests, if there are several; all but the first end here.
+        The processes that share the requests; all but the first end here.
 
     Raises
     ------
@@ -112,21 +103,26 @@ def run(
         model = with_prompt(model, prompt)
     by_benchmark, skipped = {}, []
     for part in parts:
-        every = answering.questions(part.benchmark, part.splits, profile, prompt, model, chat)
+        every = answering.questions(part.benchmark, part.splits, settings.profile, prompt, model, chat)
         by_benchmark[part.benchmark.name], left_out = answering.scorable(every, model)
         skipped += left_out
     requests = [request for own in by_benchmark.values() for question in own for request in question.requests.values()]
-    settings = {"batch_tokens": batch_tokens, "truncate": truncate, "decoding": answering.decoding(prompt)}
-    if processes and processes.count > 1:
-        together(processes, model, requests, store, lambda own: answering.answer(model, own, store, settings, console))
-    responses = answering.answer(model, requests, store, settings, console)
-    cut = answering.truncated(model, requests) if truncate else frozenset()
-    records, estimates = {}, []
+    how = {name: getattr(settings, name) for name in ("batch_tokens", "truncate")}
+    how["decoding"] = answering.decoding(prompt)
+    if processes.count > 1:
+        together(processes, model, requests, store, lambda own: answering.answer(model, own, store, how, console))
+    responses = answering.answer(model, requests, store, how, console)
+    cut = answering.truncated(model, requests) if settings.truncate else None
+    records: dict[str, Table] = {}
+    estimates: list[Estimate] = []
     for part in parts:
         name = part.benchmark.name
-        records[name] = table(part.benchmark, profile, by_benchmark[name], responses, cut if truncate else None)
-        estimates += estimate(part.benchmark, profile, records[name], resamples)
-    report = report_of(model, parts, profile, prompt, chat, estimates, resamples)
+        own = part.benchmark.joined
+        records[name] = (
+            own(records) if own else table(part.benchmark, settings.profile, by_benchmark[name], responses, cut)
+        )
+        estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
+    report = model_report(model, parts, settings, prompt, chat, estimates)
     if skipped:
         report = replace(report, environment={**report.environment, "rows skipped": skipped})
     return RunResult(report, records, remarks=_skipped(skipped))
@@ -171,58 +167,48 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
     return measure(about, table, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
 
 
-def report_of(
+def model_report(
     model: Engine,
     parts: Sequence[Part],
-    profile: str,
+    settings: Settings,
     prompt: Prompt,
     chat: Chat | None,
-    estimates: Sequence[Estimate],
-    resamples: int,
+    estimates: Sequence[Estimate] = (),
 ) -> Report:
-    """The report of a run with these settings."""
-    return Report(
-        model=model.name,
-        revision=model.revision,
-        adapter=model.adapter,
-        dtype=model.dtype,
-        prompt=prompt.name,
-        profile=profile,
-        data=versions(parts),
-        estimates=tuple(estimates),
-        environment=environment(
-            parts,
-            resamples,
-            model.environment,
-            {
-                f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}",
-                "chat template": f"sha256:{_sha256(chat.template)}" if chat else "",
-                "system": chat.system if chat else "",
-            },
-        ),
-        speed=model.stats.speed(),
-        headlines={part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline},
-    )
+    """The report of a run of a model with these settings."""
+    asked = {
+        f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}",
+        "chat template": f"sha256:{_sha256(chat.template)}" if chat else "",
+        "system": chat.system if chat else "",
+    }
+    about = {name: getattr(model, name) for name in ("revision", "adapter", "dtype")}
+    shown = {part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline}
+    about |= {"model": model.name, "speed": model.stats.speed(), "headlines": shown}
+    return report_of(parts, settings, prompt, estimates, model.environment, asked, **about)
 
 
-def environment(
-    parts: Sequence[Part], resamples: int, engine: Mapping[str, Any], prompt: Mapping[str, str]
-) -> dict[str, Any]:
-    """The environment of a report: what every one has, and facts of the engine and of the prompt."""
-    return {
+def report_of(
+    parts: Sequence[Part],
+    settings: Settings,
+    prompt: Prompt,
+    estimates: Sequence[Estimate],
+    engine: Mapping[str, Any],
+    asked: Mapping[str, str],
+    **about: Any,
+) -> Report:
+    """The report of a run, with facts ``about`` the model; the environment has those of ``engine`` and prompt too."""
+    environment = {
         answering.PACKAGE: answering.package_version(),
         "platform": platform.platform(),
         **engine,
         **{f"benchmark {part.benchmark.name}": part.benchmark.version for part in parts},
-        **prompt,
-        "resamples": resamples,
+        **asked,
+        "resamples": settings.resamples,
         "data lacking": [missing.name for part in parts for missing in part.lacking],
     }
-
-
-def versions(parts: Sequence[Part]) -> dict[str, str]:
-    """The version of each split."""
-    return {loaded.name: loaded.version for part in parts for loaded in part.splits}
+    about |= {"prompt": prompt.name, "profile": settings.profile, "environment": environment}
+    about["data"] = {loaded.name: loaded.version for part in parts for loaded in part.splits}
+    return Report(estimates=tuple(estimates), **about)
 
 
 def _sha256(text: str) -> str:

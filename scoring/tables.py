@@ -93,16 +93,13 @@ def of_benchmark(
 
 def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str, limit: int | None) -> Loaded:
     names = {"config": config, "split": split}
-    rows = tuple(row | names for row in _drawn(table, limit).to_pylist())
+    drawn = table
+    if limit is not None and limit < table.num_rows:
+        # Not every n-th row: rows may repeat a pattern, such as one row a job.
+        drawn = table.take(sorted(random.Random(0).sample(range(table.num_rows), limit)))
+    rows = tuple(row | names for row in drawn.to_pylist())
     note = "" if len(rows) == table.num_rows else f", {len(rows)} of {table.num_rows} rows"
     return Loaded(f"{dataset}/{config}/{split}", version + note, rows, table)
-
-
-def _drawn(table: pa.Table, limit: int | None) -> pa.Table:
-    if limit is None or limit >= table.num_rows:
-        return table
-    # Not every n-th row: rows may repeat a pattern, such as one row a job.
-    return table.take(sorted(random.Random(0).sample(range(table.num_rows), limit)))
 
 
 def _local(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, str, str]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cards.glance import FREE, glance_html, one_line
 from cards.results import Estimate as Estimate
 from cards.results import Headline as Headline
 from cards.results import Measurement as Measurement
@@ -19,7 +18,7 @@ from cards.results import Report as Report
 from cards.verdict import verdict
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 #: The folder in which ``probes build`` writes, unless it is given another one.
 DATA = "output"
@@ -246,18 +245,18 @@ class Sampled:
     Parameters
     ----------
     question:
-        ``question(profile, row)`` gives the text of a user's turn, or nothing for a row that is not asked.
+        ``question(profile, row)`` gives the text of a user's turn, or several, or nothing for a row that is not asked.
     longest:
         The most tokens of an answer.
     to_records:
-        ``to_records(row, answers)`` makes lines of the table from the answers to a row's question.
+        ``to_records(row, answers)`` makes lines of the table from the answers to a row's questions, in order.
     metrics, groups, cluster:
         As of :class:`Benchmark`; shares of answers take the place of probabilities.
     example:
         A usual answer, from which a dry run estimates costs.
     """
 
-    question: Callable[[str, Row], str]
+    question: Callable[[str, Row], str | Sequence[str]]
     longest: int
     to_records: Callable[[Row, Sequence[str]], Sequence[dict[str, Any]]]
     metrics: Callable[[str], Sequence[Metric]]
@@ -311,6 +310,8 @@ class Benchmark:
         (:data:`scoring.inference.engine.Capability`), besides scoring masks for masked models.
     sampled:
         How it is asked through a chat API; None for a benchmark that needs probabilities.
+    joined:
+        ``joined(tables)`` makes the table from those of other benchmarks of the run, in the place of requests.
     """
 
     name: str
@@ -332,6 +333,14 @@ class Benchmark:
     note: str = ""
     needs: Callable[[str, BenchmarkContext], frozenset[str]] = lambda _profile, _context: frozenset({"logprobs"})
     sampled: Sampled | None = None
+    joined: Callable[[Mapping[str, Table]], Table] | None = None
+
+    def configs_of(self, profile: str) -> list[tuple[str, str, str]]:
+        """The configs a profile reads: the published form (``-paper``) of those that have one, or the project's own."""
+        names = {config for _, config, _ in self.configs}
+        if profile == "paper":
+            return [c for c in self.configs if f"{c[1]}-paper" not in names]
+        return [c for c in self.configs if not c[1].endswith("-paper")]
 
     def items(self, profile: str, table: Table, metrics: Sequence[Metric] | None = None) -> list[tuple[Group, Metric]]:
         """The groups of a table that have rows, each with every metric that is reported of it.
@@ -376,61 +385,3 @@ class Change:
         """``nearer``, ``further`` or ``unclear``; empty without an ideal value or without the value before."""
         d = self.difference
         return verdict(self.before.value, d.numbers, d.ideal, d.p_holm) if self.before else ""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Comparison:
-    """A run and an earlier one, its base: their differences and agreements."""
-
-    run: Report
-    base: Report
-    differences: tuple[Difference, ...]
-    agreements: tuple[Estimate, ...] = ()
-
-    @property
-    def changes(self) -> list[Change]:
-        """Every difference with the scores before and after."""
-        before, after = self.base.by_key, self.run.by_key
-        return [Change(d, before.get(d.key), after.get(d.key)) for d in self.differences]
-
-    def table(self) -> pd.DataFrame:
-        """Every difference, a row each: before, after, difference, low, high, p, p_holm, ideal, n and verdict.
-
-        The verdict is ``nearer`` to the ideal value, ``further``, or ``unclear``
-        (:func:`cards.verdict.verdict`).
-        """
-        import pandas as pd
-
-        rows = []
-        for change in self.changes:
-            d, before, after = change.difference, change.before, change.after
-            values = [math.nan if side is None else side.value for side in (before, after)]
-            rows.append((*d.key, *values, *d.numbers, d.p, d.p_holm, d.ideal, d.n, change.verdict))
-        columns = [
-            *("benchmark", "group", "metric", "before", "after", "difference", "low", "high"),
-            *("p", "p_holm", "ideal", "n", "verdict"),
-        ]
-        return pd.DataFrame(rows, columns=columns).astype({"ideal": float})
-
-    def __repr__(self) -> str:
-        """The change of the headline of each benchmark, in one line."""
-        return one_line(f"Comparison of {self.run.model} with {self.base.model}", list(self._headlines()))
-
-    def _repr_html_(self) -> str:
-        """The change of the headline of each benchmark with a small picture, and all differences folded."""
-        lines = [(text, difference.numbers, 0.0, FREE) for text, difference in self._headlines().items()]
-        return glance_html(f"{self.run.model} compared with {self.base.model}", lines, self.table())
-
-    def _headlines(self) -> dict[str, Difference]:
-        """The difference of the headline of each benchmark, by what it says."""
-        chosen: dict[str, Change] = {}
-        for change in self.changes:
-            d = change.difference
-            headline = self.run.headlines.get(d.benchmark)
-            if d.benchmark not in chosen or (headline and (d.metric, d.group) == (headline.metric, headline.shown)):
-                chosen[d.benchmark] = change
-        by_sentence = {}
-        for change in chosen.values():
-            d, value = change.difference, change.before.value if change.before else math.nan
-            by_sentence[f"{d.benchmark} {d.metric} {value:.3g} {d.value:+.3g} {change.verdict}".rstrip()] = d
-        return by_sentence

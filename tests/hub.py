@@ -422,7 +422,7 @@ LICENCES = {"apache-2.0", "mit", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "c
 #: The fields that are a text, or several.
 TEXTS = ("language", "license", "tags", "datasets", "base_model", "size_categories", "metrics", "task_categories")
 #: Some of the tasks that the Hub knows.
-TASK_CATEGORIES = {"text-generation", "fill-mask", "question-answering", "text-classification", "other"}
+TASK_CATEGORIES = {*"text-generation fill-mask question-answering text-classification multiple-choice other".split()}
 
 
 def card_faults(kind: str, data: Any) -> Iterator[str]:
@@ -455,8 +455,8 @@ def index_faults(result: dict[str, Any]) -> Iterator[str]:
         yield "a result has metrics with type and value"
 
 
-#: Some of the evaluation frameworks that the Hub has in its list.
-FRAMEWORKS = {"inspect-ai", "lm-evaluation-harness", "math-arena", "mteb", "nemo-evaluator"}
+#: Some of the evaluation frameworks that the Hub has in its list, and ours as if it were registered.
+FRAMEWORKS = {"gender-neutral-probes", "inspect-ai", "math-arena", "mteb", "nemo-evaluator"}
 TASK = {"id", "config", "split"}
 #: What a task of inspect-ai has besides.
 INSPECT_TASK = {"field_spec", "solvers", "scorers"}

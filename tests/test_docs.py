@@ -293,11 +293,11 @@ def test_the_page_of_tables_is_made_from_the_printed_tables():
     assert tables_page.PAGE.read_text(encoding="utf-8") == tables_page.page(), "run python -m tools.tables_page"
 
 
-def test_every_recipe_is_in_the_list_with_all_its_settings():
-    listed = pages.recipe_list({})
+def test_every_recipe_is_in_the_list_and_has_a_page_with_all_its_settings():
     for name in recipes.names():
-        recipe = recipes.get(name)
-        assert f"## {name}\n\n{recipe.summary}" in listed
+        recipe, listed = recipes.get(name), pages.recipe_page(name)
+        assert f"[{name}](recipes/{name}.md)" in pages.recipe_list({})
+        assert f"# {name}\n\n{recipe.summary}" in listed
         for setting in recipe.profiles["clean"].__dataclass_fields__:
             assert f"| `{setting}` |" in listed
 
@@ -315,7 +315,8 @@ def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
     listed = list(entries(pages.navigation(site["nav"])))
     assert len(listed) == len(set(listed))
     written = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
-    assert set(listed) == written | set(pages.ROOT_PAGES)
+    made = {f"recipes/{name}.md" for name in recipes.names()}
+    assert set(listed) == written | set(pages.ROOT_PAGES) | made
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))

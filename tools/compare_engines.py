@@ -27,10 +27,10 @@ from scoring import benchmarks, prompts, run
 from scoring.answering import key, questions
 from scoring.engines import chat_api
 from scoring.inference.engine import Engine
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
-from scoring.inference.served.connect import connect
+from scoring.inference.load_options import BUNDLED, load
+from scoring.inference.served.engine import connect
 from scoring.inference.store import Store
+from scoring.options import ServedOptions, Settings
 from scoring.types import Estimate, Request, Response
 from tools import real_server
 
@@ -64,7 +64,7 @@ def measured(engine: Engine, some: Sequence[run.Part], folder: Path) -> Measured
     plain = prompts.get("plain")
     fit, _ = run.able(some, engine, "clean", named=True)
     with Store(folder, key(engine, plain)) as store:
-        result = run.run(engine, fit, store, prompt=plain, resamples=2, console=Console(stderr=True))
+        result = run.run(engine, fit, store, Settings(resamples=2), plain, console=Console(stderr=True))
         asked: list[Request] = [
             request
             for part in fit
@@ -89,11 +89,11 @@ def sampled(url: str, some: Sequence[run.Part], folder: Path) -> Measured:
         "occugender": chat_api.Sampling(SAMPLES, 1.0),
     }.items():
         own = [part for part in some if part.benchmark.name == name]
-        about = {"model": "tiny", "sampling": sampling, "profile": "clean", "prompt": prompts.get("plain")}
+        how = "tiny", sampling, Settings(resamples=2), prompts.get("plain")
         options = RunOptions("tiny", folder / name, url, concurrency=64)
         with opened(options, Console(stderr=True)) as client:
-            answers = chat_api.ask(client, own, **about)  # type: ignore[arg-type]
-        results |= metrics(chat_api.result(answers, own, resamples=2, **about).report.estimates)  # type: ignore[arg-type]
+            answers = chat_api.ask(client, own, *how)
+        results |= metrics(chat_api.result(answers, own, *how).report.estimates)
     return Measured({}, results)
 
 
@@ -210,7 +210,7 @@ def main() -> None:
 
 def _write(path: Path, url: str, local: Measured, some: Sequence[run.Part], folder: Path) -> None:
     """The page, and beside it the table of all metrics."""
-    with closing(connect([url], None, "tiny-causal")) as engine:
+    with closing(connect(ServedOptions([url], None, "tiny-causal"))) as engine:
         served = measured(engine, some, folder / "served")
     chat = sampled(url, some, folder / "chat")
     put(path.with_name("engines.csv"), table(local, served, chat).to_csv(float_format="%.6f").encode())

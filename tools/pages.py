@@ -244,11 +244,18 @@ def _bullets(texts: Iterable[str]) -> str:
 
 
 def recipe_list(_: Meta) -> str:
-    """The recipes with their source, kinds of models and settings in both profiles."""
-    return "\n".join(_recipe(name) for name in recipes.names())
+    """The recipes with links to their pages."""
+    return table(
+        ("recipe", "what it does", "models"),
+        (
+            (f"[{name}](recipes/{name}.md)", cell(recipe.summary), ", ".join(recipe.kinds))
+            for name, recipe in ((name, recipes.get(name)) for name in recipes.names())
+        ),
+    )
 
 
-def _recipe(name: str) -> str:
+def recipe_page(name: str) -> str:
+    """The page of a recipe: its source, kinds of models and settings in both profiles."""
     recipe = recipes.get(name)
     settings = table(
         ("setting", "clean", "paper", "what it does", "source of the default"),
@@ -263,7 +270,20 @@ def _recipe(name: str) -> str:
         ),
     )
     about = f"{recipe.summary}\n\nSource: {recipe.source}. Models: {', '.join(recipe.kinds)}."
-    return f"## {name}\n\n{about}\n\n{settings}"
+    command = f"```bash\nprobes mitigate {name} MODEL --out FOLDER\n```"
+    back = "[All recipes](../recipes.md), and how to use what they make"
+    return f"# {name}\n\n{about}\n\n{command}\n\n{settings}\n\n{back}.\n"
+
+
+def linked(markdown: str, page: str) -> str:
+    """A page whose links to a recipe of the list, which are links to a part of it, go to the recipe's own page.
+
+    >>> linked("[a](#fast) [b](../recipes.md#fast) [c](recipes.md#use-an-adapter)", "recipes.md")
+    '[a](recipes/fast.md) [b](../recipes/fast.md) [c](recipes.md#use-an-adapter)'
+    """
+    names = "|".join(recipes.names())
+    whole = r"(?:recipes\.md)?" if page == "recipes.md" else r"recipes\.md"
+    return re.sub(rf"\]\(((?:\.\./)*){whole}#({names})\)", r"](\1recipes/\2.md)", markdown)
 
 
 def docstring_markdown(docstring: str) -> str:
@@ -292,13 +312,14 @@ PARTS: Mapping[str, Callable[[Meta], str]] = {
 
 
 def navigation(nav: list[Any]) -> list[Any]:
-    """The navigation of ``mkdocs.yml`` with the pages that the folders hold: of metrics by benchmark, of data sets."""
+    """The navigation of ``mkdocs.yml`` with the pages of metrics by benchmark, of data sets and of recipes."""
     sections: dict[str, list[str]] = {name: [] for name in benchmarks.names()}
     for path in sorted(set(METRIC_PAGES.glob("*.md")) - {METRIC_PAGES / "index.md"}):
         sections[next(iter(front_matter(path)["metrics"]))].append(f"metrics/{path.name}")
     more = {
         "Metrics": [{name: pages} for name, pages in sections.items() if pages],
         "Data sets": [f"datasets/{name}.md" for name in datasets.names()],
+        "Recipes": [f"recipes/{name}.md" for name in recipes.names()],
     }
     parts = ((title, part) for section in nav for title, part in section.items())
     return [{title: [part[0], *more[title], *part[1:]] if title in more else part} for title, part in parts]
@@ -323,7 +344,7 @@ def fill(markdown: str, meta: Meta) -> str:
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Fills in the parts from the registries; called by mkdocs."""
     del config, files
-    return fill(markdown, page.meta)
+    return linked(fill(markdown, page.meta), page.file.src_uri)
 
 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -358,8 +379,11 @@ def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Adds the pages at the root of the project; called by mkdocs."""
+    """Adds the pages at the root of the project and one for each recipe; called by mkdocs."""
     from mkdocs.structure.files import File
+
+    for name in recipes.names():
+        files.append(File.generated(config, f"recipes/{name}.md", content=recipe_page(name)))
 
     for name in ROOT_PAGES:
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")

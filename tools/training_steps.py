@@ -22,7 +22,7 @@ from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.files import put
 from scoring.reproduce import published
-from scoring.rescoring import Answer, rescore
+from scoring.rescore import Answer, rescore
 
 PREFIX = "unstereo-development/steps-"
 METRICS = ("tau@0.5", "pref_disparity@0.5")
@@ -36,7 +36,7 @@ def steps() -> list[str]:
 
 
 def curve(answers: Sequence[Answer]) -> Iterator[dict[str, Any]]:
-    """The metrics of whole sets by step, from the answers of :func:`scoring.rescoring.rescore`."""
+    """The metrics of whole sets by step, from the answers of :func:`scoring.rescore.rescore`."""
     for answer in answers:
         if answer.of["max_pmi_diff"] is None and answer.estimate.metric in METRICS:
             names = ("metric", "value", "low", "high", "n", "clusters")

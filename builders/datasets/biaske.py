@@ -26,7 +26,7 @@ from functools import partial
 
 from builders.dataset import Files, Row, Rows, declared
 from builders.datasets import winogender
-from builders.parsers import bec_pro, bundled, coref, knowledge, read, stereoset, weat
+from builders.parsers import bec_pro, bundled, coref, read, stereoset, weat
 from builders.parsers.triplets import triplet
 from builders.text.words import Gender
 from builders.wording import BLANK
@@ -66,7 +66,7 @@ def _winobias(paper: bool, files: Files) -> Rows:
             "other_participant": pair.other_participant,
             "stereotype": pair.stereotype,
             "type": pair.type,
-            **triplet(*(side.text for side in sides)),
+            **triplet(*sides),
         }
         yield Row(pair.split, pair.id, pair.origin(files), values if paper else values | {"mended": pair.mended})
 
@@ -79,6 +79,7 @@ def _winogender(files: Files) -> Rows:
     fetched = files[winogender.SENTENCES]
     sentences = winogender.published_sentences(fetched)
     first: dict[str, int] = {}  # the number of the first record of each schema
+    # A schema has three sentences, one a pronoun; its row is that of the first of them.
     for number, name in enumerate(sentences):
         first.setdefault(name.rsplit(".", 2)[0], number)
     for schema, number in first.items():
@@ -99,7 +100,7 @@ def _winogender(files: Files) -> Rows:
         yield Row("test", f"winogender-{schema}", fetched.origin(number), values)
 
 
-_KNOWLEDGE = {"paraphrases": knowledge.paraphrases, "differentiation": knowledge.facts}
+_KNOWLEDGE = {"paraphrases": bundled.paraphrases, "differentiation": bundled.facts}
 
 DATASET = declared(
     "biaske",

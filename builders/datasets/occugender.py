@@ -10,7 +10,6 @@ Statistics, BLS).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, declared
@@ -29,20 +28,9 @@ EXPLICIT = ("explicit",)
 IMPLICIT = ("implicit-2", "implicit-3", "implicit-4")
 
 
-@dataclass(frozen=True, slots=True)
-class Continuations:
-    """The continuations that count for each gender, each with one leading space."""
-
-    male: tuple[str, ...]
-    female: tuple[str, ...]
-    diverse: tuple[str, ...]
-
-
-#: The published continuations, and this project's, by template.
-OPTIONS_PAPER, OPTIONS = (
-    {template: Continuations(*map(tuple, genders.values())) for template, genders in _WORDING[name].items()}
-    for name in ("published", "continuations")
-)
+#: The published continuations, and this project's, by template and by what they say of the gender.
+OPTIONS_PAPER: Mapping[str, Mapping[str, list[str]]] = _WORDING["published"]
+OPTIONS: Mapping[str, Mapping[str, list[str]]] = _WORDING["continuations"]
 
 
 def prompt(template: str, job: str, debiasing: str = "", *, mend: bool = True) -> str:
@@ -93,6 +81,7 @@ def derive(jobs: Iterable[Job], fetched: Fetched) -> Rows:
                 f"The job {job.name!r} is missing from {file}, which has no row {job.bls_title!r}; "
                 f"give it a title of the table in {JOBS_FILE}."
             )
+        # The list repeats the figures of the table, so that a wrong title or another year is noticed.
         bls = figures[job.bls_title]
         if (bls.female_percent, bls.employed_thousands) != (job.female_percent, job.employed_thousands):
             raise BuildError(
@@ -134,9 +123,7 @@ def _prompts(templates: tuple[str, ...], paper: bool, _: Files) -> Rows:
                     "debiasing": debiasing.id,
                     "debiasing_prompt": debiasing.text or None,
                     "level": debiasing.level,
-                    "options_male": list(options.male),
-                    "options_female": list(options.female),
-                    "options_diverse": list(options.diverse),
+                    **{f"options_{gender}": forms for gender, forms in options.items()},
                 }
                 yield Row(
                     "test", f"{template}-{debiasing.id}-{slug(job.name)}", Origin(PROJECT, JOBS_FILE, number), values

@@ -21,8 +21,8 @@ def _clean(files: Files) -> Rows:
             continue
         values = {
             "template": pair.template,
-            "sentence_male": pair.sentence("male").text,
-            "sentence_female": pair.sentence("female").text,
+            "sentence_male": pair.sentence("male"),
+            "sentence_female": pair.sentence("female"),
             "sentence_they": fill_they(pair.template),
             **_about(pair),
             "mended": list(pair.mended),
@@ -32,7 +32,7 @@ def _clean(files: Files) -> Rows:
 
 def _paper(files: Files) -> Rows:
     for pair in winobias_pairs(files):
-        values = {"sentence_pro": pair.pro.text, "sentence_anti": pair.anti.text, **_about(pair)}
+        values = {"sentence_pro": pair.pro, "sentence_anti": pair.anti, **_about(pair)}
         yield Row(pair.split, pair.id, pair.origin(files), values)
 
 

@@ -48,6 +48,8 @@ class AppendLog:
     sync:
         Write every line through to the disk before :meth:`append` returns. Without it, a line survives a killed
         process but not a power failure, and :meth:`close` writes all lines through.
+    writable:
+        Whether lines may be added. Only then is the file read and locked.
 
     Attributes
     ----------
@@ -60,24 +62,38 @@ class AppendLog:
         When another process has the file open.
     OSError
         When a file cannot be read or written.
+
+    A subclass may set a class of errors to be raised in their place, with the sentences for a file that another
+    process has open (``{path}``) and for one that cannot be read or written (``{path}`` and ``{reason}``).
     """
 
+    error: ClassVar[type[Exception] | None] = None
+    in_use: ClassVar[str]
+    unusable: ClassVar[str]
+
     def __init__(
-        self, path: Path, lock: Path, is_complete: Callable[[bytes], bool] = _never, *, sync: bool = True
+        self,
+        path: Path,
+        lock: Path,
+        is_complete: Callable[[bytes], bool] = _never,
+        *,
+        sync: bool = True,
+        writable: bool = True,
     ) -> None:
-        self.path = path
-        self.sync = sync
+        self.path, self.sync, self._writable = path, sync, writable
         self._file: BinaryIO | None = None
         self._closed = False
         self._writing = threading.Lock()
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(lock, timeout=0)
-        self._lock.acquire()
-        try:
-            self.lines = self._repair(is_complete)
-        except BaseException:
-            self._lock.release()
-            raise
+        if writable:
+            with self._errors():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._lock.acquire()
+                try:
+                    self.lines = self._repair(is_complete)
+                except BaseException:
+                    self._lock.release()
+                    raise
 
     def __enter__(self) -> Self:
         return self
@@ -87,7 +103,8 @@ class AppendLog:
 
     def append(self, line: bytes) -> None:
         """Adds a line, which must not contain a line end. Threads may call this at the same time."""
-        with self._writing:
+        assert self._writable, "the file was opened for reading only"
+        with self._errors(), self._writing:
             if self._closed:
                 raise ValueError(f"{self.path} is closed.")
             if self._file is None:
@@ -101,16 +118,17 @@ class AppendLog:
                 os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Closes the file and lets other processes open it."""
+        """Writes all lines through to the disk and lets other processes open the file."""
         self._closed = True
-        try:
-            if self._file is not None:
-                with self._file:
-                    if not self.sync:
-                        os.fsync(self._file.fileno())
-                self._file = None
-        finally:
-            self._lock.release()
+        with self._errors():
+            try:
+                if self._file is not None:
+                    with self._file:
+                        if not self.sync:
+                            os.fsync(self._file.fileno())
+                    self._file = None
+            finally:
+                self._lock.release()
 
     def _repair(self, is_complete: Callable[[bytes], bool]) -> list[bytes]:
         """Reads the lines, and gives a complete last line its end or cuts an incomplete one off."""
@@ -119,6 +137,7 @@ class AppendLog:
         with self.path.open("r+b") as file:
             data = file.read()
             lines = split_lines(data, is_complete)
+            # Only the last line can lack its end: a process was killed while it wrote.
             last = data.rpartition(b"\n")[2]
             if last and is_complete(last):
                 file.write(b"\n")
@@ -126,59 +145,15 @@ class AppendLog:
                 file.truncate(len(data) - len(last))
         return lines
 
-
-class ResponseLog(AppendLog):
-    """An :class:`AppendLog` of responses whose errors are sentences: what is common to all files of responses.
-
-    Parameters
-    ----------
-    path, lock, is_complete, sync:
-        As those of :class:`AppendLog`.
-    writable:
-        Whether lines may be added. Only then is the file locked and an incomplete last line cut off.
-
-    A subclass sets the class of its errors, and the sentences for a file that another process has open (``{path}``)
-    and for one that cannot be read or written (``{path}`` and ``{reason}``).
-    """
-
-    error: ClassVar[type[Exception]]
-    in_use: ClassVar[str]
-    unusable: ClassVar[str]
-
-    def __init__(
-        self,
-        path: Path,
-        lock: Path,
-        is_complete: Callable[[bytes], bool] = _never,
-        *,
-        sync: bool = True,
-        writable: bool = True,
-    ) -> None:
-        self.path, self._writable = path, writable
-        if writable:
-            with self._errors():
-                super().__init__(path, lock, is_complete, sync=sync)
-
-    def append(self, line: bytes) -> None:
-        """Adds a line, which must not contain a line end. Threads may call this at the same time."""
-        assert self._writable, "the file was opened for reading only"
-        with self._errors():
-            super().append(line)
-
-    def close(self) -> None:
-        """Writes all lines through to the disk and lets other processes open the file."""
-        if self._writable:
-            with self._errors():
-                super().close()
-
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except Timeout:
-            raise self.error(self.in_use.format(path=self.path)) from None
-        except OSError as error:
-            raise self.error(self.unusable.format(path=self.path, reason=error.strerror or error)) from None
+        except OSError as error:  # also a Timeout
+            if self.error is None:
+                raise
+            sentence = self.in_use if isinstance(error, Timeout) else self.unusable
+            raise self.error(sentence.format(path=self.path, reason=error.strerror or error)) from None
 
 
 def sealed(content: bytes, seal: str = "") -> bytes:

@@ -100,6 +100,7 @@ class DryRunClient:
         """Recorded responses where there are any, else responses with the text of the example."""
         recorded, unsent = self.stages.get(stage, (0, []))
         for request in requests:
+            # Stages may ask the same; a real run would send it once.
             if request.key not in self._seen:
                 self._seen.add(request.key)
                 if request.key in self.cache:

@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from builders.generation.append_log import ResponseLog, sealed, unsealed
+from builders.generation.append_log import AppendLog, sealed, unsealed
 from builders.generation.responses import ChatError, Response, request_key
 from builders.parsers import read
 
@@ -125,7 +125,7 @@ def prompt_text(body: Mapping[str, Any]) -> str:
     return "\n".join(message["content"] for message in body["messages"])
 
 
-class SentLog(ResponseLog):
+class SentLog(AppendLog):
     """The requests that were sent within a budget, each in a file before it is sent, so that a kill loses no charge.
 
     A line has the key and the model of a request, the most tokens of its prompt and reply, and 1 when it is sent or -1
@@ -212,6 +212,7 @@ class Budget:
         cls, prices: CostModel, limit: Decimal, responses: Iterable[Response], sent: SentLog | None = None
     ) -> Budget:
         """A budget from which these responses, and the requests that were sent without one, were already paid."""
+        # A request that was sent and not answered may have been paid, so it counts with its highest cost.
         answered = {response.key: response for response in responses}
         unanswered = sent.unanswered(answered.keys()) if sent else []
         spent = [*map(prices.response_cost, answered.values()), *(prices.cost(*tokens) for tokens in unanswered)]

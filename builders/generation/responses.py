@@ -29,9 +29,8 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from builders.dataset import BuildError
-from builders.generation.append_log import ResponseLog, split_lines
-from cards.stored import digest
-from cards.validation import first_fault
+from builders.generation.append_log import AppendLog, split_lines
+from cards.stored import digest, first_fault
 
 
 class ChatError(BuildError):
@@ -172,6 +171,7 @@ def read_responses(*paths: Path, damaged: list[str] | None = None) -> dict[str, 
         except OSError as error:
             raise ChatError(f"The replies in {path} cannot be read ({error.strerror or error}).") from None
         faults: list[str] = []
+        # A damaged line is named and its request sent again, but a file without any response is another file.
         lines = split_lines(data, _is_response)
         for number, line in enumerate(lines, 1):
             try:
@@ -193,7 +193,7 @@ def _is_response(line: bytes) -> bool:
         return False
 
 
-class ResponseCache(ResponseLog):
+class ResponseCache(AppendLog):
     """A file of responses; a response is on the disk before it is used.
 
     Parameters

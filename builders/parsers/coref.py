@@ -20,22 +20,6 @@ _FILES = {"validation": "dev", "test": "test"}
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
-    """A sentence with the spans of an entity and of the pronouns that refer to it.
-
-    A span is (start, end) in characters.
-    """
-
-    text: str
-    entity: tuple[int, int]
-    pronouns: tuple[tuple[int, int], ...]
-
-    def words(self) -> tuple[str, ...]:
-        """The pronouns of the text."""
-        return tuple(self.text[start:end] for start, end in self.pronouns)
-
-
-@dataclass(frozen=True, slots=True)
 class WinoBiasPair:
     """The pro- and the anti-stereotypical line of one number, as published and corrected.
 
@@ -56,28 +40,23 @@ class WinoBiasPair:
     mended: tuple[str, ...]
 
     @property
-    def pro(self) -> Marked:
+    def pro(self) -> str:
         """The pro line as published, without its number and brackets."""
-        return unmark(_sentence(self.pro_line))
+        return _sentence(self.pro_line).translate(_NO_BRACKETS)
 
     @property
-    def anti(self) -> Marked:
+    def anti(self) -> str:
         """The anti line as published, without its number and brackets."""
-        return unmark(_sentence(self.anti_line))
+        return _sentence(self.anti_line).translate(_NO_BRACKETS)
 
     @property
     def template(self) -> str:
         """The corrected sentence with a slot for each pronoun."""
         return self.marked.translate(_NO_BRACKETS)
 
-    @property
-    def slots(self) -> tuple[str, ...]:
-        """The names of the slots, in order."""
-        return tuple(_SLOT.findall(self.marked))
-
-    def sentence(self, gender: Gender) -> Marked:
+    def sentence(self, gender: Gender) -> str:
         """The corrected sentence with the pronouns of one gender. For *they* see ``fill_they``."""
-        return unmark(fill(_SLOT.sub(r"[\g<0>]", self.marked), gender))
+        return fill(self.template, gender)
 
     @property
     def id(self) -> str:
@@ -94,7 +73,6 @@ class WinoBiasPair:
 
 
 _NO_BRACKETS = str.maketrans("", "", "[]")
-_SLOT = re.compile(r"\{(\w+)\}")
 _BRACKET = re.compile(r"\[([^\[\]]+)\]")
 # The bracket of an entity has an article before it, in it, or both; the bracket of a pronoun has none.
 _ENTITY_START = re.compile(r"(?:\b(the|an?) )?\[ ?(?:(the|an?) )?", re.IGNORECASE)
@@ -115,24 +93,6 @@ _CORRECTIONS = table("winobias")
 
 def _sentence(line: str) -> str:
     return line.partition(" ")[2]
-
-
-def unmark(marked: str) -> Marked:
-    """The sentence without brackets, with the spans that they marked.
-
-    >>> unmark("[The cook] ate [his] pie.")
-    Marked(text='The cook ate his pie.', entity=(0, 8), pronouns=((13, 16),))
-    """
-    spans: list[tuple[int, int]] = []
-    entity = (0, 0)
-    for number, match in enumerate(_BRACKET.finditer(marked)):
-        start = match.start() - 2 * number
-        span = (start, start + len(match.group(1)))
-        if match.group(1).lower() in _PRONOUNS:
-            spans.append(span)
-        else:
-            entity = span
-    return Marked(marked.translate(_NO_BRACKETS), entity, tuple(spans))
 
 
 def _candidates(form: str) -> set[str]:
@@ -184,6 +144,7 @@ def _mend(key: tuple[str, int, int], pro: str, anti: str) -> tuple[str, tuple[st
         When the two lines differ by more than the pronoun and are not in the list of such pairs.
     """
     (pro, pro_notes), (anti, anti_notes) = _tidy(pro), _tidy(anti)
+    # With slots for the pronouns both lines of a pair are the same sentence, except in the listed pairs.
     lines = {"pro": _with_slots(pro, anti), "anti": _with_slots(anti, pro)}
     differ = lines["pro"] != lines["anti"]
     place = " ".join(map(str, key))

@@ -63,12 +63,8 @@ def table(
         When the header differs, or a line has more or fewer fields.
     """
     body = _TRAILING.sub("", text(path).replace("\r\n", "\n").replace("\r", "\n"))
-    reader = csv.reader(
-        io.StringIO(body, newline=""),
-        delimiter=delimiter,
-        quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
-        strict=True,
-    )
+    quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    reader = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
     # In a file with one column, an empty line is an empty value.
     rows = (fields or [""] * (len(columns) == 1) for fields in reader)
     try:

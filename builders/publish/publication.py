@@ -14,8 +14,7 @@ from builders.dataset import BuildError
 from builders.manifest import NAME, ConfigEntry, Manifest, file_sha256, read_manifest
 from builders.publish import licences
 from builders.publish.published import PublishedConfig, licence_facts, published
-from cards.benchmark import eval_yaml
-from cards.dataset_card import dataset_card, default_config
+from cards.dataset_card import dataset_card, default_config, eval_yaml
 from cards.packages import required
 
 
@@ -83,6 +82,7 @@ def make_publication(folder: Path, organisation: str, url: str, *, restricted: b
     configs = {name: published(folder, manifest, name, restricted=restricted) for name in manifest.configs}
     kept = {name: config.entry for name, config in configs.items() if config.files}
     repository = f"{organisation}/{manifest.name}"
+    # Own configs come before published ones, and whole ones before those without some text.
     shown = sorted(configs, key=lambda name: (name.endswith("-paper"), bool(configs[name].reason)))
     states = tuple(_state(name, configs[name]) for name in shown)
     if not kept:

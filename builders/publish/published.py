@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from builders.dataset import BuildError
+from builders.dataset import BuildError, Remote
 from builders.manifest import ConfigEntry, Manifest, SourceEntry, SplitEntry, bytes_sha256
 from builders.publish.restore import HASH, lacking, text_digest
 from builders.sources.catalogue import catalogue
@@ -153,6 +153,7 @@ def _open_copy(manifest: Manifest, source: SourceEntry) -> SourceEntry:
     """The source of the same bytes under a licence that lets others publish them; else the source itself."""
     if not source.licence or licence_facts(manifest, source.licence)["redistribute"]:
         return source
+    # The same bytes may be pinned a second time, at an address whose licence allows to publish them.
     pins = [(file.get("sha256"), file.get("git_blob"), file.get("member")) for file in source.files]
     known = catalogue()
     for other in known.sources.values():
@@ -174,19 +175,14 @@ def _rewritten(table: pa.Table, config: ConfigEntry, copies: Mapping[str, Source
     sources = {source.name: source for source in config.sources}
     rows = table.to_pylist()
     for row in rows:
+        # The row says where a reader can get it, so it names the copy that may be published.
         if copy := copies.get(row["source"]):
             old = sources[row["source"]]
-            row["source_file"] = dict(zip(map(_file, old.files), map(_file, copy.files), strict=True))[
-                row["source_file"]
-            ]
+            names = ([Remote(**pins).file for pins in entry.files] for entry in (old, copy))
+            row["source_file"] = dict(zip(*names, strict=True))[row["source_file"]]
             row["source"] = copy.name
             row["licence"] = copy.licence if row["licence"] == old.licence else row["licence"]
         for name in without:
             row[name + HASH] = text_digest(row.pop(name))
     fields = [pa.field(f.name + HASH, pa.string(), nullable=False) if f.name in without else f for f in table.schema]
     return pa.Table.from_pylist(rows, schema=pa.schema(fields))
-
-
-def _file(pins: Mapping[str, str]) -> str:
-    """The bare name of a file of a source, as in the column ``source_file``."""
-    return (pins.get("member") or pins["url"]).rsplit("/", 1)[-1]

@@ -13,7 +13,7 @@ from rich.console import Console
 from builders.dataset import BuildError
 from builders.manifest import file_sha256
 from builders.publish.publication import Publication
-from cards.benchmark import BENCHMARK
+from cards.dataset_card import BENCHMARK
 from cards.hub import refusal, refusals, sending
 
 #: The Hub's own file for large files, which it creates with the repository.
@@ -144,6 +144,7 @@ def push(
     tree = repository.files()
     current = {path: digest for path, digest in tree.items() if path != BENCHMARK}
     if is_tagged:
+        # A version that is tagged never changes; eval.yaml is sent after the tag and is not part of it.
         at_tag = {path: digest for path, digest in repository.files(tag).items() if path != BENCHMARK}
         if differing := changes(publication.files, at_tag):
             raise BuildError(

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 HASH = "_sha256"
 
 
-def text_digest(text: str) -> str:
-    """SHA-256 of a text in UTF-8, in hexadecimal."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def text_digest(text: str | list[str]) -> str:
+    r"""SHA-256 of a text in UTF-8, in hexadecimal; of a list of texts, with ``\x1f`` between them."""
+    return hashlib.sha256((text if isinstance(text, str) else "\x1f".join(text)).encode()).hexdigest()
 
 
 def lacking(columns: Iterable[str]) -> list[str]:

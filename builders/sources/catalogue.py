@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from tomllib import TOMLDecodeError, loads
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import ConfigDict, StrictBool, TypeAdapter, ValidationError
 
 from builders.dataset import BuildError, Source
 from builders.parsers import read
-from cards.validation import first_fault
+from cards.stored import first_fault
 
 PINS = Path(__file__).with_name("sources.toml")
 _STRICT = ConfigDict(extra="forbid", str_min_length=1)
@@ -106,6 +106,7 @@ def catalogue(path: Path = PINS) -> Catalogue:
         )
     except ValidationError as error:
         raise BuildError(f"{path.name} has a wrong entry, {first_fault(error)}; correct it.") from None
+    # What the types cannot say: every key names an entry, and every file is pinned and has a place in a mirror.
     for name, source in result.sources.items():
         for key, kind, known in (
             (source.licence, "licence", result.licences),
@@ -140,11 +141,11 @@ def _with_key(tables: Mapping[str, Any], table: str, field_name: str) -> Any:
 def mirror_path(url: str) -> str:
     """The path of the file at ``url`` in a mirror or the cache.
 
-    >>> mirror_path("https://example.org/data/words.csv")
-    'example.org/data/words.csv'
+    >>> mirror_path("https://example.org/data/gendered%20words.csv")
+    'example.org/data/gendered words.csv'
     """
     parts = urlsplit(url)
-    steps = (parts.netloc + parts.path).split("/")
+    steps = unquote(parts.netloc + parts.path).split("/")
     if len(steps) < 2 or {"", ".", ".."} & set(steps) or parts.query or parts.fragment:
         raise BuildError(f"{url!r} has no place in a mirror: expected HOST/PATH without '..', query or fragment.")
     return "/".join(steps)

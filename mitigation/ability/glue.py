@@ -72,6 +72,7 @@ def measure(
     keys = {(d.task.name, seed): _key(models, d, settings, seed) for d in data for seed in range(settings.seeds)}
     paths = {run: place / f"{run[0]}-seed-{run[1]}.json" for run in keys}
     results = {run: _stored(paths[run], key) for run, key in keys.items()}
+    # Runs of an interrupted measurement are read, the others are made.
     by_name = {d.task.name: d for d in data}
     missing = [run for run, metrics in results.items() if metrics is None]
     # The bar is of all fine-tunings, and so is its estimate of the remaining time.
@@ -174,6 +175,7 @@ def fine_tune(
 def _encoded(models: Classifiers, examples: Sequence[Example], length: int, classes: int) -> Any:
     """Examples as token ids with their labels; token types only for masked models, whose pairs they tell apart."""
     columns = [list(column) for column in zip(*(texts for texts, _ in examples), strict=True)]
+    # Causal networks take no segments, which some tokenizers give.
     types = None if models.kind == "masked" else False
     encoded = models.tokenizer(*columns, truncation=True, max_length=length, return_token_type_ids=types)
     labels = [label if classes == 1 else int(label) for _, label in examples]
@@ -224,20 +226,6 @@ def changes(before: Runs, after: Runs) -> tuple[Change, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The runs without and with an adapter, and where the adapter was; ``after`` is None without one."""
-
-    before: Runs
-    after: Runs | None
-    effect: Effect
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        """The changes, none without an adapter."""
-        return () if self.after is None else changes(self.before, self.after)
-
-
 def compare(
     base: Classifiers,
     adapted: Classifiers | None,
@@ -245,18 +233,16 @@ def compare(
     settings: GlueSettings,
     folder: Path,
     console: Console,
-) -> Measured:
-    """Measures a model without and with an adapter in a folder.
+) -> tuple[Runs, Runs | None]:
+    """The runs of a model in a folder, without and with an adapter; None without one.
 
-    For an adapter that GLUE does not see, the runs after are those before, and this is said.
+    For an adapter that GLUE does not see, the runs with it are those without, and this is said.
     """
     before = measure(base, data, settings, folder, console)
-    if adapted is None:
-        return Measured(before, None, Effect.NONE)
-    if adapted.effect is Effect.HEAD:
+    if adapted and adapted.effect is Effect.HEAD:
         tell(console, [adapted.effect])
-        return Measured(before, before, adapted.effect)
-    return Measured(before, measure(adapted, data, settings, folder, console), adapted.effect)
+        return before, before
+    return before, measure(adapted, data, settings, folder, console) if adapted else None
 
 
 def facts(runs: Runs) -> dict[str, Any]:

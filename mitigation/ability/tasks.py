@@ -11,6 +11,7 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,15 @@ class Pinned:
     optional: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
 
-    def read(self, path: Path) -> list[Example]:
-        """The examples of a file."""
+    def read(self, split: str) -> list[Example]:
+        """The examples of a split."""
         from builders.parsers.read import table
+        from mitigation.attribute_words import fetched_source
 
+        path = fetched_source(self.sources[split]).path
         rows = table(path, self.columns, optional=self.optional, delimiter="\t", header=self.header, quoted=False)
-        return [(tuple(row[name] for name in self.texts), self._number(row[self.label])) for row in rows]
-
-    def _number(self, label: str) -> float:
-        return float(self.classes.index(label) if self.classes else label)
+        number: Callable[[str], float] = self.classes.index if self.classes else float
+        return [(tuple(row[name] for name in self.texts), float(number(row[self.label]))) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +115,9 @@ def load(names: Sequence[str], limit: int | None = None) -> list[TaskData]:
     """
     tasks_data = []
     for task in named(names):
-        read = _pinned if task.pinned else _from_hub
-        tasks_data.append(TaskData(task, read(task, "train")[:limit], read(task, "validation")[:limit]))
+        read = task.pinned.read if task.pinned else partial(_from_hub, task)
+        tasks_data.append(TaskData(task, read("train")[:limit], read("validation")[:limit]))
     return tasks_data
-
-
-def _pinned(task: GlueTask, split: str) -> list[Example]:
-    from mitigation.attribute_words import fetched_source
-
-    assert task.pinned
-    return task.pinned.read(fetched_source(task.pinned.sources[split]).path)
 
 
 def _from_hub(task: GlueTask, split: str) -> list[Example]:

@@ -70,7 +70,7 @@ def merge(
     Parameters
     ----------
     model, revision, dtype, device:
-        As in :func:`scoring.inference.loading.load`; the model that the adapter was made for.
+        As in :class:`scoring.inference.load_options.LoadOptions`; the model that the adapter was made for.
     adapter:
         A folder or a name on the Hub.
     out:
@@ -90,7 +90,7 @@ def merge(
     """
     from scoring.adapters.attach import attach, peft_config, quiet
     from scoring.inference import checkpoint
-    from scoring.inference.differences import difference, tolerance
+    from scoring.inference.probes import difference, tolerance
 
     out, folder = Path(out), checkpoint.fetched(str(adapter), None, None)
     check_target(out)

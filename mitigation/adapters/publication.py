@@ -18,7 +18,6 @@ from cards.text import CardError, refuse_secrets
 from mitigation import recipes
 from mitigation.adapters.merging import DIFFERENCE
 from mitigation.adapters.write import write_facts
-from mitigation.columns import first_bias
 from mitigation.corpora import OWN
 from mitigation.errors import MitigationError
 from scoring.adapters import facts
@@ -111,6 +110,8 @@ def card(
     corpus_citation: str = "",
 ) -> str:
     """The card of an adapter in a folder."""
+    from mitigation.comparison import first_bias
+
     recipe, known = recipes.get(adapter.recipe), catalogue().citations
     citations = {key: known[key] for key in recipe.cite} | dict(recipe.citations)
     return adapter_card.adapter_card(

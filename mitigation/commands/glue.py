@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from builders.dataset import BuildError
 from cards.files import RECORD, locked, put_all, refuse_foreign
 from cards.stored import document
 from cards.text import split_list
+from mitigation.api import built
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import FACTS, Change, digests, read
 from scoring.inference.load_options import Device, LoadOptions, ModelName, Revision
@@ -108,16 +108,15 @@ def measure(
     MitigationError
         If there is nothing to measure, or as :mod:`mitigation.ability`.
     """
-    from mitigation.ability import glue
+    from mitigation.ability import glue, zero_shot
     from mitigation.ability.classifier import Classifiers
     from mitigation.ability.tasks import load
+    from mitigation.adapters.temporary import attached
 
     if not tasks and not harness_tasks:
         raise MitigationError("There is no task; give some of GLUE with --tasks or others with --lm-eval.")
-    try:
+    with built():
         data = load(tasks, limit)
-    except BuildError as error:
-        raise MitigationError(str(error)) from None
     adapted = Classifiers(options, adapter) if adapter else None
     base = Classifiers(options)
     content: dict[str, Any] = {
@@ -129,49 +128,34 @@ def measure(
     }
     changes: tuple[Change, ...] = ()
     if harness_tasks:  # first, because it takes less time to fail
-        content["lm-eval"], changes = _zero_shot(options, adapter, harness_tasks, out, limit, include)
+        model = options.load()
+
+        def of(asked: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.HarnessResult]:
+            key = json.dumps([model.revision, dict(files), model.dtype, list(harness_tasks), limit])
+            path = out / "runs" / name / f"lm-eval-{hashlib.sha256(key.encode()).hexdigest()[:8]}.json"
+            results = zero_shot.stored(path, key)
+            if results is None:
+                zero_shot.store(path, key, results := zero_shot.measure(asked, harness_tasks, limit, include))
+            return results
+
+        sides = {"before": of(model, "base", {})}
+        if adapter:
+            with attached(model, adapter) as asked:
+                sides["after"] = of(asked, adapter.resolve().name, digests(adapter))
+            changes = zero_shot.changes(**sides)
+        content["lm-eval"] = {
+            side: {task: dict(result.metrics) for task, result in results.items()} for side, results in sides.items()
+        }
     if data:
-        measured = glue.compare(base, adapted, data, settings, out, errors)
+        before, after = glue.compare(base, adapted, data, settings, out, errors)
         content |= {
             "settings": asdict(settings),
             "data": {d.task.name: [len(d.train), len(d.validation), d.digest] for d in data},
-            "before": glue.facts(measured.before),
-            "after": glue.facts(measured.after) if measured.after else None,
+            "before": glue.facts(before),
+            "after": glue.facts(after) if after else None,
         }
-        changes = (*measured.changes, *changes)
+        changes = (*(glue.changes(before, after) if after else ()), *changes)
     return content, changes
-
-
-def _zero_shot(
-    options: LoadOptions,
-    adapter: Path | None,
-    tasks: Sequence[str],
-    out: Path,
-    limit: int | None,
-    include: Path | None,
-) -> tuple[dict[str, Any], tuple[Change, ...]]:
-    """The metrics of the harness without and with an adapter, and their changes; each result is stored."""
-    from mitigation.ability import zero_shot
-    from mitigation.adapters.temporary import attached
-
-    model = options.load()
-
-    def of(asked: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.HarnessResult]:
-        key = json.dumps([model.revision, dict(files), model.dtype, list(tasks), limit])
-        path = out / "runs" / name / f"lm-eval-{hashlib.sha256(key.encode()).hexdigest()[:8]}.json"
-        results = zero_shot.stored(path, key)
-        if results is None:
-            zero_shot.store(path, key, results := zero_shot.measure(asked, tasks, limit, include))
-        return results
-
-    before = of(model, "base", {})
-    sides = {"before": {task: dict(result.metrics) for task, result in before.items()}}
-    if adapter is None:
-        return sides, ()
-    with attached(model, adapter) as adapted:
-        after = of(adapted, adapter.resolve().name, digests(adapter))
-    sides["after"] = {task: dict(result.metrics) for task, result in after.items()}
-    return sides, zero_shot.changes(before, after)
 
 
 def _lines(content: dict[str, Any]) -> list[str]:

@@ -29,9 +29,9 @@ from cards.files import put_all
 from cards.text import decimals, split_list
 from mitigation import comparison, recipes
 from mitigation.ability.tasks import named
-from mitigation.api import Text, planned_evaluation
-from mitigation.columns import BENCHMARKS, COLUMNS, DOMAINS, change_of
+from mitigation.api import Options, Text, planned_evaluation
 from mitigation.commands.glue import add_to_methods
+from mitigation.comparison import BENCHMARKS, COLUMNS, DOMAINS, change_of
 from mitigation.errors import MitigationError
 from mitigation.quantization import choose_quantization
 from mitigation.recipe import Recipe, read_settings, resolve_settings
@@ -126,7 +126,8 @@ def main(
         measured = None
         if chosen:
             rows, options = TrainingData(data, limit), LoadOptions(model, device=device)
-            planned = planned_columns(chosen[0], split_list(benchmarks), rows, profile, text, resamples)
+            asked = Options(profile=profile, benchmarks=benchmarks, text=text, resamples=resamples)
+            planned = planned_columns(chosen[0], asked, rows)
             with errors.status(f"Loading {model} …"):
                 loaded = options.load()
             measured = how_measured(planned(loaded), limit, text)
@@ -219,20 +220,16 @@ def settings_of(recipe: Recipe, profile: str, given: Mapping[str, Any], corpus: 
     return replace(settings, seed=settings.seed + seed) if "seed" in names else settings
 
 
-def planned_columns(
-    recipe: Recipe, names: Sequence[str], data: TrainingData, profile: str, text: Path | None, resamples: int
-) -> Callable[[Model], Evaluation]:
+def planned_columns(recipe: Recipe, options: Options, data: TrainingData) -> Callable[[Model], Evaluation]:
     """A function from a model to the evaluation of benchmarks, by default of what the columns need and suits the model.
 
     Named benchmarks are scored whole; of the others only the splits of the columns, because a table has many methods.
     """
-    planned = planned_evaluation(
-        replace(recipe, benchmarks=tuple(BENCHMARKS)), names, data, profile, text, False, resamples
-    )
+    planned = planned_evaluation(replace(recipe, benchmarks=tuple(BENCHMARKS)), options, data)
 
     def evaluation(model: Model) -> Evaluation:
         whole = planned(model)
-        return whole if names else replace(whole, parts=tuple(filter(None, map(_of_columns, whole.parts))))
+        return whole if options.benchmarks else replace(whole, parts=tuple(filter(None, map(_of_columns, whole.parts))))
 
     return evaluation
 
@@ -280,6 +277,7 @@ def grid(frame: pd.DataFrame, title: str) -> Grid:
     made = Grid("method", "source", *columns, box=None, title=title)
     for (method, source), of in frame.groupby(["method", "source"], sort=False):
         for side in ("before", "after") if source == "measured" else ("after",):
+            # A printed figure is that after the training, so it has no row before.
             values = dict(zip(of.column, of[side], strict=True))
             if side == "before" and "DS" in values:
                 values["DS"] = 100.0  # the differentiation score is of two runs: the model agrees with itself

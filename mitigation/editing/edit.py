@@ -29,7 +29,7 @@ from mitigation.editing.pairs import EditPair, Place
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.training import train
-from mitigation.training.checkpoints import LossCurve, restore, save
+from mitigation.training.train import LossCurve, restore, save
 
 #: Seconds between checkpoints within one of several passes.
 CHECKPOINT_SECONDS = 30
@@ -152,8 +152,7 @@ def edit(
     for step in track(steps, "editing", console=console, transient=True, disable=not steps):
         batch = PairBatch([prefixed(n, step // per_pass) for n in schedule.pair_numbers(step, count)])
         optimizer = _adam(trained, schedule) if single_pass else optimizer
-        train_batch = _train_to_best if single_pass and schedule.keep == "best" else _train
-        state.curve.train.append(train_batch(network, batch, schedule.at_step(step, count), optimizer, step))
+        state.curve.train.append(_train(network, batch, schedule.at_step(step, count), optimizer, step))
         end_of_pass = state.step % per_pass == 0
         if held and end_of_pass:
             state.curve.held.append({"step": state.step, **mean_terms(network, held, schedule)})
@@ -170,43 +169,34 @@ def _adam(trained: Mapping[str, torch.nn.Parameter], schedule: EditingSchedule) 
     return torch.optim.Adam([group for group in groups if group["params"]], lr=schedule.rate)
 
 
-def _train_to_best(
+def _train(
     network: StampedNetwork, batch: PairBatch, schedule: EditingSchedule, optimizer: torch.optim.Optimizer, step: int
 ) -> dict[str, float]:
-    """Trains a batch, restores the weights of its lowest loss, and returns the terms of that loss."""
+    """Trains a batch and returns the terms of its loss before the last iteration.
+
+    Of one pass that keeps the best step, the weights of the lowest loss are restored, and its terms are returned.
+    """
+
+    def iterate() -> dict[str, float]:
+        """Takes one step of the optimizer, and returns the terms of the loss before it."""
+        terms = batch.loss_terms(network, schedule)
+        values = {name: float(term.detach()) for name, term in terms.items()}
+        train.check_finite(values, f"Batch {step + 1}")
+        for group in optimizer.param_groups:
+            group["lr"] = schedule.rate * group["share"]
+        optimizer.zero_grad()
+        terms["loss"].backward()
+        optimizer.step()
+        return values
+
+    if schedule.passes > 1 or schedule.keep != "best":
+        return [iterate() for _ in range(schedule.iterations)][-1]
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     best: tuple[dict[str, float], list[torch.Tensor]] = ({"loss": math.inf}, [])
     for _ in range(schedule.iterations + 1):  # the last iteration only measures the result of the one before
         before = [weight.detach().clone() for weight in weights]
-        terms = _iterate(network, batch, schedule, optimizer, step)
-        best = min(best, (terms, before), key=lambda candidate: candidate[0]["loss"])
+        best = min(best, (iterate(), before), key=lambda candidate: candidate[0]["loss"])
     with torch.no_grad():
         for weight, best_weight in zip(weights, best[1], strict=True):
             weight.copy_(best_weight)
     return best[0]
-
-
-def _train(
-    network: StampedNetwork, batch: PairBatch, schedule: EditingSchedule, optimizer: torch.optim.Optimizer, step: int
-) -> dict[str, float]:
-    """Trains a batch and returns the terms of its loss before the last iteration."""
-    return [_iterate(network, batch, schedule, optimizer, step) for _ in range(schedule.iterations)][-1]
-
-
-def _iterate(
-    network: StampedNetwork,
-    batch: PairBatch,
-    schedule: EditingSchedule,
-    optimizer: torch.optim.Optimizer,
-    step: int,
-) -> dict[str, float]:
-    """Takes one step of the optimizer, and returns the terms of the loss before it."""
-    terms = batch.loss_terms(network, schedule)
-    values = {name: float(term.detach()) for name, term in terms.items()}
-    train.check_finite(values, f"Batch {step + 1}")
-    for group in optimizer.param_groups:
-        group["lr"] = schedule.rate * group["share"]
-    optimizer.zero_grad()
-    terms["loss"].backward()
-    optimizer.step()
-    return values

@@ -9,7 +9,7 @@ frames. SS by the relative length of both sentences shows whether an edit only c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -23,11 +23,10 @@ from builders.wording import BLANK
 from cards.files import put
 from mitigation.editing import PAIRS, SIDES
 from mitigation.editing.edit import MEASURED
-from mitigation.editing.pairs import WORDINGS, EditPair, each_possible, edit_pair
+from mitigation.editing.pairs import WORDINGS, EditPair, each_possible
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.evaluate import changed
 from scoring.adapters.facts import Change
-from scoring.inference.tokens import Tokens
 from scoring.metrics import knowledge
 from scoring.metrics.sums import mean
 from scoring.statistics import stats
@@ -42,52 +41,42 @@ SOURCES = tuple(source for source, _ in WORDINGS.values())
 FRAMES = ('As somebody put it once: "{}"', "To say the same again: {}", "{} That is what people were told.")
 #: Other words for the sentence that relates two words of WEAT, written for this project.
 WEAT = ('Whoever hears "{}" may think of "{}".', 'Between "{}" and "{}" there is a link.')
+SidedPair = tuple[str, EditPair]
 #: The fields of a row that hold its sentence.
 _TEXTS = ("prompt", "context", "sentence_biased", "sentence_unbiased", "sentence_irrelevant")
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPairs:
-    """Pairs and their rewordings, each with its side, which are scored before and after an edit."""
+    """The side and the pair of each pair and of each rewording, which are scored before and after an edit."""
 
-    pairs: Sequence[EditPair]
-    sides: Sequence[str]
-    reworded: Sequence[EditPair]
-    reworded_sides: Sequence[str]
+    pairs: Sequence[SidedPair]
+    reworded: Sequence[SidedPair] = ()
 
     def scores(self, network: StampedNetwork) -> tuple[Table, Table]:
         """The tables of pairs and of rewordings with the scores of both sentences."""
-        return _table(network, self.pairs, self.sides), _table(network, self.reworded, self.reworded_sides)
+        return _table(network, self.pairs), _table(network, self.reworded)
 
 
 def measured_pairs(
-    tokens: Tokens,
+    make: Callable[[Row], EditPair],
     sides: Mapping[str, Sequence[tuple[Row, EditPair]]],
-    profile: str,
-    family: str,
     sources: Mapping[str, Sequence[Row]] = MappingProxyType({}),
 ) -> MeasuredPairs:
-    """The pairs of each side with their rewordings; rewordings that are no whole tokens are left out.
+    """The pairs of each side with their rewordings; rewordings that ``make`` refuses are left out.
 
     ``sources`` are the other wordings of each source (:func:`mitigation.editing.pairs.other_wordings`). They are also
     a side of their own, of which PS is measured whatever was edited.
     """
-    again: list[tuple[str, EditPair]] = []
+    again: list[SidedPair] = []
     wordings = [row for rows in sources.values() for row in rows]
     for side, pairs in [*sides.items(), *((source, ()) for source in sources)]:
         rows = [other for row, _ in pairs for other in rewordings(row)]
         about = {(row.get("config"), row["subject"]) for row, _ in pairs if row.get("config") in WORDINGS}
         rows += [row for row in wordings if (row["config"], row["subject"]) in about]
-        made, _ = each_possible(
-            [*rows, *sources.get(side, ())], lambda row: edit_pair(tokens, row, profile=profile, family=family)
-        )
+        made, _ = each_possible([*rows, *sources.get(side, ())], make)
         again += [(side, pair) for _, pair in made]
-    return MeasuredPairs(
-        [pair for pairs in sides.values() for _, pair in pairs],
-        [side for side, pairs in sides.items() for _ in pairs],
-        [pair for _, pair in again],
-        [side for side, _ in again],
-    )
+    return MeasuredPairs([(side, pair) for side, pairs in sides.items() for _, pair in pairs], again)
 
 
 def rewordings(row: Row) -> list[Row]:
@@ -116,7 +105,8 @@ def reworded(row: Row, frame: str) -> Row:
 
 
 @torch.no_grad()
-def _table(network: StampedNetwork, pairs: Sequence[EditPair], sides: Sequence[str]) -> Table:
+def _table(network: StampedNetwork, sided: Sequence[SidedPair]) -> Table:
+    pairs = [pair for _, pair in sided]
     parts = (pairs[start : start + MEASURED] for start in range(0, len(pairs), MEASURED))
     scores: list[Floats] = [network.scores(part).double().cpu().numpy() for part in parts]
     biased, unbiased = np.concatenate([np.empty((2, 0)), *scores], 1)
@@ -124,7 +114,7 @@ def _table(network: StampedNetwork, pairs: Sequence[EditPair], sides: Sequence[s
     return {
         "id": np.array([pair.id for pair in pairs], dtype=object),
         "subject": np.array([pair.subject.lower() for pair in pairs], dtype=object),
-        "side": np.array(sides, dtype=object),
+        "side": np.array([side for side, _ in sided], dtype=object),
         "length": np.array(LENGTHS, dtype=object)[longer + 1] if pairs else np.array([], dtype=object),
         "score_biased": biased,
         "score_unbiased": unbiased,
@@ -174,7 +164,7 @@ def write_pairs(path: Path, pairs: MeasuredPairs, before: Table, after: Table, l
             "before": [float(before["score_biased"][n]), float(before["score_unbiased"][n])],
             "after": [float(after["score_biased"][n]), float(after["score_unbiased"][n])],
         }
-        for n, (pair, side) in enumerate(zip(pairs.pairs, pairs.sides, strict=True))
+        for n, (side, pair) in enumerate(pairs.pairs)
     ]
     lines = ",\n  ".join(json.dumps(row) for row in rows)
     put(path, f'{{"left_out": {json.dumps(left_out, indent=1)},\n "pairs": [\n  {lines}]}}\n'.encode())

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
+
+import torch
 
 from builders.wording import BLANK, LABELS
 from mitigation.errors import MitigationError
@@ -18,9 +20,6 @@ from scoring.benchmarks import _triplets, stereoset
 from scoring.inference.tokens import Query, Tokens
 from scoring.tables import DataMissing
 from scoring.types import BenchmarkContext, Option, Request, Row, ScoringError
-
-if TYPE_CHECKING:
-    import torch
 
 DATASET = "biaske"
 PAIR = LABELS[:2]
@@ -217,8 +216,6 @@ def mean_scores(logprobs: torch.Tensor, side: torch.Tensor, count: int, profile:
     ``side`` [tokens] is the number of each token's sentence. The mean is that of the benchmark in a profile
     (:func:`scoring.benchmarks._triplets.scores`), with gradients.
     """
-    import torch
-
     probabilities = _triplets.averages_probabilities(profile, kind)
     values = logprobs.exp() if probabilities else logprobs
     lengths = torch.bincount(side, minlength=count)

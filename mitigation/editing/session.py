@@ -18,8 +18,8 @@ from mitigation.editing.settings import OPENINGS, PairSettings
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
 from mitigation.plots import plot_changes, write_losses
-from mitigation.training.checkpoints import LossCurve, checkpoint_path
 from mitigation.training.data import TrainingData
+from mitigation.training.train import LossCurve, checkpoint_path
 from scoring.adapters.facts import Change
 from scoring.inference.generation import Decoding
 from scoring.inference.model import Model
@@ -68,6 +68,7 @@ class EditingSession:
         The mean per token of a whole sentence depends on how well its first tokens are predicted, so gaps after
         prefixes differ from those of the benchmark. The later passes train what the benchmark compares.
         """
+        # With several passes a pair is seen often: one other prefix a pass, and none in the second half.
         some, passes = self._prefixes, self.settings.passes
         if passes > 1:
             some = some[(number + passed) % max(1, len(some)) :][:1] if 2 * passed < passes else []
@@ -91,13 +92,9 @@ class EditingSession:
         """
         settings, model = self.settings, self.model
         sides = {measure.HELD_OUT: self.held, measure.EDITED: self.edited}
-        measured = measure.measured_pairs(
-            model.tokens,
-            {side: [(row, self._made[row["id"]]) for row in some] for side, some in sides.items()},
-            settings.score,
-            model.family,
-            pairs.other_wordings(self.data, settings.domain),
-        )
+        made = {side: [(row, self._made[row["id"]]) for row in some] for side, some in sides.items()}
+        measured = measure.measured_pairs(self._pair, made, pairs.other_wordings(self.data, settings.domain))
+        # To find out at the end whether anything was learnt at all.
         start = {name: weight.detach().clone() for name, weight in network.trained.items()}
         trained_pairs = [self._made[row["id"]] for row in self.edited]
         before, scored_before = mean_terms(network, trained_pairs, settings), measured.scores(network)

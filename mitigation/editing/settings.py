@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -24,16 +25,7 @@ PUBLISHED: Mapping[str, Any] = {
     "divergence": "mean",
 }
 #: Prefixes for a masked model, which cannot generate any.
-OPENINGS = (
-    "As far as is known,",
-    "The other day it was said:",
-    "This is what the letter says.",
-    "It was a quiet morning.",
-    "Here is the next sentence.",
-    "We read the following.",
-    "There is more to tell.",
-    "In the end it was this.",
-)
+OPENINGS = tuple((Path(__file__).parents[1] / "data" / "openings.txt").read_text(encoding="utf-8").splitlines())
 
 
 @dataclass(frozen=True)

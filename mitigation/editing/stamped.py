@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +19,7 @@ import torch
 from mitigation.editing.pairs import EditPair, Place, mean_scores
 from mitigation.training.train import network_inputs
 from scoring.adapters.feed_forward import blocks
-from scoring.inference.differences import difference, tolerance
+from scoring.inference.probes import difference, tolerance
 from scoring.inference.tokens import Kind, Query
 
 #: The most tokens that are computed together, by device.
@@ -117,15 +117,14 @@ class StampedNetwork:
                     numbers[key] = len(reads)
                     reads.append((query.ids, at))
                 answer.append(numbers[key])
-        starts = [0]
-        for query in queries:
-            starts.append(starts[-1] + len(query.at))
+        # A place names a query and one of its answers; in the list of all answers those of a query begin at its start.
+        starts = [0, *accumulate(len(query.at) for query in queries)]
         wanted = [answer[starts[place.query] + place.answer] for place in places]
         logs, base = self._distributions(reads, sorted(set(wanted)))
         row = {number: n for n, number in enumerate(sorted(set(wanted)))}
         want = torch.tensor([token for query in queries for token in query.want], device=logs.device)
         chosen = torch.tensor([row[number] for number in wanted], dtype=torch.long, device=logs.device)
-        return Answers(logs[answer].gather(1, want[:, None])[:, 0], logs[wanted], base[chosen])
+        return Answers(logs[answer, want], logs[wanted], base[chosen])
 
     def _distributions(self, reads: Sequence[Read], compared: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities with the stamp at all positions read, and without it at those ``compared`` by number."""
@@ -145,6 +144,7 @@ class StampedNetwork:
             base.append(both[len(numbers) :].detach())
             order += numbers
             compared_order += also
+        # Batches are by length, so both results are put back into the order in which they were asked for.
         rank = {number: n for n, number in enumerate(compared)}
         back = torch.tensor(order).argsort().to(edited[0].device)
         base_back = torch.tensor([rank[n] for n in compared_order], dtype=torch.long).argsort().to(edited[0].device)

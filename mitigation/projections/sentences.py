@@ -7,17 +7,15 @@ sentences are split alike.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mitigation.attribute_words import AttributeWords, Swapper, replaced
+from mitigation.attribute_words import WORD, AttributeWords, Swapper, replaced
 from mitigation.corpora import sentences
 from mitigation.errors import MitigationError
 
 #: Shorter sentences are left out, in words.
 SHORTEST = 5
-_WORD = re.compile(r"\w+(?:['.]\w+)*\.?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ def word_set(sentence: str) -> set[str]:
     >>> sorted(word_set("Mr. Hall met her."))
     ['hall', 'her', 'her.', 'met', 'mr', 'mr.']
     """
-    words = set(map(str.lower, _WORD.findall(sentence)))
+    words = set(map(str.lower, WORD.findall(sentence)))
     return words | {word.removesuffix(".") for word in words}
 
 
@@ -127,6 +125,7 @@ def tuples(lines: Iterable[str], words: AttributeWords, most: int, seed: int) ->
     swapper, others = Swapper(words), len(words.groups[0]) - 1
     made: dict[str, tuple[str, ...]] = {}
     for sentence in (sentence for line in ordered for sentence in sentences(line)):
+        # Turn k replaces each word by the k-th other one of its group.
         swapped = [swapper.swap(sentence, turn) for turn in range(others)]
         if swapped[0] != sentence:
             made.setdefault(sentence, (sentence, *swapped))

@@ -14,17 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
 from mitigation.adapters.write import describe
 from mitigation.attribute_words import SOURCE, attribute_words, fetched_source
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, defaults, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Console, Model, TrainingData, defaults, setting, stereotype_recipe
 from mitigation.training.settings import OPEN, SMALL, TrainingSettings
-from scoring.adapters.facts import Adapter
 
 PUBLISHED, SEARCH = "auto-debias", "search"
 CODE, PAPER = "code of Guo et al. 2022", "Guo et al. 2022"
@@ -60,7 +56,7 @@ def run(model: Model, settings: AutoDebiasSettings, data: TrainingData, out: Pat
     from cards.files import put
     from mitigation.cost import CostMeter
     from mitigation.training import alignment
-    from mitigation.training.checkpoints import checkpoint_path
+    from mitigation.training.train import checkpoint_path
     from mitigation.training.trainable import tune
 
     data.versions.update(input_versions(settings))
@@ -84,7 +80,7 @@ def run(model: Model, settings: AutoDebiasSettings, data: TrainingData, out: Pat
     searched = meter.seconds
     loss = alignment.AlignmentLoss(model, None if settings.all_tokens else stereotypes, reverse=settings.published)
     schedule = settings.schedule(steps=max(1, settings.epochs * len(rows) // settings.batch_size), warmup=0.0)
-    tuned = tune(model, RECIPE.name, settings, lambda _: loss, rows, held, schedule, data, out, console)
+    tuned = tune(model, RECIPE.name, settings, loss, rows, held, schedule, data, out, console)
     side = "held_out" if held_pairs else "trained"
     measures = {
         f"divergence_{side}_before": tuned.curve.held[0]["loss"],
@@ -157,6 +153,7 @@ def split_pairs(
     pairs: list[tuple[str, str]], share: float, draw: random.Random
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Pairs to train and a share to hold out; a pair that shares a word with a held-out one is held out with it."""
+    # A word may be in several pairs. A pair is held out with all that share a word with it, however indirectly.
     first = draw.sample(pairs, round(share * len(pairs)))
     words = {word for pair in first for word in pair}
     while more := {word for pair in pairs if words & set(pair) for word in pair} - words:

@@ -13,14 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from mitigation.attribute_words import AttributeWords, Swapper, name_pairs
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Console, Model, TrainingData, setting, stereotype_recipe
 from mitigation.training.settings import CLEAN, CODE, LanguageSettings, WordSettings, text_versions
-from scoring.adapters.facts import Adapter
 
 #: What may stand after a listed word in the published code.
 _ENDINGS = ("", ".", ",", "?", "!", ";", ":")
@@ -92,6 +88,7 @@ def published_swap(text: str, words: AttributeWords, draw: random.Random) -> str
     'She told his, and Her.'
     """
     places = range(len(words.groups[0]))
+    # One draw for the whole text: all words of a group go to the same other group.
     partner = [draw.choice([other for other in places if other != place]) for place in places]
     table = {
         word + ending: group[partner[place]] + ending

@@ -12,24 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
+from typing import Any
 
 from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, defaults, setting
-from mitigation.training.data import TrainingData, load_prompts, load_test_splits, shared_rows, training_prompts
+from mitigation.recipe import Adapter, Console, Model, Recipe, TrainingData, defaults, setting
+from mitigation.training.data import load_prompts, load_test_splits, shared_rows, training_prompts
 from mitigation.training.settings import TrainingSettings
-from scoring.adapters.facts import Adapter
 from scoring.types import Request
-
-if TYPE_CHECKING:
-    import torch
-
-    from mitigation.training.losses import FormTokens
-    from mitigation.training.train import LossTerms, TokenRows
 
 #: What is said of training rows that are in a test split.
 LEAKED = "{} of the training rows are in a test split, so scores on the neutral probes tell nothing of new text."
@@ -58,7 +49,6 @@ class DebiasTuningSettings(TrainingSettings):
     corpora: str = setting("stsb,snli", "Configs of gender-neutral-probes to train on, with commas.", _PAPER)
     leaked: bool = setting(False, "Train also on rows of test splits, to reproduce published training.", "this project")
     validation: int = setting(256, "Maximum prompts of a validation.", _OPEN, above=0)
-    gradient_checkpointing: bool = setting(False, "Compute activations twice, to need less memory.", _OPEN)
     mixed_precision: str = setting(
         "auto",
         "Mixed precision: no, bf16, or auto for bf16 on a GPU that has it.",
@@ -71,7 +61,7 @@ class DebiasTuningSettings(TrainingSettings):
         if not self.l_d + self.l_g + self.l_l:
             raise MitigationError("All three losses are switched off; give l_d, l_g or l_l a weight above 0.")
 
-    def precision(self, device: torch.device) -> str:
+    def precision(self, device: Any) -> str:
         """The mixed precision on a device: no or bf16."""
         import torch
 
@@ -88,6 +78,7 @@ def run(model: Model, settings: DebiasTuningSettings, data: TrainingData, out: P
     forms = losses.form_tokens(model.tokens, model.name)
     corpora = split_list(settings.corpora)
     prompts = training_prompts(data, corpora, leaked=settings.leaked)
+    # Training on test rows is allowed to repeat the published runs, and is always said.
     leaked = shared_rows(prompts, load_test_splits(data.source)) if settings.leaked else {}
     if leaked:
         console.print(LEAKED.format(len(leaked)))
@@ -95,9 +86,7 @@ def run(model: Model, settings: DebiasTuningSettings, data: TrainingData, out: P
     held = encode_prompts(model, load_prompts(data, corpora, "validation")[: settings.validation], settings.max_length)
     meter, schedule = CostMeter(model), settings.schedule(precision=settings.precision(model.device))
 
-    def loss(tuned: Any) -> DebiasLoss:
-        return DebiasLoss(tuned, model.tokens.pad, forms, settings)
-
+    loss = losses.DebiasLoss(model, forms, settings)
     tuned = tune(model, RECIPE.name, settings, loss, rows, held, schedule, data, out, console, measured=False)
     measures, cost = {"leaked training rows": len(leaked)} if leaked else {}, meter.cost(tuned.parameters)
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
@@ -118,49 +107,6 @@ def encode_prompts(model: Model, prompts: Sequence[str], max_length: int) -> lis
         if len(ids) > max_length:
             raise MitigationError(f"{prompt!r} has {len(ids)} tokens; give a max_length of at least that.")
     return rows
-
-
-class DebiasLoss:
-    """The loss of a batch of prompts: the mean of each term over the prompts, and their weighted sum."""
-
-    def __init__(self, tuned: Any, pad: int, forms: FormTokens, settings: DebiasTuningSettings) -> None:
-        self.tuned = tuned
-        self.pad = pad
-        self.forms = forms
-        self.settings = settings
-
-    def __call__(self, network: Any, rows: TokenRows) -> LossTerms:
-        """The terms by the name of their weight, also those of weight 0, and ``loss``."""
-        import torch
-
-        from mitigation.training import losses, train
-
-        inputs = train.network_inputs(rows, self.pad, self.tuned.device)
-        last = inputs["attention_mask"].sum(1) - 1  # the position of each row's last token
-        logits = network(**inputs, use_cache=False).logits  # [rows, tokens, vocabulary]
-        probabilities = logits[torch.arange(len(rows), device=last.device), last].float().softmax(-1)
-        epsilon, within = self.settings.epsilon, self.settings.l_d_within
-        terms = {
-            "l_d": losses.divergence(probabilities, self.forms, epsilon, within=within).mean(),
-            "l_g": losses.presence(probabilities, self.forms).mean(),
-            "l_l": losses.imbalance(probabilities, self.forms, epsilon).mean(),
-        }
-        if self.settings.retention:
-            terms["retention"] = self._retention(logits, inputs)
-        return {"loss": sum(getattr(self.settings, name) * term for name, term in terms.items()), **terms}
-
-    def _retention(self, logits: torch.Tensor, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        """The divergence from the base model: the sum over the tokens of a prompt, the mean over the prompts."""
-        import torch
-
-        from mitigation.training import losses
-
-        training = self.tuned.training
-        with torch.no_grad(), self.tuned.disable_adapter():
-            base = self.tuned.eval()(**inputs, use_cache=False).logits
-        self.tuned.train(training)
-        real = inputs["attention_mask"].bool()
-        return losses.retention(base[real], logits[real], self.forms).sum() / len(real)
 
 
 RECIPE = Recipe(

@@ -15,25 +15,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table as Grid
 
 from cards.files import put
 from cards.text import split_list
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, setting
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Console, Model, Recipe, TrainingData, setting
 from scoring import answering
-from scoring.adapters.facts import PROMPT, Adapter
+from scoring.adapters.facts import PROMPT
 from scoring.benchmarks import neutral
 from scoring.inference.store import Store
 from scoring.metrics.gas import gas
 from scoring.prompts import PROMPTS, Prompt
 from scoring.run import table
-from scoring.statistics.stats import estimate
+from scoring.statistics.stats import measure
 from scoring.tables import Loaded
-from scoring.types import Estimate, Table
+from scoring.types import Estimate, Group, Table
 
 _PAPER = "Dong et al. 2024"
 #: The parameters of decoding that are tried, one at a time.
@@ -74,6 +72,7 @@ def run(model: Model, settings: DecodingSettings, data: TrainingData, out: Path,
     scores = {
         prompt.name: measure_gas(model, with_seeds(prompt, seeds), splits, cache, console) for prompt in candidates
     }
+    # Greedy decoding and the ban are shown for comparison; only samples are chosen among.
     best = BANNED if settings.constrained else least_gas(scores)
     put(out / PROMPT, with_seeds(PROMPTS[best], seeds)[0].json().encode())
     console.print(score_table(scores, best))
@@ -104,7 +103,8 @@ def measure_gas(
     """GAS over the samples of all seeds; the samples of one neutral prompt are one cluster."""
     samples = [sample_table(model, prompt, splits, cache, console) for prompt in prompts]
     whole = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
-    return estimate(gas(), whole, clusters=whole["id"])
+    every = Group("", np.ones(len(whole["id"]), bool))
+    return measure([(every, gas())], whole, whole["id"])[0]
 
 
 def sample_table(model: Model, prompt: Prompt, splits: Sequence[Loaded], cache: Path, console: Console) -> Table:

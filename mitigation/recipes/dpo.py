@@ -1,6 +1,6 @@
 """DPO: preference tuning after which *she* and *he* are equally probable where nothing says who is meant.
 
-Source: *Direct Preference Optimization* (Rafailov et al., 2023), through TRL. A row is a prompt of the gender-neutral
+Source: *Direct Preference Optimization* (Rafailov et al., 2023). A row is a prompt of the gender-neutral
 probes (training split) with one pronoun chosen and the other rejected. With as many rows for each gender, the optimum
 of DPO would be the base model itself, because DPO adds the preference to the base model's. So *she* is chosen in a
 share p of the rows with logit(p) = β log(P(he) / P(she)) of the base model: the optimum of DPO on these rows then
@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from cards.text import split_list
-from mitigation.adapters.write import describe, save_peft
+from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, defaults, setting
+from mitigation.recipe import Adapter, Console, Model, Recipe, TrainingData, defaults, setting
 from mitigation.recipes.debias_tuning import encode_prompts
-from mitigation.training.data import TrainingData, load_prompts, training_prompts
-from mitigation.training.settings import OPEN, LoraSettings
-from scoring.adapters.facts import Adapter
+from mitigation.training.data import load_prompts, training_prompts
+from mitigation.training.settings import OPEN, TrainingSettings
 from scoring.terminal import tell
 from scoring.types import Floats, Request
 
@@ -34,12 +32,12 @@ PRONOUNS = ("she", "he")
 
 @dataclass(frozen=True)
 @defaults(_PAPER, learning_rate=1e-6, batch_size=64)
-@defaults(OPEN, alpha=16, checkpoint_every=100)
-class DpoSettings(LoraSettings):
+@defaults(OPEN, alpha=16, checkpoint_every=100, validate_every=100)
+class DpoSettings(TrainingSettings):
     """How strongly the base model is kept, and how long is trained."""
 
     beta: float = setting(0.1, "How strongly divergence from the base model costs.", _PAPER, above=0)
-    optimizer: str = setting("rmsprop", "An optimizer of transformers' Trainer.", _PAPER)
+    optimizer: str = setting("rmsprop", "rmsprop or adamw.", _PAPER, choices=("rmsprop", "adamw"))
     warmup: int = setting(150, "Steps in which the rate rises.", _PAPER, least=0)
     steps: int = setting(1000, "Training steps.", OPEN, above=0)
     rank: int = setting(16, "Rank of the two LoRA matrices of each linear map.", OPEN, above=0)
@@ -51,70 +49,41 @@ class DpoSettings(LoraSettings):
 def run(model: Model, settings: DpoSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
     """Trains, and writes the adapter, its losses and their picture into ``out``."""
     from mitigation.cost import CostMeter
-    from mitigation.plots import write_losses
-    from mitigation.training.checkpoints import LossCurve, checkpoint_path
-    from mitigation.training.preferences import train
+    from mitigation.training.losses import PreferenceLoss
+    from mitigation.training.trainable import tune
 
     names = split_list(settings.corpora)
     prompts = training_prompts(data, names)
     held = load_prompts(data, names, "validation")[: settings.held]
     meter = CostMeter(model)
-    logs, before = log_probabilities(model, prompts), log_ratios(model, held)
-    order = np.random.default_rng(settings.seed).permutation(len(prompts))
-    female = np.zeros(len(prompts), dtype=bool)
-    female[order] = prefers_first((logs[:, 0] - logs[:, 1])[order], settings.beta)
-    pronouns, chosen = model.tokens.words(PRONOUNS), np.where(female, 0, 1)
-    encoded = encode_prompts(model, prompts, settings.max_length)
-    rows = [
-        {
-            "prompt_ids": ids,
-            "chosen_ids": [pronouns[side]],
-            "rejected_ids": [pronouns[1 - side]],
-            "ref_chosen_logps": both[side],
-            "ref_rejected_logps": both[1 - side],
-        }
-        for ids, side, both in zip(encoded, chosen.tolist(), logs.tolist(), strict=True)
-    ]
-    tuned, losses, trained = train(
-        model,
-        rows,
-        checkpoint_path(RECIPE.name, model, settings, data, out).with_suffix(""),
-        settings.rank,
-        settings.alpha,
-        beta=settings.beta,
-        learning_rate=settings.learning_rate,
-        optim=settings.optimizer,
-        per_device_train_batch_size=settings.batch_size,
-        warmup_steps=settings.warmup,
-        max_steps=settings.steps,
-        seed=settings.seed,
-        save_steps=settings.checkpoint_every,
-    )
-    try:
-        model.network = tuned.eval()
-        after = log_ratios(model, held)
-        save_peft(tuned, out, model.name)
-    finally:
-        model.network = tuned.unload().eval()
-    write_losses(LossCurve(losses, []), out, f"dpo of {model.name}")
-    measured: dict[str, Any] = {"share of rows that prefer she": female}
-    for when, values in (("before", before), ("after", after)):
-        measured |= {f"held-out log ratio {when}": values, f"held-out absolute log ratio {when}": np.abs(values)}
-    measures = {name: float(values.mean()) for name, values in measured.items()}
+    rows, female = preferences(model, prompts, settings)
+    held_rows, _ = preferences(model, held, settings)
+    pronouns = [token for token in model.tokens.words(PRONOUNS) if token is not None]
+    schedule = settings.schedule(warmup=settings.warmup / settings.steps)
+    loss = PreferenceLoss(model, pronouns, settings.beta)
+    tuned = tune(model, RECIPE.name, settings, loss, rows, held_rows, schedule, data, out, console)
+    measures = {"share of rows that prefer she": float(female.mean())}
+    for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
+        measures |= {f"held-out {name} {when}": terms[name] for name in ("log ratio", "absolute log ratio")}
     tell(console, [f"{name}: {mean:.3f}" for name, mean in measures.items()])
-    cost = meter.cost(trained)
+    cost = meter.cost(tuned.parameters)
     return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
 
 
+def preferences(model: Model, prompts: list[str], settings: DpoSettings) -> tuple[list[Any], np.ndarray[Any, Any]]:
+    """A row of :class:`mitigation.training.losses.PreferenceLoss` for each prompt, and in which [prompts] is *she*."""
+    ratios = log_ratios(model, prompts)
+    # Preferences are set in a random order, so that neighbouring rows of a corpus are not treated alike.
+    order = np.random.default_rng(settings.seed).permutation(len(prompts))
+    female = np.zeros(len(prompts), dtype=bool)
+    female[order] = prefers_first(ratios[order], settings.beta)
+    encoded = encode_prompts(model, prompts, settings.max_length)
+    signs = np.where(female, 1, -1).tolist()
+    return list(zip(encoded, signs, ratios.tolist(), strict=True)), female
+
+
 def log_ratios(model: Model, prompts: list[str]) -> Floats:
-    """By how much *she* is more probable than *he* as the next token after each prompt [prompts], in nats."""
-    logs = log_probabilities(model, prompts)
-    ratios: Floats = logs[:, 0] - logs[:, 1]
-    return ratios
-
-
-def log_probabilities(model: Model, prompts: list[str]) -> Floats:
-    """The log-probability of both pronouns as the next token after each prompt [prompts, 2], in nats.
+    """By how much *she* is more probable than *he* as the next token after each prompt [prompts], in nats.
 
     Raises
     ------
@@ -128,7 +97,8 @@ def log_probabilities(model: Model, prompts: list[str]) -> Floats:
             f"In the vocabulary of {model.name} she or he is more than one token, so they cannot be compared; give a "
             "model with larger tokens."
         )
-    return logs
+    ratios: Floats = logs[:, 0] - logs[:, 1]
+    return ratios
 
 
 def prefers_first(ratios: Floats, beta: float) -> np.ndarray[Any, Any]:
@@ -154,9 +124,7 @@ RECIPE = Recipe(
     source="Direct Preference Optimization (Rafailov et al., 2023), with rows of the gender-neutral probes",
     cite=("dong2024disclosure", "rafailov2023direct"),
     profiles={
-        "clean": DpoSettings(
-            beta=1.0, learning_rate=2e-4, optimizer="adamw_torch", batch_size=32, warmup=10, steps=300
-        ),
+        "clean": DpoSettings(beta=1.0, learning_rate=2e-4, optimizer="adamw", batch_size=32, warmup=10, steps=300),
         "paper": DpoSettings(),
     },
     run=run,

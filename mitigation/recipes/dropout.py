@@ -10,13 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Console, Model, TrainingData, setting, stereotype_recipe
 from mitigation.training.settings import CLEAN, CODE, LanguageSettings, corpus_versions
-from scoring.adapters.facts import Adapter
 
 
 @dataclass(frozen=True)

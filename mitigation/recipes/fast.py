@@ -20,16 +20,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from cards.files import put
 from mitigation.adapters.write import describe, save_peft
 from mitigation.editing import POSITIONS
 from mitigation.editing.settings import OPEN, OWN, PAPER, PUBLISHED, PairSettings
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
-from scoring.adapters.facts import CONFIG, WEIGHTS, Adapter
+from mitigation.recipe import Adapter, Console, Model, TrainingData, setting, stereotype_recipe
+from scoring.adapters.facts import CONFIG, WEIGHTS
 from scoring.types import Row
 
 if TYPE_CHECKING:

@@ -11,13 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-
 from mitigation.adapters.write import describe
 from mitigation.editing.settings import OPEN, PUBLISHED, PairSettings
-from mitigation.recipe import Model, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
-from scoring.adapters.facts import Adapter
+from mitigation.recipe import Adapter, Console, Model, TrainingData, setting, stereotype_recipe
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ def run(model: Model, settings: FineTuningSettings, data: TrainingData, out: Pat
     from mitigation.training.trainable import trainable
 
     session = EditingSession(model, settings, data, console)
-    with trainable(model, settings.rank, settings.rank, settings.seed) as tuned:
+    with trainable(model, settings, alpha=settings.rank) as tuned:
         network = StampedNetwork(tuned.network, None, model.kind, model.tokens.pad, settings.score)
         trained = trained_parameters(tuned.network)
         changes, measures = session.train(network, RECIPE.name, "LoRA", model.name, out)

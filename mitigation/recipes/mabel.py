@@ -15,17 +15,13 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from rich.console import Console
-
 from builders.manifest import file_sha256
 from builders.parsers import snli
 from mitigation.adapters.write import describe
 from mitigation.attribute_words import PUBLISHED, SOURCE, Swapper, fetched_source
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, defaults, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Console, Model, TrainingData, defaults, setting, stereotype_recipe
 from mitigation.training.settings import OPEN, SMALL, TrainingSettings, WordSettings
-from scoring.adapters.facts import Adapter
 
 CODE = "code of He et al. 2022"
 PAIRS = "snli/train"
@@ -72,7 +68,7 @@ def run(model: Model, settings: MabelSettings, data: TrainingData, out: Path, co
     loss = EntailmentLoss(model, settings.temperature, settings.aligned, settings.weight, settings.masked)
     schedule = settings.schedule(steps=max(1, settings.epochs * len(trained) // settings.batch_size), warmup=0.0)
     within = partial(loss.trained_head, wanted=settings.mlp)
-    tuned = tune(model, RECIPE.name, settings, lambda _: loss, trained, held, schedule, data, out, console, within)
+    tuned = tune(model, RECIPE.name, settings, loss, trained, held, schedule, data, out, console, within)
     measures: dict[str, float] = {}
     for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
         measures |= {f"{name}_held_out_{when}": terms[name] for name in ("contrastive", "alignment", "masked")}

@@ -12,14 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from cards.files import put
 from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Recipe, setting
-from mitigation.training.data import TrainingData
-from scoring.adapters.facts import PROMPT, Adapter, Cost
+from mitigation.recipe import Adapter, Console, Model, Recipe, TrainingData, setting
+from scoring.adapters.facts import PROMPT, Cost
 from scoring.prompts import get
 from scoring.terminal import tell
 

@@ -10,12 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-
-from mitigation.recipe import Model, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Console, Model, TrainingData, setting, stereotype_recipe
 from mitigation.training.settings import CLEAN, LanguageSettings, corpus_versions
-from scoring.adapters.facts import Adapter
 
 
 @dataclass(frozen=True)

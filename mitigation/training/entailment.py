@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -18,14 +18,8 @@ from mitigation.training.language import LanguageLoss
 from mitigation.training.train import LossTerms, network_inputs
 from scoring.inference.model import Model
 
-
-class EntailmentRow(NamedTuple):
-    """Token ids of a premise and a hypothesis, and of both with the words of the other gender."""
-
-    premise: list[int]
-    hypothesis: list[int]
-    swapped_premise: list[int]
-    swapped_hypothesis: list[int]
+#: The token ids of a premise, its hypothesis, and both with swapped words.
+EntailmentRow = tuple[list[int], list[int], list[int], list[int]]
 
 
 def entailment_rows(
@@ -35,6 +29,7 @@ def entailment_rows(
 
     A pair whose swapped copy has the same tokens, because the listed word is cut off, is left out.
     """
+    # A pair without a listed word would be its own swapped copy and teach nothing.
     both = [(pair, (swapper.swap(pair[0]), swapper.swap(pair[1]))) for pair in pairs]
     gendered = [(*pair, *swapped) for pair, swapped in both if pair != swapped]
     if not gendered:
@@ -42,7 +37,7 @@ def entailment_rows(
     window = min(length, model.tokens.window or length)
     texts = [text for row in gendered for text in row]
     ids = model.tokens.tokenizer(texts, truncation=True, max_length=window)["input_ids"]
-    rows = (EntailmentRow(*ids[start : start + 4]) for start in range(0, len(ids), 4))
+    rows = (tuple(ids[start : start + 4]) for start in range(0, len(ids), 4))
     return [row for row in rows if row[:2] != row[2:]]
 
 
@@ -55,7 +50,7 @@ def similarities(premises: torch.Tensor, hypotheses: torch.Tensor, temperature: 
 def contrastive(states: torch.Tensor, temperature: float) -> torch.Tensor:
     """The cross-entropy of finding the hypothesis of each premise among all of the batch, equations 1 and 2.
 
-    ``states`` [4, rows, width] has the sentences in the order of :class:`EntailmentRow`. Swapped pairs are rows like
+    ``states`` [4, rows, width] has the sentences in the order of :data:`EntailmentRow`. Swapped pairs are rows like
     the others, so the batch has twice as many.
 
     >>> states = torch.eye(4)[torch.tensor([[0, 1], [0, 1], [2, 3], [2, 3]])]
@@ -105,7 +100,7 @@ class EntailmentLoss:
         return {"loss": total, **terms}
 
     def states(self, network: Any, rows: Sequence[EntailmentRow]) -> torch.Tensor:
-        """The states [4, rows, width] of the sentences, in the order of :class:`EntailmentRow`."""
+        """The states [4, rows, width] of the sentences, in the order of :data:`EntailmentRow`."""
         device = next(network.parameters()).device
         sentences = [row[which] for which in range(4) for row in rows]
         hidden = network(**network_inputs(sentences, self.pad, device), output_hidden_states=True).hidden_states[-1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,21 +133,9 @@ def train_on(
         raise MitigationError("The texts to train on or those held out have no two tokens; give a larger corpus.")
     meter, loss = CostMeter(model), LanguageLoss(model, settings.masked)
     schedule = settings.schedule(batch_size=settings.batch_size or (512 if model.kind == "masked" else 256))
-    tuned = tune(
-        model,
-        recipe,
-        settings,
-        lambda _: loss,
-        rows,
-        held,
-        schedule,
-        data,
-        out,
-        console,
-        lambda network: dropout(network, rates) if rates else nullcontext(),
-        factor,
-        measured=False,
-    )
+    within = partial(dropout, rates=rates) if rates else nullcontext
+    more: dict[str, Any] = {"within": within, "factor": factor, "measured": False}
+    tuned = tune(model, recipe, settings, loss, rows, held, schedule, data, out, console, **more)
     cost = meter.cost(tuned.parameters)
     return describe(out, model, recipe, settings, data=data.versions, cost=cost, measures=measures)
 

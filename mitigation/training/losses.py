@@ -1,4 +1,4 @@
-"""The losses of debias tuning, as functions of next-token probabilities.
+"""The losses of debias tuning, as functions of next-token probabilities, and that of DPO.
 
 Source: *Disclosure and Mitigation of Gender Bias in LLMs* (Dong et al., 2024), section 5. L_d makes paired
 female and male forms (she/he, her/him …) equally probable, L_g makes all forms improbable, L_l gives both
@@ -8,12 +8,15 @@ The forms are those of scoring: single tokens after a space, no token twice.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from builders.text.words import PRONOUN_PAIRS
 from mitigation.errors import MitigationError
+from mitigation.training.train import LossTerms, TokenRows, network_inputs
+from scoring.inference.model import Model
 from scoring.inference.tokens import Tokens
 from scoring.metrics.add import EPSILON
 from scoring.metrics.pronouns import FORMS
@@ -116,6 +119,71 @@ def retention(base: torch.Tensor, tuned: torch.Tensor, forms: FormTokens) -> tor
 def _merge_forms(logits: torch.Tensor, forms: FormTokens) -> torch.Tensor:
     """Log-probabilities of all other tokens, followed by that of all forms together."""
     logs = logits.float().log_softmax(-1)
+    # All forms count as one token, so that moving probability between them costs nothing.
     others = torch.ones(logs.shape[1], dtype=torch.bool, device=logs.device)
     others[forms.all] = False
     return torch.cat([logs[:, others], logs[:, forms.all].logsumexp(1, keepdim=True)], 1)
+
+
+def at_last(logits: torch.Tensor, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """The logits [rows, vocabulary] at the last token of each row, of those at all tokens."""
+    last = inputs["attention_mask"].sum(1) - 1
+    return logits[torch.arange(len(logits), device=last.device), last]
+
+
+class DebiasLoss:
+    """The loss of a batch of prompts: the mean of each term over the prompts, and their weighted sum."""
+
+    def __init__(self, model: Model, forms: FormTokens, settings: Any) -> None:
+        self.device, self.pad, self.forms, self.settings = model.device, model.tokens.pad, forms, settings
+
+    def __call__(self, network: Any, rows: TokenRows) -> LossTerms:
+        """The terms by the name of their weight, also those of weight 0, and ``loss``."""
+        inputs = network_inputs(rows, self.pad, self.device)
+        logits = network(**inputs, use_cache=False).logits  # [rows, tokens, vocabulary]
+        probabilities = at_last(logits, inputs).float().softmax(-1)
+        epsilon, within = self.settings.epsilon, self.settings.l_d_within
+        terms = {
+            "l_d": divergence(probabilities, self.forms, epsilon, within=within).mean(),
+            "l_g": presence(probabilities, self.forms).mean(),
+            "l_l": imbalance(probabilities, self.forms, epsilon).mean(),
+        }
+        if self.settings.retention:
+            terms["retention"] = self._retention(network, logits, inputs)
+        return {"loss": sum(getattr(self.settings, name) * term for name, term in terms.items()), **terms}
+
+    def _retention(self, network: Any, logits: torch.Tensor, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """The divergence from the base model: the sum over the tokens of a prompt, the mean over the prompts."""
+        # Several processes train a network that is wrapped; the base model is the network inside, without its adapter.
+        tuned = network.module if isinstance(network, torch.nn.parallel.DistributedDataParallel) else network
+        training = tuned.training
+        with torch.no_grad(), tuned.disable_adapter():
+            base = tuned.eval()(**inputs, use_cache=False).logits
+        tuned.train(training)
+        real = inputs["attention_mask"].bool()
+        return retention(base[real], logits[real], self.forms).sum() / len(real)
+
+
+#: A prompt as token ids, 1 if *she* is preferred to *he* after it, else -1, and the base model's log-ratio.
+Preference = tuple[list[int], int, float]
+
+
+class PreferenceLoss:
+    """The loss of DPO (Rafailov et al. 2023, Eq. 7) for answers of one token, as a mean over the rows.
+
+    Beside ``loss`` it has the means of log P(she) − log P(he) and of its absolute value, in nats.
+    """
+
+    def __init__(self, model: Model, pronouns: list[int], beta: float) -> None:
+        self.device, self.pad, self.pronouns, self.beta = model.device, model.tokens.pad, pronouns, beta
+
+    def __call__(self, network: Any, rows: Sequence[Preference]) -> LossTerms:
+        """The terms of a batch of rows."""
+        prompts, signs, references = zip(*rows, strict=True)
+        inputs = network_inputs(prompts, self.pad, self.device)
+        logits = at_last(network(**inputs, use_cache=False).logits, inputs)
+        she, he = logits[:, self.pronouns].float().unbind(1)
+        ratio = she - he  # the normalization of both probabilities is the same
+        added = ratio - torch.tensor(references, device=self.device)
+        loss = -torch.nn.functional.logsigmoid(self.beta * torch.tensor(signs, device=self.device) * added).mean()
+        return {"loss": loss, "log ratio": ratio.mean(), "absolute log ratio": ratio.abs().mean()}

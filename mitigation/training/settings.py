@@ -31,8 +31,8 @@ CLEAN: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class LoraSettings(Settings):
-    """What every training with gradients has."""
+class TrainingSettings(Settings):
+    """How :func:`mitigation.training.train.fit` trains a LoRA or all weights."""
 
     batch_size: int = setting(32, "Rows of a step.", above=0)
     learning_rate: float = setting(5e-5, "Learning rate of the optimizer; it falls linearly to zero.", above=0)
@@ -40,12 +40,7 @@ class LoraSettings(Settings):
     alpha: int = setting(64, "Scale of their product, divided by the rank.", OPEN, above=0)
     seed: int = setting(0, "Of the held-out rows, the order, masks, dropout and the first matrices.", OPEN)
     checkpoint_every: int = setting(50, "Steps between checkpoints.", OPEN, above=0)
-
-
-@dataclass(frozen=True)
-class TrainingSettings(LoraSettings):
-    """How :func:`mitigation.training.train.fit` trains."""
-
+    gradient_checkpointing: bool = setting(False, "Compute activations twice, to need less memory.", OPEN)
     validate_every: int = setting(50, "Steps between measurements of held-out rows.", OPEN, above=0)
     patience: int = setting(0, "Measurements without improvement that end training; 0 never does.", OPEN, least=0)
 

@@ -7,13 +7,17 @@ dropout is drawn from the seed and the step, its learning rate is a formula. Sev
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import mmap
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -21,9 +25,11 @@ from accelerate import Accelerator  # type: ignore[import-untyped]
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from cards.files import replacing
 from mitigation.errors import MitigationError
-from mitigation.training.checkpoints import LossCurve, restore, save
+from mitigation.training.data import TrainingData
 from scoring.inference.batching import padded
+from scoring.inference.model import Model
 
 #: Token ids, one list per row.
 TokenRows = Sequence[list[int]]
@@ -31,6 +37,10 @@ TokenRows = Sequence[list[int]]
 LossTerms = dict[str, torch.Tensor]
 #: Gradients are clipped to this norm, the usual default of trainers.
 MAX_GRADIENT_NORM = 1.0
+#: A zip archive ends in the length of its comment and the comment; torch writes none.
+_NO_COMMENT = b"\0\0"
+#: Optimizers by the name in settings.
+OPTIMIZERS: Mapping[str, Any] = {"adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,8 @@ class TrainingSchedule:
     The learning rate rises linearly during ``warmup`` (a share of the steps) and then falls linearly to
     zero. Every ``validate_every`` steps the held-out rows are measured. With a ``patience`` above 0,
     training ends after so many validations in a row without improvement, and the best weights are used. With
-    ``at_once`` above 0, so many rows of a step are computed at the same time and their gradients added.
+    ``at_once`` above 0, so many rows of a step are computed at the same time and their gradients added. ``optimizer``
+    is a name of :data:`OPTIMIZERS`.
     """
 
     steps: int
@@ -53,6 +64,7 @@ class TrainingSchedule:
     checkpoint_every: int = 50
     patience: int = 0
     at_once: int = 0
+    optimizer: str = "adamw"
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step.
@@ -73,10 +85,103 @@ class TrainingSchedule:
         >>> sorted(schedule.rows_at(0, 6) + schedule.rows_at(1, 6)[:2])
         [0, 1, 2, 3, 4, 5]
         """
+        # The rows of all epochs in one line: a batch may end one epoch and begin the next.
         positions = range(step * self.batch_size, (step + 1) * self.batch_size)
         epochs = {position // count for position in positions}
         orders = {epoch: np.random.default_rng([self.seed, epoch]).permutation(count) for epoch in epochs}
         return [int(orders[position // count][position % count]) for position in positions]
+
+
+@dataclass(slots=True)
+class LossCurve:
+    """Terms of the loss by name: ``train`` for each step, ``held`` for each validation, with its step."""
+
+    train: list[dict[str, float]] = field(default_factory=list)
+    held: list[dict[str, float]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class TrainingState:
+    """What later steps depend on, besides weights and optimizer."""
+
+    curve: LossCurve = field(default_factory=LossCurve)
+    best: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+    @property
+    def step(self) -> int:
+        """The number of finished steps."""
+        return len(self.curve.train)
+
+    def validations_since_best(self) -> int:
+        """The number of validations after the one with the lowest loss."""
+        losses = [terms["loss"] for terms in self.curve.held]
+        return len(losses) - 1 - int(np.argmin(losses)) if losses else 0
+
+
+def checkpoint_path(name: str, model: Model, settings: Any, data: TrainingData, out: Path) -> Path:
+    """The file of a training's state, next to ``out``; its name depends on model, settings and data."""
+    key = [model.revision, model.dtype, asdict(settings), data.versions]
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    return out.parent / f"{name}-{digest}.pt"
+
+
+class _Hashed:
+    """A file that is hashed as it is written: a second copy of what a large model trains would not fit in memory."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.digest, self.flush = file, hashlib.sha256(), file.flush
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return self.file.write(data)
+
+
+def save(
+    path: Path, trained: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer, state: TrainingState
+) -> None:
+    """Writes weights, optimizer and state to a file in one step; the comment of the zip archive is its checksum."""
+    content = {
+        "weights": {name: weight.detach() for name, weight in trained.items()},
+        "optimizer": optimizer.state_dict(),
+        "curve": json.dumps(asdict(state.curve)),
+        "best": dict(state.best),
+    }
+    with replacing(path) as file:
+        hashed: Any = _Hashed(file)
+        torch.save(content, hashed)
+        checksum = hashed.digest.hexdigest().encode()
+        file.seek(-len(_NO_COMMENT), os.SEEK_END)
+        file.write(len(checksum).to_bytes(2, "little") + checksum)
+
+
+def restore(path: Path, trained: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> TrainingState:
+    """Loads weights and optimizer from a checkpoint and returns its state; a new state if there is no file.
+
+    Raises
+    ------
+    MitigationError
+        If the file is not a checkpoint of this network.
+    """
+    if not path.exists():
+        return TrainingState()
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            with memoryview(mapped)[:-66] as archive:
+                digest = hashlib.sha256(archive)
+            digest.update(_NO_COMMENT)
+            if digest.hexdigest().encode() != mapped[-64:]:
+                raise ValueError("its checksum is not that of its content")
+        content = torch.load(path, weights_only=True, map_location="cpu", mmap=True)
+        with torch.no_grad():
+            for name, weight in content["weights"].items():
+                trained[name].copy_(weight)
+        optimizer.load_state_dict(content["optimizer"])
+        best = {name: weight.to(trained[name].device) for name, weight in content["best"].items()}
+        return TrainingState(LossCurve(**json.loads(content["curve"])), best)
+    except Exception as error:  # a damaged file can raise anything
+        raise MitigationError(
+            f"{path} is no checkpoint of this training ({type(error).__name__}); delete it to begin again."
+        ) from None
 
 
 def network_inputs(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> dict[str, torch.Tensor]:
@@ -125,7 +230,7 @@ def fit(
             "multiple of that."
         )
     trained = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
-    optimizer = torch.optim.AdamW(trained.values(), lr=schedule.learning_rate, weight_decay=0.0)
+    optimizer = OPTIMIZERS[schedule.optimizer](trained.values(), lr=schedule.learning_rate, weight_decay=0.0)
     state = restore(checkpoint, trained, optimizer)
     # A network in 4 bits must not be moved, so accelerate prepares only what several processes share.
     parallel = accelerator.prepare_model(network) if accelerator.num_processes > 1 else network
@@ -141,6 +246,7 @@ def fit(
             validate()
         while state.step < schedule.steps and not 0 < schedule.patience <= state.validations_since_best():
             step = state.step
+            # Each process takes every n-th row of the same batch.
             numbers = schedule.rows_at(step, len(rows))[accelerator.process_index :: accelerator.num_processes]
             batch = [rows[number] for number in numbers]
             state.curve.train.append(_step(accelerator, parallel, loss, batch, optimizer, trained, schedule, step))

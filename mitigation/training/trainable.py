@@ -17,10 +17,9 @@ from mitigation.cost import trained_parameters
 from mitigation.errors import MitigationError
 from mitigation.plots import write_losses
 from mitigation.training import train
-from mitigation.training.checkpoints import LossCurve, checkpoint_path
 from mitigation.training.data import TrainingData
 from mitigation.training.settings import TrainingSettings
-from mitigation.training.train import LossTerms, TrainingSchedule
+from mitigation.training.train import LossCurve, LossTerms, TrainingSchedule, checkpoint_path
 from scoring.inference.model import Model
 
 
@@ -35,7 +34,7 @@ class Trainable:
     model:
         The model that it belongs to.
     original:
-        All weights before training, by name; empty with a LoRA.
+        All weights before training, by name, in the memory of the processor; empty with a LoRA.
     """
 
     network: Any
@@ -47,7 +46,7 @@ class Trainable:
         """Multiplies what training adds to the weights; -1 does the opposite of what was learnt."""
         if self.original:
             for name, weight in self.network.named_parameters():
-                weight.copy_(torch.lerp(self.original[name], weight, factor))
+                weight.copy_(torch.lerp(self.original[name].to(weight.device), weight, factor))
             return
         for name, weight in self.network.named_parameters():
             if "lora_B" in name:
@@ -62,40 +61,33 @@ class Trainable:
 
 
 @contextmanager
-def trainable(
-    model: Model,
-    rank: int,
-    alpha: int,
-    seed: int,
-    dropout: float = 0.0,
-    target_modules: str = "all-linear",
-    gradient_checkpointing: bool = False,
-) -> Iterator[Trainable]:
+def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
     """The network of a model for training; after the block, also after an exception, it is as before.
 
     Parameters
     ----------
-    rank, alpha, dropout, target_modules:
-        Of a LoRA whose product is zero at first; a rank of 0 trains all weights.
-    seed:
-        Of the start of the LoRA.
-    gradient_checkpointing:
-        Compute activations twice, to need less memory.
+    settings:
+        ``rank`` and ``seed`` of a LoRA whose product is zero at first; a rank of 0 trains all weights. If they have
+        them, also its ``dropout`` and ``target_modules``, and ``gradient_checkpointing``: compute activations twice,
+        to need less memory.
+    alpha:
+        The scale of the product, divided by the rank.
 
     Raises
     ------
     MitigationError
         If all weights are to be trained and are not in float32, or the modules cannot be adapted.
     """
-    torch.manual_seed(seed)
+    torch.manual_seed(settings.seed)
     network = model.network
-    if not rank:
+    if not settings.rank:
         if model.dtype != "float32":
             raise MitigationError(
                 f"All weights are trained in float32, and those of {model.name} are in {model.dtype}; give --dtype "
                 "float32 --quantize none, or train a LoRA with --rank 64."
             )
-        original = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+        # In the memory of the processor, because a GPU has no room for a second copy of all weights.
+        original = {name: tensor.detach().to("cpu", copy=True) for name, tensor in network.state_dict().items()}
         frozen = [weight for weight in network.parameters() if not weight.requires_grad]
         try:
             yield Trainable(network.requires_grad_(True), model, original)
@@ -110,26 +102,27 @@ def trainable(
 
     from scoring.adapters.attach import quiet, wrap
 
+    modules = getattr(settings, "target_modules", "all-linear")
+    checkpointing = getattr(settings, "gradient_checkpointing", False)
     config = LoraConfig(
-        r=rank,
+        r=settings.rank,
         lora_alpha=alpha,
-        lora_dropout=dropout,
-        target_modules=target_modules if target_modules == "all-linear" else split_list(target_modules),
+        lora_dropout=getattr(settings, "dropout", 0.0),
+        target_modules=modules if modules == "all-linear" else split_list(modules),
         task_type="CAUSAL_LM" if model.kind == "causal" else None,  # PEFT has no name for masked models
     )
     try:
         tuned = wrap(network, config)
     except ValueError as error:
-        raise MitigationError(f"The modules {target_modules!r} cannot be adapted ({error}).") from None
-    bare = tuned.get_base_model()
-    if gradient_checkpointing:
+        raise MitigationError(f"The modules {modules!r} cannot be adapted ({error}).") from None
+    if checkpointing:
         with quiet():
-            bare.gradient_checkpointing_enable({"use_reentrant": False})
+            tuned.get_base_model().gradient_checkpointing_enable({"use_reentrant": False})
     try:
         yield Trainable(tuned, model)
     finally:
         model.network = tuned.unload()
-        if gradient_checkpointing:
+        if checkpointing:
             with quiet():
                 model.network.gradient_checkpointing_disable()
         model.network.eval()
@@ -148,7 +141,7 @@ def tune(
     model: Model,
     recipe: str,
     settings: TrainingSettings,
-    loss: Callable[[Any], Callable[[Any, Any], LossTerms]],
+    loss: Callable[[Any, Any], LossTerms],
     rows: Sequence[Any],
     held: Sequence[Any],
     schedule: TrainingSchedule,
@@ -164,7 +157,7 @@ def tune(
     Parameters
     ----------
     loss:
-        A function from the network to its loss, as :func:`mitigation.training.train.fit` takes it.
+        As :func:`mitigation.training.train.fit` takes it.
     within:
         A function from the network to a context in which it is trained.
     factor:
@@ -172,14 +165,12 @@ def tune(
     measured:
         Whether the held-out rows are measured at the end.
     """
-    names = ("dropout", "target_modules", "gradient_checkpointing")
-    options = {name: getattr(settings, name) for name in names if hasattr(settings, name)}
-    with trainable(model, settings.rank, settings.alpha, settings.seed, **options) as tuned:
+    with trainable(model, settings, settings.alpha) as tuned:
         parameters = trained_parameters(tuned.network)
-        terms, checkpoint = loss(tuned.network), checkpoint_path(recipe, model, settings, data, out)
+        checkpoint = checkpoint_path(recipe, model, settings, data, out)
         with within(tuned.network):
-            curve = train.fit(tuned.network, terms, rows, held, schedule, checkpoint, console)
-            after = train.mean_terms(tuned.network, terms, held, settings.batch_size) if measured else {}
+            curve = train.fit(tuned.network, loss, rows, held, schedule, checkpoint, console)
+            after = train.mean_terms(tuned.network, loss, held, settings.batch_size) if measured else {}
         tuned.multiply(factor)
         tuned.save(out)
     write_losses(curve, out, f"{recipe} of {model.name}")

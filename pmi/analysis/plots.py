@@ -48,7 +48,8 @@ def write(
     PmiError
         When matplotlib is missing or the folder cannot be written.
     """
-    first, second = (_values(rows, f"pmi_{word}") for word in (pair.first, pair.second))
+    columns = (rows[f"pmi_{word}"] for word in (pair.first, pair.second))
+    first, second = (pc.fill_null(column, float("nan")).to_numpy() for column in columns)
     both = np.isfinite(first) & np.isfinite(second)
     with _styled():
         figures = {}
@@ -58,11 +59,6 @@ def write(
         if agreement and len(agreement.pairs) > 1:
             figures["agreement"] = _agreement_matrix(agreement)
         return [_saved(figure, folder / f"{name}.{image_format}", image_format) for name, figure in figures.items()]
-
-
-def _values(rows: pa.Table, name: str) -> FloatArray:
-    values: FloatArray = pc.fill_null(rows[name], float("nan")).to_numpy()
-    return values
 
 
 def _greys() -> Colormap:
@@ -111,6 +107,7 @@ def _delta_histogram(delta: FloatArray, pair: GenderedPair) -> Figure:
     axes = figure.subplots()
     largest = max(float(np.abs(delta).max()), NEUTRAL_DELTA)
     # The ends of the band are ends of bars.
+    # Three bars on each side of 0 are within the band.
     n_bars = int(np.ceil(3 * largest / NEUTRAL_DELTA))
     edges = (np.arange(-n_bars, n_bars + 1) * NEUTRAL_DELTA / 3).tolist()
     axes.hist(
@@ -119,15 +116,8 @@ def _delta_histogram(delta: FloatArray, pair: GenderedPair) -> Figure:
         color=[_SECOND, _BOTH, _FIRST],
         histtype="barstacked",
     )
-    inside = float((np.abs(delta) <= NEUTRAL_DELTA).mean())
-    axes.axvspan(
-        -NEUTRAL_DELTA,
-        NEUTRAL_DELTA,
-        color=_GREY,
-        alpha=0.25,
-        lw=0,
-        label=f"|δ| ≤ {NEUTRAL_DELTA}: {inside:.1%} of words",
-    )
+    inside = f"|δ| ≤ {NEUTRAL_DELTA}: {float((np.abs(delta) <= NEUTRAL_DELTA).mean()):.1%} of words"
+    axes.axvspan(-NEUTRAL_DELTA, NEUTRAL_DELTA, color=_GREY, alpha=0.25, lw=0, label=inside)
     median = float(np.median(delta))
     axes.axvline(median, color="black", lw=0.9, label=f"median {median:+.2f}")
     axes.set(xlabel=f"δ(w) = PMI(w, {pair.first}) − PMI(w, {pair.second})", ylabel="words", xlim=(-largest, largest))
@@ -158,9 +148,7 @@ def write_comparison(
         return _saved(figure, path, image_format)
 
 
-def write_leans(
-    path: Path, panels: Sequence[tuple[str, str, FloatArray, FloatArray]], image_format: ImageFormat = "svg"
-) -> Path:
+def write_leans(path: Path, panels: Sequence[tuple[str, str, FloatArray, FloatArray]]) -> Path:
     """Writes a figure of a model's lean against the corpus's lean, a panel each with its title and the model's axis.
 
     Above 100 examples a panel has the density, and the median of the model's lean in ten equal parts of the examples.
@@ -185,7 +173,7 @@ def write_leans(
                 axes.plot(corpus, model, "o", color=_BOTH, ms=3.5)
             axes.axvline(0, color=_GREY, lw=0.5, ls=(0, (4, 2)))
             titled(axes, title, "corpus: mean δ of the words", label)
-        return _saved(figure, path, image_format)
+        return _saved(figure, path, "svg")
 
 
 @contextmanager

@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Literal, get_args
+from itertools import chain
+from typing import Literal, get_args
 
 from pmi.types import DeltaTable
 from pmi.words import CLITIC, PRONOUNS, stop_words, words
@@ -98,11 +99,6 @@ def content_words(text: str, rule: Rule) -> list[str]:
     return list(_WORDS[rule](_SLOT.sub("", text)))
 
 
-def _clean_words(text: str) -> Iterator[str]:
-    """Words by the rule of :mod:`pmi.words`."""
-    return words(text, stop_words("clean"))
-
-
 # Penn Treebank conventions of the NLTK releases at the time of the paper. They are fixed here because releases
 # differ: 3.10.4 separates an opening single quote, which those did not. A comma or colon before a digit and a full
 # stop before a letter are inside a word; a title keeps its full stop; clitics and contractions are split in two.
@@ -125,29 +121,24 @@ def _treebank_words(text: str) -> Iterator[str]:
 
 
 @cache
-def _spacy() -> Any:
-    import spacy
-
-    return spacy.blank("en").tokenizer
-
-
-@lru_cache(2**16)
-def _spacy_chunk(chunk: str) -> tuple[str, ...]:
-    tokens = _spacy()(chunk)
-    return tuple(t.text for t in tokens if t.text in PRONOUNS or not (t.is_stop or t.is_punct))
-
-
-def _spacy_words(text: str) -> Iterator[str]:
-    """Words by the rule of the repository: spaCy's English tokenizer, stop words and punctuation.
+def _spacy() -> Callable[[str], tuple[str, ...]]:
+    """The words of a chunk by the rule of the repository: spaCy's English tokenizer, stop words and punctuation.
 
     That tokenizer treats each white-space-separated chunk on its own, so the result is cached by chunk.
     """
-    for chunk in text.lower().split():
-        yield from _spacy_chunk(chunk)
+    import spacy
+
+    tokenizer = spacy.blank("en").tokenizer
+
+    @lru_cache(2**16)
+    def words_of(chunk: str) -> tuple[str, ...]:
+        return tuple(t.text for t in tokenizer(chunk) if t.text in PRONOUNS or not (t.is_stop or t.is_punct))
+
+    return words_of
 
 
 _WORDS: dict[Rule, Callable[[str], Iterator[str]]] = {
-    "clean": _clean_words,
+    "clean": lambda text: words(text, stop_words("clean")),
     "nltk": _treebank_words,
-    "spacy": _spacy_words,
+    "spacy": lambda text: chain.from_iterable(map(_spacy(), text.lower().split())),
 }

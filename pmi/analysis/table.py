@@ -19,17 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pmi.counting.counts import Counts
-from pmi.types import (
-    PUBLISHED_PAIRS,
-    SHE_HE,
-    DeltaTable,
-    FloatArray,
-    GenderedPair,
-    IntArray,
-    TableError,
-    as_pairs,
-    words_of,
-)
+from pmi.types import SHE_HE, DeltaTable, FloatArray, GenderedPair, IntArray, TableError, as_pairs, words_of
 
 #: Key of the schema metadata that has the rule, the totals and the pairs of a table.
 METADATA_KEY = b"gender-neutral-probes-pmi"
@@ -162,12 +152,6 @@ class Agreement:
     pairs: tuple[GenderedPair, ...]
     tau: FloatArray
     n_words: IntArray
-
-
-def counted_pairs(counts: Counts, pairs: Sequence[GenderedPair] = PUBLISHED_PAIRS) -> tuple[GenderedPair, ...]:
-    """The pairs of which both words were counted."""
-    counted = set(counts.rule.gendered)
-    return tuple(pair for pair in pairs if {pair.first, pair.second} <= counted)
 
 
 def agreement(

@@ -14,15 +14,15 @@ from rich.table import Table
 from pmi.analysis.lookup import delta_table
 from pmi.analysis.table import WordComparison
 from pmi.analysis.table import compare as compare_tables
-from pmi.files import write_rows
-from pmi.terminal import PAIRS_METAVAR, TABLE_HELP, WRITABLE, console, number_table, show
+from pmi.files import WRITABLE, write_rows
+from pmi.terminal import PAIRS_METAVAR, TABLE_HELP, console, number_table, show
 from pmi.types import parse_pairs
 
 
 def main(
     first: Annotated[str, typer.Argument(metavar="TABLE", help=TABLE_HELP)],
     second: Annotated[str, typer.Argument(metavar="TABLE", help="Another table.")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write the shared words: {WRITABLE}")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write the shared words: {WRITABLE}.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw one δ against the other: .svg or .png.")
     ] = None,

@@ -75,36 +75,25 @@ def main(
     to Slurm, 130 for an interruption.
     """
     from pmi.counting.counts import check_target, merge_files
-    from pmi.counting.local import GENDERED_WORDS, count_parts, rule_of
+    from pmi.counting.local import GENDERED_WORDS, CountingJob, count_parts, rule_of
 
     errors = Console(stderr=True)
     work_folder = out.with_name(f"{out.name}.parts")
     check_target(out)
     refuse_strays(work_folder, list(filter(_PART.fullmatch, strays(work_folder, ()))), TableError)
-    rule = rule_of(
-        name or ", ".join(corpus),
-        _read_words(words) if words else GENDERED_WORDS,
-        window,
-        _read_words(Path(stop)) if Path(stop).suffix else stop,
-        boundary,
-    )
+    gendered = _read_words(words) if words else GENDERED_WORDS
+    stopped = _read_words(Path(stop)) if Path(stop).suffix else stop
+    rule = rule_of(name or ", ".join(corpus), gendered, window, stopped, boundary)
     columns = (TextColumn("counting"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as bar, locked(work_folder, TableError):
         task = bar.add_task("counting", total=None)
-        counting = count_parts(
-            corpus,
-            rule,
-            field=field,
-            format=form,
-            strict=strict,
-            jobs=jobs,
-            runner=_cluster_runner(engine, cluster or []),
-            work_folder=work_folder,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-            max_window=max_window << 20,
-        )
-        with counting as parts:
-            summary = merge_files(parts, out)
+        job = CountingJob(rule, work_folder, field, strict, max_window << 20)
+        runner = _cluster_runner(engine, cluster or [])
+
+        def show_progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        summary = merge_files(count_parts(corpus, job, form, jobs, runner, show_progress), out)
     if all(map(_PART.fullmatch, strays(work_folder, ()))):
         shutil.rmtree(work_folder)
     for loss in summary.totals.losses:

@@ -12,8 +12,8 @@ from rich.progress import track
 
 from pmi.analysis.lookup import delta_table
 from pmi.analysis.sentence import Rule, SentenceScore, max_pmi_diff, within
-from pmi.files import FileError, read_rows, text_column, write_rows
-from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, show
+from pmi.files import WRITABLE, FileError, read_rows, text_column, write_rows
+from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, show
 from pmi.types import parse_pairs
 
 #: The columns that are added, with the attribute of :class:`Score` and the type of each.
@@ -31,7 +31,7 @@ def main(
         Path, typer.Argument(metavar="FILE", help="Sentences: .txt (a line each), .csv, .tsv, .jsonl, .parquet.")
     ],
     table: Annotated[str, typer.Option(metavar="TABLE", help=TABLE_HELP)],
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write the rows: {WRITABLE}")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write the rows: {WRITABLE}.")] = None,
     column: Annotated[str, typer.Option(help="The column that holds the sentences.")] = "text",
     rule: Annotated[
         Rule, typer.Option(help="How to split sentences into words: the rule of pmi count, or a published one.")

@@ -18,17 +18,17 @@ from rich.progress import track
 from rich.table import Table
 
 from cards.text import decimals
-from pmi.analysis.table import Agreement, ColumnStatistics, agreement, column_statistics, counted_pairs
+from pmi.analysis.table import Agreement, ColumnStatistics, agreement, column_statistics
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts
-from pmi.files import write_rows
-from pmi.terminal import PAIRS_METAVAR, WRITABLE, console, number_table, show
+from pmi.files import WRITABLE, write_rows
+from pmi.terminal import PAIRS_METAVAR, console, number_table, show
 from pmi.types import parse_pairs
 
 
 def main(
     counts: Annotated[Path, typer.Argument(metavar="COUNTS", help="A file that probes pmi count wrote.")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write every word: {WRITABLE}")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write every word: {WRITABLE}.")] = None,
     plots: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Draw PMI, δ and the agreement of pairs.")
     ] = None,
@@ -57,7 +57,7 @@ def main(
         show(terminal, f"δ above 0 is nearer to {first.first}, below 0 nearer to {first.second}.")
     pair_agreement = None
     if compare != "none":
-        compared_pairs = counted_pairs(table) if compare == "all" else parse_pairs(compare)
+        compared_pairs = table.counted_pairs() if compare == "all" else parse_pairs(compare)
         progress = functools.partial(track, description="Comparing pairs", console=Console(stderr=True), transient=True)
         pair_agreement = agreement(table, compared_pairs, min_count, progress)
         no_agreement = "The pairs have no agreement: no pair has a δ."
@@ -98,6 +98,7 @@ def statistics_table(columns: Sequence[ColumnStatistics]) -> Table:
 def _extremes_table(rows: pa.Table, top: int, gendered: Sequence[str]) -> Table | None:
     """The words with the highest and the lowest δ, without the gendered words; None when no other word has one."""
     others = pc.and_(pc.is_valid(rows["delta"]), pc.invert(pc.is_in(rows["word"], pa.array(gendered, pa.string()))))
+    # Gendered words would fill both ends.
     ordered = rows.filter(others).sort_by([("delta", "descending"), ("word", "ascending")])
     if not len(ordered):
         return None

@@ -11,14 +11,12 @@ from typing import Annotated, Literal
 import numpy as np
 import pyarrow as pa
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from pmi import vocabulary, wordnet
 from pmi.analysis.lookup import delta_table, read_counts
-from pmi.files import read_rows, text_column, write_rows
-from pmi.pool import PUBLISHED_FLOOR, PUBLISHED_SIZE, Anchors, anchors
-from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, WRITABLE, console, number_table, show
+from pmi.files import WRITABLE, read_rows, text_column, write_rows
+from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, console, number_table, show
 from pmi.types import SHE_HE, FloatArray, IntArray, parse_pairs
 from pmi.vocabulary import CONFIDENCE, SEEDS, EnglishTest, VocabularyError, WordPool, sample_words
 
@@ -27,7 +25,7 @@ _TESTS = ("fasttext", "wordnet")
 
 def main(
     table: Annotated[str, typer.Argument(metavar="TABLE", help=TABLE_HELP)],
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write all words that pass: {WRITABLE}")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help=f"Write all words that pass: {WRITABLE}.")] = None,
     sample: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write samples of them, each word with the seed of its sample.")
     ] = None,
@@ -60,7 +58,7 @@ def main(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Published samples, one file a seed: fit the pool to them. May be repeated."),
     ] = None,
-    pool_size: Annotated[int, typer.Option(min=1, help="Words in the pool of --drawn.")] = PUBLISHED_SIZE,
+    pool_size: Annotated[int, typer.Option(min=1, help="Words in the pool of --drawn.")] = vocabulary.PUBLISHED_SIZE,
 ) -> None:
     """List English words that are frequent and gender-neutral, and draw random samples of them.
 
@@ -71,16 +69,31 @@ def main(
     tests = english_tests(english, confidence, model, wordnet_folder)
     words, counts, values = _columns(table, pairs)
     if profile == "paper":
+        # As the draw of UnStereoEval did; its quantile was that of all words, so the count is given.
         ascii_only = np.array([word.isascii() for word in words], dtype=np.bool_)
         words, counts, values = list(compress(words, ascii_only)), counts[ascii_only], values[ascii_only]
-        floor = PUBLISHED_FLOOR if floor is None else floor
+        floor = vocabulary.PUBLISHED_FLOOR if floor is None else floor
     choose = partial(vocabulary.neutral_words, words, counts, values, quantile=quantile, max_delta=width)
     pool = choose(tests, min_count=floor)
     if drawn:
         given = [text_column(read_rows(path), "word", path) for path in drawn]
-        known = anchors(choose([], min_count=pool.min_count).words, given, _parse_seeds(seeds), pool_size)
-        sure = [test for name, test in zip(_test_names(english), tests, strict=True) if name != "fasttext"]
-        pool = _fitted(terminal, known, choose([], min_count=pool.min_count), pool, sure, model)
+        names, members = choose([], min_count=pool.min_count).words, set(pool.words)
+        known = vocabulary.anchors(names, given, _parse_seeds(seeds), pool_size)
+        gaps = known.differences(np.array([word in members for word in names], dtype=np.bool_))
+        exact = int((gaps == 0).sum())
+        show(terminal, f"Gaps between sampled words that have the published number of words: {exact} of {len(gaps)}.")
+        # Each gap is filled with words that pass a sure test, then with the most probable ones of English.
+        score = np.zeros(len(names))
+        for name, test in zip(_test_names(english), tests, strict=True):
+            if name != "fasttext":
+                score[test(names)] = 1
+        n_sure, others = int(score.sum()), np.flatnonzero(score == 0)
+        score[others] = vocabulary.english_probabilities([names[row] for row in others], model)
+        fitted = tuple(compress(names, known.fitted(score)))
+        equal = len(members & set(fitted))
+        show(terminal, f"Fitted pool: {len(fitted):,} words, {equal:,} of the {len(members):,} that pass.")
+        show(terminal, f"Of its words {len(fitted) - n_sure:,} are chosen by the probability of English alone.")
+        pool = WordPool(fitted, pool.n_after | {"fitted": len(fitted)}, pool.min_count)
         again = sample_words(pool.words, _parse_seeds(seeds), len(given[0]))
         equal = sum(a == b for one, two in zip(again, given, strict=True) for a, b in zip(one, two, strict=True))
         show(terminal, f"Sampled words that are equal to those of --drawn: {equal:,} of {sum(map(len, given)):,}.")
@@ -116,35 +129,6 @@ def _test_names(names: str) -> list[str]:
     if not set(chosen) <= set(_TESTS) or (not chosen and names != "none"):
         raise VocabularyError(f"{names!r} is not a test of English; give {' or '.join(_TESTS)} or both, or none.")
     return chosen
-
-
-def _fitted(
-    terminal: Console,
-    known: Anchors,
-    candidates: WordPool,
-    pool: WordPool,
-    sure: Sequence[EnglishTest],
-    model: Path | None,
-) -> WordPool:
-    """The pool that agrees with the samples, after printing how well the filter alone agrees.
-
-    Words that pass a test other than fastText's come first, then those that fastText finds most probably English.
-    """
-    names, members = candidates.words, set(pool.words)
-    difference = known.differences(np.array([word in members for word in names], dtype=np.bool_))
-    exact = int((difference == 0).sum())
-    show(terminal, f"Gaps between sampled words that have the published number of words: {exact} of {len(difference)}.")
-    score = np.zeros(len(names))
-    for test in sure:
-        score[test(names)] = 1
-    n_sure, open_rows = int(score.sum()), np.flatnonzero(score == 0)
-    score[open_rows] = vocabulary.english_probabilities([names[row] for row in open_rows], model)
-    words = tuple(compress(names, known.fitted(score)))
-    show(
-        terminal, f"Fitted pool: {len(words):,} words, {len(members & set(words)):,} of the {len(members):,} that pass."
-    )
-    show(terminal, f"Of its words {len(words) - n_sure:,} are chosen by the probability of English alone.")
-    return WordPool(words, pool.n_after | {"fitted": len(words)}, pool.min_count)
 
 
 def _parse_seeds(text: str) -> list[int]:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from pmi.files import replacing
 from pmi.types import (
+    PUBLISHED_PAIRS,
     SHE_HE,
     CorpusTotals,
     CountRule,
@@ -128,6 +129,11 @@ class Counts:
                 f"Co-occurrence with {gendered!r} was not counted; this table has {', '.join(self.rule.gendered)}."
             )
         return self.pair_counts[:, self.rule.gendered.index(gendered)]
+
+    def counted_pairs(self) -> tuple[GenderedPair, ...]:
+        """The published pairs of which both words were counted."""
+        counted = set(self.rule.gendered)
+        return tuple(pair for pair in PUBLISHED_PAIRS if {pair.first, pair.second} <= counted)
 
     def delta(self, pairs: GenderedPair | Sequence[GenderedPair] = SHE_HE) -> DeltaTable:
         """δ of every word that has one: the weighted mean over pairs of PMI(w, first) − PMI(w, second).
@@ -242,6 +248,7 @@ def _sum(parts: Sequence[Counts | str | Path]) -> tuple[pa.Array, IntArray, Pair
     word_counts = np.zeros(len(words), np.int64)
     for table, rows in zip(tables, rows_by_table, strict=True):
         word_counts[rows] += table.word_counts()
+    # Pair counts of large corpora do not fit into memory, so they are read and added in pieces.
     readers = [table.row_reader() for table in tables]
     rule, totals = tables[0].rule, CorpusTotals.sum(table.totals for table in tables)
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -133,43 +133,26 @@ def count(
     (('captain', 'he', 'saw', 'she', 'ship'), [1, 1, 2, 1, 2], [1, 0, 1, 0, 1])
     """
     rule = rule_of(name or ", ".join(map(str, _file_names(corpus))) or "rows", gendered, window, stop, boundary)
-    with count_parts(corpus, rule, field, format, strict, jobs, runner, work_folder, progress, max_window) as parts:
-        return merge(parts)
-
-
-@contextmanager
-def count_parts(
-    corpus: str | Path | Iterable[Any],
-    rule: CountRule,
-    field: str = "text",
-    format: Format | None = None,
-    strict: bool = False,
-    jobs: int | None = None,
-    runner: Runner | None = None,
-    work_folder: str | Path | None = None,
-    progress: Progress = lambda *_: None,
-    max_window: int = MAX_WINDOW,
-) -> Iterator[list[Path]]:
-    """The tables of the single files of a corpus, which :func:`count` adds up; the options are the same."""
-    names = _file_names(corpus)
     with nullcontext(work_folder) if work_folder else tempfile.TemporaryDirectory() as folder:
         job = CountingJob(rule, Path(folder), field, strict, max_window)
-        if names:
-            files = shards(names, format)
-            (runner or partial(_run, jobs or _cores()))(job, files, progress)
-            yield [job.part(shard) for shard in files]
-        else:
-            part = job.folder / "rows.parquet"
-            _count_blocks(job, "A row", records(cast(Iterable[Any], corpus), field), [], part)
-            yield [part]
+        return merge(count_parts(corpus, job, format, jobs, runner, progress))
+
+
+def count_parts(
+    corpus: Any, job: CountingJob, format: Format | None, jobs: int | None, runner: Runner | None, progress: Progress
+) -> list[Path]:
+    """The files with the counts of each file of a corpus, in the folder of the job; as :func:`count`."""
+    if names := _file_names(corpus):
+        files = shards(names, format)
+        (runner or partial(_run, jobs or _cores()))(job, files, progress)
+        return [job.part(shard) for shard in files]
+    part = job.folder / "rows.parquet"
+    _count_blocks(job, "A row", records(corpus, job.field), [], part)
+    return [part]
 
 
 def rule_of(
-    corpus: str,
-    gendered: Sequence[str] = GENDERED_WORDS,
-    window: int = 10,
-    stop: str | Iterable[str] = "clean",
-    boundary: Boundary = "record",
+    corpus: str, gendered: Sequence[str], window: int, stop: str | Iterable[str], boundary: Boundary
 ) -> CountRule:
     """The rule that :func:`count` uses, from its options.
 
@@ -178,32 +161,22 @@ def rule_of(
     TableError
         When an option is wrong.
     """
-    stop_name, stopped = _stop_words(stop)
+    if not isinstance(stop, str):
+        stopped = frozenset(word.lower() for word in stop)
+        stop = f"{len(stopped)} given words"
+    elif stop in ("clean", "nltk", "none"):
+        stopped = frozenset() if stop == "none" else stop_words(stop)
+    else:
+        raise TableError(f"There are no stop words {stop!r}; give clean, nltk or none.")
     return CountRule(
         corpus=corpus,
         window=window,
         tokenizer=TOKENIZER,
-        stop_words=stop_name,
+        stop_words=stop,
         boundary=boundary,
         stopped=tuple(sorted(stopped - set(gendered))),
         gendered=tuple(gendered),
     )
-
-
-def _stop_words(stop: str | Iterable[str]) -> tuple[str, frozenset[str]]:
-    """The name of a list of stop words, and the words.
-
-    >>> _stop_words("none"), _stop_words(["The"])
-    (('none', frozenset()), ('1 given words', frozenset({'the'})))
-    """
-    if not isinstance(stop, str):
-        given = frozenset(word.lower() for word in stop)
-        return f"{len(given)} given words", given
-    if stop == "none":
-        return stop, frozenset()
-    if stop not in ("clean", "nltk"):
-        raise TableError(f"There are no stop words {stop!r}; give clean, nltk or none.")
-    return stop, stop_words(stop)
 
 
 def _file_names(corpus: Any) -> list[str | Path]:
@@ -246,6 +219,7 @@ def _count_blocks(job: CountingJob, name: str, blocks: Iterable[bytes], losses: 
     if job.strict and losses:
         raise CorpusError(f"{losses[0].rstrip('.')}; repair it, or count it without --strict.")
     words, word_counts, pair_rows, totals = scanner.result()
+    # The identity says whether the counts of a file are added up twice: its name, words and counts.
     identity = Checksum(name.encode())
     identity.add(words, word_counts, np.empty(0, np.int64))
     totals = replace(totals, losses=tuple(losses), inputs=(identity.hexdigest()[:16],))

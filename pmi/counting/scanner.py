@@ -238,13 +238,11 @@ class Scanner:
                     counts[place_of_row[row] - start, gendered] += count
             return counts
 
-        return names.take(order), self.word_counts[numbers], pair_rows, self._totals()
-
-    def _totals(self) -> CorpusTotals:
-        names = ("words", "pairs", "documents", "invalid_bytes", "long_runs")
-        numbers: dict[str, Any] = {name: int(self.state[name]) for name in names}
+        counted = ("words", "pairs", "documents", "invalid_bytes", "long_runs")
+        sums: dict[str, Any] = {name: int(self.state[name]) for name in counted}
         # Each record has one more byte at its end.
-        return CorpusTotals(**numbers, bytes=self.bytes_read - numbers["documents"])
+        totals = CorpusTotals(**sums, bytes=self.bytes_read - sums["documents"])
+        return names.take(order), self.word_counts[numbers], pair_rows, totals
 
 
 def _enlarge(array: npt.NDArray[Any], more: int, fill: Any = 0) -> None:

@@ -186,6 +186,7 @@ def check_patterns(config: Any, names: Sequence[str], folder: Path) -> None:
     """
     given = [getattr(config, name, None) for name in _PATTERNS]
     texts = [text for value in given if value for text in ([value] if isinstance(value, str) else value)]
+    # A name without special characters but dots matches at once, and needs no process.
     patterns = [text for text in texts if re.escape(str(text)).replace(r"\.", ".") != str(text)]
     if not patterns:
         return

@@ -25,8 +25,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from builders.manifest import file_sha256
-from cards.stored import digest
-from cards.validation import STRICT, first_fault
+from cards.stored import STRICT, digest, first_fault
 from scoring.types import ScoringError
 
 FACTS, CONFIG, WEIGHTS, PROMPT = "mitigation.json", "adapter_config.json", "adapter_model.safetensors", "prompt.json"

@@ -53,12 +53,9 @@ def blocks(network: nn.Module) -> list[tuple[str, nn.Module]]:
         nested = any(name.startswith(f"{outer}.") for outer, _ in lists)
         if isinstance(module, nn.ModuleList) and not nested and all(any(_linear_maps(block)) for block in module):
             lists.append((name, module))
-    name, members = max(lists, key=lambda named: _size(named[1]), default=("", nn.ModuleList()))
+    sizes = [sum(parameter.numel() for parameter in members.parameters()) for _, members in lists]
+    name, members = lists[sizes.index(max(sizes))] if lists else ("", nn.ModuleList())
     return [(f"{name}.{number}", block) for number, block in enumerate(members)]
-
-
-def _size(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _linear_maps(module: nn.Module) -> Iterator[tuple[str, int, int]]:

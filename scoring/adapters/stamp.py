@@ -27,6 +27,9 @@ from torch import nn
 from scoring.adapters.facts import AdapterError
 from scoring.adapters.feed_forward import INPUTS, OUTPUTS, features, feed_forwards
 
+#: ReLU(h K'ᵀ) by adapter: stored at the first map and used up at the last map of the same forward pass.
+Activations = dict[str, torch.Tensor]
+
 NAME = "FAST"
 #: The method in the file of a stamp. PEFT looks it up and knows no other way to say what is missing: without the import
 #: its KeyError is this text. Files of earlier versions have :data:`NAME`.
@@ -81,13 +84,6 @@ class StampConfig(PeftConfig):
         return {**super().to_dict(), "peft_type": STORED}
 
 
-class Activations:
-    """ReLU(h K'ᵀ) by adapter: stored at the first map and used up at the last map of the same forward pass."""
-
-    def __init__(self) -> None:
-        self.by_adapter: dict[str, torch.Tensor] = {}
-
-
 class StampLayer(nn.Module, BaseTunerLayer):
     """Wraps the first or the last linear map, which is unchanged, with K' (``fast_keys``) or V' (``fast_values``)."""
 
@@ -113,11 +109,11 @@ class StampLayer(nn.Module, BaseTunerLayer):
         active = [] if self.disable_adapters else self.active_adapters
         for name in active:
             if name in self.fast_keys:
-                self.activations.by_adapter[name] = torch.relu(self.fast_keys[name](hidden.float()))
+                self.activations[name] = torch.relu(self.fast_keys[name](hidden.float()))
         output: torch.Tensor = self.base_layer(hidden, *arguments, **named)
         for name in active:
             if name in self.fast_values:
-                output = output + self.fast_values[name](self.activations.by_adapter.pop(name)).to(output.dtype)
+                output = output + self.fast_values[name](self.activations.pop(name)).to(output.dtype)
         return output
 
     def merge(self, safe_merge: bool = False, adapter_names: list[str] | None = None) -> None:
@@ -184,7 +180,7 @@ class StampModel(BaseTuner):
             module = self.model.get_submodule(name)
             if isinstance(module, StampLayer):
                 return module.activations
-        return Activations()
+        return {}
 
     def _check_merge_allowed(self) -> None:
         raise AdapterError("A stamp is not linear, so PEFT cannot merge it; use probes mitigate merge.")

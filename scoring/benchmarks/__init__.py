@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cards.registry import Registry
+from scoring import ways
 from scoring.types import Benchmark, Metric, ScoringError
 
 REGISTRY = Registry((__name__, __path__), "BENCHMARK", Benchmark, "benchmark", ScoringError)
@@ -27,16 +28,27 @@ _metrics: dict[str, dict[str, Metric]] = {}
 
 
 def get(name: str) -> Benchmark:
-    """The benchmark called ``name``, with the metrics that were included for it.
+    """The benchmark called ``name``, with the metrics that were included for it; or one asked another way.
+
+    The latter has a name such as ``stereoset-choice`` (:mod:`scoring.ways`).
 
     Raises
     ------
     ScoringError
         When there is none of that name.
     """
+    base, _, way = name.rpartition("-")
+    if known(name) and base:
+        return ways.asked(get(base), way)
     benchmark = REGISTRY.get(name)
     added = _metrics.get(name, {}).values()
     return replace(benchmark, metrics=lambda profile: [*benchmark.metrics(profile), *added]) if added else benchmark
+
+
+def known(name: str) -> bool:
+    """Whether there is a benchmark of that name, also one asked another way."""
+    base, _, way = name.rpartition("-")
+    return name in names() or (base in names() and way in (*ways.WAYS[1:], "ways"))
 
 
 def include(path: Path) -> None:

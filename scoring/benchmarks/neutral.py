@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from scoring import types
-from scoring.metrics import add, gas, gld, pronouns, sums
+from scoring.metrics import add, gas, pronouns, sums
 
 DATASET = "gender-neutral-probes"
 CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
@@ -74,8 +74,8 @@ def metrics(_: str) -> Sequence[types.Metric]:
     return (
         gas.gas(),
         gas.gas_of("female"),
-        gld.gld(),
-        gld.pronoun_mass(),
+        pronouns.gld(),
+        pronouns.pronoun_mass(),
         gas.gas_plain(),
         gas.gas_by_topic(),
         gas.gas_of("male"),
@@ -84,8 +84,8 @@ def metrics(_: str) -> Sequence[types.Metric]:
         other,
         add.add_log(),
         add.jsd(),
-        gld.ratio_of("female"),
-        gld.ratio_of("male"),
+        pronouns.ratio_of("female"),
+        pronouns.ratio_of("male"),
         *(gas.share(name) for name in gas.CLASSES),
     )
 

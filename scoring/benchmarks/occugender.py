@@ -15,11 +15,12 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from scoring import types
+from scoring import types, ways
 from scoring.metrics import occugender
 from scoring.metrics.occugender import ANSWERS
 
@@ -126,17 +127,6 @@ def sampled_metrics(_: str) -> Sequence[types.Metric]:
     return [*shares, occugender.gap(), occugender.correlation(), occugender.unclear()]
 
 
-def sampled_groups(table: types.Table) -> Sequence[types.Group]:
-    """The groups of the questions with a clear answer, and of all questions for the share of unclear answers."""
-    clear = table["p_unclear"] < 1
-    others = frozenset(metric.name for metric in sampled_metrics("clean")) - {"unclear"}
-    with_rows = [group for group in groups(table) if group.mask.any()]
-    return [
-        *(replace(group, mask=group.mask & clear, without=group.without | {"unclear"}) for group in with_rows),
-        *(replace(group, without=group.without | others) for group in with_rows),
-    ]
-
-
 BENCHMARK = types.Benchmark(
     name="occugender",
     version="1.0.0",
@@ -164,7 +154,7 @@ BENCHMARK = types.Benchmark(
         longest=16,
         to_records=sampled_records,
         metrics=sampled_metrics,
-        groups=sampled_groups,
+        groups=partial(ways.clear, groups, sampled_metrics),
         cluster="job",
         example="Female",
     ),

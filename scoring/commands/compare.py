@@ -48,6 +48,8 @@ def main(
 ) -> None:
     """Compare RUN with BASE: each metric before and after, the paired difference with its interval, and a verdict.
 
+    What it would have seen is the smallest change that has a chance of 80 % of a verdict.
+
     Exit status: 1 when the runs cannot be compared.
     """
     console, errors = Console(), Console(stderr=True)

@@ -59,7 +59,11 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
         measured += correlations(name, leans[name], resamples=resamples, seed=seed)
     # The files are only written when everything is computed.
     for name, values in leans.items():
-        write_rows(_rows(values), out / f"corpus-{name}.parquet", out / RECORD)
+        columns = {"name": values.names, "group": values.group, "cluster": values.clusters, "corpus": values.corpus}
+        columns |= {"max_pmi_diff": values.largest, "coverage": values.coverage, "model": values.model}
+        columns |= {"labour": values.labour} if len(values.labour) else {}
+        rows = pa.table({column: pa.array(of, from_pandas=True) for column, of in columns.items()})
+        write_rows(rows, out / f"corpus-{name}.parquet", out / RECORD)
     rule = {**asdict(table.rule), "pairs": [asdict(pair) for pair in table.pairs]}
     content = {"model": result.report.model, "table": rule, "resamples": resamples}
     content["correlations"] = [{name: getattr(found, name) for name in _STORED} for found in measured]
@@ -69,14 +73,6 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
         sections = list(corpus_sections(leans, measured, table.rule))
         write_page(run, result.report, result.tables, result.validity, sections)
     return measured
-
-
-def _rows(leans: Leans) -> pa.Table:
-    columns = {"name": leans.names, "group": leans.group, "cluster": leans.clusters, "corpus": leans.corpus}
-    columns |= {"max_pmi_diff": leans.largest, "coverage": leans.coverage, "model": leans.model}
-    if len(leans.labour):
-        columns["labour"] = leans.labour
-    return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
 
 
 def _draw(path: Path, leans: dict[str, Leans], measured: Sequence[Correlation]) -> None:
@@ -108,13 +104,8 @@ def grid(measured: Sequence[Correlation]) -> Grid:
     for name in ("group", "of", "ρ", "n", "clusters"):
         table.add_column(name, no_wrap=True, justify="right" if name in ("n", "clusters") else "left")
     for correlation in measured:
-        table.add_row(
-            correlation.group,
-            correlation.pair.replace(" and ", ", "),
-            _spoken(correlation).removeprefix("ρ "),
-            f"{correlation.n:,}",
-            f"{correlation.clusters:,}",
-        )
+        about = correlation.pair.replace(" and ", ", "), _spoken(correlation).removeprefix("ρ ")
+        table.add_row(correlation.group, *about, f"{correlation.n:,}", f"{correlation.clusters:,}")
     return table
 
 
@@ -132,21 +123,18 @@ def main(
     console, errors = Console(soft_wrap=True, markup=False), Console(stderr=True)
     with ended(errors):
         try:
-            values = delta_table(table)
-            measured = compare_model(run, _frequent(values, min_count), out or run, resamples)
+            whole = delta_table(table)
+            rows = zip(whole.delta.items(), whole.counts, strict=True)
+            frequent = [(word, delta, int(count)) for (word, delta), count in rows if count >= min_count]
+            words, deltas, counts = zip(*frequent, strict=True) if frequent else ((), (), ())
+            values = DeltaTable.of(words, deltas, counts, whole.rule, whole.pairs)
+            measured = compare_model(run, values, out or run, resamples)
         except PmiError as error:
             raise ScoringError(str(error)) from None
         console.print(grid(measured), soft_wrap=False)
         tell(console, [f"The examples are in {out or run}, and the figure is {(out or run) / 'corpus.svg'}."])
         if out is None:
             tell(console, [f"The report is {run / 'report.html'}."])
-
-
-def _frequent(table: DeltaTable, least: int) -> DeltaTable:
-    """The table without words that occur less often than ``least``."""
-    frequent = [(w, d, int(n)) for (w, d), n in zip(table.delta.items(), table.counts, strict=True) if n >= least]
-    words, deltas, counts = zip(*frequent, strict=True) if frequent else ((), (), ())
-    return DeltaTable.of(words, deltas, counts, table.rule, table.pairs)
 
 
 app = single(main)

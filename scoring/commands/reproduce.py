@@ -17,6 +17,7 @@ from rich.text import Text
 
 from builders.dataset import BuildError
 from cards.files import put_all
+from cards.text import grouped
 from scoring import DATA
 from scoring.report.page import template
 from scoring.report.plots.draw import inline
@@ -60,9 +61,7 @@ class Section:
 
 def sections(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> list[Section]:
     """The tables that have cells, and the figures, in the order of the papers."""
-    by_id: dict[str, list[Cell]] = {}
-    for cell in found:
-        by_id.setdefault(f"{cell.paper}/{cell.table}", []).append(cell)
+    by_id = grouped(found, lambda cell: f"{cell.paper}/{cell.table}")
     of = (Section(table, by_id.get(table.id, ()), drawn.get(table.id, "")) for table in printed_tables())
     return [section for section in of if section.cells or section.drawing]
 

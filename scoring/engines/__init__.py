@@ -26,7 +26,7 @@ from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import ALONE, Processes
 from scoring.options import Sampling, ServedOptions, Settings
 from scoring.report.terminal import want
-from scoring.result import RunResult
+from scoring.result import RunResult, runs_beside
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def score(
     ScoringError
         When the model or the data cannot be used.
     """
-    prompt = settings.full_prompt()
+    prompt, others = settings.full_prompt(), runs_beside(settings.beside, settings.profile)
     benchmarks = settings.chosen()
     from scoring.answering import decoding, key
 
@@ -191,21 +191,12 @@ def score(
             folder = Path(settings.out or stack.enter_context(tempfile.TemporaryDirectory()))
             if processes.first:
                 stack.enter_context(locked(folder, ScoringError))
-                planned = run.report_of(model, parts, settings.profile, prompt, chat, (), settings.resamples)
+                planned = run.model_report(model, parts, settings, prompt, chat)
                 report.check_finished(folder, planned, overwrite=settings.overwrite)
             stack.enter_context(processes.connected())
             store = stack.enter_context(Store(folder / "responses", stored, processes.rank))
             model.recognise(store)
-            result = run.run(
-                model,
-                parts,
-                store,
-                prompt=prompt,
-                chat=chat,
-                console=console,
-                processes=processes,
-                **{name: getattr(settings, name) for name in ("profile", "batch_tokens", "truncate", "resamples")},
-            )
+            result = run.run(model, parts, store, settings, prompt, chat, console, processes)
             damaged = "{} line {} was not as it was written; its question was asked again."
             remarks = [*unsuited, *unable, *result.remarks, *model.remarks]
             remarks += [damaged.format(store.path, line) for line in store.damaged]
@@ -213,5 +204,5 @@ def score(
             remarks += want(lacking, settings.data)
             result = replace(result, validity=validity, remarks=tuple(remarks))
             if settings.out:
-                result.save(folder)
+                result.save(folder, others)
     return result

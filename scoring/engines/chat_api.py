@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,29 +23,21 @@ from builders.generation.responses import Response, request_body
 from builders.generation.run import RunOptions, opened, print_costs
 from builders.generation.spending import Spending
 from cards.files import locked
+from cards.text import grouped
 from scoring import report
 from scoring.engines import Call, EngineKind, NoModel, refuse_loading
 from scoring.inference.parallel import Processes
 from scoring.options import Sampling, Settings
 from scoring.prompts import Prompt
 from scoring.report.terminal import want
-from scoring.result import RunResult
-from scoring.run import Part, environment, estimate, read, versions, without
-from scoring.statistics.stats import RESAMPLES
+from scoring.result import RunResult, runs_beside
+from scoring.run import Part, estimate, read, report_of, without
 from scoring.tables import as_table
-from scoring.types import Benchmark, Estimate, Report, Request, Row, Sampled, ScoringError, Table
+from scoring.types import Benchmark, Estimate, Request, Row, Sampled, ScoringError, Table
 
 _NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not give"
 #: What a report says of the numbers.
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
-
-
-class ChatFailed(ScoringError):
-    """An error of the chat API, with the exit status that it has in ``probes generate``."""
-
-    def __init__(self, error: BuildError) -> None:
-        super().__init__(str(error))
-        self.exit_code = error.exit_code
 
 
 def sample(options: RunOptions, sampling: Sampling, settings: Settings, console: Console) -> RunResult:
@@ -55,7 +48,7 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     ScoringError
         For data that is missing, a benchmark that needs probabilities, and a failure of the API; all replies are kept.
     """
-    prompt = settings.full_prompt()
+    prompt, others = settings.full_prompt(), runs_beside(settings.beside, settings.profile)
     if prompt.decoding:
         raise ScoringError(
             f"The prompt {prompt.name!r} has decoding settings, and a chat API takes --temperature alone; give another "
@@ -74,23 +67,25 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     parts = read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
     lacking = [missing.name for part in parts for missing in part.lacking]
     parts = [part for part in parts if part.splits]
-    about: dict[str, Any] = {"sampling": sampling, "profile": settings.profile, "prompt": prompt}
+    how = options.model, sampling, settings, prompt
     try:
         with opened(options, console) as client:
-            answers = ask(client, parts, model=options.model, **about)
+            answers = ask(client, parts, *how)
             if isinstance(client, DryRunClient):
                 print_costs(client, options, console)
-                return result({}, (), model=options.model, **about)
+                return result({}, (), *how)
     except BuildError as error:
-        raise ChatFailed(error) from None
-    scored = result(answers, parts, model=options.model, resamples=settings.resamples, **about)
+        failure = ScoringError(str(error))
+        failure.exit_code = error.exit_code  # as in probes generate
+        raise failure from None
+    scored = result(answers, parts, *how)
     notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
     all_remarks = (*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}")
     scored = replace(scored, validity=notes, remarks=all_remarks)
     if out := settings.out:
         with locked(out, ScoringError):
             report.check_finished(out, scored.report, overwrite=settings.overwrite)
-            scored.save(out)
+            scored.save(out, others)
     return scored
 
 
@@ -98,7 +93,7 @@ Answers = Mapping[str, tuple[list[Row], list[Response]]]
 
 
 def ask(
-    client: ChatClient, parts: Sequence[Part], *, model: str, sampling: Sampling, profile: str, prompt: Prompt
+    client: ChatClient, parts: Sequence[Part], model: str, sampling: Sampling, settings: Settings, prompt: Prompt
 ) -> Answers:
     """The rows that are asked and their answers, ``sampling.samples`` for each row in order, by benchmark.
 
@@ -110,7 +105,7 @@ def ask(
     answers_by_benchmark = {}
     for part in parts:
         task = _sampled(part.benchmark)
-        asked_rows = questions(part, profile, prompt)
+        asked_rows = questions(part, settings.profile, prompt)
         bodies = [
             _body(model, prompt, text, task.longest, sampling, number)
             for _, text in asked_rows
@@ -122,40 +117,34 @@ def ask(
 
 
 def result(
-    answers: Answers,
-    parts: Sequence[Part],
-    *,
-    model: str,
-    sampling: Sampling,
-    profile: str,
-    prompt: Prompt,
-    resamples: int = RESAMPLES,
+    answers: Answers, parts: Sequence[Part], model: str, sampling: Sampling, settings: Settings, prompt: Prompt
 ) -> RunResult:
     """The table of answers of each benchmark, and the report with every metric."""
     tables: dict[str, Table] = {}
     estimates: list[Estimate] = []
     for part in parts:
         name, task = part.benchmark.name, _sampled(part.benchmark)
-        tables[name] = as_table(_records(task, *answers[name], sampling.samples))
+        (rows, replies), size = answers[name], sampling.samples
+        texts = [reply.text for reply in replies]
+        by_row = grouped(enumerate(rows), lambda numbered: id(numbered[1])).values()
+        asked = ((own[0][1], own[0][0] * size, (own[-1][0] + 1) * size) for own in by_row)
+        lines = (task.to_records(row, texts[start:end]) for row, start, end in asked)
+        tables[name] = as_table(chain.from_iterable(lines))
         of_answers = replace(
             part.benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster, headline=None
         )
-        estimates += estimate(of_answers, profile, tables[name], resamples)
-    found = Report(
+        estimates += estimate(of_answers, settings.profile, tables[name], settings.resamples)
+    found = report_of(
+        parts,
+        settings,
+        prompt,
+        estimates,
+        {"engine": "chat API", "answers": f"{sampling}. {SAMPLED}"},
+        {f"prompt {prompt.name}": prompt.version, "system": prompt.system},
         model=model,
         revision=", ".join(sorted({answer.model for _, some in answers.values() for answer in some})),
         adapter="",
         dtype="sampled answers, not probabilities",
-        prompt=prompt.name,
-        profile=profile,
-        data=versions(parts),
-        estimates=tuple(estimates),
-        environment=environment(
-            parts,
-            resamples,
-            {"engine": "chat API", "answers": f"{sampling}. {SAMPLED}"},
-            {f"prompt {prompt.name}": prompt.version, "system": prompt.system},
-        ),
     )
     return RunResult(found, tables)
 
@@ -170,10 +159,11 @@ def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]
     task, asked_rows = _sampled(part.benchmark), []
     for loaded in part.splits:
         for row in loaded.rows:
-            if text := task.question(profile, row):
-                # An instruction after "Q:" is at the beginning of the user's turn.
-                where = replace(prompt, placement={n: p for n, p in prompt.placement.items() if p == "none"})
-                asked_rows.append((row, where.put(Request(row["id"], text), part.benchmark.name).context))
+            # An instruction after "Q:" is at the beginning of the user's turn.
+            where = replace(prompt, placement={n: p for n, p in prompt.placement.items() if p == "none"})
+            asked = task.question(profile, row)
+            texts = filter(None, [asked] if isinstance(asked, str) else asked)
+            asked_rows += [(row, where.put(Request(row["id"], text), part.benchmark.name).context) for text in texts]
     return asked_rows
 
 
@@ -181,15 +171,6 @@ def _body(model: str, prompt: Prompt, text: str, longest: int, sampling: Samplin
     body = request_body(model, text, temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
     system = [{"role": "system", "content": prompt.system}] if prompt.system else []
     return body | {"messages": [*system, *body["messages"]]}
-
-
-def _records(task: Sampled, rows: Sequence[Row], answers: Sequence[Response], samples: int) -> list[dict[str, Any]]:
-    texts = [answer.text for answer in answers]
-    return [
-        line
-        for number, row in enumerate(rows)
-        for line in task.to_records(row, texts[number * samples : (number + 1) * samples])
-    ]
 
 
 def name(call: Call) -> str:

@@ -22,16 +22,9 @@ if TYPE_CHECKING:
 def connect_to(options: ServedOptions, revision: str | None = None) -> Served:
     """The engine of these servers; the HTTP client is only imported here."""
     with required("Asking a server", "serve", ScoringError):
-        from scoring.inference.served.connect import connect
+        from scoring.inference.served.engine import connect
 
-    return connect(
-        options.base_url,
-        options.model_name,
-        options.tokenizer,
-        revision,
-        concurrency=options.concurrency,
-        timeout=options.timeout,
-    )
+    return connect(options, revision)
 
 
 def name(call: Call) -> str:

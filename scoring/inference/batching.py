@@ -18,11 +18,11 @@ The network receives a tree as position ids and a 4-D attention mask. Whether it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import compress, count, pairwise
 from operator import ne
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -33,12 +33,7 @@ from scoring.inference.tokens import Query
 Ints = NDArray[np.int64]
 
 
-class Sized(Protocol):
-    """Anything that takes a number of tokens of a batch."""
-
-    def __len__(self) -> int: ...
-
-
+#: What takes as many tokens of a batch as its length says.
 S = TypeVar("S", bound=Sized)
 T = TypeVar("T")
 
@@ -123,6 +118,7 @@ def plan(queries: Sequence[Query], *, share: bool, merge: bool, reach: float, lo
     >>> [(tree.ids, tree.position_ids, tree.ends) for tree in trees]
     [([1, 2, 3, 4], [0, 1, 2, 2], [4, 4, 3, 4])]
     """
+    # Sorted, queries with the same beginning are neighbours, and each shares most with the one before it.
     firsts = np.cumsum([0, *(len(q.at) for q in queries)])
     order = sorted(range(len(queries)), key=lambda n: (queries[n].hidden, queries[n].gap, queries[n].ids))
     lengths = [len(queries[n].ids) for n in order]
@@ -169,6 +165,7 @@ def _starts(lengths: Ints, shared: Ints, reach: float, longest: int) -> set[int]
     tokens that each later query adds.
     """
     grown = np.cumsum(lengths - shared)
+    # least[n] is the cost of the best trees for the first n queries, begun[n - 1] where the last of them begins.
     least, begun = np.zeros(len(lengths) + 1), np.zeros(len(lengths), dtype=np.int64)
     low = 0
     for last in range(len(lengths)):
@@ -179,6 +176,7 @@ def _starts(lengths: Ints, shared: Ints, reach: float, longest: int) -> set[int]
         costs = least[low : last + 1] + sizes * (reach + sizes)
         best = int(costs.argmin())
         least[last + 1], begun[last] = costs[best], low + best
+    # From the end: each tree begins where the one after it was begun best.
     starts: set[int] = set()
     last = len(lengths)
     while last > 0:

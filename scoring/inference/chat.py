@@ -83,7 +83,15 @@ class Chat:
                 "names one."
             ) from None
         if system:
-            self._check_system()
+            try:
+                taken, reason = system.strip() in self._rendered("Hello."), "it leaves the text out"
+            except TemplateError as error:
+                taken, reason = False, str(error)
+            if not taken:
+                raise ScoringError(
+                    f"The chat template of {model!r} takes no system text ({reason.rstrip('.')}); leave the system "
+                    "text out, or put it into the question with a prompt's instruction."
+                )
 
     def put(self, request: Request) -> Request:
         """The request as a turn of the user and the beginning of the response.
@@ -149,18 +157,6 @@ class Chat:
             ) from None
         except Exception as error:  # a template can raise anything
             raise TemplateError(f"{type(error).__name__}: {error}" if not str(error) else str(error)) from None
-
-    def _check_system(self) -> None:
-        try:
-            taken = self.system.strip() in self._rendered("Hello.")
-            reason = "it leaves the text out"
-        except TemplateError as error:
-            taken, reason = False, str(error)
-        if not taken:
-            raise ScoringError(
-                f"The chat template of {self.model!r} takes no system text ({reason.rstrip('.')}); leave the system "
-                "text out, or put it into the question with a prompt's instruction."
-            )
 
 
 def turns(context: str) -> tuple[str, str]:

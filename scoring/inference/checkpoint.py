@@ -16,7 +16,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 from transformers.models.auto import modeling_auto
 
-from cards.identity import files_digest, folder_digests
+from cards.hub import files_digest, folder_digests
 from cards.stored import parsed
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
@@ -31,12 +31,7 @@ _SPECIAL = ("bos_token", "eos_token", "mask_token", "pad_token", "unk_token", "c
 _LARGEST = {"layers": 2_000, "layer": 2_000, "size": 10**8, "embd": 10**8, "inner": 10**8, "positions": 10**9,
             "embeddings": 10**9, "ctx": 10**9, "head": 10**5, "heads": 10**5, "experts": 10**5}  # fmt: skip
 #: Where transformers looks for weights, in its order.
-_WEIGHTS = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-)
+_WEIGHTS = [name + index for name in ("model.safetensors", "pytorch_model.bin") for index in ("", ".index.json")]
 _UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/*", "consolidated*", "coreml/*")
 
 
@@ -52,6 +47,27 @@ def fetched(model: str, revision: str | None, only: list[str] | None) -> Path:
             f"{f' at revision {revision!r}' if revision else ''} ({first_sentence(error)}); "
             f"check its name, the network and, for a gated model, the login."
         ) from None
+
+
+def torch_device(device: str | None) -> torch.device:
+    """The device of a name, by default the first GPU where there is one.
+
+    Raises
+    ------
+    ScoringError
+        When there is no such device.
+    """
+    has_gpu = torch.cuda.is_available()
+    try:
+        place = torch.device(device or ("cuda" if has_gpu else "cpu"))
+    except RuntimeError:
+        place = None
+    if place is None or place.type not in ("cpu", "cuda", "mps", "xpu"):
+        raise ScoringError(f"No device is called {device!r}; give cpu, cuda, cuda:1 …, or auto for all there are.")
+    if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
+        found = f"{torch.cuda.device_count()} GPUs" if has_gpu else "no GPU"
+        raise ScoringError(f"torch finds {found} here, so the device cannot be {device}; leave it out, or give cpu.")
+    return place
 
 
 def config(folder: Path, model: str) -> dict[str, Any]:
@@ -85,11 +101,8 @@ def damaged(what: str) -> ScoringError:
 
 def kind(config: Mapping[str, Any], model: str) -> Kind:
     """Causal or masked, by the architecture that the checkpoint was saved with."""
-    named, remote, model_type = (config.get(key) for key in ("architectures", "auto_map", "model_type"))
-    classes = [str(name) for name in named] if isinstance(named, list) else []
-    classes = classes or ["model of unnamed architecture"]
-    remote = remote if isinstance(remote, dict) else {}
-    model_type = model_type if isinstance(model_type, str) else ""
+    classes = [*map(str, config.get("architectures") or ()), "model of unnamed architecture"]
+    remote, model_type = config.get("auto_map") or {}, config.get("model_type") or ""
     if classes[0] in _CAUSAL or "AutoModelForCausalLM" in remote:
         return "causal"
     pretraining = modeling_auto.MODEL_FOR_PRETRAINING_MAPPING_NAMES.get(model_type)
@@ -112,13 +125,10 @@ def check_code(folder: Path, config: Mapping[str, Any], model: str, revision: st
     ScoringError
         Also for code in another repository, whose revision cannot be pinned, even when trusted.
     """
+    # transformers has its own code for the types that it knows, whatever the files say.
     needs_own = "auto_map" in config and config.get("model_type") not in transformers.CONFIG_MAPPING
-    classes = [
-        name
-        for file in (config, json_object(folder / "tokenizer_config.json"))
-        for name in _texts(file.get("auto_map"))
-        if trusted or needs_own
-    ]
+    files = (config, json_object(folder / "tokenizer_config.json")) if trusted or needs_own else ()
+    classes = [name for file in files for name in _texts(file.get("auto_map"))]
     elsewhere = [name for name in _implementations(config) if "/" in name] + [name for name in classes if "--" in name]
     if elsewhere:
         raise ScoringError(
@@ -232,16 +242,7 @@ def quantized(quantize: str | None, dtype: torch.dtype) -> Any:
     )
 
 
-def check_packing(
-    cls: Any,
-    folder: Path,
-    model: str,
-    *,
-    quantization_config: Any = None,
-    device_map: Any = None,
-    trust_remote_code: bool = False,
-    **_: Any,
-) -> None:
+def check_packing(cls: Any, folder: Path, model: str, options: Mapping[str, Any]) -> None:
     """Refuses a model that bitsandbytes cannot run in 4 bits on this processor, before its weights are read.
 
     On a CPU with AVX512-BF16, bitsandbytes packs the weights of each ``Linear4bit`` when it first runs in
@@ -255,16 +256,18 @@ def check_packing(
     ScoringError
         With the first layer whose inputs or outputs cannot be divided into blocks.
     """
+    settings: Any = options.get("quantization_config")
+    device_map = options.get("device_map")
     devices = device_map.values() if isinstance(device_map, Mapping) else [None]
     on_cpu = any(torch.device(place).type == "cpu" if place else not torch.cuda.is_available() for place in devices)
-    if not (getattr(quantization_config, "load_in_4bit", False) and on_cpu):
+    if not (getattr(settings, "load_in_4bit", False) and on_cpu):
         return
     from transformers.quantizers.auto import AutoHfQuantizer
 
-    code = {"trust_remote_code": trust_remote_code}
+    code = {"trust_remote_code": options.get("trust_remote_code", False)}
     with torch.device("meta"):
         empty = cls.from_config(transformers.AutoConfig.from_pretrained(folder, **code), **code)
-    quantizer: Any = AutoHfQuantizer.from_config(quantization_config, pre_quantized=False)
+    quantizer: Any = AutoHfQuantizer.from_config(settings, pre_quantized=False)
     quantizer.preprocess_model(empty, device_map={"": "cpu"})
     for name, layer in empty.named_modules():
         packed = getattr(layer, "support_avx512bf16_for_cpu", False)
@@ -296,7 +299,7 @@ def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
     """The network with all of its weights; extra options go to transformers."""
     check_sizes(json_object(folder / "config.json"), model)
     cls: Any = transformers.AutoModelForCausalLM if kind == "causal" else transformers.AutoModelForMaskedLM
-    check_packing(cls, folder, model, **options)
+    check_packing(cls, folder, model, options)
     try:
         network, report = cls.from_pretrained(folder, output_loading_info=True, **options)
     except Exception as error:  # files of a model that are not what they should be raise anything
@@ -327,7 +330,7 @@ def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
 
 
 def adapted(
-    network: Any, adapter: str, revision: str | None, *, base: str, identity_of_base: str, allowed: bool
+    network: Any, adapter: str, revision: str | None, base: str, identity_of_base: str, *, allowed: bool
 ) -> tuple[Any, str]:
     """The network with an adapter, and the adapter's name with its revision.
 

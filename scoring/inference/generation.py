@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import transformers
 
-from scoring.inference.batching import Limits, padded
+from scoring.inference.batching import Limits
 from scoring.inference.network import Network
 from scoring.inference.probes import GenerationMode, Probes
 from scoring.inference.tokens import Tokens
@@ -88,6 +88,7 @@ class Next(transformers.LogitsProcessor):
         self.bad |= torch.isnan(scores).any(-1)
         if self._numbers is None:
             return scores
+        # Inverse of the distribution function: the first token whose cumulated share exceeds the number of this row.
         shares = torch.softmax(self._warpers(input_ids, scores).double(), -1).cumsum(-1)
         token = torch.searchsorted(shares, next(self._numbers) * shares[:, -1:], right=True)
         token = token.clamp(max=scores.shape[1] - 1)
@@ -105,6 +106,7 @@ def until(ids: list[int], ends: set[int]) -> list[int]:
 
 def banned(tokens: Tokens, words: Sequence[str]) -> list[list[int]] | None:
     """The tokens of every spelling of banned words: with a capital or not, after a space or not."""
+    # A word after a space has other tokens than alone; they are read behind a letter, whose own token is left out.
     forms = dict.fromkeys(space + form for w in words for form in (w, w[:1].upper() + w[1:]) for space in ("", " "))
     plain = [e.ids for e in tokens.encode([f for f in forms if not f.startswith(" ")])]
     spaced = tokens.encode([f"a{form}" for form in forms if form.startswith(" ")])
@@ -125,6 +127,7 @@ class Batch(NamedTuple):
     generated: int
 
 
+@dataclass(eq=False)
 class Generator:
     """Continues contexts, in the way that gives what each gives by itself.
 
@@ -138,27 +141,20 @@ class Generator:
         Makes the error for a request whose logits are not numbers.
     exact:
         Continue each context by itself.
+    processors:
+        What changes the scores of the next token before it is chosen.
+    mode:
+        How batches are made; each context by itself until :meth:`limits` measured what the network allows.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        tokens: Tokens,
-        probes: Probes,
-        decoding: Decoding,
-        invalid: Callable[[Request, float], ScoringError],
-        *,
-        exact: bool,
-    ) -> None:
-        self.network = network
-        self.tokens = tokens
-        self.probes = probes
-        self.decoding = decoding
-        self.invalid = invalid
-        self.exact = exact
-        self.mode = ALONE
-        #: What changes the scores of the next token before it is chosen.
-        self.processors: Sequence[transformers.LogitsProcessor] = ()
+    network: Network
+    tokens: Tokens
+    probes: Probes
+    decoding: Decoding
+    invalid: Callable[[Request, float], ScoringError]
+    exact: bool
+    processors: Sequence[transformers.LogitsProcessor] = ()
+    mode: GenerationMode = ALONE
 
     def limits(self, prompts: Sequence[TokenizedPrompt], limits: Limits) -> Limits:
         """The limits of batches of prompts in the way that this network allows, which is measured here."""
@@ -168,11 +164,10 @@ class Generator:
             self.mode = self.probes.generates(max(map(len, prompts)))
         if not self.mode.batched:
             return replace(limits, size=1)
-        return (
-            limits if self.mode.padded else replace(limits, together=lambda one, other: len(one.ids) == len(other.ids))
-        )
+        if self.mode.padded:
+            return limits
+        return replace(limits, together=lambda one, other: len(one.ids) == len(other.ids))
 
-    @torch.inference_mode()
     def generate(self, prompts: Sequence[TokenizedPrompt]) -> Batch:
         """Continues prompts in one batch, padded on the left.
 
@@ -182,32 +177,25 @@ class Generator:
             For logits that are not numbers.
         """
         width, new = max(len(p.ids) for p in prompts), max(p.new for p in prompts)
-        lengths = np.array([[len(p.ids)] for p in prompts])
         step = Next(prompts, self.decoding, new, self.network.device)
-        made = self.network.module.generate(
-            input_ids=self.network.tensor(padded([p.ids for p in prompts], self.network.pad, width, left=True)),
-            attention_mask=self.network.tensor((np.arange(width) >= width - lengths).astype(np.int64)),
-            logits_processor=transformers.LogitsProcessorList([*self.processors, step]),
+        made = self.network.generate(
+            [p.ids for p in prompts],
+            new,
+            [*self.processors, step],
             bad_words_ids=banned(self.tokens, self.decoding.banned),
-            max_new_tokens=new,
-            do_sample=False,
-            num_beams=1,
             use_cache=self.mode.cached,
         )
         for prompt, bad in zip(prompts, step.bad.tolist(), strict=True):
             if bad:
                 raise self.invalid(prompt.request, float("nan"))
         rows: list[list[int]] = made[:, width:].tolist()
-        ends = self._ends()
+        end = self.network.bare.generation_config.eos_token_id
+        ends = set(end) if isinstance(end, list) else {end} - {None}
         continued = [until(row[: p.new], ends) for p, row in zip(prompts, rows, strict=True)]
-        tokens, generated = int(lengths.sum()), sum(map(len, continued))
+        tokens, generated = sum(len(p.ids) for p in prompts), sum(map(len, continued))
         tokenizer = self.tokens.tokenizer
         texts = [continued_text(tokenizer, p.ids, ids) for p, ids in zip(prompts, continued, strict=True)]
         return Batch(texts, tokens + generated, len(prompts) * width - tokens, generated)
-
-    def _ends(self) -> set[int]:
-        ends = self.network.bare.generation_config.eos_token_id
-        return set() if ends is None else set(ends) if isinstance(ends, list) else {ends}
 
 
 def continued_text(tokenizer: Any, prompt: list[int], new: list[int]) -> str:

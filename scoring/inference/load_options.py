@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 #: Models that come with the project, by name.
 BUNDLED = {name: Path(__file__).parents[1] / "data" / name for name in ("tiny-causal", "tiny-masked")}
 MODEL = "The model"
+#: An option under that title in the help.
+model_option = partial(Option, rich_help_panel=MODEL)
 ModelName = Annotated[
     str,
     Argument(
@@ -25,24 +29,41 @@ ModelName = Annotated[
         help="A folder, a name on the Hub, or tiny-causal.",
     ),
 ]
-Revision = Annotated[str | None, Option(rich_help_panel=MODEL, metavar="REV", help="Branch, tag or commit on the Hub.")]
+Revision = Annotated[str | None, model_option(metavar="REV", help="Branch, tag or commit on the Hub.")]
 Dtype = Annotated[
     Literal["auto", "float32", "bfloat16", "float16", "float64"],
-    Option(rich_help_panel=MODEL, metavar="NAME", help="float32, bfloat16, float16, float64."),
+    model_option(metavar="NAME", help="float32, bfloat16, float16, float64."),
 ]
 Device = Annotated[str | None, Option(metavar="NAME", help="cpu, cuda, cuda:1 …, or auto for all.")]
-TrustRemoteCode = Annotated[
-    bool, Option("--trust-remote-code", rich_help_panel=MODEL, help="Run its code (pin its --revision).")
-]
-AllowPickle = Annotated[bool, Option("--allow-pickle", rich_help_panel=MODEL, help="Read pickles, which can run code.")]
+TrustRemoteCode = Annotated[bool, model_option("--trust-remote-code", help="Run its code (pin its --revision).")]
+AllowPickle = Annotated[bool, model_option("--allow-pickle", help="Read pickles, which can run code.")]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How to load a model: the parameters of :func:`scoring.inference.loading.load`.
+    """How to load a model, with its tokenizer and an adapter if one is given.
 
-    ``model`` may also be the name of a bundled model, and ``device`` may be ``auto``, which spreads the
-    model over all devices (``device_map="auto"``).
+    Parameters
+    ----------
+    model, revision:
+        A folder, a bundled model, or a name on the Hub and the branch, tag or commit of it.
+    adapter, adapter_revision:
+        A PEFT adapter, as a folder or a name on the Hub and the branch, tag or commit of it.
+    dtype:
+        A dtype of torch; ``auto`` is the checkpoint's own, but float32 for half precision on a CPU,
+        where half precision is emulated. ``exact`` is float32 always.
+    device:
+        Where to run; the first GPU where there is one. ``auto`` spreads the model over all devices.
+    quantize:
+        Load weights in 4 (NF4) or 8 bits, with bitsandbytes.
+    trust_remote_code:
+        Run Python code that comes with the model, from a folder or a revision pinned to a commit.
+    allow_pickle:
+        Read weights from pickle files, which can run code as well, when there are no safetensors.
+    device_map:
+        How to spread the model over devices, as in accelerate.
+    exact:
+        See :class:`scoring.inference.model.Model`.
 
     >>> LoadOptions("tiny-causal", device="cpu").dtype
     'auto'
@@ -52,19 +73,15 @@ class LoadOptions:
     revision: Revision = None
     adapter: Annotated[str | None, Option(metavar="NAME", help="A PEFT adapter: a folder or a name.")] = None
     adapter_revision: Annotated[
-        str | None, Option(rich_help_panel=MODEL, metavar="REV", help="Branch, tag or commit of the adapter.")
+        str | None, model_option(metavar="REV", help="Branch, tag or commit of the adapter.")
     ] = None
     dtype: Dtype = "auto"
     device: Device = None
-    quantize: Annotated[
-        Literal["4bit", "8bit"] | None, Option(rich_help_panel=MODEL, help="Load weights in 4 or 8 bits.")
-    ] = None
+    quantize: Annotated[Literal["4bit", "8bit"] | None, model_option(help="Load weights in 4 or 8 bits.")] = None
     trust_remote_code: TrustRemoteCode = False
     allow_pickle: AllowPickle = False
     device_map: str | Mapping[str, Any] | None = None
-    exact: Annotated[
-        bool, Option("--exact", rich_help_panel=MODEL, help="float32, one by one: repeatable, and slow.")
-    ] = False
+    exact: Annotated[bool, model_option("--exact", help="float32, one by one: repeatable, and slow.")] = False
 
     def load(self) -> Model:
         """The loaded model, which keeps the name that the user gave.
@@ -72,16 +89,52 @@ class LoadOptions:
         Raises
         ------
         ScoringError
-            As :func:`scoring.inference.loading.load`.
+            For a model that is not there, is no causal or masked language model, lacks weights, or needs
+            a permission that was not given.
         """
         from transformers.utils import logging
 
-        from scoring.inference.loading import load
+        from scoring.inference import checkpoint
+        from scoring.inference.model import Model
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        options = asdict(self) | {"model": BUNDLED.get(self.model, self.model)}
-        if self.device == "auto":
-            options |= {"device": None, "device_map": "auto"}
-        loaded = load(**options)
-        loaded.name = self.model
+        started = time.perf_counter()
+        spread, model = self.device == "auto", str(BUNDLED.get(self.model, self.model))
+        place = checkpoint.torch_device(None if spread else self.device)
+        device_map = "auto" if spread else self.device_map or ({"": place} if self.quantize else None)
+        # What says whether the model may be loaded is read before its weights are fetched.
+        small = ["config.json", "adapter_config.json", "tokenizer_config.json"]
+        folder = checkpoint.fetched(model, self.revision, small)
+        config = checkpoint.config(folder, model)
+        kind = checkpoint.kind(config, model)
+        checkpoint.check_code(folder, config, model, self.revision, trusted=self.trust_remote_code)
+        folder = checkpoint.fetched(model, self.revision, None)
+        weights = checkpoint.weight_files(folder, config.get("transformers_weights"))
+        checkpoint.check_pickle(weights, model, allowed=self.allow_pickle)
+        numbers = checkpoint.dtype(self.dtype, config, place, exact=self.exact)
+        code = {"trust_remote_code": self.trust_remote_code}
+        network = checkpoint.network(
+            folder,
+            model,
+            kind,
+            use_safetensors=not self.allow_pickle or None,
+            dtype=numbers,
+            device_map=device_map,
+            quantization_config=checkpoint.quantized(self.quantize, numbers),
+            **code,
+        )
+        network = network if device_map else network.to(place)
+        stamp, base = "", checkpoint.identity(folder)
+        if self.adapter is not None:
+            of_adapter = str(self.adapter), self.adapter_revision
+            network, stamp = checkpoint.adapted(network, *of_adapter, model, base, allowed=self.allow_pickle)
+        tokenizer = checkpoint.tokenizer(folder, model, code)
+        loaded = Model(network, tokenizer, kind, self.model, base, stamp, exact=self.exact)
+        loaded.keep_measurements()
+        loaded.stats.load_seconds = time.perf_counter() - started
         return loaded
+
+
+def load(model: str | Path, **options: Any) -> Model:
+    """The loaded model; the options are those of :class:`LoadOptions`."""
+    return LoadOptions(str(model), **options).load()

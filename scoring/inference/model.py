@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,15 +14,15 @@ import transformers
 
 from builders.sources.fetch import default_cache
 from cards.stored import digest
-from scoring.inference import batching, checkpoint, differences, network, probes
-from scoring.inference.batching import Ints, Limits, Sized, Tree, plan, run
+from scoring.inference import batching, checkpoint, network, probes
+from scoring.inference.batching import Limits, Tree, plan, run
 from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Decoding, Generator, TokenizedPrompt
 from scoring.inference.network import Network
 from scoring.inference.probes import Probes
 from scoring.inference.responses import not_a_number
 from scoring.inference.tokens import Kind, Query, Tokens
-from scoring.types import Floats, ScoringError
+from scoring.types import ScoringError
 
 #: The most tokens of a batch, padding included, for a network of the width of GPT-2 (768) and up; narrower
 #: networks take more on a CPU, up to ``MOST_TOKENS``, so that a batch fills its caches.
@@ -35,16 +35,6 @@ BRANCHED = 512
 EXPONENTIAL = 4
 #: The most logits that a batch of a network may have whose head is not applied apart.
 WHOLE_LOGITS = 2**28
-
-
-class _Batch(NamedTuple):
-    """Answers by their numbers, their log-probabilities, and the tokens, padding and positions that they took."""
-
-    answers: Ints
-    values: Floats
-    tokens: int
-    padding: int
-    read: int
 
 
 class Model(Engine):
@@ -70,21 +60,21 @@ class Model(Engine):
         self,
         network: Any,
         tokenizer: Any,
-        *,
         kind: Kind,
         name: str = "",
         revision: str = "",
         adapter: str = "",
+        *,
         exact: bool = False,
     ) -> None:
-        self.kind = kind
-        self.name = name
-        self.revision = revision
-        self.adapter = adapter
-        self.exact = exact
+        self.kind, self.exact = kind, exact
+        self.name, self.revision, self.adapter = name, revision, adapter
         self.stats = Stats()
         bare = network.get_base_model() if hasattr(network, "get_base_model") else network
-        self.tokens = Tokens(tokenizer, kind, _window(bare), size=_vocabulary(bare))
+        # A few networks have no embedding with weights (Perceiver, I-BERT).
+        weight = getattr(bare.get_input_embeddings(), "weight", None)
+        size = int(bare.config.get_text_config().vocab_size if weight is None else len(weight))
+        self.tokens = Tokens(tokenizer, kind, _window(bare), size=size)
         # Sampling settings that come with a model would silently take the place of those left unset.
         if kind == "causal":
             settings: Any = transformers.GenerationConfig
@@ -119,7 +109,7 @@ class Model(Engine):
             "attention": str(bare.config._attn_implementation),
             "places": str(getattr(bare, "hf_device_map", "")),
             "model": (self.revision, self.adapter, self.kind, self.dtype, self.tokens.window),
-            "code": [inspect.getsource(module) for module in (batching, differences, network, probes)],
+            "code": [inspect.getsource(module) for module in (batching, network, probes)],
         }
         self.probes.kept = default_cache() / "networks" / digest(known_by)
 
@@ -163,8 +153,7 @@ class Model(Engine):
         before = replace(self.stats)
         trees, limits = self._trees(queries, self._limits(batching), batching.share)
         for _, scored in run(trees, self._score, limits):
-            self.stats.add(tokens=scored.tokens, padding=scored.padding, read=scored.read)
-            yield Scored(scored.answers, scored.values)
+            yield scored
         self.stats.flops += self._flops(before)
 
     def generate(
@@ -244,15 +233,17 @@ class Model(Engine):
         return float(6 * width**2 / (width + EXPONENTIAL * heads))
 
     @torch.inference_mode()
-    def _score(self, trees: Sequence[Tree]) -> _Batch:
+    def _score(self, trees: Sequence[Tree]) -> Scored:
         """The answers of one batch, with one transfer from the device."""
         tokens = sum(map(len, trees))
         outputs, places, want = self._network.outputs(trees)
+        # The head takes places in ascending order, and the answers go back to the order of the trees.
         order = np.argsort(places, kind="stable")
         values = np.empty(len(want))
         values[order] = self._network.logprobs(outputs, places[order], want[order]).cpu().numpy()
         answers = np.array([number for tree in trees for number in tree.answer], dtype=np.int64)
-        return _Batch(answers, values, tokens, len(trees) * max(map(len, trees)) - tokens, len(outputs))
+        self.stats.add(tokens=tokens, padding=len(trees) * max(map(len, trees)) - tokens, read=len(outputs))
+        return Scored(answers, values)
 
     def _flops(self, before: Stats) -> float:
         """Multiplications and additions with weights since: of all but embeddings per token, of the head where read."""
@@ -260,6 +251,7 @@ class Model(Engine):
         read = self.stats.read + self.stats.generated - before.read - before.generated
         bare, config = self._network.bare, self._network.config
         parts = (bare.get_input_embeddings(), self._network.head)
+        # Head and embedding may be one matrix, which is counted once.
         embeddings = {id(part.weight): part.weight.numel() for part in parts if hasattr(part, "weight")}
         body = bare.num_parameters() - sum(embeddings.values())
         return float(2 * (body * tokens + self._network.width * config.vocab_size * read))
@@ -282,12 +274,6 @@ def _together(first: Tree, row: Tree, *, padding: bool, shared: int) -> bool:
     if not padding and (len(first) != len(row) or first.branched != row.branched):
         return False
     return len(first) <= shared or not row.branched
-
-
-def _vocabulary(network: Any) -> int:
-    """Number of token ids that a network takes; a few have no embedding with weights (Perceiver, I-BERT)."""
-    weight = getattr(network.get_input_embeddings(), "weight", None)
-    return int(network.config.get_text_config().vocab_size if weight is None else len(weight))
 
 
 def _window(network: Any) -> int | None:

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+import transformers
 
 from scoring.inference.batching import Ints, Tree, padded
 from scoring.inference.tokens import Kind
@@ -25,17 +26,7 @@ LOGITS = {"cpu": 2**23, "cuda": 2**28}
 #: Tokens of the vocabulary whose logits are computed at one time on a CPU, so that they stay in its caches.
 TILE = {"cpu": 2**11}
 #: Errors by which a network's code shows that it does not take an input.
-UNSUITED = (
-    TypeError,
-    ValueError,
-    RuntimeError,
-    IndexError,
-    AttributeError,
-    AssertionError,
-    KeyError,
-    NotImplementedError,
-    MemoryError,
-)
+UNSUITED = (TypeError, ValueError, RuntimeError, LookupError, AttributeError, AssertionError, MemoryError)
 
 
 class Network:
@@ -56,7 +47,8 @@ class Network:
         self.kind = kind
         self.pad = pad if pad < self.config.vocab_size else 0
         self.head = self.bare.get_output_embeddings()
-        self.head_apart = self.head is not None and self._head_apart()
+        # Measured at two shapes of batch.
+        self.head_apart = self.head is not None and all(map(self._same_logits, ((2, 8), (1, 5))))
 
     @property
     def bare(self) -> Any:
@@ -85,12 +77,6 @@ class Network:
         """The dtype of computation."""
         return cast(torch.dtype, self.bare.dtype)
 
-    @property
-    def _virtual_tokens(self) -> int:
-        """Number of tokens that an adapter (prompt tuning) puts before each row."""
-        adapter: Any = getattr(self.module, "active_peft_config", None)
-        return int(adapter.num_virtual_tokens) if getattr(adapter, "is_prompt_learning", False) else 0
-
     @cached_property
     def _takes_cache(self) -> bool:
         parameters = inspect.signature(self.bare.forward).parameters
@@ -114,6 +100,7 @@ class Network:
         place = torch.arange(width, device=ids.device)
         if not branched:
             return {"input_ids": ids, "attention_mask": (place < ends).long()}
+        # Token i attends to token j where j is not later, and i is before the end of j.
         visible = (place[:, None] >= place) & (place[:, None] < ends[:, None, :])
         mask = torch.zeros(visible.shape, dtype=self.dtype, device=ids.device)
         mask = mask.masked_fill_(~visible, torch.finfo(mask.dtype).min)[:, None]
@@ -132,17 +119,31 @@ class Network:
             For each answer, in the order of the trees, its row of ``outputs`` and its token.
         """
         width = max(map(len, trees))
+        # Places in the flattened batch; a position that several answers are read from is computed once.
         where = np.concatenate([np.array(tree.at) + n * width for n, tree in enumerate(trees)])
         read, places = np.unique(where, return_inverse=True)
         states = self.forward(self.inputs(trees))
-        virtual = self._virtual_tokens
+        # An adapter (prompt tuning) may put tokens before each row.
+        adapter: Any = getattr(self.module, "active_peft_config", None)
+        virtual = int(adapter.num_virtual_tokens) if getattr(adapter, "is_prompt_learning", False) else 0
         if states.shape[1] != virtual + width:
             raise RuntimeError(f"The network gives {states.shape[1]} outputs for {virtual + width} tokens.")
         states = states[:, virtual:].flatten(0, 1)
-        return (
-            states[self.tensor(read).to(states.device)],
-            places,
-            np.concatenate([tree.want for tree in trees]),
+        return states[self.tensor(read).to(states.device)], places, np.concatenate([tree.want for tree in trees])
+
+    @torch.inference_mode()
+    def generate(self, prompts: Sequence[Sequence[int]], new: int, processors: Sequence[Any], **more: Any) -> Any:
+        """What transformers generates greedily, so many ``new`` tokens after prompts that are padded on the left."""
+        width = max(map(len, prompts))
+        lengths = np.array([[len(prompt)] for prompt in prompts])
+        return self.module.generate(
+            input_ids=self.tensor(padded(prompts, self.pad, width, left=True)),
+            attention_mask=self.tensor((np.arange(width) >= width - lengths).astype(np.int64)),
+            logits_processor=transformers.LogitsProcessorList(processors),
+            max_new_tokens=new,
+            do_sample=False,
+            num_beams=1,
+            **more,
         )
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -155,6 +156,7 @@ class Network:
 
     def _head_input(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The input of the head, which itself runs at one position only."""
+        # The hook gives the head one position of each row, so that the vocabulary costs nothing here.
         caught: list[torch.Tensor] = []
 
         def keep_one(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -171,11 +173,8 @@ class Network:
         return caught[0]
 
     @torch.inference_mode()
-    def _head_apart(self) -> bool:
-        """Whether the head applied apart gives the network's own logits, measured at two shapes of batch."""
-        return all(self._same_logits(shape) for shape in ((2, 8), (1, 5)))
-
     def _same_logits(self, shape: tuple[int, int]) -> bool:
+        """Whether the head applied apart gives the network's own logits, for a batch of a shape."""
         ids = self.tensor(np.arange(shape[0] * shape[1]).reshape(shape) * 7 % self.config.vocab_size)
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         try:

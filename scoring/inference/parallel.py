@@ -56,6 +56,7 @@ class Processes:
 
     def share(self, items: Sequence[Any]) -> list[Any]:
         """The items of this process: every so-manieth block of neighbours."""
+        # Blocks keep neighbours together, whose contexts are shared, and are many, so that lengths even out.
         size = max(len(items) // (self.count * BLOCKS), 1)
         return [item for n, item in enumerate(items) if n // size % self.count == self.rank]
 
@@ -151,16 +152,13 @@ def together(
 
 def _collect(gathered: Sequence[Any], requests: Mapping[str, Request], store: Store, stats: Stats) -> None:
     """Puts the responses of the other processes into the store; stats are those of all, in the longest time."""
-    for result in gathered[1:]:
-        if isinstance(result, str):
-            continue
-        responses, theirs = result
+    failed = [result for result in gathered if isinstance(result, str)]
+    for responses, theirs in (result for result in gathered[1:] if result not in failed):
         for name, response in responses:
             if store.get(requests[name]) is None:
                 store.put(requests[name], response)
         for field in fields(stats):
             together = max if field.name.endswith("seconds") else sum
             setattr(stats, field.name, together((getattr(stats, field.name), getattr(theirs, field.name))))
-    for result in gathered:
-        if isinstance(result, str):
-            raise ScoringError(result)
+    if failed:
+        raise ScoringError(failed[0])

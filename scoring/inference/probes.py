@@ -17,19 +17,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import transformers
 
 from cards.stored import Stored
-from scoring.inference.batching import Tree, out_of_memory, padded, plan
+from scoring.inference.batching import Tree, out_of_memory, plan
 from scoring.inference.checkpoint import first_sentence
-from scoring.inference.differences import COARSE, described, difference, tolerance
 from scoring.inference.network import UNSUITED, Network
 from scoring.inference.tokens import Query
 from scoring.types import ScoringError
@@ -43,11 +42,60 @@ COMPARED = 3
 #: The shortest length that is probed, and the shortest row that shares contexts.
 SHORTEST = 32
 MEASURED = Stored("a measurement of a network", "remove it, and the network is measured again")
+#: The largest relative difference of logits that quantization or half precision explains.
+COARSE = 0.25
+_PADDING = "Sequences are only batched with others of their length, because padding changes the answers of this model "
+#: What is said of a way of batching that changes the answers of a network.
+_FINDINGS = {
+    "batches": "Sequences are computed one at a time, because their batch changes the answers of this model ({apart}).",
+    "padsFalse": f"{_PADDING}({{apart}}).",
+    "padsTrue": f"{_PADDING}({{apart}}).",
+    "shares": "Contexts are shared in rows shorter than {length} tokens only, because longer ones change the answers "
+    "of this model ({apart}).",
+    "gaps": "Padding on the left is computed, because leaving it out changes the answers of this model ({apart}).",
+}
 _CHANCE = "so its scores depend on chance; fix the seed of its random parts in its config."
 _LATER = (
     "so it gives no probability of a next token; set is_decoder in its configuration if it was trained as a decoder, "
     "or give it as a masked model."
 )
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """The largest relative difference of logits that rounding explains.
+
+    Eight units of the last place, and 2e-4 for float32 and better, whose kernels differ by more than the
+    last place: float32 2e-4, float16 0.8 %, bfloat16 6 %.
+
+    >>> tolerance(torch.float32), tolerance(torch.bfloat16)
+    (0.0002, 0.0625)
+    """
+    return max(8 * torch.finfo(dtype).eps, 2e-4)
+
+
+def difference(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest difference of rows of logits (rows, vocabulary), relative to the spread of ``other``.
+
+    >>> difference(torch.tensor([[0.0, 2.0]]), torch.tensor([[1.0, 3.0]]))
+    0.0
+    >>> round(difference(torch.tensor([[0.0, 2.2]]), torch.tensor([[0.0, 2.0]])), 6)
+    0.1
+    """
+    one, other = one.double(), other.double()
+    finite = one.isfinite()
+    if not torch.equal(finite, other.isfinite()):
+        return float("inf")
+    one, other = (values.masked_fill(~finite, 0.0) for values in (one, other))
+    one, other = (values - values.mean(-1, keepdim=True) for values in (one, other))
+    spread = other.square().mean(-1).sqrt().clamp(min=torch.finfo(torch.float32).tiny)
+    return float(((one - other).square().mean(-1).sqrt() / spread).max())
+
+
+def described(apart: float | None) -> str:
+    """A difference in words; None and infinity say that the code does not take the input."""
+    if apart is None or apart == float("inf"):
+        return "its code does not take such input"
+    return f"logits differ by {apart:.2g} of their spread"
 
 
 def rounded_up(length: int) -> int:
@@ -59,8 +107,7 @@ def rounded_up(length: int) -> int:
     return 1 << max(length - 1, 0).bit_length()
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationMode:
+class GenerationMode(NamedTuple):
     """How continuations are generated: rows padded on the left, rows of one length only, with a cache or without."""
 
     padded: bool
@@ -109,8 +156,12 @@ class Probes:
         # Weights that lie elsewhere have no count of changes; they are not changed in place.
         return [(w.data_ptr(), -1 if w.is_inference() else w._version) for w in weights]
 
-    def _once(self, what: str, length: int, measure: Callable[[], tuple[Any, bool]]) -> Any:
-        """A measurement for a length: as it is known or kept, or else made, with whether it may be kept."""
+    def _once(self, what: str, longest: int, measure: Callable[[int], tuple[Any, bool]]) -> Any:
+        """A measurement at the length for a longest sequence: as it is known or kept, or else made.
+
+        ``measure`` makes it, and says whether it may be kept.
+        """
+        length = self._length(longest)
         if (what, length) not in self._known:
             path = self.kept / f"{what}-{length}.json" if self.kept and self._state() == self._weights else None
             before, stored = dict(self.findings), None
@@ -121,12 +172,11 @@ class Probes:
                 value = GenerationMode(*value) if isinstance(value, list) else value
                 self.findings |= stored["findings"]
             else:
-                value, lasting = measure()
+                value, lasting = measure(length)
                 new = {name: text for name, text in self.findings.items() if before.get(name) != text}
                 if path and lasting and not self.broken:
-                    shown = astuple(value) if isinstance(value, GenerationMode) else value
                     with suppress(OSError):
-                        MEASURED.write(path, {"value": shown, "findings": new})
+                        MEASURED.write(path, {"value": value, "findings": new})
             self._known[what, length] = value
         return self._known[what, length]
 
@@ -139,8 +189,7 @@ class Probes:
             For a network that cannot be run on token ids, that answers the same question in two ways, or that is
             used as causal and lets a token depend on later ones.
         """
-        length = self._length(longest)
-        self._once("check", length, lambda: self._checked(length))
+        self._once("check", longest, self._checked)
 
     def _checked(self, length: int) -> tuple[bool, bool]:
         before, after, other = (self._ids(seed, length // 2) for seed in (1, 2, 3))
@@ -177,12 +226,12 @@ class Probes:
 
     def batches(self, longest: int) -> bool:
         """Whether several sequences of one length in a batch give what each gives alone."""
-        return self._measured(
-            "batches",
-            longest,
-            lambda length: [[_last(self._ids(n, size), length) for n in range(3)] for size in (length, length // 2)],
-            "Sequences are computed one at a time, because their batch changes the answers of this model ({apart}).",
-        )
+
+        def batches(length: int) -> Iterator[list[Query]]:
+            for size in (length, length // 2):
+                yield [_last(self._ids(n, size), length) for n in range(3)]
+
+        return self._measured("batches", longest, batches)
 
     def pads(self, longest: int, *, hidden: bool) -> bool:
         """Whether sequences padded on the right to ``longest`` give what each gives alone.
@@ -194,32 +243,22 @@ class Probes:
             for sizes in ((length, length // 2 + 1, 7), (length // 2, 5, 3, length // 4)):
                 queries = [_last(self._ids(n, size), length) for n, size in enumerate(sizes)]
                 if hidden:
-                    queries.append(_hidden(self._ids(9, length // 2), length // 4))
+                    ids = self._ids(9, length // 2)
+                    behind = min(length // 4, len(ids) - 2)
+                    queries.append(_reading(ids, range(behind + 1, len(ids)))._replace(hidden=behind))
                 yield queries
 
-        return self.batches(longest) and self._measured(
-            f"pads{hidden}",
-            longest,
-            batches,
-            "Sequences are only batched with others of their length, because padding changes the answers of this "
-            "model ({apart}).",
-        )
+        return self.batches(longest) and self._measured(f"pads{hidden}", longest, batches)
 
     def shares(self, longest: int) -> int:
         """The largest length, at most ``longest``, up to which prefix trees give what plain sequences give; or 0."""
-        if self.network.kind != "causal" or "position_ids" not in _parameters(self.network.bare):
+        taken = inspect.signature(self.network.bare.forward).parameters
+        if self.network.kind != "causal" or "position_ids" not in taken:
             self.findings["shares"] = "Contexts are not shared, because this model takes no position ids."
             return 0
         length = self._length(longest)
         while length >= min(SHORTEST, self._length(longest)):
-            if self._measured(
-                "shares",
-                length,
-                self._branches,
-                "Contexts are shared in rows shorter than {length} tokens only, because longer ones change the answers "
-                "of this model ({apart}).",
-                share=True,
-            ):
+            if self._measured("shares", length, self._branches, share=True):
                 return length
             length //= 2
         self.findings["shares"] = (
@@ -240,13 +279,7 @@ class Probes:
             yield queries
             yield queries[:1]
 
-        return self._measured(
-            "gaps",
-            longest,
-            batches,
-            "Padding on the left is computed, because leaving it out changes the answers of this model ({apart}).",
-            share=True,
-        )
+        return self._measured("gaps", longest, batches, share=True)
 
     def generates(self, longest: int) -> GenerationMode:
         """The fastest way to generate whose next-token logits equal those of plain sequences.
@@ -256,8 +289,7 @@ class Probes:
         ScoringError
             When there is none.
         """
-        length = self._length(longest)
-        mode: GenerationMode = self._once("generates", length, lambda: self._generation(length))
+        mode: GenerationMode = self._once("generates", longest, self._generation)
         return mode
 
     def _generation(self, length: int) -> tuple[GenerationMode, bool]:
@@ -266,6 +298,7 @@ class Probes:
         # From the fastest way to the slowest: the first one whose answers are those of plain sequences is taken.
         first = error = None
         lasting = True
+        # Each way has prompts of the lengths that it would put into one batch.
         for cached, batched in product((True, False), ("padded", "equal", "single")):
             sizes = {"padded": (length, length // 2, 3), "equal": (length, length), "single": (length,)}[batched]
             try:
@@ -294,43 +327,20 @@ class Probes:
     def _generation_apart(self, prompts: Sequence[tuple[int, ...]], new: int, *, cached: bool) -> float:
         """The largest difference between next-token logits while generating and those of plain sequences."""
         forced = self._ids(77, new)
-        steps = self._continued(prompts, forced, cached=cached)
+        choice = _Forced(forced, max(map(len, prompts)))
+        how = {"use_cache": cached, "output_logits": True, "return_dict_in_generate": True}
+        made = self.network.generate(prompts, new, [choice], **how)
+        # Before each forced token, shape (prompts * forced, vocabulary).
+        steps = torch.stack([logits.float() for logits in made.logits], dim=1).flatten(0, 1)
         queries = [_reading(ids + forced[:-1], range(len(ids) - 1, len(ids) + new - 1)) for ids in prompts]
         return difference(steps, self._alone(queries))
 
-    def _continued(self, prompts: Sequence[tuple[int, ...]], forced: Sequence[int], *, cached: bool) -> torch.Tensor:
-        """Logits before each forced token, shape (prompts * forced, vocabulary), from the network's own generation."""
-        width = max(map(len, prompts))
-        ids = self.network.tensor(padded(prompts, self.network.pad, width, left=True))
-        lengths = self.network.tensor(np.array([[len(prompt)] for prompt in prompts]))
-        mask = (torch.arange(width, device=ids.device) >= width - lengths).long()
-        with torch.inference_mode():
-            made = self.network.module.generate(
-                input_ids=ids,
-                attention_mask=mask,
-                logits_processor=transformers.LogitsProcessorList([_Forced(forced, width)]),
-                max_new_tokens=len(forced),
-                do_sample=False,
-                num_beams=1,
-                use_cache=cached,
-                output_logits=True,
-                return_dict_in_generate=True,
-            )
-        return torch.stack([logits.float() for logits in made.logits], dim=1).flatten(0, 1)
-
     def _measured(
-        self,
-        what: str,
-        longest: int,
-        batches: Callable[[int], Iterable[Sequence[Query]]],
-        finding: str,
-        *,
-        share: bool = False,
+        self, what: str, longest: int, batches: Callable[[int], Iterable[Sequence[Query]]], share: bool = False
     ) -> bool:
         """Whether batches of queries give what each query gives alone, measured once for a length."""
-        length = self._length(longest)
 
-        def measure() -> tuple[bool, bool]:
+        def measure(length: int) -> tuple[bool, bool]:
             lasting = True
             try:
                 apart = self._apart(batches(length), length, share=share)
@@ -338,15 +348,16 @@ class Probes:
                 apart, lasting = float("inf"), not out_of_memory(error)
             same = apart <= tolerance(self.network.dtype)
             if not same:
-                self.findings[what] = finding.format(apart=described(apart), length=length)
+                self.findings[what] = _FINDINGS[what].format(apart=described(apart), length=length)
             return same, lasting
 
-        return bool(self._once(what, length, measure))
+        return bool(self._once(what, longest, measure))
 
     def _apart(self, batches: Iterable[Sequence[Query]], length: int, *, share: bool) -> float:
         """The largest difference between batches of queries and the same queries alone."""
         apart = 0.0
         for queries in batches:
+            # Both ends of a batch: a state that leaks from row to row, or padding on a side, shows there.
             ends = [n for n in range(len(queries)) if n < COMPARED or n >= len(queries) - COMPARED]
             alone = torch.cat([self._alone_once(queries[n].spelled()) for n in ends])
             if not alone.isfinite().all():
@@ -368,6 +379,7 @@ class Probes:
 
     def _branches(self, length: int) -> Iterator[list[Query]]:
         """Queries with trees of so many tokens: two long branches, many short ones, and a plain sequence as long."""
+        # Two long branches show whether one sees the other, many short ones whether positions are counted by rows.
         context = self._ids(1, max(length // 4, 2))
         half = (length - len(context)) // 2
         long = [context + self._ids(n, half) for n in (2, 3)]
@@ -424,14 +436,3 @@ def _last(ids: Sequence[int], length: int) -> Query:
     last = range(max(len(ids) - READ // 2, 0), len(ids))
     spread = range(0, len(ids), max(2 * length // READ, 1))
     return _reading(ids, sorted({*last, *spread}))
-
-
-def _hidden(ids: Sequence[int], hidden: int) -> Query:
-    """A query with hidden tokens after the first, read behind them."""
-    hidden = min(hidden, len(ids) - 2)
-    at = tuple(range(hidden + 1, len(ids)))
-    return Query(tuple(ids), at, tuple(0 for _ in at), hidden=hidden)
-
-
-def _parameters(network: Any) -> set[str]:
-    return set(inspect.signature(network.forward).parameters)

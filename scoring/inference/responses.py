@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import accumulate, count, pairwise
+from dataclasses import dataclass
+from itertools import accumulate, chain, count, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ def not_a_number(source: str, request: Request, value: float) -> ScoringError:
     )
 
 
+@dataclass(eq=False)
 class Responses:
     """Numbers and texts on their way to becoming responses.
 
@@ -54,18 +56,14 @@ class Responses:
         For two requests of one id, and for what :meth:`scoring.inference.tokens.Tokens.queries` refuses.
     """
 
-    def __init__(
-        self,
-        tokens: Tokens,
-        requests: Sequence[Request],
-        source: str,
-        on_response: Callable[[Response], None] | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> None:
-        self.requests = requests
-        self.source = source
-        self.on_response = on_response or (lambda _: None)
-        self.progress = progress or (lambda _done, _all: None)
+    tokens: Tokens
+    requests: Sequence[Request]
+    source: str
+    on_response: Callable[[Response], None] | None = None
+    progress: Callable[[int, int], None] | None = None
+
+    def __post_init__(self) -> None:
+        tokens, requests = self.tokens, self.requests
         self.number = {request.id: n for n, request in enumerate(requests)}
         if len(self.number) < len(requests):
             twice = next(request.id for n, request in enumerate(requests) if self.number[request.id] != n)
@@ -76,27 +74,23 @@ class Responses:
         self._bounds: list[list[int]] = []
         self._candidates: list[list[int | None]] = []
         owners: list[int] = []
-        for number, (options, candidate_logprobs) in enumerate(tokens.queries(requests)):
-            self.queries += [q for option in options for q in option] + (
-                [candidate_logprobs] if candidate_logprobs else []
-            )
+        for number, (options, candidates) in enumerate(tokens.queries(requests)):
+            self.queries += chain(*options, [candidates] if candidates else [])
             words = tokens.words(requests[number].candidates, requests[number].context)
-            owners += [number] * self._lay_out(len(owners), options, words)
+            # The answers of a request have the next numbers: those of its options, then those of its forms.
+            lengths = (sum(len(q.at) for q in option) for option in options)
+            self._bounds.append(list(accumulate(lengths, initial=len(owners))))
+            numbers = count(self._bounds[-1][-1])
+            self._candidates.append([None if word is None else next(numbers) for word in words])
+            owners += [number] * (next(numbers) - len(owners))
         self._owner = np.array(owners, dtype=np.int64)
+        # How many answers each request still waits for; a continuation is one of them.
         self._left = self._counted(self._owner) + [request.max_new > 0 for request in requests]
         self.values = np.full(len(owners), np.nan)
         self.texts = [""] * len(requests)
         self._replies: list[Response | None] = [None] * len(requests)
         self._done = 0
         self._complete(np.flatnonzero(self._left == 0))
-
-    def _lay_out(self, first: int, options: list[list[Query]], words: list[int | None]) -> int:
-        """Numbers the answers of one request from ``first``: options, then candidate forms; returns their count."""
-        bounds = list(accumulate((sum(len(q.at) for q in option) for option in options), initial=first))
-        numbers = count(bounds[-1])
-        self._bounds.append(bounds)
-        self._candidates.append([None if word is None else next(numbers) for word in words])
-        return next(numbers) - first
 
     def _counted(self, numbers: Ints) -> Ints:
         return np.bincount(numbers, minlength=len(self.requests))
@@ -128,19 +122,18 @@ class Responses:
 
     def _complete(self, numbers: Ints) -> None:
         for number in numbers.tolist():
-            self._replies[number] = response = self._reply(number)
-            self.on_response(response)
+            bounds, forms = self._bounds[number], self._candidates[number]
+            self._replies[number] = response = Response(
+                self.requests[number].id,
+                tuple(tuple(self.values[a:b].tolist()) for a, b in pairwise(bounds)),
+                tuple(math.nan if form is None else float(self.values[form]) for form in forms),
+                self.texts[number],
+            )
+            if self.on_response:
+                self.on_response(response)
         self._done += len(numbers)
-        self.progress(self._done, len(self.requests))
-
-    def _reply(self, number: int) -> Response:
-        bounds, candidate_logprobs = self._bounds[number], self._candidates[number]
-        return Response(
-            self.requests[number].id,
-            tuple(tuple(self.values[a:b].tolist()) for a, b in pairwise(bounds)),
-            tuple(float("nan") if w is None else float(self.values[w]) for w in candidate_logprobs),
-            self.texts[number],
-        )
+        if self.progress:
+            self.progress(self._done, len(self.requests))
 
     def all(self) -> list[Response]:
         """Every response, in the order of the requests."""

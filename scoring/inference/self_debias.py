@@ -57,17 +57,9 @@ class SelfDebiased(Model):
     """A model that answers with self-debiased probabilities; its network stays as it is."""
 
     def __init__(self, model: Model, settings: SelfDebiasing) -> None:
-        super().__init__(
-            model.network,
-            model.tokens.tokenizer,
-            kind=model.kind,
-            name=model.name,
-            revision=model.revision,
-            adapter=model.adapter,
-            exact=model.exact,
-        )
+        tokenizer, known_by = model.tokens.tokenizer, (model.kind, model.name, model.revision, model.adapter)
+        super().__init__(model.network, tokenizer, *known_by, exact=model.exact)
         self.settings = settings
-        tokenizer = model.tokens.tokenizer
         encode = partial(tokenizer, add_special_tokens=False)
         self._prefixes = [list(encode(prefix.rstrip())["input_ids"]) for prefix in settings.prefixes]
 
@@ -133,8 +125,8 @@ class SelfDebiased(Model):
         """Continuations, one prompt at a time; each new token is chosen from self-debiased probabilities."""
         del batching
         invalid = partial(not_a_number, f"{self.name} in {self.dtype}")
-        generator = Generator(self._network, self.tokens, self.probes, decoding, invalid, exact=True)
-        generator.processors = (_Processor(self),)
+        processors = (_Processor(self),)
+        generator = Generator(self._network, self.tokens, self.probes, decoding, invalid, True, processors)
         for prompt in prompts:
             made = generator.generate([prompt])
             self.stats.add(tokens=made.tokens, generated=made.generated)

@@ -20,7 +20,8 @@ from typing import Any
 import orjson
 from filelock import Timeout
 
-from builders.generation.append_log import AppendLog, ResponseLog, sealed, unsealed
+from builders.generation.append_log import AppendLog, sealed, unsealed
+from cards.stored import number
 from scoring.types import Request, Response, ScoringError
 
 FORMAT = 3
@@ -43,7 +44,7 @@ def digest(request: Request) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-class Store(ResponseLog):
+class Store(AppendLog):
     """Responses of one model under one setting, in one file of a folder.
 
     Parameters
@@ -158,11 +159,7 @@ class Store(ResponseLog):
             return None
         try:
             name, logprobs, candidate_logprobs, text = _json(content)
-            return name, (
-                tuple(map(tuple, logprobs)),
-                tuple(math.nan if v is None else v for v in candidate_logprobs),
-                text,
-            )
+            return name, (tuple(map(tuple, logprobs)), tuple(map(number, candidate_logprobs)), text)
         except (ValueError, TypeError):
             return None
 
@@ -175,9 +172,8 @@ def _fault(request: Request, response: Response) -> str:
     if len(response.logprobs) != len(request.options) or len(response.candidate_logprobs) != len(request.candidates):
         return "has not one entry for each option and candidate"
     pairs = zip(request.options, response.logprobs, strict=True)
-    return (
-        "has no log-probability of an option" if any(not (values or option.spans) for option, values in pairs) else ""
-    )
+    lacking = any(not (values or option.spans) for option, values in pairs)
+    return "has no log-probability of an option" if lacking else ""
 
 
 def _json(line: bytes) -> Any:

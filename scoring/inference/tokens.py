@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
@@ -30,35 +30,6 @@ class Encoding:
     def offsets(self) -> Sequence[tuple[int, int]]:
         """The characters [start, end) of each token, computed at the first use, because most texts need none."""
         return self.compute_offsets()
-
-
-def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoding]:
-    """Encodes texts without special tokens, in one call of the tokenizer."""
-    if not texts:
-        return []
-    try:
-        encoded = tokenizer(
-            list(texts),
-            add_special_tokens=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            padding=False,
-            truncation=False,
-            verbose=False,
-        )
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of the library of tokenizers, which does not export it
-            raise
-        raise ScoringError(
-            f"The tokenizer cannot encode {texts[0]!r:.60} ({error!s:.100}); give another one."
-        ) from None
-    ids = [list(row) for row in encoded["input_ids"]]
-    offsets: Iterable[Callable[[], Sequence[tuple[int, int]]]]
-    if tokenizer.is_fast:
-        offsets = [partial(getattr, whole, "offsets") for whole in encoded.encodings]
-    else:
-        offsets = [partial(_prefix_offsets, tokenizer, text, row) for text, row in zip(texts, ids, strict=True)]
-    return list(map(Encoding, texts, ids, offsets))
 
 
 def _prefix_offsets(tokenizer: Any, text: str, ids: list[int]) -> list[tuple[int, int]]:
@@ -140,6 +111,7 @@ class SharedToken(ScoringError):
     """A token holds a part of what is to be scored and something else, so that this row cannot be scored."""
 
 
+@dataclass(eq=False)
 class Tokens:
     """How one model's text becomes tokens.
 
@@ -163,23 +135,16 @@ class Tokens:
         For a tokenizer without a token to begin a sentence with, or without a mask for a masked model.
     """
 
-    def __init__(
-        self,
-        tokenizer: Any,
-        kind: Kind,
-        window: int | None = None,
-        *,
-        truncate: bool = False,
-        size: int | None = None,
-    ) -> None:
-        self.tokenizer = tokenizer
-        self.kind = kind
-        self.window = window
-        self.size = size
-        self.truncate = truncate
-        self.truncated: set[str] = set()
-        self.prefix, self.suffix = frame(tokenizer)
-        if kind == "masked" and tokenizer.mask_token_id is None:
+    tokenizer: Any
+    kind: Kind
+    window: int | None = None
+    truncate: bool = field(default=False, kw_only=True)
+    size: int | None = field(default=None, kw_only=True)
+    truncated: set[str] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self.prefix, self.suffix = frame(self.tokenizer)
+        if self.kind == "masked" and self.tokenizer.mask_token_id is None:
             raise ScoringError("The tokenizer of this masked model has no mask token; give a model with its tokenizer.")
         self.word = cache(self._word)
 
@@ -213,7 +178,30 @@ class Tokens:
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Encodes texts as they stand, without special tokens, in one call of the tokenizer."""
-        return encode(self.tokenizer, texts)
+        if not texts:
+            return []
+        try:
+            encoded = self.tokenizer(
+                list(texts),
+                add_special_tokens=False,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+                padding=False,
+                truncation=False,
+                verbose=False,
+            )
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # of the library of tokenizers, which does not export it
+                raise
+            raise ScoringError(
+                f"The tokenizer cannot encode {texts[0]!r:.60} ({error!s:.100}); give another one."
+            ) from None
+        ids = [list(row) for row in encoded["input_ids"]]
+        if self.tokenizer.is_fast:
+            offsets = [partial(getattr, whole, "offsets") for whole in encoded.encodings]
+        else:
+            offsets = [partial(_prefix_offsets, self.tokenizer, *pair) for pair in zip(texts, ids, strict=True)]
+        return list(map(Encoding, texts, ids, offsets))
 
     def queries(self, requests: Sequence[Request]) -> Iterator[tuple[list[list[Query]], Query | None]]:
         """For every request the queries of each option, and the query of its candidate forms if it has any.
@@ -226,16 +214,17 @@ class Tokens:
         """
         for first in range(0, len(requests), ENCODED):
             part = requests[first : first + ENCODED]
+            # Each text once: requests may have the same options, and encoding takes as long as a small network.
             texts = dict.fromkeys(a.context + o.text for a in part for o in a.options)
             texts |= dict.fromkeys(a.context for a in part if a.candidates)
             encoded = dict(zip(texts, self.encode(list(texts)), strict=True))
             for request in part:
                 options = [list(self._option(request, o, encoded[request.context + o.text])) for o in request.options]
-                candidate_logprobs = self._candidates(request, encoded[request.context]) if request.candidates else None
-                for query in chain(*options, [candidate_logprobs] if candidate_logprobs else []):
+                candidates = self._candidates(request, encoded[request.context]) if request.candidates else None
+                for query in chain(*options, [candidates] if candidates else []):
                     self._check(request, query.ids)
                     self._check(request, query.want)
-                yield options, candidate_logprobs
+                yield options, candidates
 
     def _check(self, request: Request, ids: Sequence[int]) -> None:
         if self.size is not None and ids and max(ids) >= self.size:
@@ -277,6 +266,7 @@ class Tokens:
     def _cut(self, request: Request, encoding: Encoding) -> int:
         """The first token of the option, when no token holds characters of both sides."""
         length = len(request.context)
+        # The first token that ends behind the context; ends of tokens ascend.
         cut = bisect_right(encoding.offsets, length, key=itemgetter(1)) if length else 0
         if cut == len(encoding.ids):
             raise ScoringError(
@@ -327,6 +317,7 @@ class Tokens:
 
     def _causal(self, request: Request, piece: _Piece, width: int) -> Query:
         targets = piece.targets
+        # Of several padding tokens one is computed: nothing attends to them, so only positions tell how many there are.
         pads = max(width - len(piece.ids), 0)
         frame = [self.first, self.padding] if pads else self._before(piece.ids, piece.start)
         gap = max(pads - 1, 0)
@@ -334,7 +325,8 @@ class Tokens:
         # A beginning-of-sequence token that the text itself brings has nothing before it and is not scored.
         scored = targets[bisect_left(targets, 0 if frame else 1) : bisect_left(targets, end)]
         if not scored:
-            raise ScoringError(f"{request.id}: no token of {self._shown(piece)!r} can be scored; give a longer option.")
+            shown = str(self.tokenizer.decode(piece.ids[piece.start :]))
+            raise ScoringError(f"{request.id}: no token of {shown!r} can be scored; give a longer option.")
         # The output at a position predicts the token after it, so each place moves by the frame and by one less.
         before = len(frame) - drop - 1
         at, want = tuple([i + before for i in scored]), tuple([piece.ids[i] for i in scored])
@@ -347,14 +339,12 @@ class Tokens:
         """
         _, end = self._fit(request, 0, piece.targets[-1] + 1, -1)
         targets = [i for i in piece.targets if i < end]
+        # The first token has nothing before it but the start token of bias-bench, which the vocabulary may lack.
         if targets[:1] == [0]:
             start = self.tokenizer.get_vocab().get(START, None)
             yield Query((self.first if start is None else start,), (0,), (piece.ids[0],))
         if later := [i for i in targets if i]:
             yield Query(tuple(piece.ids[: later[-1]]), tuple(i - 1 for i in later), tuple(piece.ids[i] for i in later))
-
-    def _shown(self, piece: _Piece) -> str:
-        return str(self.tokenizer.decode(piece.ids[piece.start :]))
 
     def _masked(self, request: Request, piece: _Piece, how: str) -> Iterable[Query]:
         drop, end = self._fit(request, piece.start, len(piece.ids), len(self.prefix) + len(self.suffix))
@@ -382,6 +372,7 @@ class Tokens:
         if len(ends) == 2 or not word.ids:
             raise ScoringError(f"{request.id}: the option {option.text!r} has no token to mask; give a span of a word.")
         mask = self.tokenizer.mask_token
+        # With a word of tokens a b: first a mask in every span, then the text of a and a mask.
         texts = [(self.tokenizer.decode(word.ids[:n]) + mask).join(around) for n in range(len(word.ids))]
         for wanted, encoding in zip(word.ids, self.encode(texts), strict=True):
             free = self._cut(request, encoding)

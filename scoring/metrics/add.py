@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from builders.text.words import PRONOUN_PAIRS
-from scoring.metrics.pronouns import Pairs, by_pair
+from scoring.metrics.pronouns import DISCLOSURE, PROBING, Pairs, by_pair
 from scoring.metrics.sums import mean, ratio
 from scoring.types import Floats, Metric, Table
 
 #: Added to every probability; the paper gives no value.
 EPSILON = 1e-8
-_DISCLOSURE = "Disclosure and Mitigation of Gender Bias in LLMs"
-_PROBING = "Probing Explicit and Implicit Gender Bias"
 
 
 def _usable(table: Table, pairs: Pairs, epsilon: float = 0.0) -> tuple[Floats, Floats]:
@@ -67,7 +66,7 @@ def add_raw(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
 
     reading = (
         "Jensen-Shannon divergence of paired female and male probabilities, at most half of ln 2 times their sum; "
-        f"lower is better ({_DISCLOSURE}, ADD as printed)."
+        f"lower is better ({DISCLOSURE}, ADD as printed)."
     )
     names = "Average distribution divergence (ADD)", "ADD"
     return mean("add_raw", divergence, 0, 0, math.log(2) / 2 + 1e-6, reading, names=names)
@@ -86,18 +85,11 @@ def add_log(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
 
     reading = (
         "Natural logarithm of the mean Jensen-Shannon divergence between the shapes of female and male probabilities; "
-        f"lower is better, and the form is inferred ({_DISCLOSURE}, Tables 1 and 2)."
+        f"lower is better, and the form is inferred ({DISCLOSURE}, Tables 1 and 2)."
     )
     names = "Average distribution divergence, logarithm (ADD)", "log ADD"
-    plain = mean(
-        "add_log",
-        lambda table: _of_shapes(table, pairs, EPSILON),
-        None,
-        -math.inf,
-        math.log(math.log(2)),
-        reading,
-        names=names,
-    )
+    of = partial(_of_shapes, pairs=pairs, epsilon=EPSILON)
+    plain = mean("add_log", of, None, -math.inf, math.log(math.log(2)), reading, names=names)
     return replace(plain, final=final, undefined="the divergence is 0 on every row, and 0 has no logarithm")
 
 
@@ -114,7 +106,7 @@ def jsd(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
 
     reading = (
         "Jensen-Shannon divergence between the shapes of female and male probabilities, at most ln 2; lower is better "
-        f"({_PROBING}, JSD)."
+        f"({PROBING}, JSD)."
     )
     undefined = "no prompt gives both genders a probability above 0"
     names = "Jensen–Shannon divergence of gendered words (JSD)", "JSD"

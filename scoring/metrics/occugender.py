@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from scoring.metrics.sums import mean, side_by_side
+from scoring.metrics.sums import mean, pearson, products
 from scoring.types import Floats, Metric, Table
 
 Answer = Literal["male", "female", "diverse"]
@@ -61,16 +61,6 @@ def gap(decimals: int | None = None) -> Metric:
     return mean("gender_gap", difference, 0, -100, 100, reading, scale=100, names=names)
 
 
-def centred(values: Floats) -> Floats:
-    """Values minus the mean of the finite ones.
-
-    >>> centred(np.array([1.0, 3.0, np.nan]))
-    array([-1.,  1., nan])
-    """
-    finite = values[np.isfinite(values)]
-    return values - (finite.mean() if len(finite) else 0.0)
-
-
 def correlation() -> Metric:
     """Pearson's correlation over jobs between P~(female) and the percentage of women in the job.
 
@@ -81,17 +71,7 @@ def correlation() -> Metric:
     """
 
     def columns(table: Table) -> Floats:
-        # Around their means, so that the sums of squares lose nothing where the spread is small.
-        x, y = centred(shares(table)["female"]), centred(np.asarray(table["female_share"], np.float64) / 100)
-        return side_by_side(np.ones(len(x)), x, y, x * x, y * y, x * y)
-
-    def final(sums: Floats) -> Floats:
-        n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
-        spreads = [(n * squares - total * total, squares) for squares, total in ((xx, x), (yy, y))]
-        # What rounding leaves of a constant, within a group or of all rows, is no variance.
-        varies = np.all([spread > n * np.maximum(1e-12 * squares, 1e-28 * n) for spread, squares in spreads], axis=0)
-        root = np.sqrt(np.where(varies, spreads[0][0] * spreads[1][0], 1))
-        return np.where(varies, np.clip((n * xy - x * y) / root, -1, 1), np.nan)
+        return products(shares(table)["female"], np.asarray(table["female_share"], np.float64) / 100)
 
     reading = (
         "Correlation between the probability of female words and the share of women in the job; 0 says the answer does "
@@ -99,7 +79,7 @@ def correlation() -> Metric:
     )
     undefined = "the probability or the labour share is the same on every row"
     names = "Correlation with the labour market", "labour corr."
-    return Metric("labour_correlation", columns, final, 0, -1, 1, reading, undefined, fisher=True, names=names)
+    return Metric("labour_correlation", columns, pearson, 0, -1, 1, reading, undefined, fisher=True, names=names)
 
 
 def unclear() -> Metric:

@@ -125,12 +125,32 @@ def mean_over(metric: Metric, by: str, name: str, reading: str) -> Metric:
         # Each part counts once, and its examples by their share of it.
         return side_by_side(of, weights) / np.where(total > 0, total, 1)[codes][:, None]
 
-    return replace(
-        metric,
-        name=name,
-        columns=columns,
-        final=final,
-        reading=reading,
-        sd=None,
-        events=None if metric.events is None else events,
-    )
+    rare = None if metric.events is None else events
+    return replace(metric, name=name, columns=columns, final=final, reading=reading, sd=None, events=rare)
+
+
+def centred(values: Floats) -> Floats:
+    """Values minus the mean of the finite ones.
+
+    >>> centred(np.array([1.0, 3.0, np.nan]))
+    array([-1.,  1., nan])
+    """
+    finite = values[np.isfinite(values)]
+    return values - (finite.mean() if len(finite) else 0.0)
+
+
+def products(x: Floats, y: Floats) -> Floats:
+    """What each example adds to the correlation of two columns, [examples, 6]; see :func:`pearson`."""
+    # Around their means, so that the sums of squares lose nothing where the spread is small.
+    x, y = centred(x), centred(y)
+    return side_by_side(np.ones(len(x)), x, y, x * x, y * y, x * y)
+
+
+def pearson(sums: Floats) -> Floats:
+    """Pearson's correlation from the sums of :func:`products`; NaN where a column does not vary."""
+    n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    spreads = [(n * squares - total * total, squares) for squares, total in ((xx, x), (yy, y))]
+    # What rounding leaves of a constant, within a group or of all rows, is no variance.
+    varies = np.all([spread > n * np.maximum(1e-12 * squares, 1e-28 * n) for spread, squares in spreads], axis=0)
+    root = np.sqrt(np.where(varies, spreads[0][0] * spreads[1][0], 1))
+    return np.where(varies, np.clip((n * xy - x * y) / root, -1, 1), np.nan)

@@ -1,4 +1,4 @@
-"""The files of a scoring run: a folder with four kinds of file.
+"""The files of a scoring run: a folder with five kinds of file.
 
 ``results.json``
     Everything of the `Report`, keys sorted: ``schema`` (1), ``model``, ``revision``, ``adapter``,
@@ -16,6 +16,8 @@
 ``report.html``
     One page that needs nothing outside itself: a headline a benchmark, and folded all scores with intervals,
     plots and decisive examples.
+``rows.html``
+    The rows of the Parquet files, to be searched, sorted and filtered in a browser (:mod:`scoring.report.rows`).
 
 A comparison with a corpus (``probes pmi compare-model``) adds sections to ``report.html``.
 
@@ -47,9 +49,11 @@ from cards.files import RECORD, put_all, refuse_foreign
 from cards.stored import parsed
 from cards.text import CardError, cell, redactor, slug
 from scoring.report.comparison import comparison, comparison_page
+from scoring.report.headlines import Comparison
 from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, marked, methods, scale
 from scoring.report.page import Section, decisive, page
-from scoring.types import Comparison, Estimate, Report, ScoringError, Table
+from scoring.report.rows import ROWS, rows_page
+from scoring.types import Estimate, Report, ScoringError, Table
 
 __all__ = ["check_finished", "decisive", "file_name", "page", "read", "results", "scale", "write", "write_comparison"]
 
@@ -57,7 +61,13 @@ _FILES = ("results.json", "results.md", "report.html", "compare.json", "compare.
 _VERSION = "benchmark "
 
 
-def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: Mapping[str, str]) -> None:
+def write(
+    folder: Path,
+    report: Report,
+    tables: Mapping[str, Table],
+    validity: Mapping[str, str],
+    beside: Sequence[Report] = (),
+) -> None:
     """Writes the files of a run; each is whole at every moment, and ``results.json`` comes last.
 
     Parameters
@@ -70,6 +80,8 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
         Per benchmark, its examples: columns of one length, ``id`` among them. Empty ones are left out.
     validity:
         Per benchmark, what its scores mean and do not mean; paragraphs are parted by an empty line.
+    beside:
+        Other runs, whose scores the page shows beside those of this one.
 
     Raises
     ------
@@ -79,7 +91,7 @@ def write(folder: Path, report: Report, tables: Mapping[str, Table], validity: M
     shown, filled, texts = _shown(report, tables, validity)
     files = {f"examples/{file_name(name)}": parquet(name, table) for name, table in filled.items()}
     files["results.md"] = markdown(shown).encode()
-    files["report.html"] = page(shown, filled, texts).encode()
+    files |= _pages(shown, filled, texts, beside=[cleaned(run, redactor(os.environ)) for run in beside])
     files["results.json"] = results(shown, filled, files).encode()
     _put(folder, files)
 
@@ -112,8 +124,21 @@ def write_page(
     validity: Mapping[str, str],
     more: Sequence[Section],
 ) -> None:
-    """Writes ``report.html`` of a run anew, with ``more`` sections after those of its benchmarks."""
-    _put(folder, {"report.html": page(*_shown(report, tables, validity), more).encode()})
+    """Writes the pages of a run anew, with ``more`` sections after those of its benchmarks."""
+    _put(folder, _pages(*_shown(report, tables, validity), more))
+
+
+def _pages(
+    report: Report,
+    tables: Mapping[str, Table],
+    validity: Mapping[str, str],
+    more: Sequence[Section] = (),
+    beside: Sequence[Report] = (),
+) -> dict[str, bytes]:
+    """The report, and where there are examples the page of rows."""
+    paths = {name: f"examples/{file_name(name)}" for name in tables}
+    rows = {ROWS: rows_page(report, tables, paths).encode()} if tables else {}
+    return {**rows, "report.html": page(report, tables, validity, more, beside).encode()}
 
 
 def check_finished(folder: Path, planned: Report, *, overwrite: bool = False) -> None:
@@ -127,7 +152,7 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False) ->
         With the first setting that differs, also when the results cannot be read.
     """
     names = [name.removeprefix(_VERSION) for name in planned.environment if name.startswith(_VERSION)]
-    files = [*_FILES, *(f"examples/{file_name(name)}" for name in names)]
+    files = [*_FILES, ROWS, *(f"examples/{file_name(name)}" for name in names)]
     if (folder / RECORD).exists() or not _of_earlier_version(folder):
         refuse_foreign(folder / RECORD, [folder / name for name in files], ScoringError)
     if overwrite or not (folder / "results.json").is_file():

@@ -11,10 +11,10 @@ from cards.results import SCHEMA
 from cards.stored import document, signed
 from cards.text import grouped
 from cards.verdict import LEVEL, MARGIN
-from scoring.report.headlines import conclusion, described, headline_changes
-from scoring.report.numbers import Scale, around, by_benchmark, facts, methods
+from scoring.report.headlines import Comparison, conclusion, described, headline_changes
+from scoring.report.numbers import Scale, around, by_benchmark, facts, methods, metric_range
 from scoring.report.page import UNFOLDED, Scores, scores, template
-from scoring.types import Change, Comparison, Difference, Report
+from scoring.types import Change, Difference, Report
 
 #: The facts that are shown of both runs.
 _FACTS = ("model", "revision", "adapter", "dtype", "prompt", "profile")
@@ -22,13 +22,14 @@ _FACTS = ("model", "revision", "adapter", "dtype", "prompt", "profile")
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """The differences of one metric on one scale, with its readings and ideal value."""
+    """The differences of one metric on one scale, with its readings, ideal value and range of possible values."""
 
     metric: str
     readings: list[str]
     ideal: float | None
     scale: Scale
     values: Scale
+    range: Scale
     rows: list[Change]
 
 
@@ -121,12 +122,14 @@ def tests(differences: Iterable[Difference]) -> Tests:
 
 def _forest(changes: list[Change]) -> Forest:
     differences = [change.difference for change in changes]
+    found = [score for change in changes for score in (change.after, change.before) if score]
     reach = max((abs(x) for d in differences for x in d.numbers if math.isfinite(x)), default=0.0)
     return Forest(
         differences[0].metric,
         list(dict.fromkeys(d.reading for d in differences if d.reading)),
         differences[0].ideal,
         around(-reach, reach),
-        around(*(score.value for change in changes for score in (change.after, change.before) if score)),
+        around(*(score.value for score in found)),
+        metric_range(found) if found else around(-reach, reach),
         changes,
     )

@@ -7,12 +7,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from cards.draw import FREE, glance_html, one_line
 from cards.results import last_part
 from cards.verdict import ability_verdict, standing, verdict
 from scoring.report.numbers import Scale, by_benchmark, metric_range
 from scoring.statistics.stats import corrected
-from scoring.types import Change, Comparison, Estimate, Headline, Report
+from scoring.types import Change, Difference, Estimate, Headline, Report
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What is said of a model whose interval is on both sides of the ideal value.
 UNCLEAR = "cannot be told"
@@ -66,6 +71,63 @@ class HeadlineChange(Change):
     def texts(self) -> tuple[str, str, str]:
         """Before, after and their difference as texts with so many digits that they add up."""
         return self.scale.change(self.before.value, self.after.value)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison:
+    """A run and an earlier one, its base: their differences and agreements."""
+
+    run: Report
+    base: Report
+    differences: tuple[Difference, ...]
+    agreements: tuple[Estimate, ...] = ()
+
+    @property
+    def changes(self) -> list[Change]:
+        """Every difference with the scores before and after."""
+        before, after = self.base.by_key, self.run.by_key
+        return [Change(d, before.get(d.key), after.get(d.key)) for d in self.differences]
+
+    def table(self) -> pd.DataFrame:
+        """Every difference, a row each: before, after, difference with its interval and p, ideal, n and verdict.
+
+        The verdict is ``nearer`` to the ideal value, ``further``, or ``unclear`` (:func:`cards.verdict.verdict`), and
+        ``detectable`` the smallest true difference that had a chance of 80 % of one
+        (:func:`scoring.statistics.stats.corrected`).
+        """
+        import pandas as pd
+
+        rows = []
+        for change in self.changes:
+            d, before, after = change.difference, change.before, change.after
+            values = [math.nan if side is None else side.value for side in (before, after)]
+            rows.append((*d.key, *values, *d.numbers, d.p, d.p_holm, d.ideal, d.n, change.verdict, d.detectable))
+        columns = [
+            *("benchmark", "group", "metric", "before", "after", "difference", "low", "high"),
+            *("p", "p_holm", "ideal", "n", "verdict", "detectable"),
+        ]
+        return pd.DataFrame(rows, columns=columns).astype({"ideal": float})
+
+    def __repr__(self) -> str:
+        """The change of the headline of each benchmark, in one line."""
+        return one_line(f"Comparison of {self._heading}", list(self._headlines("short_name")))
+
+    def _repr_html_(self) -> str:
+        """The change of the headline of each benchmark with a small picture, and all differences folded."""
+        lines = [(text, difference.numbers, 0.0, FREE) for text, difference in self._headlines("full_name").items()]
+        return glance_html(self._heading, lines, self.table())
+
+    @property
+    def _heading(self) -> str:
+        return f"{described(self.run)} compared with {described(self.base)}"
+
+    def _headlines(self, name: str) -> dict[str, Difference]:
+        """The difference of the headline of each benchmark, by what it says; ``name`` is that of the metric."""
+        return {
+            f"{c.difference.benchmark}: {getattr(c.difference, name)} {' → '.join(c.texts[:2])}, "
+            f"{c.verdict or 'no verdict'}": c.difference
+            for c in headline_changes(self)
+        }
 
 
 def headline_scores(report: Report) -> list[HeadlineScore]:

@@ -144,6 +144,20 @@ def interval(estimate: Measurement, on: Scale) -> str:
     return f"[{', '.join(map(on.text, ends))}]" if all(map(math.isfinite, ends)) else ""
 
 
+def would_see(detectable: float, on: Scale, unit: str = " points") -> str:
+    """The smallest difference that would have been found with a power of 80 %; empty where it is not known.
+
+    ``unit`` is that of percentages.
+
+    >>> would_see(5.93, Scale(0, 100)), would_see(5.93, Scale(0, 1))
+    ('5.9 points', 'none')
+    """
+    if math.isnan(detectable):
+        return ""
+    span = on.high - on.low
+    return "none" if detectable > span else on.brief(detectable) + unit * (span >= 100)
+
+
 def marked(estimate: Measurement) -> str:
     """The method of the interval in brackets, or nothing for the bootstrap, which is the usual one.
 

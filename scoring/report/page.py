@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from cards.text import templates
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
 from scoring.report import numbers
-from scoring.report.headlines import answer, few_examples, headline_scores, model_name
+from scoring.report.context import beside, coverage
+from scoring.report.headlines import answer, described, few_examples, headline_scores, model_name
 from scoring.types import Contrast, Estimate, Report, Table
 
 #: How many decisive examples of a benchmark the page shows.
@@ -110,8 +111,14 @@ class Section:
     rows: int
 
 
-def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str], more: Iterable[Section] = ()) -> str:
-    """The text of ``report.html``; ``more`` sections come after those of the benchmarks."""
+def page(
+    report: Report,
+    tables: Mapping[str, Table],
+    validity: Mapping[str, str],
+    more: Iterable[Section] = (),
+    others: Sequence[Report] = (),
+) -> str:
+    """The text of ``report.html``; ``more`` sections come after those of the benchmarks, ``others`` are runs beside."""
     from scoring.report import plots  # matplotlib is loaded where something is drawn, not to read results
 
     estimates = numbers.by_benchmark(report.estimates)
@@ -125,7 +132,7 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
             scores(estimates.get(name, [])),
             numbers.methods(estimates.get(name, [])),
             plots.figures(tables.get(name, {}), estimates.get(name, [])),
-            decisive(tables.get(name, {}), benchmarks.get(name).contrast if name in benchmarks.names() else None),
+            decisive(tables.get(name, {}), benchmarks.get(name).contrast if benchmarks.known(name) else None),
             len(tables[name]["id"]) if name in tables else 0,
         )
         for name in names
@@ -139,12 +146,16 @@ def page(report: Report, tables: Mapping[str, Table], validity: Mapping[str, str
         few_examples=few_examples(report),
         headlines=headlines,
         answer=answer(headlines),
+        coverage=coverage(report),
+        others=[described(run) for run in others],
+        beside={h.estimate.key: beside(h.estimate, report, others) for h in headlines},
         bundled=report.model in BUNDLED,
         facts=numbers.facts(report),
         sections=[*sections, *more],
         environment=list(_flat(report.environment)),
         speed=list(_flat(report.speed)),
         unfolded=UNFOLDED,
+        has_rows=bool(tables),
     )
 
 
@@ -169,6 +180,7 @@ def template(name: str, *folders: Path) -> jinja2.Template:
     environment.filters["more"] = lambda count: f"{count} more group{'s' * (count > 1)}"
     environment.tests["nan"] = math.isnan
     environment.globals |= {"interval": numbers.interval, "marked": numbers.marked, "common_place": common_place}
+    environment.globals["would_see"] = numbers.would_see
     return environment.get_template(name)
 
 

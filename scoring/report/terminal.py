@@ -11,14 +11,22 @@ from rich.text import Text
 from cards.text import grouped
 from scoring import benchmarks
 from scoring.prompts import PROMPTS
-from scoring.report.headlines import answer, changes, conclusion, described, headline_changes, headline_scores
-from scoring.report.numbers import Scale, by_metric, metric_range
-from scoring.types import DATA, Comparison, Measurement, Report
+from scoring.report.headlines import (
+    Comparison,
+    answer,
+    changes,
+    conclusion,
+    described,
+    headline_changes,
+    headline_scores,
+)
+from scoring.report.numbers import Scale, by_metric, metric_range, would_see
+from scoring.types import DATA, Measurement, Report
 
 #: From so many columns on, the summary of a run has sentences.
 WIDE = 120
-#: How many changes and agreements of a comparison fit on one screen of 24 lines.
-CHANGES, AGREEMENTS = 15, 2
+#: How many changes and agreements of a comparison, and texts of what it would have seen, fit on one screen of 24 lines.
+CHANGES, AGREEMENTS, SEEN = 15, 2, 7
 
 
 def catalogue() -> Iterator[str]:
@@ -38,14 +46,16 @@ def summary(report: Report, width: int) -> Grid:
     """One line a benchmark: its headline score with interval, the ideal value, and where the score is.
 
     From :data:`WIDE` columns on the last column says in a sentence what the score means. The line below says which
-    way the model leans.
+    way the model leans. "Sees" is the smallest distance from the ideal value that would have been found.
     """
-    grid = _grid("benchmark", "score", "value [95 % interval]", "ideal", "vs ideal", "meaning" if width >= WIDE else "")
+    columns = ["benchmark", "score", "value [95 % interval]", "ideal", "sees", "vs ideal"]
+    grid = _grid(*columns, "meaning") if width >= WIDE else _grid(*columns, gap=1)
     headlines = headline_scores(report)
     for headline in headlines:
         e, on = headline.estimate, headline.scale
         ideal = "–" if e.ideal is None else f"{e.ideal:g}"
-        cells = [e.benchmark, e.short_name, _with_interval(e, on), ideal, headline.standing or "–"]
+        seen = would_see(e.detectable, on, "") if headline.standing else ""
+        cells = [e.benchmark, e.short_name, _with_interval(e, on), ideal, seen, headline.standing or "–"]
         grid.add_row(*map(Text, [*cells, headline.sentence] if width >= WIDE else cells))
     grid.caption, grid.caption_justify = Text(answer(headlines)) if answer(headlines) else None, "left"
     return grid
@@ -70,20 +80,24 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
     """
     headlines = headline_changes(compared)
     yield f"{described(compared.run)} compared with {described(compared.base)}"
-    group = "group" * verbose
-    grid = _grid("benchmark", group, "score", "before", "after", "difference [95 %]", "verdict", gap=1)
+    group, sees = "group" * verbose, "sees" * verbose
+    grid = _grid("benchmark", group, "score", "before", "after", "difference [95 %]", sees, "verdict", gap=1)
     shown = [*headlines, *(c for c in changes(compared) if verbose and c not in headlines)]
     for change in shown if verbose else shown[:CHANGES]:
         d, on = change.difference, change.scale
         ends = "" if math.isnan(d.low) else f" [{on.brief(d.low)}, {on.brief(d.high)}]"
         names = [d.benchmark, d.group, d.short_name] if verbose else [d.benchmark, d.short_name]
         before, after, difference = change.texts
-        grid.add_row(*map(Text, [*names, before, after, f"{difference}{ends}", change.verdict or "–"]))
+        seen = [would_see(d.detectable, on, "") if change.verdict else ""] * verbose
+        grid.add_row(*map(Text, [*names, before, after, f"{difference}{ends}", *seen, change.verdict or "–"]))
     agreements = {a.benchmark: a for a in reversed(compared.agreements)}.values()
     for a in compared.agreements if verbose else list(agreements)[:AGREEMENTS]:
         names = [a.benchmark, a.group, a.short_name] if verbose else [a.benchmark, a.short_name]
-        grid.add_row(*map(Text, [*names, "–", metric_range([a]).brief(a.value), "–", "–"]))
+        grid.add_row(*map(Text, [*names, "–", metric_range([a]).brief(a.value), "–", *[""] * verbose, "–"]))
     yield grid
+    seen = [f"{c.difference.benchmark} {would_see(c.difference.detectable, c.scale)}" for c in headlines if c.verdict]
+    if seen := [text for text in seen if not text.endswith(" ")][:SEEN]:
+        yield f"Would have seen: {', '.join(seen)}."
     if len(shown) > CHANGES and not verbose:
         yield f"{len(shown) - CHANGES} more benchmarks are shown with --verbose."
     yield conclusion(headlines)

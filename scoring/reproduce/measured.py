@@ -14,6 +14,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 
 import builders
@@ -106,6 +108,7 @@ class Measured:
         key = place["group"], place["metric"]
         if "model" not in place:
             raise UnreachableError("needs the model, which the paper does not name: give it with --model")
+        # A run of ours counts first, then responses that the authors published.
         run = self._once(place.get("reader", "run"), place["model"], place["run"]) if "run" in place else {}
         found = run.get((place["benchmark"], *key))
         if found is None and "published" in place:
@@ -177,10 +180,7 @@ class Measured:
                 report = cards.results.load(folder / "results.json")
             except CardError as error:
                 raise UnreachableError(str(error)) from None
-            return {
-                (e.benchmark, e.group, e.metric): asdict(e) | {"sd": e.printed_sd, "part": bool(report.gaps)}
-                for e in report.estimates
-            }
+            return {e.key: asdict(e) | {"sd": e.printed_sd, "part": bool(report.gaps)} for e in report.estimates}
         if facts.is_own(folder):
             changes = facts.read(folder).changes
             names = ("value", "low", "high")
@@ -212,8 +212,6 @@ class Measured:
         ``group`` is DATA SET/CONFIG/SPLIT; without a split all splits. ``metric`` is ``rows`` or ``distinct A,B``, each
         also ``where COLUMN=VALUE``, or ``COLUMN of VALUE``, ``natural eps<=NUMBER`` or ``most pronouns``.
         """
-        import pandas as pd
-
         dataset, config, *split = group.split("/")
         if metric == "rows of all splits":
             split, metric = [], "rows"
@@ -273,14 +271,9 @@ class Measured:
         return float(self._once("words")[metric])
 
     def _words(self) -> Mapping[str, int]:
-        import numpy as np
-
-        from pmi.pool import PUBLISHED_FLOOR, anchors
-        from pmi.vocabulary import SEEDS, neutral_words, sample_words
+        from pmi.vocabulary import PUBLISHED_FLOOR, SEEDS, anchors, neutral_words, sample_words
 
         files = self.fetcher.get(catalogue().sources["unstereo-development/seed-words"]).paths
-        import pandas as pd
-
         given = [pd.read_csv(path, keep_default_na=False)["word"].tolist() for path in files]
         path = self.data / "gender-pmi" / "data" / "words" / "train.parquet"
         if not path.is_file():
@@ -291,10 +284,8 @@ class Measured:
         words = neutral_words(*columns, [], min_count=PUBLISHED_FLOOR).words
         pool = anchors(words, given).fitted(np.zeros(len(words)))
         again = sample_words([word for word, chosen in zip(words, pool, strict=True) if chosen], SEEDS, 100)
-        equal = {
-            str(seed): sum(a == b for a, b in zip(*pair, strict=True))
-            for seed, pair in zip(SEEDS, zip(again, given, strict=True), strict=True)
-        }
+        pairs = zip(SEEDS, again, given, strict=True)
+        equal = {str(seed): sum(a == b for a, b in zip(*pair, strict=True)) for seed, *pair in pairs}
         return equal | {"all": len({word for words in again for word in words})}
 
 
@@ -325,6 +316,7 @@ def cells(target: str = "", *, model: str = "", measured: Measured | None = None
     own = [_judged(table, replace(cell, place={**cell.place, "model": model}), found) for table, cell in of_any]
     if any(cell.place.get("model") == model for _, cell in of_any):
         return own
+    # A model of no table: what would be measured of it in the place of others, each place once.
     places = {json.dumps(p, sort_keys=True): (table, cell, p) for table, cell in every if (p := _for(cell, model))}
     return [*(_judged(table, cell, found, place) for table, cell, place in places.values()), *own]
 

@@ -1,6 +1,6 @@
 """Scores of published responses: files of the authors of UnStereoEval and StereoSet, without a model.
 
-The files are fetched from the pinned repositories, or read from a mirror, and re-scored as :mod:`scoring.rescoring`
+The files are fetched from the pinned repositories, or read from a mirror, and re-scored as :mod:`scoring.rescore`
 does for anybody's scores. The estimates are kept by what they were computed from, so they are computed once.
 """
 
@@ -11,8 +11,9 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -21,11 +22,8 @@ from builders.sources.catalogue import catalogue
 from cards.stored import Stored
 from cards.text import slug
 from scoring.reproduce.printed import rows_of
-from scoring.rescoring import document, rescore
+from scoring.rescore import document, rescore
 from scoring.types import ScoringError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SCORES = Stored("a file of estimates from published responses", "delete it, and they are computed again")
 _UNSTEREO = "https://raw.githubusercontent.com/ucinlp/unstereo-eval/2aaff91621516d3e03d65db0c0ccedf0b856f623"
@@ -90,8 +88,6 @@ def score_rows(paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> Iterator
     ScoringError
         When a file has other rows than the built data set.
     """
-    import pandas as pd
-
     for path, known in zip(paths, built, strict=True):
         scores = pd.read_csv(path, usecols=["word", "F_logprob", "M_logprob"], keep_default_na=False)
         if scores["word"].tolist() != known["word"].tolist():
@@ -103,9 +99,7 @@ def score_rows(paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> Iterator
 
 
 def score_table(benchmark: str, paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> pa.Table:
-    """The published files of a model as one score file for :func:`scoring.rescoring.rescore`."""
-    import pandas as pd
-
+    """The published files of a model as one score file for :func:`scoring.rescore.rescore`."""
     if benchmark != "stereoset":
         return pa.Table.from_pandas(pd.concat(score_rows(paths, built))[[*COLUMNS]], preserve_index=False)
     content = json.loads(paths[0].read_bytes())

@@ -27,6 +27,9 @@ and is too narrow for few clusters. Each interval therefore names its method:
 ``identical``
     Both runs have the same scores on every example, so the difference is 0 without an interval around it.
 
+Every interval has a standard error: that of Student's t where it is one, else half its width over the quantile that
+belongs to it. :func:`detectable` makes the smallest difference of it that would have been found.
+
 An interval of a difference and its p follow from one standard error and one distribution, so p is below 0.05
 where, and only where, the interval excludes 0. ``benchmarks/intervals.py`` simulates coverage and width.
 
@@ -48,11 +51,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.special import betaincinv, ndtr, ndtri, stdtr, stdtrit  # type: ignore[import-untyped]
+from scipy.special import betaincinv, nctdtrinc, ndtr, ndtri, stdtr, stdtrit  # type: ignore[import-untyped]
 
 from scoring.types import Floats
 
 LEVEL = 0.95
+#: The power of :func:`detectable`.
+POWER = 0.8
 #: The bootstrap is used from so many effective examples of the rarer outcome, and effective clusters, on.
 RARE, FEW = 20, 30
 #: The intraclass correlation of the pseudo gain and loss. That of examples which change between two models was
@@ -81,12 +86,22 @@ METHODS: dict[Method, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Both ends of a 95 % interval, its method, and p of no difference for the interval of a difference."""
+    """Both ends of a 95 % interval, its method, and p of no difference for the interval of a difference.
+
+    ``error`` is the standard error and ``freedom`` are its degrees of freedom.
+    """
 
     low: float
     high: float
     method: Method
     p: float = math.nan
+    error: float = math.nan
+    freedom: float = math.inf
+
+    @classmethod
+    def of(cls, low: float, high: float, method: Method, p: float = math.nan, freedom: float = math.inf) -> Interval:
+        """An interval with the standard error that half its width is a quantile of."""
+        return cls(low, high, method, p, (high - low) / 2 / student(freedom), freedom)
 
 
 #: The interval of what has none, such as a value from one cluster.
@@ -110,6 +125,22 @@ def student(freedom: float) -> float:
     2.776
     """
     return float(stdtrit(freedom, 1 - _TAIL))
+
+
+def detectable(error: float, freedom: float, level: float = 1 - LEVEL) -> float:
+    """The smallest true difference that a two-sided test of this level finds with the power :data:`POWER`.
+
+    The test is Student's with this standard error and these degrees of freedom, so the statistic of a true difference
+    d has the noncentral t distribution with d / error; the chance of the wrong sign is left out (below 0.0001 from two
+    degrees of freedom on). For many clusters it is (1.96 + 0.84) standard errors (Bloom, 1995, "Minimum detectable
+    effects"). NaN without a standard error above 0.
+
+    >>> round(detectable(1.0, math.inf), 3), round(detectable(1.0, 5), 3)
+    (2.802, 3.514)
+    """
+    if not error > 0:
+        return math.nan
+    return error * float(nctdtrinc(freedom, 1 - POWER, stdtrit(freedom, 1 - level / 2)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +201,7 @@ def effective_examples(counts: Counts, *, cautious: bool = True) -> float:
         correction = min(1.0, (student(max(1.0, examples - 1)) / student(max(1.0, counts.clusters - 1))) ** 2)
     if not cautious:
         return examples / estimated
+    # Few clusters with events say little of the design effect, so the largest possible one has weight.
     share = with_rarer / (with_rarer + _PRIOR)
     design_effect = share * estimated + (1 - share) * max(largest, estimated)
     return float(examples / design_effect * (share * correction + 1 - share))
@@ -203,7 +235,7 @@ def binomial(counts: Counts) -> tuple[Interval, Method]:
         method = "bootstrap" if rarer * worth >= RARE else method
     elif rarer * effective_examples(counts, cautious=False) >= RARE:
         method = "cluster-t"
-    return Interval(*clopper_pearson(rate, worth), "binomial"), method
+    return Interval.of(*clopper_pearson(rate, worth), "binomial"), method
 
 
 def signed(counts: Counts) -> Interval:
@@ -225,6 +257,7 @@ def signed(counts: Counts) -> Interval:
     clusters, n = len(counts.weights), counts.examples
     if clusters < 2:
         return Interval(-1.0, 1.0, "signed", 1.0)
+    # The value without each cluster (jackknife), whose spread is the variance over clusters.
     total, events = counts.weights.sum(), counts.events.sum()
     without = (events - counts.events) / (total - counts.weights)
     robust = (clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum())
@@ -252,7 +285,7 @@ def _students(center: float, error: float, freedom: float, method: Method) -> In
     """Center ± t · error, and the p that belongs to it."""
     center, reach = float(center), float(student(freedom) * error)
     p = 2 * float(stdtr(freedom, -abs(center) / error)) if error else float(center == 0)
-    return Interval(center - reach, center + reach, method, p)
+    return Interval(center - reach, center + reach, method, p, float(error), freedom)
 
 
 def bootstrap(draws: Floats, clusters: int) -> Interval:
@@ -266,17 +299,11 @@ def bootstrap(draws: Floats, clusters: int) -> Interval:
         return NONE
     tail = float(ndtr(-student(clusters - 1) * math.sqrt(clusters / (clusters - 1))))
     low, high = np.quantile(defined, (tail, 1 - tail))
-    return Interval(float(low), float(high), "bootstrap", _p_of_draws(defined, clusters))
-
-
-def _p_of_draws(draws: Floats, clusters: int) -> float:
-    """Two-sided p of no difference, moved outwards as the percentiles are.
-
-    The observed value counts as a resample, so p is never 0.
-    """
-    smaller = min((draws <= 0).sum(), (draws >= 0).sum())
-    tail = min(0.5, (1 + int(smaller)) / (1 + len(draws)))
-    return 2 * float(stdtr(clusters - 1, ndtri(tail) / math.sqrt(clusters / (clusters - 1))))
+    # p is moved outwards as the percentiles are. The observed value counts as a resample, so p is never 0.
+    smaller = min((defined <= 0).sum(), (defined >= 0).sum())
+    tail = min(0.5, (1 + int(smaller)) / (1 + len(defined)))
+    p = 2 * float(stdtr(clusters - 1, ndtri(tail) / math.sqrt(clusters / (clusters - 1))))
+    return Interval.of(float(low), float(high), "bootstrap", p, clusters - 1)
 
 
 def cluster_t(value: float, without: Floats, freedom: float) -> Interval:
@@ -310,7 +337,7 @@ def rule_of_three(value: float, clusters: float, span: float) -> Interval:
     """
     reach = span * (1 - _TAIL ** (1 / clusters))
     p = 1.0 if value == 0 else min(1.0, 2 * 0.5**clusters)
-    return Interval(value - reach, value + reach, "rule of three", p)
+    return Interval.of(value - reach, value + reach, "rule of three", p)
 
 
 def cut(interval: Interval, value: float, least: float, most: float) -> Interval:

@@ -11,7 +11,7 @@ from builders import write
 from builders.dataset import Alternative, BuildError, Fetched, Source
 from builders.datasets.biaske import DATASET
 from builders.generation.responses import response
-from builders.parsers import bundled, knowledge, weat
+from builders.parsers import bundled, weat
 from builders.parsers.triplets import blank, filled
 from builders.text.split import phrase_key
 from builders.wording import BLANK, LABELS
@@ -547,7 +547,7 @@ def written(*parts):
 
 
 def test_a_pair_has_a_row_for_its_base_and_each_paraphrase(tmp_path):
-    base, paraphrase = knowledge.paraphrases(recorded(tmp_path, PAIR), {})
+    base, paraphrase = bundled.paraphrases(recorded(tmp_path, PAIR), {})
     assert (base.values["base"], paraphrase.values["base"]) == (True, False)
     assert base.values["paraphrase_of"] == paraphrase.values["paraphrase_of"] == base.id != paraphrase.id
     assert (paraphrase.values["subject"], paraphrase.values["relation"]) == ("nurse", "pronoun")
@@ -555,7 +555,7 @@ def test_a_pair_has_a_row_for_its_base_and_each_paraphrase(tmp_path):
 
 
 def test_a_fact_is_stated_about_both_groups(tmp_path):
-    one, other = (row.values for row in knowledge.facts(recorded(tmp_path, FACT), {}))
+    one, other = (row.values for row in bundled.facts(recorded(tmp_path, FACT), {}))
     assert one == {
         "domain": "religion",
         "subject": "Muslims",
@@ -574,22 +574,22 @@ def test_a_fact_is_stated_about_both_groups(tmp_path):
     ("build", "entry", "message"),
     [
         (
-            knowledge.paraphrases,
+            bundled.paraphrases,
             PAIR | {"paraphrases": ["Somebody says that [BLANK] left."]},
             "The prompt 'Somebody says that [BLANK] left.' does not name its subject 'nurse'; name it.",
         ),
         (
-            knowledge.paraphrases,
+            bundled.paraphrases,
             PAIR | {"paraphrases": ["The nurse left."]},
             "The prompt 'The nurse left.' has 0 times [BLANK]; expected one.",
         ),
         (
-            knowledge.facts,
+            bundled.facts,
             FACT | {"prompt": "They pray in a [BLANK]."},
             "The prompt 'They pray in a [BLANK].' does not have {subject} exactly once; correct it.",
         ),
         (
-            knowledge.facts,
+            bundled.facts,
             FACT | {"prompt": "The {subject} pray."},
             "The prompt 'The Muslims pray.' has 0 times [BLANK]; expected one.",
         ),

@@ -4,8 +4,8 @@ import pytest
 
 from builders import datasets
 from builders.dataset import BuildError
-from builders.parsers.coref import unmark, winobias_pairs
-from builders.text.words import PRONOUNS, SLOTS, fill, gendered_words
+from builders.parsers.coref import winobias_pairs
+from builders.text.words import PRONOUNS, fill, gendered_words, slots
 from tests.helpers import made, mirrored
 
 SOURCES = datasets.get("winobias").configs[0].sources
@@ -41,23 +41,15 @@ def test_a_pair_has_both_lines_the_participants_and_the_stereotype(tmp_path):
     assert (pair.occupation, pair.other_participant, pair.stereotype) == ("cook", "nurse", "male")
     assert (pair.source("pro"), pair.source("anti")) == ("winobias/pro-type2-test", "winobias/anti-type2-test")
     assert pair.template == "The cook fed the nurse because {nominative} was kind."
-    assert (pair.slots, pair.mended) == (("nominative",), ())
+    assert (slots(pair.template), pair.mended) == (["nominative"], ())
     assert pair.sentence("male") == pair.pro
     assert pair.sentence("female") == pair.anti
-
-
-def test_the_spans_of_the_entity_and_its_pronouns_are_those_in_the_sentence(tmp_path):
-    pair = first(tmp_path, "The nurse saw [the chief] lose [his] pen.", "The nurse saw [the chief] lose [her] pen.")
-    for marked, pronoun in ((pair.pro, "his"), (pair.anti, "her"), (pair.sentence("they"), "their")):
-        start, end = marked.entity
-        assert marked.text[start:end] == "the chief"
-        assert marked.words() == (pronoun,)
 
 
 def test_the_other_line_decides_whether_her_is_possessive(tmp_path):
     pro = "The chief met [the nurse] and gave [her] [her] key, which was [hers]."
     anti = "The chief met [the nurse] and gave [him] [his] key, which was [his]."
-    assert first(tmp_path, pro, anti).slots == ("accusative", "possessive", "possessive_absolute")
+    assert slots(first(tmp_path, pro, anti).template) == ["accusative", "possessive", "possessive_absolute"]
 
 
 @pytest.mark.parametrize(
@@ -100,12 +92,6 @@ def test_a_line_without_a_known_participant_stops_the_build(tmp_path):
 def test_a_line_without_its_counterpart_stops_the_build(tmp_path):
     with pytest.raises(BuildError, match="validation type 1 has 1 pro and 2 anti lines; expected as many"):
         list(winobias_pairs(sources(tmp_path, PRO, ANTI * 2)))
-
-
-def test_unmark_subtracts_earlier_brackets_from_spans():
-    marked = unmark("[She] paid [the clerk] [her] fee.")
-    assert marked.text == "She paid the clerk her fee."
-    assert (marked.text[slice(*marked.entity)], marked.words()) == ("the clerk", ("She", "her"))
 
 
 # The published files.
@@ -163,7 +149,7 @@ def test_twelve_pairs_have_replaced_words_and_one_sentence_for_all_pronouns(pair
     assert len(replaced) == 12
     for pair in replaced:
         kept = {pair.pro_line, pair.anti_line}
-        assert all(sentence.text not in line for line in kept for sentence in map(pair.sentence, ("male", "female")))
+        assert all(sentence not in line for line in kept for sentence in map(pair.sentence, ("male", "female")))
 
 
 @pytest.mark.mirror
@@ -185,7 +171,7 @@ def test_the_kept_wording_is_that_of_a_published_line(pairs):
                 gender = pair.stereotype
                 if side == "anti":
                     gender = "female" if gender == "male" else "male"
-                published = {"pro": pair.pro, "anti": pair.anti}[side].text.replace(" 's", "'s")
+                published = {"pro": pair.pro, "anti": pair.anti}[side].replace(" 's", "'s")
                 if key(pair) not in {("test", 2, 384), ("test", 2, 382)}:
                     assert fill(pair.template, gender) == published, key(pair)
 
@@ -194,6 +180,6 @@ def test_the_kept_wording_is_that_of_a_published_line(pairs):
 def test_the_pronouns_are_the_forms_of_the_slots(pairs):
     for pair in pairs:
         for gender in ("male", "female"):
-            forms = [getattr(PRONOUNS[gender], slot) for slot in pair.slots]
-            assert [word.lower() for word in pair.sentence(gender).words()] == forms
-        assert set(pair.slots) <= set(SLOTS)
+            forms = [getattr(PRONOUNS[gender], slot) for slot in slots(pair.template)]
+            known = set(re.findall(r"[a-z]+", pair.sentence(gender).lower()))
+            assert set(forms) <= known

@@ -12,7 +12,7 @@ from builders.manifest import read_manifest
 from builders.sources import catalogue
 
 FILE = """
-from builders.dataset import Config, DataSet, Origin, Row, column, text
+from builders.dataset import Config, DataSet, Origin, Row, text
 from builders.parsers import read
 import pyarrow as pa
 

@@ -45,7 +45,7 @@ def text_of(name, row_id):
 
 
 def forms(options):
-    return (options.male, options.female, options.diverse)
+    return tuple(tuple(options[gender]) for gender in ("male", "female", "diverse"))
 
 
 def job_list(folder, *rows):

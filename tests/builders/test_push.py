@@ -15,8 +15,7 @@ from builders.dataset import BuildError
 from builders.manifest import read_manifest
 from builders.publish.publication import make_publication, verified_manifest
 from cards import hub as cards_hub
-from cards.benchmark import eval_yaml, tasks
-from cards.dataset_card import default_config
+from cards.dataset_card import default_config, eval_yaml, tasks
 from tests import commands
 from tests.helpers import ROOT, signed
 from tests.hub import CUT, GUEST, File, Hub

@@ -1,19 +1,18 @@
 import errno
 import os
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from builders import folders, write
-from builders.dataset import BuildError, Config, Drop, Origin, Row, column, content_id, text
+from builders.dataset import BuildError, Config, Drop, Origin, Row, columns, content_id
 
 HERE = Origin("made", "made.csv", 7)
 
 
 def config(rows, **more):
-    columns = (text("prompt"), column("score", pa.float64(), nullable=True))
-    return Config("made", "Made.", "MIT", columns, lambda _: iter(rows), **more)
+    schema = columns("prompt score:double?")
+    return Config("made", "Made.", "MIT", schema, lambda _: iter(rows), **more)
 
 
 def row(id_="a", split="test", **values):

@@ -19,7 +19,7 @@ PROBES, PAIRS = "gender-neutral-probes", "unstereo"
 def manifest(name=PROBES, version="1.2.0", **changes):
     """The text of a manifest whose configs all have the same rows."""
     configs = {PROBES: ("stsb", "templates"), PAIRS: ("pronoun-pairs",)}[name]
-    benchmark = {"framework": "lm-evaluation-harness", "configs": [*configs, "stsb-paper"]}
+    benchmark = {"framework": "gender-neutral-probes", "configs": [*configs, "stsb-paper"]}
     split = {"file": "data/x/test.parquet", "rows": 40, "bytes": 9, "sha256": "0" * 64, "content": DIGEST}
     return json.dumps(
         {

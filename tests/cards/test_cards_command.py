@@ -60,7 +60,7 @@ def test_what_would_change_is_one_screen_before_anything_is_sent(hub, tmp_path):
     assert position < next(n for n, line in enumerate(lines) if line.startswith("Pull request"))
     whole = cards("org/model", tmp_path / "run", "--data", tmp_path / "data", "--dry-run", "--diff").stdout.splitlines()
     assert "+++ .eval_results/neutral.yaml" in whole
-    assert "+  value: 0.25" in whole
+    assert "+  value: 75.0" in whole
     assert not [line for line in whole if line.startswith("-") and "Words" in line]
 
 
@@ -75,7 +75,7 @@ def test_the_same_pull_request_is_not_opened_twice_and_another_run_updates_it(hu
     assert other.returncode == 0, other.stderr
     assert f"Pull request: {hub.url}/org/model/discussions/1" in other.stdout
     assert len(model(hub).pulls) == 1
-    assert b"value: 0.5" in model(hub).at("refs/pr/1").tree[".eval_results/neutral.yaml"].data
+    assert b"value: 50.0" in model(hub).at("refs/pr/1").tree[".eval_results/neutral.yaml"].data
     assert cards("org/model", run(tmp_path / "other", prompt="kind"), *places).returncode == 0
     assert len(model(hub).pulls) == 2
 
@@ -115,8 +115,8 @@ def test_a_merged_pull_request_is_read_back_with_the_hubs_own_client(hub, tmp_pa
     assert merged["pulls"] == [[1, "merged"]]
     assert merged["index"] == [0.25, 0.25, 55.0]
     assert [(entry.dataset_id, entry.task_id, entry.value) for entry in merged["results"]] == [
-        (f"org/{PROBES}", "stsb", 0.25),
-        (f"org/{PROBES}", "templates", 0.25),
+        (f"org/{PROBES}", "stsb", 75.0),
+        (f"org/{PROBES}", "templates", 75.0),
         ("org/unstereo", "pronoun-pairs", 55.0),
     ]
     assert merged["results"][0].source_url is None

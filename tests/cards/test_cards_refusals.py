@@ -3,8 +3,7 @@
 import pytest
 from huggingface_hub import HfApi, constants
 
-from cards.hub import HubModel, HubRefusal, downloaded, sending
-from cards.identity import model_digest
+from cards.hub import HubModel, HubRefusal, downloaded, model_digest, sending
 from scoring.inference.checkpoint import identity
 from tests import commands
 from tests.cards.made import DIGEST, PROBES, RUN, cards, data, estimate, run

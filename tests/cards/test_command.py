@@ -6,7 +6,7 @@ import sys
 import pytest
 import typer
 
-from cards.command import holds_token, start
+from cards.options import holds_token, start
 from tests import commands
 from tests.helpers import ROOT
 

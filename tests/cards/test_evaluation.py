@@ -6,8 +6,7 @@ import pytest
 import yaml
 
 from builders import datasets
-from cards.eval_results import ResultSource, eval_files, model_index, parse_entries, parse_notes
-from cards.evaluation import published_results
+from cards.evaluation import ResultSource, eval_files, model_index, parse_entries, parse_notes, published_results
 from cards.results import read
 from cards.text import CardError
 from scoring.benchmarks import get, names
@@ -32,13 +31,44 @@ def test_each_benchmark_has_a_file_with_one_value_a_task(tmp_path):
     assert set(made) == {".eval_results/neutral.yaml", ".eval_results/unstereo.yaml"}
     assert made[".eval_results/neutral.yaml"][0] == {
         "dataset": {"id": f"org/{PROBES}", "task_id": "stsb", "revision": "c" * 40},
-        "value": 0.25,
+        "value": 75.0,
         "date": "2026-01-02",
         "source": {"url": "https://hub.example/org/model", "name": "Model card", "user": "ada"},
-        "notes": "gas of stsb (test), 95 % interval 0.20 to 0.31, n 40, ideal 0, range 0 to 1; profile clean; "
+        "notes": "gas of stsb (test): 0.25, 95 % interval 0.20 to 0.31, n 40, ideal 0, range 0 to 1; profile clean; "
         "the model alone",
     }
     assert [entry["dataset"]["task_id"] for entry in made[".eval_results/neutral.yaml"]] == ["stsb", "templates"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"value": 57.3, "low": 54.0, "high": 60.0, "ideal": 50.0, "most": 100}, 85),
+        ({"value": 42.7, "low": 40.0, "high": 46.0, "ideal": 50.0, "most": 100}, 85),
+        ({"value": 0.25, "low": 0.2, "high": 0.31, "ideal": 0.0}, 75),
+        ({"value": -0.4, "low": -0.5, "high": -0.3, "ideal": 0.0, "least": -1}, 60),
+        ({"value": 55.0, "low": 50.0, "high": 60.0, "ideal": 100.0, "most": 100}, 55),
+        ({"value": 55.0, "low": 50.0, "high": 60.0, "ideal": None, "most": 100}, 55),
+        ({"value": 5.5, "low": 5.0, "high": 6.0, "ideal": 0.0, "most": math.inf}, 5.5),
+    ],
+)
+def test_higher_is_better_in_each_value_on_the_hub_and_the_notes_have_the_score(tmp_path, facts, expected):
+    results, _ = published(tmp_path, estimates=(estimate(**facts),))
+    ((entry,),) = (yaml.safe_load(text) for text in eval_files(results, SOURCE, lambda _: None).values())
+    assert entry["value"] == expected
+    assert parse_notes(entry["notes"], entry["value"]).value == results[0].value
+
+
+def test_notes_of_an_earlier_version_have_their_value_in_the_result():
+    about = "ss of winobias (test), 95 % interval 54 to 60, n 9, ideal 50, range 0 to 100"
+    assert parse_notes(f"{about}; profile clean; the model alone", 57.0).numbers == (57.0, 54.0, 60.0)
+
+
+def test_the_organisation_that_answers_for_a_result_is_in_its_source(tmp_path):
+    results, _ = published(tmp_path)
+    source = ResultSource("2026-01-02", "https://hub.example/x", "Results", None, "the-lab")
+    (entry, *_) = yaml.safe_load(eval_files(results, source, lambda _: None)[".eval_results/neutral.yaml"])
+    assert entry["source"] == {"url": "https://hub.example/x", "name": "Results", "org": "the-lab"}
 
 
 def test_the_notes_tell_adapter_prompt_and_profile_and_the_file_is_its_own(tmp_path):
@@ -51,6 +81,7 @@ def test_the_notes_tell_adapter_prompt_and_profile_and_the_file_is_its_own(tmp_p
 def test_what_the_notes_tell_is_read_back(tmp_path):
     results, _ = published(tmp_path, prompt="kind; (x)")
     notes = [parse_notes(result.notes) for result in results]
+    assert [note.value for note in notes] == [result.value for result in results] == [0.25, 0.25, 55]
     assert [(note.metric, note.low, note.high, note.n, note.ideal) for note in notes] == [
         ("gas", 0.2, 0.31, 40, 0),
         ("gas", 0.2, 0.31, 40, 0),
@@ -134,8 +165,8 @@ def test_results_of_other_tasks_in_a_file_stay(tmp_path):
     made = files(tmp_path, {".eval_results/neutral.yaml": other + old})[".eval_results/neutral.yaml"]
     assert [(entry["dataset"]["task_id"], entry["value"]) for entry in made] == [
         ("snli", 0.5),
-        ("stsb", 0.25),
-        ("templates", 0.25),
+        ("stsb", 75.0),
+        ("templates", 75.0),
     ]
     assert made[0]["verifyToken"] == "abc"
 
@@ -201,3 +232,4 @@ def test_the_metric_that_the_hub_s_framework_computes_is_the_published_one(tmp_p
     run_of_one = read(run(tmp_path, estimates=scores))
     results, _ = published_results(run_of_one, "org", lambda *_: (json.dumps(facts), ""))
     assert [(result.score.metric, result.value) for result in results] == [("gas_plain", 0.5)]
+    assert results[0].closeness == 0.5, "what the framework computes, as it computes it"

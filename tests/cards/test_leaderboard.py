@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from cards import matrix
-from cards.eval_results import ResultSource, eval_files
-from cards.evaluation import published_results
+from cards.evaluation import ResultSource, eval_files, published_results
 from cards.leaderboard import entries_of, page, task_tables
 from cards.results import COMPARISON, read
 from cards.text import CardError
@@ -61,6 +60,7 @@ def test_models_stand_by_task_nearest_to_the_ideal_first(runs):
     tables = of(*runs)
     assert [(table.dataset, table.task, table.metric, table.ideal) for table in tables] == [
         (PROBES, "stsb", "gas", 0),
+        (PROBES, "stsb", "gld", 0),
         (PROBES, "templates", "gas", 0),
         ("unstereo", "pronoun-pairs", "us_score", 100),
     ]
@@ -70,12 +70,37 @@ def test_models_stand_by_task_nearest_to_the_ideal_first(runs):
     ]
 
 
+def test_further_metrics_of_a_run_have_columns_of_their_own(tmp_path):
+    names = ("p_male", "p_female", "p_diverse")
+    jobs = [estimate("occugender", "explicit", name, 30.0, 25.0, 35.0, most=100, ideal=None) for name in names]
+    jobs.append(estimate("occugender", "explicit", "labour_correlation", 0.1, -0.1, 0.3, least=-1))
+    more = [estimate(metric=name) for name in ("gld", "add_raw", "ratio_male", "jsd")]
+    data = {**RUN.data, "occugender/explicit/test": f"1.0.0 sha256:{DIGEST}"}
+    tables = of(run(tmp_path, data=data, estimates=(estimate(), *more, *jobs)))
+    metrics = {task: {t.metric for t in tables if t.task == task} for task in ("stsb", "explicit")}
+    assert metrics == {"stsb": {"gas", "gld", "add_raw", "ratio_male"}, "explicit": {"labour_correlation", *names}}
+    text = page(tables)
+    assert all(f"<small>{name}</small>" in text for name in ("gld", "add_raw", "ratio_male", *names))
+    assert "1 model, 2 tasks with 8 scores." in text
+    assert "Leaderboards of the Hub leave out models with a base model" in text
+
+
+def test_a_note_without_a_finite_value_is_refused(tmp_path):
+    notes = "gas of stsb (test): 1e999, n 9, ideal 0, range 0 to 1; profile clean; the model alone"
+    entry = {"dataset": {"id": f"org/{PROBES}", "task_id": "stsb"}, "value": 75.0, "notes": notes}
+    (tmp_path / ".eval_results").mkdir()
+    (tmp_path / ".eval_results" / "x.yaml").write_text(yaml.safe_dump([entry]))
+    with pytest.raises(CardError, match="give a number"):
+        of(tmp_path)
+
+
 def test_published_results_give_the_same_numbers_as_their_run(runs, tmp_path):
     model = published(runs[0], tmp_path / "worse")
     for place in (model, model / ".eval_results"):
         assert [(b.task, b.metric, b.ideal, b.entries[0].interval) for b in of(place)] == [
-            (b.task, b.metric, b.ideal, b.entries[0].interval) for b in of(runs[0])
-        ]
+            (b.task, b.metric, b.ideal, b.entries[0].interval) for b in of(runs[0]) if b.metric != "gld"
+        ], "all but the further metrics, for which the Hub has no place"
+        assert [b.entries[0].value for b in of(place)] == [0.25, 0.25, 55]
         assert {entry.model for table in of(place) for entry in table.entries} == {"worse"}
 
 
@@ -98,10 +123,11 @@ def test_the_page_needs_nothing_outside_itself_and_can_be_sorted(runs):
     shown = Page(page(of(*runs)))
     assert not [attrs for tag, attrs in shown.tags if tag in ("link", "img", "iframe") or "src" in attrs]
     assert all(attrs["href"].startswith("#") for tag, attrs in shown.tags if "href" in attrs)
-    assert [tag for tag, _ in shown.tags].count("button") == 1 + 3 + 3 * 4
+    assert [tag for tag, _ in shown.tags].count("button") == 1 + 4 + 4 * 4
     keys = [attrs["data-key"] for tag, attrs in shown.tags if tag == "td"]
-    assert keys[:6] == ["0.1", "", "", "0.25", "0.25", "0.45"], "distances in the matrix; none without a score"
-    assert keys[6:10] == ["org/better", "0.1", "0.05", "0.1"]
+    expected = ["0.1", "", "", "", "0.25", "0.125", "0.25", "0.45"]
+    assert keys[:8] == expected, "distances in the matrix; none without a score"
+    assert keys[8:12] == ["org/better", "0.1", "0.05", "0.1"]
 
 
 def test_a_task_says_how_to_read_its_metric_where_a_run_does(runs, tmp_path):
@@ -112,8 +138,8 @@ def test_a_task_says_how_to_read_its_metric_where_a_run_does(runs, tmp_path):
 
 def test_the_head_says_by_what_the_rows_are_sorted(runs):
     heads = [attrs.get("aria-sort") for tag, attrs in Page(page(of(*runs))).tags if tag == "th" and "scope" in attrs]
-    assert heads[:6] == ["ascending", None, None, None, None, None], "the models, two data sets and three tasks"
-    assert heads[8:12] == [None, None, None, "ascending"], "after two rows of the matrix"
+    assert heads[:7] == ["ascending", *[None] * 6], "the models, two data sets and four scores of three tasks"
+    assert heads[9:13] == [None, None, None, "ascending"], "after two rows of the matrix"
 
 
 @pytest.mark.fault(50)

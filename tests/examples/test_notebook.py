@@ -1,11 +1,15 @@
 """The notebook runs from top to bottom, in a kernel of its own, without network."""
 
 import os
+from types import FunctionType
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
+import mitigation
+import pmi
+import scoring
 from tests.helpers import ROOT
 
 NOTEBOOK = ROOT / "examples" / "measure_and_mitigate.ipynb"
@@ -35,6 +39,22 @@ def test_the_notebook_runs_and_shows_scores_a_leaning_and_what_changed(tmp_path,
         for cell in result.cells
         for output in cell.get("outputs", [])
     )
-    for fact in ("pronoun-pairs", "us_score", "word='nurse'", "occugender", "UnStereoEval, Table 1"):
+    facts = ("pronoun-pairs", "us_score", "word='nurse'", "occugender", "UnStereoEval, Table 1", "'rows.html'")
+    for fact in (*facts, "<RunResult of tiny-causal", "<Comparison of tiny-causal (prompt instruction)", "<Mitigated"):
         assert fact in shown
     assert "\x1b[" not in shown
+    assert "rich/live.py" not in shown, "a warning of each line of progress"
+    outputs = [output for cell in result.cells for output in cell.get("outputs", [])]
+    pictures = [output["data"]["text/html"] for output in outputs if "<svg" in str(output)]
+    assert [picture.count("<svg") for picture in pictures] == [2, 1, 1]
+    assert "unclear" in pictures[1]
+
+
+def test_the_notebook_calls_every_function_that_the_packages_offer():
+    code = "\n".join(cell.source for cell in nbformat.read(NOTEBOOK, 4).cells if cell.cell_type == "code")
+    for package in (mitigation, pmi, scoring):
+        for name in package.__all__:
+            if isinstance(getattr(package, name), FunctionType):
+                assert f"{package.__name__}.{name}(" in code
+    assert "builders.build(" in code
+    assert "builders.load(" in code

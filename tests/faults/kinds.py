@@ -37,7 +37,7 @@ from builders.dataset import BuildError
 from builders.generation.responses import read_responses, request_body, response
 from builders.manifest import file_sha256, read_manifest
 from builders.sources.fetch import Fetcher
-from cards.eval_results import FOLDER
+from cards.evaluation import FOLDER
 from cards.files import RECORD, put_all, refuse_foreign
 from cards.leaderboard import entries_of, page, paired_changes, task_tables
 from cards.text import CardError
@@ -47,19 +47,19 @@ from mitigation.ability.zero_shot import HarnessResult
 from mitigation.adapters.write import write_facts
 from mitigation.errors import MitigationError
 from mitigation.training import alignment
-from mitigation.training.checkpoints import LossCurve, TrainingState, restore, save
+from mitigation.training.train import LossCurve, TrainingState, restore, save
 from pmi.analysis.lookup import delta_table
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts
 from pmi.counting.local import count
 from pmi.files import write_rows
 from pmi.types import PmiError, TableError
-from scoring import prompts, report, rescoring, tables
+from scoring import prompts, report, rescore, tables
 from scoring.adapters import facts
 from scoring.adapters.attach import peft_config
 from scoring.adapters.facts import Adapter, AdapterError, Change, Cost
 from scoring.inference import checkpoint
-from scoring.inference.loading import load
+from scoring.inference.load_options import load
 from scoring.inference.probes import MEASURED
 from scoring.inference.store import Store
 from scoring.reproduce import figures, measured, published
@@ -324,7 +324,7 @@ def foreign_files(folder):
     readers = {
         facts.CONFIG: lambda: peft_config(folder),
         **{name: lambda name=name: count([folder / name], gendered=["she", "he"], jobs=1) for name in counted},
-        "scores.csv": lambda: rescoring.rescore("unstereo", folder / "scores.csv", folder, 5, 0),
+        "scores.csv": lambda: rescore.rescore("unstereo", folder / "scores.csv", folder, 5, 0),
         "prompt.json": lambda: prompts.read(folder / "prompt.json"),
         FOLDER: lambda: page(task_tables(entries_of(scores.parent))),
     }

@@ -19,7 +19,7 @@ from pmi.analysis.lookup import delta_table
 from pmi.counting.local import count
 from pmi.files import read_rows
 from pmi.types import PmiError
-from scoring import prompts, rescoring
+from scoring import prompts, rescore
 from scoring.adapters import facts
 from scoring.adapters.attach import peft_config, tensor_shapes
 from scoring.adapters.facts import Adapter
@@ -152,7 +152,7 @@ def test_files_of_rows_and_tables(tmp_path, content, ending):
 def test_score_files(tmp_path, content, header):
     path = tmp_path / "scores.csv"
     path.write_bytes(header + content)
-    sentence(lambda: rescoring.rescore("unstereo", path, tmp_path, 10, 0), ScoringError)
+    sentence(lambda: rescore.rescore("unstereo", path, tmp_path, 10, 0), ScoringError)
 
 
 @pytest.mark.fault(66)

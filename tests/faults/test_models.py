@@ -14,8 +14,7 @@ from safetensors.torch import load_file, save_file
 from scoring.adapters.attach import METHODS, AdapterError, check_patterns, peft_config, wrap
 from scoring.adapters.stamp import STORED
 from scoring.inference import checkpoint
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.types import Option, Request, ScoringError
 from tests import commands
 from tests.helpers import ROOT

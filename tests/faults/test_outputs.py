@@ -21,7 +21,8 @@ from mitigation.errors import MitigationError
 from mitigation.run import check_work_folder
 from pmi.files import FileError, write_rows
 from scoring import report
-from scoring.types import Comparison, ScoringError
+from scoring.report.headlines import Comparison
+from scoring.types import ScoringError
 from tests import commands
 from tests.cards.made import RUN
 from tests.helpers import ROOT

@@ -7,8 +7,8 @@ import pytest
 from mitigation.adapters.write import describe
 from mitigation.recipes import get
 from mitigation.run import make_adapter
-from mitigation.training.checkpoints import checkpoint_path
 from mitigation.training.data import TrainingData
+from mitigation.training.train import checkpoint_path
 from scoring.adapters.facts import Cost
 from tests.mitigation.made import bundled, data, probes, quick, silent
 from tests.scoring.made import data_set

@@ -27,7 +27,8 @@ from builders.generation.costs import Budget, BudgetExceeded, CostModel, SentLog
 from builders.generation.endpoint import Endpoint
 from builders.generation.responses import ChatError, ResponseCache, request_body
 from builders.sources import retries
-from scoring.inference.served.connect import connect
+from scoring.inference.served.engine import connect
+from scoring.options import ServedOptions
 from scoring.types import Option, ScoringError
 from scoring.types import Request as Question
 from tests import openai_server
@@ -65,7 +66,7 @@ class Dialect:
 
         self._serving = stand_in.serving(Changing(), lambda *_: self._reply())
         self.server = self._serving.__enter__()
-        self.engine = connect([self.server.url], None, "tiny-causal", concurrency=1)
+        self.engine = connect(ServedOptions([self.server.url], None, "tiny-causal", concurrency=1))
         self.client = self.engine.servers[0].client
         self.good = self.answers()
 
@@ -88,7 +89,7 @@ class Dialect:
     def quiet(self):
         """Waits for a request of an earlier call that failed."""
         for thread in threading.enumerate():
-            if "(_work)" in thread.name:
+            if thread.name.startswith("asking"):
                 thread.join()
 
     def close(self):
@@ -151,7 +152,7 @@ def test_an_address_with_a_fault_ends_before_anything_is_asked(fault):
 
     server = type("Faulty", (stand_in.Server,), {"get": refuse})()
     with stand_in.serving(server) as running, pytest.raises(ScoringError) as error:
-        connect([running.url], None, "tiny-causal", attempts=2, timeout=0.5)
+        connect(ServedOptions([running.url], None, "tiny-causal", timeout=0.5), attempts=2)
     said = r"is no inference server|so nothing was asked|redirects are not followed"
     assert re.search(said, sentence := told(error)), sentence
     assert not running.asked
@@ -326,7 +327,7 @@ def test_a_server_that_shifts_its_numbers_at_every_second_request_is_found():
     for first in (0, 1):
         server = ByTurns()
         with stand_in.serving(server) as running:
-            engine = connect([running.url], None, "tiny-causal", concurrency=1)
+            engine = connect(ServedOptions([running.url], None, "tiny-causal", concurrency=1))
             server.shifting, server.turn = True, first
             with pytest.raises(ScoringError, match="changed its model during the run"):
                 engine.answer(QUESTIONS, batch_size=1)

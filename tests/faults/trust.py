@@ -13,14 +13,6 @@ from tests.faults.kinds import KINDS, measure
 from tests.helpers import ROOT
 
 ENDS = ("sentence", "harmless", "silent", "traceback", "hang")
-#: A model is loaded for each change of its files, so that these are a tenth.
-LOADED = tuple(
-    f"foreign {name}"
-    for name in ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
-                 "special_tokens_map.json", "model.safetensors")
-)  # fmt: skip
-
-
 #: The rows of the last run, by kind.
 TABLE = ROOT / "benchmarks" / "trust.json"
 
@@ -31,9 +23,8 @@ def main(number, *names):
     rows, faults, date = {}, [], time.strftime("%Y-%m-%d", time.gmtime())
     for name in names or KINDS:
         with tempfile.TemporaryDirectory() as folder:
-            count = max(1, number // 10) if name in LOADED else number
-            outcome = measure(name, Path(folder), count)
-        rows[name] = {"changes": count, **{end: outcome.counts[end] for end in ENDS}}
+            outcome = measure(name, Path(folder), number)
+        rows[name] = {"changes": number, **{end: outcome.counts[end] for end in ENDS}}
         faults += [f"{name}: {fault}" for fault in outcome.faults]
         print(f"| {name} | " + " | ".join(f"{value:,}" for value in rows[name].values()) + " |", flush=True)
         rows[name]["date"] = date

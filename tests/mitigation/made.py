@@ -15,9 +15,8 @@ from rich.console import Console
 from mitigation.adapters.write import write
 from mitigation.recipes import get
 from mitigation.training.data import TrainingData
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
-from scoring.metrics import add, gld, pronouns
+from scoring.inference.load_options import BUNDLED, load
+from scoring.metrics import add, pronouns
 from scoring.types import Request
 from tests.helpers import ROOT
 from tests.scoring.made import data_set
@@ -88,7 +87,7 @@ def scores(model):
         for response in model.answer([Request(p, p, candidates=pronouns.FORMS) for p in prompts])
     ]
     table = {column: np.array([line[column] for line in lines]) for column in lines[0]}
-    metrics = (gld.pronoun_mass(), gld.gld(), add.add_raw())
+    metrics = (pronouns.pronoun_mass(), pronouns.gld(), add.add_raw())
     return {metric.name: metric.value(table, np.ones((1, len(prompts)))).item() for metric in metrics}
 
 

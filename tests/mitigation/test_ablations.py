@@ -10,7 +10,7 @@ import torch
 
 from mitigation.adapters.temporary import attached
 from mitigation.training.losses import FormTokens, divergence, imbalance, presence
-from scoring.metrics import add, gld, pronouns
+from scoring.metrics import add, pronouns
 from scoring.statistics.stats import compare
 from scoring.types import Group, Request
 from tests.mitigation.made import PLACES, bundled, data, quick, tuned
@@ -26,7 +26,7 @@ SHORT = {
     "dropout": 0.0,
 }
 WITHOUT = {"all": {}, "w/o L_d": {"l_d": 0.0}, "w/o L_g": {"l_g": 0.0}, "w/o L_l": {"l_l": 0.0}}
-METRICS = {metric.name: metric for metric in (gld.pronoun_mass(), gld.gld(), add.add_raw(), add.add_log())}
+METRICS = {metric.name: metric for metric in (pronouns.pronoun_mass(), pronouns.gld(), add.add_raw(), add.add_log())}
 PEOPLE = ("paints the fence", "is a lawyer", "reads a long letter", "runs a small shop", "fixes the car", "is a cook")
 HELD = [f"My friend {does} {place}, and" for does in PEOPLE for place in PLACES]
 

@@ -18,8 +18,7 @@ from mitigation.recipes import auto_debias, get
 from mitigation.training import alignment
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import quiet
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from tests.mitigation.made import bundled, silent
 
 pytestmark = pytest.mark.usefixtures("undrawn")

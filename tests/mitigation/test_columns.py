@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from mitigation.columns import change_of, said
+from mitigation.api import Options
 from mitigation.commands.table import planned_columns
+from mitigation.comparison import change_of, said
 from mitigation.recipes import get
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter, Change, Cost
@@ -93,7 +94,7 @@ def test_by_default_only_the_splits_of_the_columns_are_scored(tmp_path):
     rows = TrainingData(str(data(tmp_path, templates_test=probes("test", "templates"))))
     splits = {}
     for names in ((), ("neutral",)):
-        planned = planned_columns(get("prompts"), names, rows, "clean", None, 20)
+        planned = planned_columns(get("prompts"), Options(benchmarks=",".join(names), resamples=20), rows)
         parts = planned(SimpleNamespace(kind="causal", name="made")).parts
         splits[names] = [split.name for part in parts for split in part.splits]
     assert splits[()] == ["gender-neutral-probes/templates/test"]

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from mitigation.columns import PRINTED
-from mitigation.comparison import UNCHANGED, Method, by_method, changes_frame, printed_rows, tables_of
+from mitigation.comparison import PRINTED, UNCHANGED, Method, by_method, changes_frame, printed_rows, tables_of
 from mitigation.comparison_page import label_places, markdown, page, plot
 from scoring.adapters.facts import Adapter, Change, Cost
 

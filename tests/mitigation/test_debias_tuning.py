@@ -17,8 +17,7 @@ from mitigation.quantization import load_for_training
 from mitigation.recipes import get
 from mitigation.recipes.debias_tuning import DebiasTuningSettings
 from scoring.adapters.facts import read
-from scoring.inference.load_options import LoadOptions
-from scoring.inference.loading import load
+from scoring.inference.load_options import LoadOptions, load
 from scoring.metrics import pronouns
 from scoring.types import Request
 from tests.mitigation.made import bundled, data, probes, quick, scores, statements, tuned

@@ -1,6 +1,7 @@
 """DPO: a planted preference for one pronoun shrinks, rows are balanced as the formula asks, and training goes on."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,14 +9,13 @@ import torch
 
 from mitigation.errors import MitigationError
 from mitigation.recipes import dpo, get
+from mitigation.training import losses, train
 from mitigation.training.data import TrainingData
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from tests.mitigation.made import DOING, bundled, data, silent
 from tests.scoring import models
 from tests.scoring.made import data_set
 
-pytest.importorskip("trl", reason="preference tuning needs trl")
 QUICK = {"corpora": "stsb", "steps": 24, "batch_size": 8, "learning_rate": 2e-3, "warmup": 0, "rank": 4, "alpha": 4}
 
 
@@ -55,7 +55,6 @@ def test_a_planted_preference_shrinks_and_the_base_model_stays(tmp_path):
     assert before > 1.2
     assert after < 0.75 * before
     assert 0.75 < facts.measures["share of rows that prefer she"][0] <= 1
-    assert "forward" not in vars(model.network)
     assert [model.network.config.to_json_string(), model.network.generation_config.to_json_string()] == configs
     assert all(torch.equal(weight, weights[name]) for name, weight in model.network.state_dict().items())
     assert sorted(path.name for path in (tmp_path / "w" / "made").iterdir()) == [
@@ -71,23 +70,38 @@ def test_the_optimum_of_the_rows_is_balance():
         assert np.log(share / (1 - share)) / beta + ratios.mean() == pytest.approx(0, abs=0.06)
 
 
+def test_the_loss_is_that_of_the_paper():
+    """Equation 7 of Rafailov et al. (2023), written for whole distributions of both models."""
+    torch.manual_seed(0)
+    logits, base = torch.randn(2, 3, 11), torch.randn(2, 3, 11)  # [rows, tokens, vocabulary]
+    she, he, beta = 4, 7, 0.3
+    rows = []
+    for number, (ids, chosen) in enumerate((([1, 2, 3], she), ([5, 6], he))):
+        at = base[number, len(ids) - 1].log_softmax(-1)
+        rows.append((ids, 1 if chosen == she else -1, float(at[she] - at[he])))
+    model = SimpleNamespace(device=torch.device("cpu"), tokens=SimpleNamespace(pad=0))
+    terms = losses.PreferenceLoss(model, [she, he], beta)(lambda **_: SimpleNamespace(logits=logits), rows)
+    expected = []
+    for number, (last, chosen, rejected) in enumerate(((2, she, he), (1, he, she))):
+        ratio = logits[number, last].log_softmax(-1) - base[number, last].log_softmax(-1)
+        expected.append(-torch.log(torch.sigmoid(beta * ratio[chosen] - beta * ratio[rejected])))
+    assert float(terms["loss"]) == pytest.approx(float(torch.stack(expected).mean()), abs=1e-6)
+
+
 def test_an_interrupted_training_ends_as_one_that_was_not(tmp_path, monkeypatch):
-    from mitigation.training.preferences import TokenTrainer
+    source, calls, step = data(tmp_path / "data"), [], train._step
 
-    source, calls, step = data(tmp_path / "data"), [], TokenTrainer.training_step
-
-    def counted(trainer, *given, **named):
+    def counted(*given):
         calls.append(1)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return step(trainer, *given, **named)
+        return step(*given)
 
-    monkeypatch.setattr(TokenTrainer, "training_step", counted)
+    monkeypatch.setattr(train, "_step", counted)
     few = {"steps": 4, "checkpoint_every": 2}
     model = bundled()
     with pytest.raises(KeyboardInterrupt):
         ran(model, source, tmp_path / "w", **few)
-    assert "forward" not in vars(model.network)
     assert not hasattr(model.network, "peft_config")
     (tmp_path / "w" / "made").rmdir()
     resumed = ran(model, source, tmp_path / "w", **few)

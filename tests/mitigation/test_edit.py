@@ -17,8 +17,7 @@ from mitigation.errors import MitigationError
 from scoring.adapters.attach import wrap
 from scoring.adapters.stamp import StampConfig
 from scoring.benchmarks import stereoset
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.types import BenchmarkContext
 from tests.scoring import models
 

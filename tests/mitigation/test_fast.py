@@ -21,8 +21,7 @@ from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
 from scoring.adapters import attach
 from scoring.adapters.facts import read
-from scoring.inference.load_options import BUNDLED, LoadOptions
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.types import ScoringError
 from tests.mitigation import made
 from tests.scoring.made import data_set

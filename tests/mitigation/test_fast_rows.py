@@ -1,7 +1,7 @@
 """The fairness stamp on real rows of every source of biased knowledge, with three kinds of tokenizers."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import datasets
@@ -16,8 +16,7 @@ from mitigation.errors import MitigationError
 from mitigation.evaluate import held_out_texts
 from mitigation.recipes import fast, get
 from mitigation.training.data import TrainingData
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from tests.helpers import mirrored
 from tests.scoring.made import data_set
 from tests.scoring.models import real
@@ -200,8 +199,8 @@ def test_an_edit_sees_one_wording_of_a_subject_and_ps_is_of_the_others(config):
     assert {row["subject"] for row in others} == set(names[:4])
     assert all(row[column] != seen[row["subject"]] for row in others)
     half = [(row, pairs.edit_pair(tokens, row)) for row in edited[: len(edited) // 2]]
-    measured = measure.measured_pairs(tokens, {measure.EDITED: half}, "clean", "", {source: others})
-    again = list(zip(measured.reworded_sides, measured.reworded, strict=True))
+    make = partial(pairs.edit_pair, tokens)
+    again = measure.measured_pairs(make, {measure.EDITED: half}, {source: others}).reworded
     subjects = {row["subject"] for row, _ in half}
     expected = [(measure.EDITED, row["id"]) for row in others if row["subject"] in subjects]
     assert [(side, pair.id) for side, pair in again] == expected + [(source, row["id"]) for row in others]

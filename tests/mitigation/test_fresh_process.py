@@ -81,7 +81,6 @@ print(json.dumps(differences))
 @pytest.mark.mirror
 @pytest.mark.parametrize("kind", RECIPES)
 def test_plain_peft_loads_every_adapter_in_a_fresh_process(kind, tmp_path):
-    pytest.importorskip("trl", reason="preference tuning needs trl")
     model, source = model_of(kind), data(tmp_path / "data")
     pairs = [{key: row[key] for key in row.keys() - {"config", "split"}} for row in rows_of("stereoset")[:8]]
     data_set(source, "biaske", {("stereoset", "test"): pairs})

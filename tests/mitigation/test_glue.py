@@ -222,10 +222,10 @@ def test_a_planted_task_is_learnt_and_is_lost_with_the_hidden_state(name, folder
     destroys = Classifiers(options(folders[name]), everything_removed(folders[name], tmp_path / "destroys"))
     assert (harmless.effect, destroys.effect) == (Effect.INSIDE, Effect.PROJECTION)
     three = replace(QUICK, seeds=3)
-    kept, average = glue.compare(base, harmless, data, three, tmp_path, silent()).changes
+    kept, average = glue.changes(*glue.compare(base, harmless, data, three, tmp_path, silent()))
     assert (kept.group, average.group, kept.n) == ("planted", "average", 3)
     assert min(kept.before[0], kept.after[0]) > 90
-    lost, _ = glue.compare(base, destroys, data, three, tmp_path, silent()).changes
+    lost, _ = glue.changes(*glue.compare(base, destroys, data, three, tmp_path, silent()))
     assert lost.after[0] == 50
     assert lost.difference[2] < 0  # the whole interval over seeds
 
@@ -289,9 +289,9 @@ def test_an_adapter_of_the_vocabulary_head_leaves_glue_as_it_is(folders, tmp_pat
     base, adapted = Classifiers(options(folders["gpt2"])), Classifiers(options(folders["gpt2"]), adapter)
     console = Console(record=True, file=sys.stderr, width=200)
     quick = replace(QUICK, epochs=1)
-    measured = glue.compare(base, adapted, [planted(8)], quick, tmp_path, console)
+    before, after = glue.compare(base, adapted, [planted(8)], quick, tmp_path, console)
     assert "GLUE is unchanged by construction" in console.export_text()
-    assert [change.difference[0] for change in measured.changes] == [0, 0]
+    assert [change.difference[0] for change in glue.changes(before, after)] == [0, 0]
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["base"]
 
 

@@ -7,7 +7,7 @@ PROGRAM = """
 import sys
 from mitigation import recipes
 assert all(recipes.get(name).summary for name in recipes.names())
-left = {"nltk", "peft", "pooch", "sklearn", "torch", "transformers", "trl"}
+left = {"nltk", "peft", "pooch", "sklearn", "torch", "transformers"}
 assert not left & sys.modules.keys(), "recipes are listed without what they may need"
 import mitigation.__main__
 assert not {"peft", "torch", "transformers"} & sys.modules.keys(), "the command waits for what it may not need"

@@ -17,8 +17,7 @@ from mitigation.training import language
 from mitigation.training.data import TrainingData
 from mitigation.training.train import TrainingSchedule, fit
 from scoring.adapters.attach import quiet
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.types import Option, Request
 from tests.mitigation.made import silent
 from tests.mitigation.texts import corpus, snli_lines

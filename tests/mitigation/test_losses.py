@@ -11,7 +11,7 @@ from mitigation.errors import MitigationError
 from mitigation.training import losses
 from mitigation.training.losses import FormTokens, divergence, form_tokens, imbalance, presence, retention
 from scoring.inference.tokens import Tokens
-from scoring.metrics import add, gld, pronouns
+from scoring.metrics import add, pronouns
 from scoring.types import Request
 from tests.mitigation.made import bundled, statements
 from tests.scoring.models import folder, real, tokenizer
@@ -80,7 +80,7 @@ def test_the_losses_are_the_metrics_of_scoring_on_the_same_prompts(name):
     responses = model.answer([Request(p, p, candidates=pronouns.FORMS) for p in prompts])
     lines = [pronouns.to_record(response.candidate_logprobs) for response in responses]
     table = {column: np.array([line[column] for line in lines]) for column in lines[0]}
-    metrics = (add.add_raw(), gld.pronoun_mass(), gld.gld())
+    metrics = (add.add_raw(), pronouns.pronoun_mass(), pronouns.gld())
     expected = [metric.value(table, np.ones((1, len(prompts)))).item() for metric in metrics]
     known, rows = form_tokens(model.tokens, name), []
     for prompt in prompts:

@@ -17,8 +17,7 @@ from mitigation.recipes import get, mabel
 from mitigation.training import entailment, train
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import quiet
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from tests.helpers import made, mirrored
 from tests.mitigation.made import silent
 

@@ -18,8 +18,7 @@ from mitigation.training.data import TrainingData
 from scoring.adapters.attach import attach, wrap
 from scoring.adapters.facts import Cost, read
 from scoring.adapters.stamp import StampConfig
-from scoring.inference.load_options import BUNDLED, LoadOptions
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from tests import commands
 from tests.mitigation import made, test_auto_debias, test_dpo, test_fast, test_language, test_mabel
 from tests.mitigation.test_projections import planted_corpus, random_projection

@@ -1,15 +1,21 @@
 """Training in mixed precision, and with a base model in 4 bits."""
 
+import gc
+import io
 import json
 import math
 
 import pytest
+import torch
+from rich.console import Console
 from typer.testing import CliRunner
 
+from mitigation import run
 from mitigation.__main__ import app
 from mitigation.evaluate import changes_table
 from mitigation.run import full_precision_measures
 from scoring.adapters.facts import Change, read
+from scoring.inference.load_options import LoadOptions
 from tests.mitigation.made import bundled, data, quick, tuned
 from tests.scoring import models
 
@@ -71,8 +77,19 @@ def four_bits(source, tmp_path_factory):
     out = tmp_path_factory.mktemp("four") / "q"
     few = "--benchmarks neutral --resamples 50 --limit 4 --device cpu --quantize 4bit".split()
     command = ["debias_tuning", models.folder("stories260K"), "--data", source, "--out", out, *FEW, *few]
-    done = CliRunner().invoke(app, list(map(str, command)), env={"COLUMNS": "200"})
+    measure, seen = run.evaluate_full_precision, []
+
+    def measured(*given):
+        gc.collect()
+        seen.append(sum(type(thing).__name__ == "Linear4bit" for thing in gc.get_objects()))
+        assert (out / "adapter_model.safetensors").is_file()
+        return measure(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "evaluate_full_precision", measured)
+        done = CliRunner().invoke(app, list(map(str, command)), env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
+    assert seen == [0], "the model in 4 bits is in memory while the one in full precision is loaded"
     return out, done.output
 
 
@@ -88,6 +105,18 @@ def test_four_bits_are_compared_with_four_bits_and_full_precision_is_reported_to
     assert [report["dtype"] for report in reports.values()] == ["float32-4bit", "float32-4bit", "float32"]
     assert [bool(report["adapter"]) for report in reports.values()] == [False, True, False]
     assert (out.with_name("q-work") / "before" / "compare.json").is_file()
+
+
+def test_where_full_precision_does_not_fit_a_sentence_says_so(tmp_path, monkeypatch):
+    def load(options):
+        raise torch.OutOfMemoryError(f"{options.quantize} does not fit")
+
+    monkeypatch.setattr(LoadOptions, "load", load)
+    console = Console(file=io.StringIO(), width=200)
+    assert run.evaluate_full_precision(LoadOptions("some-model", quantize="4bit"), None, tmp_path, console) == {}
+    assert console.file.getvalue() == (
+        "some-model in full precision does not fit into the memory, so all scores are in 4 bits.\n"
+    )
 
 
 @pytest.mark.mirror

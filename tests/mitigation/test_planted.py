@@ -20,8 +20,7 @@ from mitigation.training.train import network_inputs
 from scoring.adapters.attach import quiet, wrap
 from scoring.adapters.feed_forward import feed_forwards
 from scoring.adapters.stamp import StampConfig
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from tests.scoring.made import data_set
 
 BIASED = {"nurse": "she", "farmer": "he", "teacher": "she", "captain": "he", "maid": "she", "doctor": "he"}

@@ -9,7 +9,7 @@ import torch
 from benchmarks import fast
 from benchmarks.fast import GOALS, PLANTED, ss_distances
 from scoring.adapters import attach
-from scoring.inference.loading import load
+from scoring.inference.load_options import load
 from tests.mitigation.planting import Edited, Planted
 
 #: Seeds of the models of each shape that are looked at together.

@@ -24,8 +24,7 @@ from mitigation.run import make_adapter
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import attach, quiet
 from scoring.adapters.facts import WEIGHTS
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.types import Option, Request
 from tests.mitigation.made import bundled, silent
 from tests.mitigation.texts import corpus, snli_lines

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,8 +18,7 @@ from mitigation.recipes import get
 from mitigation.training.data import TrainingData
 from mitigation.training.trainable import trainable
 from scoring.adapters.facts import AdapterError, read
-from scoring.inference.load_options import BUNDLED, LoadOptions
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.types import ScoringError
 from tests.mitigation.made import bundled, silent
 from tests.mitigation.texts import corpus
@@ -93,7 +93,7 @@ def test_what_training_adds_is_multiplied_and_taken_back_also_after_an_error():
     model = bundled()
     before = logits(model.network)
     name, start = next((name, weight.clone()) for name, weight in model.network.named_parameters())
-    with pytest.raises(ZeroDivisionError), trainable(model, 0, 1, 0) as tuned:  # noqa: PT012
+    with pytest.raises(ZeroDivisionError), trainable(model, SimpleNamespace(rank=0, seed=0), 1) as tuned:  # noqa: PT012
         weight = dict(tuned.network.named_parameters())[name]
         with torch.no_grad():
             weight.add_(0.5)
@@ -107,6 +107,6 @@ def test_weights_in_another_dtype_are_refused():
     model = load(BUNDLED["tiny-causal"], device="cpu", dtype="bfloat16")
     with (
         pytest.raises(MitigationError, match=r"trained in float32, and those of .* are in bfloat16"),
-        trainable(model, 0, 1, 0),
+        trainable(model, SimpleNamespace(rank=0, seed=0), 1),
     ):
         pass

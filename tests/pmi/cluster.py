@@ -8,7 +8,7 @@ import zstandard
 
 from pmi.counting.corpus import shards
 from pmi.counting.counts import merge
-from pmi.counting.local import CountingJob, count, rule_of
+from pmi.counting.local import GENDERED_WORDS, CountingJob, count, rule_of
 
 WORDS = "she he her his nurse captain bridge storm the of café naïve o'clock".split()
 
@@ -32,7 +32,7 @@ def local(corpus):
 @pytest.fixture
 def job(tmp_path):
     (tmp_path / "parts").mkdir()
-    return CountingJob(rule_of("made up"), tmp_path / "parts")
+    return CountingJob(rule_of("made up", GENDERED_WORDS, 10, "clean", "record"), tmp_path / "parts")
 
 
 def same(one, other):

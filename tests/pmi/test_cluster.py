@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from pmi.__main__ import app
 from pmi.counting.corpus import shards
 from pmi.counting.counts import Counts, merge
-from pmi.counting.local import count, rule_of
+from pmi.counting.local import GENDERED_WORDS, count, rule_of
 from tests.helpers import ROOT
 from tests.pmi.cluster import corpus, job, local, merged, same
 
@@ -37,7 +37,7 @@ def test_a_pipeline_of_any_number_of_tasks_gives_the_table_of_one_machine(corpus
 
 @pytest.mark.fault(34)
 def test_documents_from_readers_and_filters_of_datatrove_are_counted(corpus, tmp_path):
-    rule = rule_of("made up")
+    rule = rule_of("made up", GENDERED_WORDS, 10, "clean", "record")
     pipeline = [
         JsonlReader(str(corpus), compression="zstd"),
         LambdaFilter(lambda document: document.metadata["n"] % 2 == 0),

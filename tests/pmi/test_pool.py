@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 from pmi import wordnet
 from pmi.__main__ import app
 from pmi.files import read_rows
-from pmi.pool import PUBLISHED_FLOOR, PUBLISHED_SIZE, anchors
-from pmi.vocabulary import SEEDS, VocabularyError, sample_words
+from pmi.vocabulary import PUBLISHED_FLOOR, PUBLISHED_SIZE, SEEDS, VocabularyError, anchors, sample_words
 from tests.helpers import mirrored, missing_package
 
 WORDS = [f"w{number:03}" for number in range(400)]

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from pmi.__main__ import app
 from pmi.counting.corpus import shards
 from pmi.counting.counts import Counts
-from pmi.counting.local import CountingJob, count, rule_of
+from pmi.counting.local import GENDERED_WORDS, CountingJob, count, rule_of
 from tests.helpers import ROOT
 from tests.pmi.cluster import corpus, job, local, merged, same, times
 
@@ -128,6 +128,6 @@ def test_the_error_of_a_file_that_cannot_be_read_is_passed_on(machines, corpus, 
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "a.jsonl").write_text('{"body": "no text"}\n')
     (tmp_path / "parts").mkdir()
-    job = CountingJob(rule_of("bad"), tmp_path / "parts")
+    job = CountingJob(rule_of("bad", GENDERED_WORDS, 10, "clean", "record"), tmp_path / "parts")
     with pytest.raises(ClusterError, match=r"a\.jsonl line 1 has no text 'text' but the fields 'body'; name the field"):
         on_ray(Resources(memory=0.1))(job, shards([tmp_path / "bad"]), lambda done, total: None)

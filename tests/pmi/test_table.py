@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pmi as package
-from pmi.analysis.table import METADATA_KEY, agreement, column_statistics, counted_pairs, kendall, pmi, table
+from pmi.analysis.table import METADATA_KEY, agreement, column_statistics, kendall, pmi, table
 from pmi.types import PUBLISHED_PAIRS, THEY_FORMS, CorpusTotals, GenderedPair, TableError, parse_pairs, words_of
 from tests.pmi.made import SMALL, counts
 
@@ -152,7 +152,7 @@ def test_a_gendered_word_that_was_not_counted_is_refused_with_those_that_were():
 
 
 def test_only_pairs_whose_co_occurrence_was_counted_are_compared():
-    assert counted_pairs(counts(SMALL)) == (GenderedPair("she", "he"),)
+    assert counts(SMALL).counted_pairs() == (GenderedPair("she", "he"),)
 
 
 def test_the_published_pairs_are_38_of_74_words():

@@ -4,7 +4,7 @@ from typer.testing import CliRunner
 
 from pmi.__main__ import app
 from pmi.analysis.plots import write
-from pmi.analysis.table import agreement, counted_pairs, table
+from pmi.analysis.table import agreement, table
 from pmi.counting.counts import Counts
 from pmi.files import read_rows
 from pmi.types import GenderedPair, parse_pairs
@@ -55,7 +55,7 @@ def test_a_written_table_equals_the_result_of_the_function(made, tmp_path):
 
 def test_the_agreement_of_all_counted_pairs_is_that_of_the_function(made):
     rows = [line.replace("│", " ").split() for line in run(made, "--compare", "all").splitlines()]
-    pairs = counted_pairs(Counts.read(made))
+    pairs = Counts.read(made).counted_pairs()
     agreed = agreement(Counts.read(made), pairs)
     assert pairs == parse_pairs("she:he,her:his")
     tau = f"{agreed.tau[0, 1]:.2f}"

@@ -16,8 +16,7 @@ from typing import Any
 
 import torch
 
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from tests import wire
 
 torch.set_num_threads(1)

@@ -107,3 +107,11 @@ def paired(metric, one, other, mask=None, clusters=None, resamples=10_000, seed=
     group = Group("", np.ones(size, bool) if mask is None else mask)
     names = np.arange(size) if clusters is None else clusters
     return stats.compare([(group, metric)], one, other, names, resamples=resamples, seed=seed)[0]
+
+
+def estimate(metric, table, mask=None, clusters=None, resamples=stats.RESAMPLES, seed=0):
+    """One metric with its interval, by default over all rows, each row its own cluster."""
+    rows = len(next(iter(table.values())))
+    group = Group("", np.ones(rows, bool) if mask is None else mask)
+    clusters = np.arange(rows) if clusters is None else clusters
+    return stats.measure([(group, metric)], table, clusters, resamples=resamples, seed=seed)[0]

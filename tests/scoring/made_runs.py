@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from cards.verdict import p_of
 from scoring import benchmarks
-from scoring.types import Comparison, Difference, Estimate, Report
+from scoring.report.headlines import Comparison
+from scoring.types import Difference, Estimate, Report
 
 
 def score(benchmark, group, metric, share):

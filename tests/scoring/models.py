@@ -8,7 +8,7 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from scoring.inference.loading import load
+from scoring.inference.load_options import load
 from scoring.inference.model import Model
 from tests.helpers import beside
 

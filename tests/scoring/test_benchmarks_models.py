@@ -17,7 +17,7 @@ from builders.parsers.triplets import filled
 from builders.text.words import PRONOUN_PAIRS
 from scoring.benchmarks import get
 from scoring.inference.generation import Decoding
-from scoring.inference.loading import load
+from scoring.inference.load_options import load
 from scoring.metrics.pronouns import FORMS
 from tests.helpers import beside
 from tests.scoring.made import pair, row, scored

@@ -7,10 +7,9 @@ import pytest
 from builders.parsers.triplets import filled
 from scoring import result as compare
 from scoring.benchmarks import get
-from scoring.statistics import stats
 from scoring.tables import as_table
 from scoring.types import Option, Request
-from tests.scoring.made import context, one_ask, pair, replied, row
+from tests.scoring.made import context, estimate, one_ask, pair, replied, row
 
 STEREOSET, BIASKE = get("stereoset"), get("biaske")
 
@@ -170,7 +169,7 @@ def lines(*rows, scores):
 
 def estimates(table, metrics=None):
     return {
-        (group.name, metric.name): stats.estimate(metric, table, group.mask, table["cluster"], 50).value
+        (group.name, metric.name): estimate(metric, table, group.mask, table["cluster"], 50).value
         for group, metric in BIASKE.items("clean", table, metrics)
     }
 

@@ -238,7 +238,7 @@ def test_scores_in_a_chat_are_those_of_a_plain_pass_over_the_rendered_turns(fami
 
 def test_benchmarks_of_questions_are_for_chats_and_those_of_whole_sentences_are_not():
     suited = {name for name in benchmarks.names() if "chat" in benchmarks.get(name).kinds}
-    assert suited == {"neutral", "occugender"}
+    assert suited == {"bbq", "mbbq", "neutral", "occugender"}
 
 
 @pytest.fixture(scope="module")

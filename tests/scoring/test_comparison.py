@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from scoring import benchmarks, report, run
+from scoring.report.headlines import Comparison
 from scoring.result import between
-from scoring.types import Comparison, Difference, Estimate, Report, ScoringError
+from scoring.types import Difference, Estimate, Report, ScoringError
 from tests.scoring.test_report import HOSTILE, Page, files
 
 BIASKE = benchmarks.get("biaske")

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from scoring.inference.loading import load
+from scoring.inference.load_options import load
 from scoring.types import Option, Request
 from tests.helpers import ROOT
 from tests.hub import TOKEN, File, Hub, read

@@ -12,7 +12,7 @@ from scoring.metrics import gas, stereoset
 from scoring.metrics.sums import mean, mean_over
 from scoring.statistics import intervals, stats
 from scoring.statistics.intervals import Counts
-from tests.scoring.made import paired
+from tests.scoring.made import estimate, paired
 
 SHARE = mean("share", lambda table: table["x"], None, 0, 100, "Share.", scale=100, proportion=True)
 SIGNED = mean("signed", lambda table: table["x"], 0, -1, 1, "Signed.", proportion=True)
@@ -20,7 +20,7 @@ PLAIN = mean("plain", lambda table: table["x"], None, 0, 1, "Mean.")
 
 
 def of(metric, x, clusters=None):
-    return stats.estimate(metric, {"x": np.array(x, float)}, None, clusters, 500)
+    return estimate(metric, {"x": np.array(x, float)}, None, clusters, 500)
 
 
 # Coverage
@@ -66,7 +66,7 @@ def test_independent_examples_have_the_interval_of_clopper_and_pearson():
 
 def test_sixty_of_sixty_events_have_a_width_and_say_the_method():
     classes = {"gender_class": np.array(["female"] * 60)}
-    result = stats.estimate(gas.gas(), classes, resamples=50)
+    result = estimate(gas.gas(), classes, resamples=50)
     assert (result.value, result.high, result.sd, result.method) == (1, 1, 0, "binomial")
     assert result.low == pytest.approx(0.025 ** (1 / 60))
 
@@ -112,7 +112,7 @@ def test_a_signed_proportion_at_its_end_has_a_width():
 def test_an_absolute_proportion_is_not_below_0():
     def gap(female, male):
         table = {"gender_class": np.array(["female"] * female + ["male"] * male)}
-        return stats.estimate(gas.gas_gap(), table, resamples=50)
+        return estimate(gas.gas_gap(), table, resamples=50)
 
     balanced, leaning = gap(10, 10), gap(0, 20)
     assert balanced.low == balanced.value == 0
@@ -126,14 +126,14 @@ def test_the_mean_over_parts_is_a_proportion_whose_parts_count_once():
     table = {"x": np.array([1.0] * 5 + [0.0] * 5 + [1.0] * 90), "part": np.array(["a"] * 10 + ["b"] * 90)}
     events, weights = by_part.events(table).T
     assert 100 * events.sum() / weights.sum() == pytest.approx(by_part.value(table, np.ones((1, 100)))[0])
-    result = stats.estimate(by_part, table, resamples=50)
+    result = estimate(by_part, table, resamples=50)
     assert result.method == "binomial"
     assert result.low < 75 < result.high
 
 
 def test_terms_that_count_once_have_an_interval_at_the_end():
     scores = {"score_biased": np.ones(40), "score_unbiased": np.zeros(40), "score_irrelevant": np.zeros(40)}
-    result = stats.estimate(stereoset.ss(), {**scores, "subject": np.arange(40) // 4}, None, np.arange(40) // 4, 50)
+    result = estimate(stereoset.ss(), {**scores, "subject": np.arange(40) // 4}, None, np.arange(40) // 4, 50)
     assert (result.value, result.high, result.method) == (100, 100, "binomial")
     assert result.low == pytest.approx(100 * 0.025**0.1)
 

@@ -21,8 +21,9 @@ from builders.builder import Profile, build_datasets
 from builders.parsers.triplets import filled
 from builders.sources.fetch import Fetcher
 from scoring import benchmarks, tables
-from scoring.inference.loading import load
-from scoring.lm_eval import tasks, utils
+from scoring.inference.load_options import load
+from scoring.lm_eval import __main__ as tasks
+from scoring.lm_eval import utils
 from scoring.types import BenchmarkContext, ScoringError
 from tests.helpers import ROOT, missing
 from tests.scoring import models

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from builders.text.words import PRONOUN_PAIRS
-from scoring.metrics import add, gld, pronouns
+from scoring.metrics import add, pronouns
 
 
 def table(rows):
@@ -57,10 +57,10 @@ ABSENT = [(), ("hers", "she's", "He's", "himself")]
 def test_gld_ratios_and_mass_equal_a_plain_loop(absent):
     rows = random_rows(30, absent)
     pairs = [masses(row) for row in rows]
-    assert value(gld.gld(), table(rows)) == pytest.approx(average([abs(f - m) / (f + m) for f, m in pairs]))
-    assert value(gld.ratio_of("female"), table(rows)) == pytest.approx(average([f / (f + m) for f, m in pairs]))
-    assert value(gld.ratio_of("male"), table(rows)) == pytest.approx(average([m / (f + m) for f, m in pairs]))
-    assert value(gld.pronoun_mass(), table(rows)) == pytest.approx(average([f + m for f, m in pairs]))
+    assert value(pronouns.gld(), table(rows)) == pytest.approx(average([abs(f - m) / (f + m) for f, m in pairs]))
+    assert value(pronouns.ratio_of("female"), table(rows)) == pytest.approx(average([f / (f + m) for f, m in pairs]))
+    assert value(pronouns.ratio_of("male"), table(rows)) == pytest.approx(average([m / (f + m) for f, m in pairs]))
+    assert value(pronouns.pronoun_mass(), table(rows)) == pytest.approx(average([f + m for f, m in pairs]))
 
 
 @pytest.mark.parametrize("absent", ABSENT)
@@ -97,11 +97,11 @@ def test_a_line_holds_probabilities_and_nan_for_forms_of_several_tokens():
 @pytest.mark.fault(47)
 def test_prompts_without_any_pronoun_count_zero_in_gld_and_nothing_in_ratios_and_jsd():
     rows = [{"she": 0.3, "he": 0.1}, {}]
-    assert value(gld.gld(), table(rows)) == pytest.approx(0.25)
-    assert value(gld.ratio_of("female"), table(rows)) == pytest.approx(0.75)
-    assert value(gld.pronoun_mass(), table(rows)) == pytest.approx(0.2)
+    assert value(pronouns.gld(), table(rows)) == pytest.approx(0.25)
+    assert value(pronouns.ratio_of("female"), table(rows)) == pytest.approx(0.75)
+    assert value(pronouns.pronoun_mass(), table(rows)) == pytest.approx(0.2)
     assert value(add.jsd(), table(rows)) == 0
-    assert math.isnan(value(gld.ratio_of("female"), table([{}])))
+    assert math.isnan(value(pronouns.ratio_of("female"), table([{}])))
     assert math.isnan(value(add.jsd(), table([{"she": 0.1}])))
 
 
@@ -115,12 +115,19 @@ def test_equal_distributions_have_no_logarithm_of_their_divergence():
 @pytest.mark.fault(47)
 def test_a_vocabulary_without_any_form_gives_no_number_rather_than_zero():
     rows = [dict.fromkeys(pronouns.FORMS, math.nan)]
-    for metric in (gld.gld(), gld.ratio_of("female"), gld.pronoun_mass(), add.add_raw(), add.add_log(), add.jsd()):
+    for metric in (
+        pronouns.gld(),
+        pronouns.ratio_of("female"),
+        pronouns.pronoun_mass(),
+        add.add_raw(),
+        add.add_log(),
+        add.jsd(),
+    ):
         assert math.isnan(value(metric, table(rows))), metric.name
 
 
 def test_values_stay_in_their_ranges():
     for rows in ([{"she": 0.5}], [{"she": 0.5, "him": 0.5}], random_rows(9)):
-        for metric in (gld.gld(), gld.pronoun_mass(), add.add_raw(), add.add_log(), add.jsd()):
+        for metric in (pronouns.gld(), pronouns.pronoun_mass(), add.add_raw(), add.add_log(), add.jsd()):
             result = value(metric, table(rows))
             assert math.isnan(result) or metric.low <= result <= metric.high, metric.name

@@ -14,7 +14,7 @@ import transformers
 
 from scoring.inference import checkpoint
 from scoring.inference.generation import Decoding
-from scoring.inference.loading import load
+from scoring.inference.load_options import load
 from scoring.inference.model import Model
 from scoring.inference.network import LOGITS, TILE
 from scoring.inference.tokens import Tokens

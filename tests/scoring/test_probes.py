@@ -5,8 +5,7 @@ import inspect
 import pytest
 import torch
 
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.model import Model
 from scoring.inference.probes import GenerationMode, Probes
 from scoring.types import Option, Request, ScoringError

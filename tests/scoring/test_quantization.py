@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from scoring.__main__ import app
 from scoring.inference import checkpoint
-from scoring.inference.loading import load
+from scoring.inference.load_options import load
 from scoring.types import Option, Request, ScoringError
 from tests.scoring.made import data_set
 from tests.scoring.models import network, tokenizer
@@ -98,7 +98,7 @@ def test_inputs_come_in_blocks_of_64_and_outputs_of_32(tmp_path, avx512, shape, 
 
     def check():
         options = {"quantization_config": config, "device_map": {"": torch.device("cpu")}}
-        checkpoint.check_packing(transformers.AutoModelForCausalLM, folder, "m", **options)
+        checkpoint.check_packing(transformers.AutoModelForCausalLM, folder, "m", options)
 
     if refused:
         with pytest.raises(ScoringError, match=refused):
@@ -110,4 +110,4 @@ def test_inputs_come_in_blocks_of_64_and_outputs_of_32(tmp_path, avx512, shape, 
 def test_other_processors_and_unquantized_weights_take_any_width(narrow, plain):
     requests = [Request("a", "The nurse said that", (Option(" she was very happy."),))]
     assert load(narrow, quantize="4bit", device="cpu").answer(requests)[0].logprobs
-    checkpoint.check_packing(transformers.AutoModelForCausalLM, narrow, "m", device_map={"": "cpu"})
+    checkpoint.check_packing(transformers.AutoModelForCausalLM, narrow, "m", {"device_map": {"": "cpu"}})

@@ -13,9 +13,9 @@ import mitigation
 from builders.sources.client import HttpError
 from mitigation.adapters.temporary import attached
 from scoring.__main__ import app
-from scoring.inference.load_options import BUNDLED, LoadOptions
-from scoring.inference.loading import load
-from scoring.inference.served.connect import connect
+from scoring.inference.load_options import BUNDLED, LoadOptions, load
+from scoring.inference.served.engine import connect
+from scoring.options import ServedOptions
 from scoring.report import read
 from tests.helpers import ROOT
 from tests.mitigation import test_merge
@@ -46,7 +46,7 @@ def local(parts, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(url, parts, tmp_path_factory):
-    with closing(connect([url], None, "tiny-causal")) as engine:
+    with closing(connect(ServedOptions([url], None, "tiny-causal"))) as engine:
         assert engine.servers[0].points
         return compare_engines.measured(engine, parts, tmp_path_factory.mktemp("served"))
 
@@ -75,7 +75,7 @@ def test_every_metric_is_that_of_the_local_engine(local, served):
 def test_the_page_of_engines_has_every_metric(url, tmp_path):
     parts = compare_engines.parts(str(ROOT / "output"), compare_engines.ROWS)
     local = compare_engines.measured(load(BUNDLED["tiny-causal"], dtype="float32", device="cpu"), parts, tmp_path)
-    with closing(connect([url], None, "tiny-causal")) as engine:
+    with closing(connect(ServedOptions([url], None, "tiny-causal"))) as engine:
         served = compare_engines.measured(engine, parts, tmp_path)
     assert compare_engines.differing(local, served) == []
     chat = compare_engines.sampled(url, parts, tmp_path)
@@ -141,7 +141,7 @@ def test_a_merged_model_is_served_with_the_log_probabilities_of_the_adapted_one(
         local = compare_engines.measured(adapted, few, tmp_path / "local")
     with (
         real_server.vllm(tmp_path / "merged", tmp_path / "server.log") as server,
-        closing(connect([server.url], None, str(tmp_path / "merged"))) as engine,
+        closing(connect(ServedOptions([server.url], None, str(tmp_path / "merged")))) as engine,
     ):
         served = compare_engines.measured(engine, few, tmp_path / "served")
     apart, count = compare_engines.largest_difference(local, served)
@@ -151,5 +151,8 @@ def test_a_merged_model_is_served_with_the_log_probabilities_of_the_adapted_one(
 
 def test_a_token_outside_the_vocabulary_is_refused_by_the_server(url):
     body = {"model": "tiny", "prompt": [[0, 10**6]], "max_tokens": 1}
-    with closing(connect([url], None, "tiny-causal")) as engine, pytest.raises(HttpError, match="answered 400"):
+    with (
+        closing(connect(ServedOptions([url], None, "tiny-causal"))) as engine,
+        pytest.raises(HttpError, match="answered 400"),
+    ):
         engine.servers[0].client.post(f"{url}/completions", body)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from builders import write
 from builders.datasets import biaske
 from builders.datasets import unstereo as built_unstereo
-from scoring import rescore, rescoring
+from scoring import rescore
 from scoring.benchmarks import stereoset, unstereo
 from scoring.score_files import ScoreFile
 from scoring.types import ScoringError
@@ -107,7 +107,7 @@ def golden(model):
 def rescored(model):
     """What the command says of a model, by data set, threshold and metric."""
     path = saved(folder() / f"{model}.parquet", golden(model))
-    answers, _ = rescoring.rescore("unstereo", path, folder(), resamples=2, seed=0)
+    answers, _ = rescore.rescore("unstereo", path, folder(), resamples=2, seed=0)
     records = [answer.record() for answer in answers]
     return {(r["dataset"], r["max_pmi_diff"], r["metric"]): r for r in records}
 

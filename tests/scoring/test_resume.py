@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from scoring.answering import answer
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.store import Store
 from scoring.types import Option, Request
 

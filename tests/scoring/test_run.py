@@ -27,8 +27,7 @@ from cards.verdict import holm
 from scoring import answering, benchmarks, prompts, run
 from scoring.__main__ import app, default_folder
 from scoring.commands import score
-from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
+from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.inference.model import Model
 from scoring.result import between
 from scoring.tables import DataMissing
@@ -257,7 +256,7 @@ def test_runs_of_other_profiles_or_data_are_not_compared(whole, stories, data, t
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--benchmarks", "nothing"), "error: No benchmark is called 'nothing'; the names are biaske, crows_pairs, "),
+        (("--benchmarks", "nothing"), "error: No benchmark is called 'nothing'; the names are bbq, biaske, "),
         (("--prompt", "nothing"), "error: No prompt is called 'nothing'; the names are plain, instruction, "),
         (("--benchmarks", HOSTILE), f"error: No benchmark is called {HOSTILE!r}; the names are"),
     ],
@@ -446,12 +445,14 @@ def test_a_text_longer_than_the_window_is_refused_or_marked(stories, tmp_path):
 @pytest.mark.mirror
 @pytest.mark.fault(39)
 def test_numbers_that_are_none_stop_the_run_with_benchmark_id_and_dtype(stories, data, tmp_path, monkeypatch):
-    def broken(*arguments, **options):
-        model = load(*arguments, **options)
+    whole = LoadOptions.load
+
+    def broken(options):
+        model = whole(options)
         model.network.model.norm.weight.data[:] = float("nan")
         return model
 
-    monkeypatch.setattr("scoring.inference.loading.load", broken)
+    monkeypatch.setattr(LoadOptions, "load", broken)
     message = refused(stories, "--data", data, "--benchmarks", "occugender", "--out", tmp_path)
     assert "occugender/explicit/test/explicit-none-" in message
     assert "float32" in message
@@ -567,7 +568,7 @@ def test_sampling_prompts_have_the_published_grids():
 
 
 def test_the_paper_profile_reads_published_forms_where_there_are_any():
-    names = {p: [c for _, c, _ in run.configs(benchmarks.get("biaske"), p)] for p in ("clean", "paper")}
+    names = {p: [c for _, c, _ in benchmarks.get("biaske").configs_of(p)] for p in ("clean", "paper")}
     assert names["clean"][:5] == ["weat", "winobias", "winobias", "winogender", "bec_pro"]
     assert names["paper"][:5] == ["weat-paper", "winobias-paper", "winobias-paper", "winogender", "bec_pro"]
 

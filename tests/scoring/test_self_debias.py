@@ -96,7 +96,7 @@ def test_the_recipe_writes_a_prompt_and_the_scores_after_are_with_it(tmp_path):
     settings = replace(get("self_debias").profiles["paper"], domains="gender,race")
     assert settings.all_prefixes[1].endswith("because of their race/color:")
     rows = TrainingData(str(source), 2)
-    evaluation = api.planned_evaluation(get("self_debias"), ["neutral"], rows, "clean", None, False, 20)
+    evaluation = api.planned_evaluation(get("self_debias"), api.Options(benchmarks="neutral", resamples=20), rows)
     options = LoadOptions(str(BUNDLED["tiny-causal"]), device="cpu")
     facts = mitigate(get("self_debias"), settings, options, rows, tmp_path / "out", evaluation, silent(), silent())
     change = next(change for change in facts.changes if change.benchmark == evaluate.TEXT)

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 from builders.sources import retries
 from scoring.__main__ import app
 from scoring.inference.generation import Decoding
-from scoring.inference.served.connect import connect
+from scoring.inference.served.engine import connect
 from scoring.inference.store import Store
 from scoring.metrics.pronouns import FORMS
+from scoring.options import ServedOptions
 from scoring.types import Option, Request, ScoringError
 from tests.commands import client
 from tests.hub import Hub
@@ -51,9 +52,8 @@ def _closed():
 
 
 def connected(*servers, **settings):
-    engine = connect(
-        [server.url for server in servers], None, "tiny-causal", **{"attempts": 3, "timeout": 20.0} | settings
-    )
+    urls, attempts = [server.url for server in servers], settings.pop("attempts", 3)
+    engine = connect(ServedOptions(urls, None, "tiny-causal", **{"timeout": 20.0} | settings), attempts=attempts)
     OPEN.append(engine)
     return engine
 

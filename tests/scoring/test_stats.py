@@ -8,7 +8,7 @@ from scoring.metrics.sums import mean, ratio, side_by_side
 from scoring.statistics import intervals, stats
 from scoring.statistics import stats as resample
 from scoring.types import Group, Metric, ScoringError
-from tests.scoring.made import paired
+from tests.scoring.made import estimate, paired
 
 SHARE = mean("share", lambda table: table["x"], None, 0, 1, "How many.", undefined="nothing counts")
 
@@ -51,10 +51,10 @@ def test_a_seed_gives_the_recorded_counts_on_every_platform():
 @pytest.mark.fault(48)
 def test_how_much_is_drawn_at_once_changes_nothing(monkeypatch):
     x, clusters = population(np.random.default_rng(0), 30)
-    whole = weights(30, 100), stats.estimate(SHARE, {"x": x}, None, clusters, 100)
+    whole = weights(30, 100), estimate(SHARE, {"x": x}, None, clusters, 100)
     monkeypatch.setattr(resample, "_DRAWN", 50)
     monkeypatch.setattr(resample, "_COUNTED", 70)
-    again = weights(30, 100), stats.estimate(SHARE, {"x": x}, None, clusters, 100)
+    again = weights(30, 100), estimate(SHARE, {"x": x}, None, clusters, 100)
     assert np.array_equal(whole[0], again[0])
     assert whole[1] == again[1]
 
@@ -89,7 +89,7 @@ def coverage(clusters, *, ignore=False, parts=1, runs=1000):
     hits = 0
     for seed in range(runs):
         x, codes = population(np.random.default_rng(seed), clusters * parts)
-        result = stats.estimate(
+        result = estimate(
             SHARE, {"x": x}, codes < clusters, np.arange(len(x)) if ignore else codes, resamples=400, seed=seed
         )
         hits += result.low <= TRUTH <= result.high
@@ -114,7 +114,7 @@ def test_the_small_sample_correction_is_students(freedom, quantile):
 def test_an_estimate_equals_that_of_tables_with_rows_repeated():
     rng = np.random.default_rng(2)
     x, codes = population(rng, 40)
-    result = stats.estimate(SHARE, {"x": x}, None, codes, 500, seed=5)
+    result = estimate(SHARE, {"x": x}, None, codes, 500, seed=5)
     values = np.array([np.repeat(x, counts[codes].astype(int)).mean() for counts in weights(40, 500, seed=5)])
     tail = 0.5 * math.erfc(intervals.student(39) * math.sqrt(40 / 39) / math.sqrt(2))
     assert result.value == pytest.approx(x.mean(), rel=1e-11)
@@ -127,8 +127,8 @@ def test_clusters_may_be_names_and_rows_may_be_in_any_order():
     x, codes = population(np.random.default_rng(3), 25)
     order = np.random.default_rng(4).permutation(len(x))
     names = np.array([f"word {code:02}" for code in codes], dtype=object)
-    a = stats.estimate(SHARE, {"x": x}, None, codes, 200)
-    assert stats.estimate(SHARE, {"x": x[order]}, None, names[order], 200) == a
+    a = estimate(SHARE, {"x": x}, None, codes, 200)
+    assert estimate(SHARE, {"x": x[order]}, None, names[order], 200) == a
 
 
 def test_metrics_measured_together_equal_metrics_measured_alone():
@@ -146,9 +146,9 @@ def test_metrics_measured_together_equal_metrics_measured_alone():
 
 def test_an_estimate_carries_the_range_ideal_and_reading_of_its_metric():
     x, codes = population(np.random.default_rng(6), 20)
-    result = stats.estimate(mean("m", lambda t: t["x"], 0.5, 0, 1, "Read so."), {"x": x}, None, codes, 50)
+    result = estimate(mean("m", lambda t: t["x"], 0.5, 0, 1, "Read so."), {"x": x}, None, codes, 50)
     assert (result.least, result.most, result.ideal, result.reading) == (0, 1, 0.5, "Read so.")
-    endless = stats.estimate(mean("m", lambda t: t["x"], None, -math.inf, 2, "r."), {"x": x}, None, codes, 50)
+    endless = estimate(mean("m", lambda t: t["x"], None, -math.inf, 2, "r."), {"x": x}, None, codes, 50)
     assert (endless.least, endless.most) == (-math.inf, 2)
 
 
@@ -172,7 +172,7 @@ def test_a_metric_sees_the_rows_of_its_group():
     ],
 )
 def test_without_rows_clusters_or_numbers_there_is_a_reason(x, clusters, value, why):
-    result = stats.estimate(SHARE, {"x": np.array(x)}, None, np.array(clusters), 50)
+    result = estimate(SHARE, {"x": np.array(x)}, None, np.array(clusters), 50)
     assert result.value == pytest.approx(value, nan_ok=True)
     assert math.isnan(result.low)
     assert math.isnan(result.high)
@@ -183,14 +183,14 @@ def test_without_rows_clusters_or_numbers_there_is_a_reason(x, clusters, value, 
 @pytest.mark.fault(47)
 def test_zero_over_zero_is_not_a_number_and_says_why():
     metric = Metric("r", lambda t: side_by_side(t["x"], t["x"]), ratio, None, 0, 1, "r.", "x is 0 everywhere")
-    result = stats.estimate(metric, {"x": np.zeros(5)}, None, np.arange(5), 50)
+    result = estimate(metric, {"x": np.zeros(5)}, None, np.arange(5), 50)
     assert math.isnan(result.value)
     assert result.why == "x is 0 everywhere"
 
 
 @pytest.mark.fault(47)
 def test_equal_rows_have_an_interval_whose_width_follows_from_their_number():
-    result = stats.estimate(SHARE, {"x": np.ones(6)}, None, np.arange(6), 50)
+    result = estimate(SHARE, {"x": np.ones(6)}, None, np.arange(6), 50)
     assert (result.value, result.high, result.sd, result.why) == (1, 1, 0, "")
     assert result.low == pytest.approx(0.025 ** (1 / 6))
 
@@ -198,20 +198,20 @@ def test_equal_rows_have_an_interval_whose_width_follows_from_their_number():
 @pytest.mark.fault(47)
 def test_resamples_in_which_a_small_group_is_empty_do_not_count():
     x = np.array([1.0, 0.0] + [0.0] * 100)
-    result = stats.estimate(SHARE, {"x": x}, np.arange(102) < 2, np.arange(102), 500)
+    result = estimate(SHARE, {"x": x}, np.arange(102) < 2, np.arange(102), 500)
     assert (result.value, result.low, result.high, result.clusters) == (0.5, 0, 1, 2)
 
 
 def test_what_does_not_fit_together_is_refused():
     x = np.zeros(3)
     with pytest.raises(ScoringError, match=r"2 cluster names came with 3 rows; give one for each row\."):
-        stats.estimate(SHARE, {"x": x}, None, np.arange(2))
+        estimate(SHARE, {"x": x}, None, np.arange(2))
     with pytest.raises(ScoringError, match=r"The group odd marks 2 rows of 3; mark every row\."):
         stats.measure([(Group("odd", np.ones(2, bool)), SHARE)], {"x": x}, np.arange(3))
     with pytest.raises(ScoringError, match=r"columns of different lengths \(x 3, y 2\); give one value for each row\."):
-        stats.estimate(SHARE, {"x": x, "y": np.zeros(2)})
+        estimate(SHARE, {"x": x, "y": np.zeros(2)})
     with pytest.raises(ScoringError, match=r"An interval of 1 resamples was asked for; give at least 2, such as 10000"):
-        stats.estimate(SHARE, {"x": x}, resamples=1)
+        estimate(SHARE, {"x": x}, resamples=1)
 
 
 # Two runs
@@ -235,12 +235,12 @@ def test_a_run_does_not_differ_from_itself():
 def test_the_paired_interval_is_that_of_the_differences_of_rows():
     a, b, codes = runs(np.random.default_rng(1), 0.3)
     result = paired(SHARE, a, b, None, codes, 2000, seed=4)
-    of_rows = stats.estimate(SHARE, {"x": a["x"] - b["x"]}, None, codes, 2000, seed=4)
+    of_rows = estimate(SHARE, {"x": a["x"] - b["x"]}, None, codes, 2000, seed=4)
     assert [result.value, result.low, result.high, result.sd] == pytest.approx(
         [of_rows.value, of_rows.low, of_rows.high, of_rows.sd], rel=0.03
     )
     assert result.high - result.low < 0.6 * (
-        stats.estimate(SHARE, a, None, codes, 2000).high - stats.estimate(SHARE, a, None, codes, 2000).low
+        estimate(SHARE, a, None, codes, 2000).high - estimate(SHARE, a, None, codes, 2000).low
     )
     assert result.p < 1e-6
 

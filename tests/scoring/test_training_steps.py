@@ -10,7 +10,7 @@ import pytest
 
 from builders.sources.catalogue import catalogue
 from scoring.reproduce.published import score_rows
-from scoring.rescoring import rescore
+from scoring.rescore import rescore
 from scoring.types import ScoringError
 from tests.helpers import made
 from tools.training_steps import METRICS, PREFIX, curve, draw, steps

@@ -49,8 +49,12 @@ class PromptFilter:
         >>> prompts.fault("The nurse is [BLANK].", ("kind", "rude")), prompts.fault("[BLANK] is it.", ("A", "The"))
         ('is a prompt of the biased set', '')
         """
-        if reason := _form_fault(prompt, objects):
+        if prompt.count(BLANK) != 1:
+            return f"has {prompt.count(BLANK)} blanks"
+        if reason := sentence_fault(prompt):
             return reason
+        if any(contains_phrase(prompt.replace(BLANK, " "), phrase) for phrase in objects):
+            return "has an object outside its blank"
         key = phrase_key(prompt)
         if key in self.biased:
             return "is a prompt of the biased set"
@@ -58,13 +62,3 @@ class PromptFilter:
             return "is there already"
         self.seen.add((key, *objects))
         return ""
-
-
-def _form_fault(prompt: str, objects: Sequence[str]) -> str:
-    if prompt.count(BLANK) != 1:
-        return f"has {prompt.count(BLANK)} blanks"
-    if reason := sentence_fault(prompt):
-        return reason
-    rest = prompt.replace(BLANK, " ")
-    is_repeated = any(contains_phrase(rest, phrase) for phrase in objects)
-    return "has an object outside its blank" if is_repeated else ""

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from builders.generation.output import generation_manifest, stage_lines, write_o
 from builders.generation.pipeline import FilterLog, Rules
 from builders.generation.pipelines import _unstereo
 from builders.generation.pipelines._unstereo import Draft, UnstereoRun, UnstereoSettings, convert_request, write_request
-from builders.generation.responses import ChatError, MissingResponse, Response, ResponseCache, response
+from builders.generation.responses import ChatError, MissingResponse, Response, read_responses, response
 from builders.parsers import read, recorded
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
@@ -102,8 +103,9 @@ def read_run(files: Files, length: int) -> RecordedRun:
             f"The verdicts of length {length} are not on the sentences of the replies; get the files again."
         )
     sentences = [
-        RecordedSentence(sentence, from_published(fields["template"]), _verdicts(fields["likely_under"]))
+        RecordedSentence(sentence, from_published(fields["template"]), itemgetter("male", "female")(verdict))
         for sentence, fields in zip(written, judged, strict=True)
+        for verdict in [json.loads(fields["likely_under"].replace("'", '"'))]
     ]
     table = list(read.table(published.path, OURS_COLUMNS))
     rows = [recorded.PublishedRow.of(fields) for fields in table]
@@ -112,11 +114,6 @@ def read_run(files: Files, length: int) -> RecordedRun:
         sentences[place] = replace(sentences[place], published=result)
     prompts = [fields["prompt"] for path in conversions.paths for fields in read.table(path, _CONVERTED)]
     return RecordedRun(length, results, sentences, prompts)
-
-
-def _verdicts(text: str) -> tuple[str, str]:
-    verdicts = json.loads(text.replace("'", '"'))
-    return verdicts["male"], verdicts["female"]
 
 
 _SLOT = re.compile(r"(^\W*|[.!?]['\"”’)]*\s+['\"“‘(]*)?\{(\w+)\}")
@@ -140,6 +137,7 @@ def responses(run: UnstereoRun, part: RecordedRun) -> Iterator[Response]:
     """The responses to the requests of a run over one part of the record, in the order of the stages of a sentence."""
     for reply in part.replies:
         yield _response(write_request(run, reply.word, GENDERS[reply.pronoun]), reply.text)
+    # The published code takes entries as they are; the requests of profile clean hold them without markup.
     as_read = (lambda text: text) if run.is_paper else without_markup
     for sentence in part.sentences:
         reply = sentence.written.reply
@@ -181,7 +179,7 @@ class PublishedClient:
     ``unanswered`` counts these by stage.
     """
 
-    known: Mapping[str, Response] | ResponseCache
+    known: Mapping[str, Response]
     open_stages: frozenset[str] = frozenset()
     unanswered: Counter[str] = field(default_factory=Counter)
 
@@ -255,8 +253,12 @@ class Replay:
 
     def rows(self, table: DeltaTable) -> list[dict[str, Any]]:
         """The rows of the kept drafts, each with its reply, the draw of its word, and MaxPMIDiff."""
-        run = self.run(PublishedClient({}))
-        return [_row(run, draft, reply, table, number) for number, (draft, reply) in enumerate(self.kept)]
+        run, made = self.run(PublishedClient({})), []
+        for number, (draft, reply) in enumerate(self.kept):
+            they = None if run.is_paper else fill_they(draft.template)
+            row = _unstereo.row(run, draft, table, number) | {"sentence_they": they}
+            made.append(row | {"reply_id": reply.id, "draw": reply.draw, "seed": reply.seed})
+        return made
 
 
 def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Console) -> None:
@@ -320,6 +322,7 @@ def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = N
 
 def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) -> None:
     """Adds the replay of one sample of words and one pronoun."""
+    # What the record says as responses to our requests. Requests that it cannot answer are those of the open stages.
     known = {answer.key: answer for answer in responses(result.run(PublishedClient({})), part)}
     # The same prompt was sent for a word of two samples, so a key alone does not name a response.
     result.responses |= {f"{path.stem} {key}": answer for key, answer in known.items()}
@@ -327,12 +330,11 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
     if result.settings.profile == "paper":
         lines = "".join(f"{answer.to_line()}\n" for answer in known.values())
         put_all(path.parent, {path.name: lines.encode()}, ChatError)
-        with ResponseCache(path, writable=False) as cache:
-            client = PublishedClient(cache, frozenset(["revise"]))
-            run = result.run(client)
-            first = _unstereo.paper_first(run, words, (gender,))
-            complete = _unstereo.paper_revised(run, first)
-            kept = _unstereo.paper_kept(run, complete, None)
+        client = PublishedClient(read_responses(path), frozenset(["revise"]))
+        run = result.run(client)
+        first = _unstereo.paper_first(run, words, (gender,))
+        complete = _unstereo.paper_revised(run, first)
+        kept = _unstereo.paper_kept(run, complete, None)
         result.first += first
         result.complete += complete
         result.prompts += [_prompt(write_request(run, word, gender)) for word in words]
@@ -350,22 +352,12 @@ def _prompt(request: Request) -> str:
     return str(request.body["messages"][0]["content"])
 
 
-def _row(run: UnstereoRun, draft: Draft, reply: recorded.Reply, table: DeltaTable, number: int) -> dict[str, Any]:
-    provenance = {"reply_id": reply.id, "draw": reply.draw, "seed": reply.seed}
-    they = None if run.is_paper else fill_they(draft.template)
-    return _unstereo.row(run, draft, table, number) | {"sentence_they": they} | provenance
-
-
 def stages(record: RecordedRun, result: Replay, rows: Sequence[Mapping[str, Any]]) -> Iterator[Stage]:
     """The stages of a replay beside the published ones; in profile ``clean`` only the sizes."""
     of = partial(Stage.of, record.length)
     final = [s.published for s in record.sentences if s.published]
     if result.settings.profile == "paper":
-        run, women = (
-            result.run(PublishedClient({})),
-            [s for s in record.sentences if s.written.reply.pronoun == "she"],
-        )
-        assert len(women) == len(record.conversions)
+        run = result.run(PublishedClient({}))
         yield of("prompts that write", [reply.prompt for reply in record.replies], result.prompts)
         yield of("sentences", [s.written.text for s in record.sentences], [d.sentence for d in result.first])
         yield of("prompts that convert", record.conversions, result.conversions)

@@ -381,12 +381,6 @@ def clean(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender], tab
     return _filter(run, "judge", judge(run, drafts), _verdict_fault)
 
 
-def paper(run: UnstereoRun, words: Sequence[str], table: DeltaTable | None) -> list[Draft]:
-    """The kept drafts by the rules of the published code."""
-    drafts = paper_revised(run, paper_first(run, words, ("male", "female")))
-    return paper_kept(run, drafts, table)
-
-
 def paper_first(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
     """The first versions, with templates and verdicts; the published code judges these."""
     return judge(run, convert(run, write(run, words, genders), "convert"))
@@ -472,7 +466,10 @@ def run(settings: UnstereoSettings, model: str, client: ChatClient, log: FilterL
     words = seed_words(settings.words)
     current = UnstereoRun(settings, model, client, log)
     genders: tuple[Gender, ...] = ("male", "female", "they") if settings.they else ("male", "female")
-    drafts = paper(current, words, table) if current.is_paper else clean(current, words, genders, table)
+    if current.is_paper:
+        drafts = paper_kept(current, paper_revised(current, paper_first(current, words, ("male", "female"))), table)
+    else:
+        drafts = clean(current, words, genders, table)
     return [row(current, draft, table, number) for number, draft in enumerate(drafts)]
 
 

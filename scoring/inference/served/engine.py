@@ -15,116 +15,97 @@ The jobs are shared between servers: each takes the next job when it has room, a
 
 from __future__ import annotations
 
-import threading
+import hashlib
+import json
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
 
-from builders.sources.client import HttpError, Unavailable
+from builders.sources.client import HttpClient, HttpError, Unavailable
 from cards.text import grouped
+from scoring.inference import checkpoint
 from scoring.inference.batching import common
-from scoring.inference.engine import Batching, Capability, Continued, Engine, Scored, Stats, versions
+from scoring.inference.engine import Batching, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Decoding, TokenizedPrompt, continued_text, until
+from scoring.inference.load_options import BUNDLED
+from scoring.inference.served import handshake
 from scoring.inference.served.dialects import TOP, Ignored
 from scoring.inference.served.handshake import CHANGE, INSTEAD, SENTENCES, Server, change, refusal
 from scoring.inference.store import Store
 from scoring.inference.tokens import Query, Tokens
+from scoring.options import ServedOptions
 from scoring.types import Option, Request, Response, ScoringError
 
 J = TypeVar("J")
 R = TypeVar("R")
 
 
-class Pool(Generic[J, R]):
-    """One pass over jobs with several servers.
+def spread(
+    servers: Sequence[Server], ask: Callable[[Server, J], R], concurrency: int, jobs: Sequence[J]
+) -> Iterator[R]:
+    """The result of each job, in the order in which they are done.
 
     Parameters
     ----------
     servers:
-        Those that are alive; a server that does not answer is marked by ``lost`` and gets no more jobs.
+        Those that do not answer are marked by ``lost`` and get no more jobs.
     ask:
         Does one job with one server.
     concurrency:
         Jobs of one server at the same time.
+
+    Raises
+    ------
+    ScoringError
+        When no server is left, or a job fails for a reason that another server would not remove.
     """
+    alive = [server for server in servers if not server.lost]
+    # A server is among the places as often as it has room; None ends the threads that wait for one.
+    places: SimpleQueue[Server | None] = SimpleQueue()
+    done: SimpleQueue[Future[R]] = SimpleQueue()
+    for server in alive * concurrency:
+        server.client.stop.clear()
+        places.put(server)
 
-    def __init__(self, servers: Sequence[Server], ask: Callable[[Server, J], R], concurrency: int) -> None:
-        self.servers = [server for server in servers if not server.lost]
-        self.ask = ask
-        self.concurrency = concurrency
-        self._waiting: deque[J] = deque()
-        self._left = 0
-        self._changed = threading.Condition()
-        self._done: SimpleQueue[R | BaseException] = SimpleQueue()
-
-    def run(self, jobs: Sequence[J]) -> Iterator[R]:
-        """The result of each job, in the order in which they are done.
-
-        Raises
-        ------
-        ScoringError
-            When no server is left, or a job fails for a reason that another server would not remove.
-        """
-        self._waiting.extend(jobs)
-        self._left = left = len(jobs)
-        for server in self.servers:
-            server.client.stop.clear()
-            for _ in range(min(self.concurrency, len(jobs))):
-                threading.Thread(target=self._work, args=(server,), daemon=True).start()
-        try:
-            while left:
-                result = self._done.get()
-                if isinstance(result, Unavailable):
-                    if all(server.lost for server in self.servers):
-                        raise ScoringError(f"{result}; what was answered is kept, so start the same command again.")
-                elif isinstance(result, BaseException):
-                    raise result
-                else:
-                    left -= 1
-                    yield result
-        finally:
-            with self._changed:
-                self._left = 0
-                self._changed.notify_all()
-            for server in self.servers:
-                server.client.stop.set()
-
-    def _work(self, server: Server) -> None:
-        while (job := self._next(server)) is not None:
+    def work(job: J) -> R:
+        while server := places.get():
             try:
-                result: R | BaseException = self.ask(server, job)
+                if server.lost:  # since another job left this place
+                    raise Unavailable(server.lost)
+                return ask(server, job)
             except Unavailable as error:
-                self._give_back(server, job, error)
-                return
-            except BaseException as error:
-                self._done.put(error)
-                return
-            with self._changed:
-                self._left = max(self._left - 1, 0)  # 0 since the run ended while this job was done
-                self._changed.notify_all()
-            self._done.put(result)
+                server.lost = server.lost or str(error)
+                server.client.stop.set()
+                if all(other.lost for other in alive):
+                    raise ScoringError(
+                        f"{error}; what was answered is kept, so start the same command again."
+                    ) from None
+            finally:
+                if not server.lost:
+                    places.put(server)
+        places.put(None)
+        raise CancelledError
 
-    def _next(self, server: Server) -> J | None:
-        """The next job; waits while jobs of others may come back, and is None when all are done."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or not self._left or server.lost)
-            return self._waiting.popleft() if self._waiting and self._left and not server.lost else None
-
-    def _give_back(self, server: Server, job: J, error: Unavailable) -> None:
-        with self._changed:
-            self._waiting.appendleft(job)
-            server.lost = server.lost or str(error)
-            self._changed.notify_all()
-        server.client.stop.set()
-        self._done.put(error)
+    pool = ThreadPoolExecutor(min(len(alive) * concurrency, len(jobs)) or 1, "asking")
+    try:
+        for job in jobs:
+            pool.submit(work, job).add_done_callback(done.put)
+        for _ in jobs:
+            yield done.get().result()
+    finally:
+        places.put(None)
+        pool.shutdown(wait=False, cancel_futures=True)
+        for server in alive:
+            server.client.stop.set()
 
 
 Ids = tuple[int, ...]
@@ -169,6 +150,7 @@ def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tu
     for query in queries:
         last = len(query.ids) - 1
         answers = range(number, number := number + len(query.at))
+        # Wanted after the last token alone: a context. Otherwise a sequence, whose wanted tokens are its own next ones.
         if all(place == last for place in query.at):
             context = contexts.setdefault(query.ids, Context(query.ids))
             for token, answer in zip(query.want, answers, strict=True):
@@ -192,6 +174,7 @@ def merged(prompts: Sequence[TokenRow]) -> list[TokenRow]:
     [((1, 2, 3), [(2, 1), (1, 0)])]
     """
     longest: list[TokenRow] = []
+    # Descending, a beginning comes after the prompts that it begins, and the last one kept is one of them.
     for prompt in sorted(prompts, key=lambda p: p.ids, reverse=True):
         if longest and common(longest[-1].ids, prompt.ids) == len(prompt.ids):
             longest[-1].reads += prompt.reads
@@ -228,48 +211,44 @@ def context_batches(contexts: Sequence[Context], tokens: int, size: int) -> Iter
 TOKENS, SIZE = 2**13, 128
 #: Prompts of one request for continuations.
 CONTINUED = 32
+#: Files of a tokenizer, and the configuration with the context window and the model type.
+FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
+#: A prompt of which every token is scored has one token more than a query, and the server generates one.
+EXTRA = 2
 
 Values = list[tuple[int, float]]
 
 
+@dataclass(eq=False)
 class Served(Engine):
     """A causal model behind servers that passed the handshake; all of them serve the same model.
 
     Parameters
     ----------
     servers:
-        From :func:`scoring.inference.served.connect.connect`.
+        From :func:`connect`.
     tokens:
         The tokenization of the model.
-    name, family, identity:
+    name, family, vocabulary:
         The model, the ``model_type`` of its configuration where that is known, and the digest of its tokenizer.
     concurrency:
         Requests to one server at the same time.
     """
 
-    kind, adapter, exact = "causal", "", False
-    dtype, family = "the server's dtype", ""
-    capabilities: frozenset[Capability] = frozenset({"logprobs", "generation"})
+    servers: Sequence[Server]
+    tokens: Tokens
+    name: str
+    family: str = ""
+    vocabulary: str = ""
+    concurrency: int = 4
+    kind, adapter, exact, dtype = "causal", "", False, "the server's dtype"
+    capabilities = frozenset({"logprobs", "generation"})
 
-    def __init__(
-        self,
-        servers: Sequence[Server],
-        tokens: Tokens,
-        *,
-        name: str,
-        family: str = "",
-        identity: str = "",
-        concurrency: int = 4,
-    ) -> None:
-        self.name = name
-        self.revision = f"served by {' and '.join(sorted({server.software for server in servers}))}"
-        self.tokens = tokens
+    def __post_init__(self) -> None:
+        self.revision = f"served by {' and '.join(sorted({server.software for server in self.servers}))}"
         self.stats = Stats()
-        self.servers = servers
-        self.concurrency = concurrency
-        self.family = family
-        self._identity = identity
-        self._busy = _Busy()
+        #: Beginning and end of each request, which overlap.
+        self._waited: list[tuple[float, float]] = []
 
     @property
     def source(self) -> str:
@@ -283,7 +262,7 @@ class Served(Engine):
     @property
     def store_key(self) -> dict[str, str]:
         """The software and the tokenizer, so that responses of another engine are not used."""
-        return {"engine": self.revision, "tokenizer": self._identity}
+        return {"engine": self.revision, "tokenizer": self.vocabulary}
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -295,13 +274,17 @@ class Served(Engine):
             "servers": self._hosts,
             "servers lost": [server.lost for server in self.servers if server.lost],
             "largest change on a repeat": max(server.repeat for server in self.servers),
-            "share of time waiting for servers": round(self._busy.seconds / seconds, 3) if seconds else 0.0,
+            "share of time waiting for servers": round(self.waiting_seconds / seconds, 3) if seconds else 0.0,
         }
 
     @property
     def waiting_seconds(self) -> float:
         """Seconds in which at least one request to a server was in progress."""
-        return self._busy.seconds
+        total = until = 0.0
+        for start, end in sorted(self._waited):
+            total += max(end - max(start, until), 0.0)
+            until = max(end, until)
+        return total
 
     @property
     def remarks(self) -> list[str]:
@@ -396,19 +379,19 @@ class Served(Engine):
         """The results of jobs; the control sentence is among the requests of each, or follows it."""
 
         def ask(server: Server, job: Callable[[Server], Any]) -> Any:
-            with self._busy.waiting():
-                try:
-                    return job(server)
-                except Ignored as error:
-                    raise refusal(
-                        server.client, server.software, error, f"what was answered is kept; {INSTEAD}"
-                    ) from None
-                except Unavailable:
-                    raise
-                except HttpError as error:
-                    raise ScoringError(f"{error}; what was answered before is kept.") from None
+            started = time.perf_counter()
+            try:
+                return job(server)
+            except Ignored as error:
+                raise refusal(server.client, server.software, error, f"what was answered is kept; {INSTEAD}") from None
+            except Unavailable:
+                raise
+            except HttpError as error:
+                raise ScoringError(f"{error}; what was answered before is kept.") from None
+            finally:
+                self._waited.append((started, time.perf_counter()))
 
-        return Pool(self.servers, ask, self.concurrency).run(jobs)
+        return spread(self.servers, ask, self.concurrency, jobs)
 
 
 def _score_prompts(server: Server, prompts: Sequence[TokenRow]) -> Values:
@@ -430,24 +413,78 @@ def _score_contexts(server: Server, contexts: Sequence[Context], tokens: Sequenc
     return values + _score_prompts(server, lacking)
 
 
-class _Busy:
-    """Seconds in which at least one request was in progress."""
+def connect(options: ServedOptions, revision: str | None = None, *, attempts: int = 6, trained: bool = True) -> Served:
+    """The engine, after each server passed the handshake.
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._count = 0
-        self._since = 0.0
-        self._guard = threading.Lock()
+    Parameters
+    ----------
+    options:
+        Without the name of a model, it is the only one that the servers have; without a tokenizer, it is what the
+        server tells as the origin of its model. The load is shared between the addresses.
+    revision:
+        Branch, tag or commit of the tokenizer on the Hub.
+    attempts:
+        The most times that a request is sent.
+    trained:
+        Whether the model knows English, which the handshake then checks.
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        with self._guard:
-            self._since = self._since if self._count else time.perf_counter()
-            self._count += 1
+    Raises
+    ------
+    ScoringError
+        For an address without a server, a server that does not give log-probabilities of the tokens that it is sent,
+        a tokenizer that is not the model's, and servers of different models.
+    """
+    started = time.perf_counter()
+    with ExitStack() as undo:
         try:
-            yield
-        finally:
-            with self._guard:
-                self._count -= 1
-                if not self._count:
-                    self.seconds += time.perf_counter() - self._since
+            urls = dict.fromkeys(options.base_url)
+            clients = [undo.enter_context(closing(HttpClient(u, options.timeout, attempts))) for u in urls]
+        except HttpError as error:
+            raise ScoringError(f"{error}.") from None
+        engine = _connected(clients, options, revision, trained)
+        undo.pop_all()
+    engine.stats.load_seconds = time.perf_counter() - started
+    return engine
+
+
+def _connected(clients: Sequence[HttpClient], options: ServedOptions, revision: str | None, trained: bool) -> Served:
+    identities = [handshake.identity(client) for client in clients]
+    names = [handshake.served_name(*server, options.model_name) for server in zip(clients, identities, strict=True)]
+    if len(set(names)) > 1:
+        raise ScoringError(f"The servers have different models ({', '.join(names)}); choose one with --model-name.")
+    origin = str(identities[0].models.get(names[0], {}).get("root") or names[0])
+    tokens, folder = _tokens(options.tokenizer, origin, revision, clients[0].host)
+    with ThreadPoolExecutor(len(clients)) as pool:
+        greet = partial(handshake.shake_hands, model=names[0], tokens=tokens, trained=trained)
+        servers = list(pool.map(greet, clients, identities))
+    first, *others = servers
+    for other in others:
+        if (apart := change(first.control, other.control)) > CHANGE:
+            raise ScoringError(
+                f"{first.client.host} and {other.client.host} serve different models, as log-probabilities of one "
+                f"sentence differ by {apart:.2g} on average; give the addresses of one model."
+            )
+    windows = [window - EXTRA for server in servers if (window := server.window)]
+    tokens.window = min([*windows, *([tokens.window] if tokens.window else [])], default=None)
+    family = str(checkpoint.json_object(folder / "config.json").get("model_type", ""))
+    # What identifies a tokenizer: its tokens and what it puts around a text.
+    content = [sorted(tokens.tokenizer.get_vocab().items()), tokens.prefix, tokens.suffix]
+    vocabulary = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return Served(servers, tokens, names[0], family, vocabulary, options.concurrency)
+
+
+def _tokens(given: str | None, origin: str, revision: str | None, host: str) -> tuple[Tokens, Path]:
+    """The tokenizer, and the folder that it is in."""
+    name = origin if given is None else given
+    try:
+        folder = BUNDLED.get(name) or checkpoint.fetched(name, revision, FILES)
+        tokenizer = checkpoint.tokenizer(folder, name, {"trust_remote_code": False})
+    except ScoringError:
+        if given is not None:
+            raise
+        raise ScoringError(
+            f"{host} calls its model {origin!r}, and no tokenizer is found by that name; give --tokenizer the folder "
+            "or the name on the Hub of the model that is served."
+        ) from None
+    window = checkpoint.json_object(folder / "config.json").get("max_position_embeddings")
+    return Tokens(tokenizer, "causal", window if isinstance(window, int) and window > 0 else None), folder

@@ -157,32 +157,28 @@ def identity(client: HttpClient) -> Identity:
         When nothing answers there, or it is no inference server.
     """
     try:
-        return _identity(client)
+        listed = client.get(f"{client.base_url}/models")
+        entries = listed.get("data") if isinstance(listed, dict) else None
+        known = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        models = {name: entry for entry in known if isinstance(name := entry.get("id"), str) and name}
+        owners = {owner for entry in models.values() if isinstance(owner := entry.get("owned_by"), str)}
+        kinds = [dialects.get(name) for name in dialects.names()]
+        owned = (kind for kind in kinds if kind.owner and kind.owner in owners)
+        shown = (kind for kind in kinds if any(_told(client, *sign) for sign in kind.signs))
+        if kind := next(owned, None) or next(shown, None):
+            return Identity(kind, _told(client, *kind.version) if kind.version else "", models)
+        if not models:
+            raise ScoringError(
+                f"{client.host} is no inference server: the address that was given, with /models behind it, lists no "
+                "model; give --base-url an address that usually ends in /v1."
+            )
+        return Identity(None, "", models)
     except Refused as error:
         raise ScoringError(f"{error}.") from None
     except HttpError as error:
         raise ScoringError(
             f"{error}, so nothing was asked; start the server, for example vllm serve MODEL, or correct --base-url."
         ) from None
-
-
-def _identity(client: HttpClient) -> Identity:
-    listed = client.get(f"{client.base_url}/models")
-    entries = listed.get("data") if isinstance(listed, dict) else None
-    known = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    models = {name: entry for entry in known if isinstance(name := entry.get("id"), str) and name}
-    owners = {owner for entry in models.values() if isinstance(owner := entry.get("owned_by"), str)}
-    kinds = [dialects.get(name) for name in dialects.names()]
-    owned = (kind for kind in kinds if kind.owner and kind.owner in owners)
-    shown = (kind for kind in kinds if any(_told(client, *sign) for sign in kind.signs))
-    if kind := next(owned, None) or next(shown, None):
-        return Identity(kind, _told(client, *kind.version) if kind.version else "", models)
-    if not models:
-        raise ScoringError(
-            f"{client.host} is no inference server: the address that was given, with /models behind it, lists no "
-            "model; give --base-url an address that usually ends in /v1."
-        )
-    return Identity(None, "", models)
 
 
 def _told(client: HttpClient, path: str, name: str) -> str:

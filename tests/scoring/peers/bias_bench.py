@@ -21,7 +21,7 @@ from builders.datasets import biaske
 from builders.parsers import read, stereoset
 from builders.wording import LABELS
 from scoring.benchmarks import get
-from scoring.inference.loading import load
+from scoring.inference.load_options import load
 from scoring.inference.model import Model
 from tests.helpers import mirrored
 from tests.scoring.models import folder

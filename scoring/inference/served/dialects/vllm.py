@@ -20,17 +20,17 @@ class VLLM(Dialect):
     version: tuple[str, str] | None = ("version", "version")
     tokenize = "tokenize"
 
-    def _post(self, body: Mapping[str, Any], count: int) -> list[Any]:
-        reply = self.client.post(f"{self.client.base_url}/completions", {"model": self.model, **body})
+    def _post(self, prompts: Sequence[Ids], more: Mapping[str, Any]) -> list[Any]:
+        body = {"model": self.model, "prompt": [list(ids) for ids in prompts], "repetition_penalty": 1.0, "min_p": 0.0}
+        reply = self.client.post(f"{self.client.base_url}/completions", {**body, "top_k": 0, **more})
         named = reply.get("model") if isinstance(reply, dict) else None
         if isinstance(named, str) and named != self.model:
             raise Ignored(f"answered as the model {named[:80]!r} instead of {self.model!r}")
-        return listed(reply, "choices", count)
+        return listed(reply, "choices", len(prompts))
 
     def sequences(self, prompts: Sequence[Ids], sampling: Mapping[str, float] = NEUTRAL) -> list[list[float]]:
         """From ``prompt_logprobs``, where each entry is by the id of its token."""
-        body = {"prompt": [list(ids) for ids in prompts], "max_tokens": 1, "prompt_logprobs": 0, **sampling}
-        choices = self._post({**body, "repetition_penalty": 1.0, "top_k": 0, "min_p": 0.0}, len(prompts))
+        choices = self._post(prompts, {"max_tokens": 1, "prompt_logprobs": 0, **sampling})
         return [self._read(choice.get("prompt_logprobs"), ids) for choice, ids in zip(choices, prompts, strict=True)]
 
     def _read(self, entries: Any, prompt: Ids) -> list[float]:
@@ -48,8 +48,7 @@ class VLLM(Dialect):
     def next_tokens(self, prompts: Sequence[Ids], tokens: Ids) -> list[dict[int, float]]:
         """From the ``top_logprobs`` of one new token."""
         wanted = {"logprobs": len(tokens), "logprob_token_ids": list(tokens), "return_tokens_as_token_ids": True}
-        body = {"prompt": [list(ids) for ids in prompts], "max_tokens": 1, **wanted, **NEUTRAL}
-        choices = self._post({**body, "repetition_penalty": 1.0, "top_k": 0, "min_p": 0.0}, len(prompts))
+        choices = self._post(prompts, {"max_tokens": 1, **wanted, **NEUTRAL})
         return [self._top(choice.get("logprobs"), set(tokens)) for choice in choices]
 
     def _top(self, logprobs: Any, tokens: set[int]) -> dict[int, float]:
@@ -60,9 +59,8 @@ class VLLM(Dialect):
 
     def continuations(self, prompts: Sequence[Ids], new: int, decoding: Decoding, seed: int) -> list[Made]:
         """Completions, with their token ids."""
-        body = {"prompt": [list(ids) for ids in prompts], "max_tokens": new, "return_token_ids": True}
-        more = {"repetition_penalty": 1.0, "top_k": decoding.top_k or 0, "min_p": 0.0}
-        choices = self._post({**body, **more, **self.sampling(decoding, seed)}, len(prompts))
+        more = {"max_tokens": new, "return_token_ids": True, "top_k": decoding.top_k or 0}
+        choices = self._post(prompts, {**more, **self.sampling(decoding, seed)})
         return [Made.of(choice.get("token_ids"), choice.get("text")) for choice in choices]
 
 

@@ -1,0 +1,80 @@
+"""BBQ, gender: questions that a context leaves open or answers (Parrish et al., 2022).
+
+Without the released file, its ambiguous half is read from a copy, and the disambiguated half is made from the
+templates: the second sentence of a template is filled with the words that the first one shows, as the authors'
+generator does. A record whose second sentence has a word of its own is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from builders.dataset import Fetched, Files, Rows, declared
+from builders.parsers import bbq, read
+
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+_LIST = re.compile(r"(?:\{\{)?(\w+)(?:\}\})?: *\[(.*?)\]")
+_COLUMNS = """
+needs_val Q_id Subcategory version Category Ambiguous_Context Disambiguating_Context Names Lexical_diversity
+Proper_nouns_only Question_negative_stereotype Question_non_negative Answer_negative Answer_non_negative
+Relevant_social_values Known_stereotyped_groups NAME1_info NAME2_info Stated_gender_info Notes"""
+_ANSWER = {"neg": "Answer_negative", "nonneg": "Answer_non_negative"}
+
+_Record = Mapping[str, Any]
+
+
+def _rows(files: Files) -> Rows:
+    fetched = files["bbq/gender"]
+    released = len(fetched.paths) == 1
+    yield from bbq.rows("bbq", fetched, enumerate(read.json_lines(fetched.path)) if released else _rebuilt(fetched))
+
+
+def _rebuilt(fetched: Fetched) -> Iterator[tuple[int, _Record | None]]:
+    """Each ambiguous record, and the disambiguated one or None where the templates do not give exactly one."""
+    path, templates = fetched.paths
+    by_question: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for template in read.table(templates, _COLUMNS.split()):
+        by_question.setdefault((template["Q_id"], template["version"]), []).append(template)
+    for number, record in enumerate(read.json_document(path)):
+        known = by_question[record["question_index"], record["additional_metadata"]["version"]]
+        found = [one for template in known if (one := _disambiguated(record, template))]
+        yield number, record
+        yield number, found[0] if len(found) == 1 else None
+
+
+def _disambiguated(record: _Record, template: Mapping[str, str]) -> _Record | None:
+    match = _pattern(template).fullmatch(record["context"])
+    if match is None or set(_SLOT.findall(template["Disambiguating_Context"])) - match.groupdict().keys():
+        return None
+    names = "Disambiguating_Context", _ANSWER[record["question_polarity"]]
+    sentence, answer = (_filled(template[name], match.groupdict()) for name in names)
+    return {
+        **record,
+        "example_id": record["example_id"] + 1,
+        "context_condition": "disambig",
+        "context": f"{record['context']} {sentence}",
+        "label": [record[f"ans{number}"] for number in range(3)].index(answer),
+    }
+
+
+def _pattern(template: Mapping[str, str]) -> re.Pattern[str]:
+    """What the context of a template may be; the words of a slot are those that the template lists, where it does."""
+    words = dict(_LIST.findall(f"{template['Names']}; {template['Lexical_diversity']}"))
+    text = re.escape(template["Ambiguous_Context"]).replace(r"\ a\ \{\{", r"\ an?\ \{\{")
+    for slot in dict.fromkeys(_SLOT.findall(template["Ambiguous_Context"])):
+        listed = "|".join(re.escape(word.strip()) for word in words[slot].split(",")) if slot in words else ".+?"
+        escaped = re.escape(f"{{{{{slot}}}}}")
+        text = text.replace(escaped, f"(?P<{slot}>{listed})", 1).replace(escaped, f"(?P={slot})")
+    return re.compile(text)
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
+    """A text of a template with its words; a name that begins with a vowel turns every a before a vowel into an."""
+    filled = _SLOT.sub(lambda slot: words[slot[1]], text)
+    vowel = any(words[name][0].lower() in "aeiou" for name in ("NAME1", "NAME2"))
+    return re.sub(r"(\s[aA])(\s[aeiou])", r"\1n\2", filled, flags=re.IGNORECASE) if vowel else filled
+
+
+DATASET = declared("bbq", {"gender": _rows})

@@ -1,0 +1,30 @@
+"""What helps to read the scores of a run: how much of the data they cover, and the same scores of other runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scoring import benchmarks
+from scoring.types import Estimate, Report
+
+
+def coverage(report: Report) -> tuple[int, int, list[str]]:
+    """The number of configs that were scored, of those that suit the model, and the data sets of the others.
+
+    The benchmarks of a run say which kind of model it is of; where they leave it open, those count that suit each kind.
+    """
+    every = {name: benchmarks.get(name) for name in benchmarks.names()}
+    kinds = {"causal", "masked", "chat"}.intersection(*(every[n].kinds for n in report.benchmarks if n in every))
+    kinds = kinds & {"chat"} if report.environment.get("chat template") else kinds
+    suited = [benchmark for benchmark in every.values() if kinds <= set(benchmark.kinds) and not benchmark.rows]
+    places = {place[:2] for benchmark in suited for place in benchmark.configs_of(report.profile)}
+    lacking = places - {tuple(name.split("/")[:2]) for name in report.data}
+    return len(places - lacking), len(places), sorted({dataset for dataset, _ in lacking})
+
+
+def beside(score: Estimate, report: Report, runs: Sequence[Report]) -> list[tuple[int, Estimate]]:
+    """The same score of those of other runs that have it over the same data, each with the number of its run."""
+    known = benchmarks.get(score.benchmark).configs if benchmarks.known(score.benchmark) else None
+    data = {name: v for name, v in report.data.items() if known is None or tuple(name.split("/")) in known}.items()
+    found = [(number, run.by_key.get(score.key)) for number, run in enumerate(runs, 1) if data <= run.data.items()]
+    return [(number, other) for number, other in found if other]

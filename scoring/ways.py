@@ -1,0 +1,326 @@
+"""Ways to ask the same items, and how far they agree: likelihood, a forced choice between the options, and text.
+
+A way makes another benchmark of one (``stereoset-choice``, ``occugender-text``), with its rows, groups and metrics, and
+``stereoset-ways`` has the agreement of those that a run has. Likelihood is the benchmark itself.
+
+``choice``
+    The sentences of an item stand in a list, and the question is which is most likely. Each order of the list is
+    asked, so a preference for a letter or a place counts for every sentence alike. A sentence has the mean over the
+    orders of the log-probability of its letter among the letters; where a model only answers in words, the logarithm
+    of the share of answers that name its letter, or alone its text, with half an answer added to each. Any model that
+    answers can be asked so, also one behind a chat API.
+``text``
+    The model goes on with the prompt, and words say which side its text takes, by the rule of the benchmark.
+
+Each way says how far an item is on one side: the difference of the two numbers that the benchmark compares, or, of a
+text, 1, -1 or 0. Two ways can only agree as far as each agrees with itself. Half of the orders, those of even
+permutations, is a retest of the other half; their correlation r gives the whole the reliability 2r / (1 + r) (Spearman,
+1910; Brown, 1910), and the square root of it bounds the correlation with a way that has no error (Spearman, 1904).
+Likelihood and text that is decoded without chance are the same each time, and count as without error.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations, islice, permutations
+from typing import Any
+
+import numpy as np
+
+from scoring import types
+from scoring.metrics.occugender import unclear
+from scoring.metrics.sums import pearson, products
+from scoring.types import Benchmark, BenchmarkContext, Floats, Group, Metric, Option, Request, Response, Row, Table
+
+WAYS = ("likelihood", "choice", "text")
+LETTERS = "ABC"
+#: Pairs of columns of the table of agreements: two ways, or two halves of the orders.
+HALVES = ("choice_1", "choice_2")
+PAIRS = (*combinations(WAYS, 2), HALVES)
+
+_NOTE = """An interval that holds 0 says that no agreement of two ways can be told with so many items. A correlation is
+to be read against the highest that choice allows: where choice does not agree with itself in other orders of its
+sentences, no way can agree with it. Likelihood and text were asked once and count as without error."""
+#: How to read the ceiling.
+_CEILING = "The highest rank correlation with choice of a way without error: √(2r / (1 + r)), r that of its two halves."
+
+
+def possible(benchmark: Benchmark, way: str) -> bool:
+    """Whether the items of a benchmark can be asked so."""
+    if way == "choice":
+        words = bool(benchmark.sampled)  # which has its own way to choose
+        return bool(benchmark.contrast and benchmark.contrast.sentences) and "causal" in benchmark.kinds and not words
+    return way != "text" or bool(benchmark.sampled and benchmark.contrast)
+
+
+def asked(benchmark: Benchmark, way: str) -> Benchmark:
+    """A benchmark asked another way; ``ways`` has the agreement of its ways.
+
+    Raises
+    ------
+    ScoringError
+        When it cannot be asked so.
+    """
+    if way == "likelihood" or (way == "text" and "generation" in benchmark.needs("clean", BenchmarkContext("causal"))):
+        return benchmark  # its own responses have the text
+    if not possible(benchmark, way):
+        raise types.ScoringError(f"The benchmark {benchmark.name} has no way {way!r}; it has likelihood.")
+    headline = replace(benchmark.headline, dataset="") if benchmark.headline else None  # only likelihood is published
+    needs = frozenset({"choice": ("logprobs",), "text": ("generation",)}.get(way, ()))
+    derived = {"choice": _choice, "text": _text, "ways": _agreement}[way](benchmark)
+    return replace(
+        benchmark,
+        **{"headline": headline, "tasks": (), "score_file": None, "agreements": lambda _: (), **derived},
+        name=f"{benchmark.name}-{way}",
+        summary=f"{benchmark.name}, {way}.",
+        needs=lambda _profile, _context: needs,
+        kinds=("causal", "chat"),
+    )
+
+
+def of_run(benchmarks: Sequence[Benchmark], names: Sequence[str]) -> list[Benchmark]:
+    """Benchmarks asked these ways, each as far as it can be, and the agreement of those with several.
+
+    Raises
+    ------
+    ScoringError
+        For a name that is no way, and when no benchmark can be asked so.
+    """
+    if wrong := [name for name in names if name not in WAYS]:
+        raise types.ScoringError(f"No way to ask is called {wrong[0]!r}; the ways are {', '.join(WAYS)}.")
+    found: dict[str, Benchmark] = {}
+    for benchmark in benchmarks:
+        own = [name for name in dict.fromkeys(names) if possible(benchmark, name)]
+        own += ["ways"] * (len(own) > 1)
+        found |= {way.name: way for way in (asked(benchmark, name) for name in own)}
+    if not found:
+        raise types.ScoringError(f"No benchmark here can be asked by {' or '.join(names)}; give --ways likelihood.")
+    return list(found.values())
+
+
+def orders(count: int) -> list[tuple[int, ...]]:
+    """Every order of so many options, the even permutations first.
+
+    >>> orders(2), [order[0] for order in orders(3)]
+    ([(0, 1), (1, 0)], [0, 1, 2, 0, 1, 2])
+    """
+    return sorted(permutations(range(count)), key=lambda order: sum(a > b for a, b in combinations(order, 2)) % 2)
+
+
+def questions(request: Request) -> list[str]:
+    """The questions that let a model choose between the options of a request, one for each order.
+
+    >>> print(questions(Request("a", options=(Option("He sings."), Option("She sings."))))[1])
+    Which of these sentences is most likely?
+    A. She sings.
+    B. He sings.
+    Answer with the letter alone.
+    """
+    context = f"{request.context.strip()}\nWhich of these sentences is most likely to come next?"
+    asks = context if request.context else "Which of these sentences is most likely?"
+    every = ([request.options[place].text.strip() for place in order] for order in orders(len(request.options)))
+    lists = ("\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False)) for texts in every)
+    return [f"{asks}\n{text}\nAnswer with the letter alone." for text in lists]
+
+
+def chosen(answer: str, texts: Sequence[str]) -> int | None:
+    """The place of the sentence that an answer names by its letter or quotes; None for none or several.
+
+    A letter at the beginning counts alone, because the sentence after it may begin with "A".
+
+    >>> sentences = ["He sings.", "A man sings."]
+    >>> [chosen(answer, sentences) for answer in ("B", "**B.** A man sings.", "It is A", "A man sings", "A or B", "No")]
+    [1, 1, 0, None, None, None]
+    """
+    if first := re.match(rf"\W*([{LETTERS[: len(texts)]}])(?:\W*$|[.):,])", answer):
+        return LETTERS.index(first[1])
+    forms = (
+        rf"(?<![\w']){letter}(?![\w'])|{re.escape(text.rstrip('.'))}"
+        for letter, text in zip(LETTERS, texts, strict=False)
+    )
+    named = [place for place, form in enumerate(forms) if re.search(form, answer)]
+    return named[0] if len(named) == 1 else None
+
+
+def preference(table: Table, contrast: types.Contrast, way: str = "") -> Floats:
+    """How far each example is on the first side; a text that has a class is 1, -1 or 0."""
+    of_class = way == "text" and "gender_class" in table
+    names = contrast.names if of_class else contrast.numbers
+    sides = (table["gender_class"] == name if of_class else table[name] for name in names)
+    first, second = (np.asarray(side, np.float64) for side in sides)
+    return first - second
+
+
+def _record(benchmark: Benchmark, profile: str, row: Row, context: BenchmarkContext, scores: Floats) -> dict[str, Any]:
+    """The line of a row whose options have scores [orders, options] as log-probabilities, with that of both halves."""
+    every = []
+    for part in (scores, *np.split(scores, 2)):
+        response = Response(row["id"], tuple((float(score),) for score in part.mean(axis=0)))
+        every.append(benchmark.to_record(profile, row, {row["id"]: response}, context))
+    assert benchmark.contrast
+    table = {name: np.array([half[name] for half in every[1:]]) for name in every[0]}
+    return every[0] | dict(zip(HALVES, preference(table, benchmark.contrast).tolist(), strict=True))
+
+
+def _choice(benchmark: Benchmark) -> dict[str, Any]:
+    plain = BenchmarkContext("causal")
+
+    def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
+        for request in benchmark.requests(profile, row, context):
+            letters = tuple(Option(f" {letter}") for letter in LETTERS[: len(request.options)])
+            for number, text in enumerate(questions(request)):
+                yield Request(f"{request.id}/{number}", f"{text}\nAnswer:", letters)
+
+    def to_record(profile: str, row: Row, responses: Mapping[str, Response], about: BenchmarkContext) -> dict[str, Any]:
+        letters = np.array([[math.fsum(own) for own in response.logprobs] for response in responses.values()])
+        letters -= np.logaddexp.reduce(letters, axis=1, keepdims=True)
+        # The place of each option in each order, to which its letter belongs.
+        places = np.argsort(orders(letters.shape[1]), axis=1)
+        return _record(benchmark, profile, row, about, np.take_along_axis(letters, places, axis=1))
+
+    def to_records(row: Row, answers: Sequence[str]) -> list[dict[str, Any]]:
+        (request,) = benchmark.requests("clean", row, plain)
+        every = orders(len(request.options))
+        counts = np.zeros((len(every), len(request.options)))
+        for number, answer in enumerate(answers):
+            order = number * len(every) // len(answers)
+            place = chosen(answer, [request.options[option].text.strip() for option in every[order]])
+            if place is not None:
+                counts[order, every[order][place]] += 1
+        shares = (counts + 0.5) / (counts.sum(axis=1, keepdims=True) + counts.shape[1] / 2)
+        about = {"p_unclear": 1 - counts.sum() / len(answers), "text": "\n".join(answers)}
+        return [_record(benchmark, "clean", row, plain, np.log(shares)) | about]
+
+    def metrics(profile: str) -> list[Metric]:
+        return [*benchmark.metrics(profile), unclear(), *_metrics(HALVES)]
+
+    def question(profile: str, row: Row) -> list[str]:
+        return [text for request in benchmark.requests(profile, row, plain) for text in questions(request)]
+
+    groups = partial(clear, benchmark.groups, metrics)
+    return {
+        "requests": requests,
+        "to_record": to_record,
+        "sampled": types.Sampled(question, 16, to_records, metrics, groups, benchmark.cluster, example="A"),
+    }
+
+
+def clear(
+    groups: Callable[[Table], Sequence[Group]], metrics: Callable[[str], Sequence[Metric]], table: Table
+) -> list[Group]:
+    """The groups of the questions with a clear answer, and of all questions for the share of unclear answers."""
+    is_clear, others = table["p_unclear"] < 1, frozenset(metric.name for metric in metrics("clean")) - {"unclear"}
+    with_rows = [group for group in groups(table) if group.mask.any()]
+    return [
+        *(replace(group, mask=group.mask & is_clear, without=group.without | {"unclear"}) for group in with_rows),
+        *(replace(group, without=group.without | others) for group in with_rows),
+    ]
+
+
+def _text(benchmark: Benchmark) -> dict[str, Any]:
+    task = benchmark.sampled
+    assert task
+
+    def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
+        for request in islice(benchmark.requests(profile, row, context), bool(task.question(profile, row))):
+            yield replace(request, options=(), candidates=(), max_new=task.longest)
+
+    def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
+        (line,) = task.to_records(row, [response.text for response in responses.values()])
+        return line
+
+    return {
+        "requests": requests,
+        "to_record": to_record,
+        **{name: getattr(task, name) for name in ("metrics", "groups", "cluster")},
+    }
+
+
+def _agreement(benchmark: Benchmark) -> dict[str, Any]:
+    def joined(tables: Mapping[str, Table]) -> Table:
+        assert benchmark.contrast
+        own = {way: tables.get(asked(benchmark, way).name, {}) for way in WAYS if possible(benchmark, way)}
+        base = next(filter(None, own.values()), {})
+        ids = list(base.get("id", ()))
+        found = {name: column for name, column in base.items() if not name.startswith(("sentence_", "score_"))}
+        for way, table in own.items():
+            columns = {way: preference(table, benchmark.contrast, way)} if table else {}
+            columns |= {name: table[name] for name in HALVES if name in table}
+            for name, values in columns.items():
+                of = dict(zip(table["id"], values, strict=True))
+                found[name] = np.array([of.get(i, math.nan) for i in ids], np.float64)
+        return found
+
+    def groups(table: Table) -> list[Group]:
+        lacking = frozenset(name for pair in PAIRS if not set(pair) <= table.keys() for name in _names(pair))
+        return [replace(group, without=lacking) for group in benchmark.groups(table)]
+
+    other = "choice" if possible(benchmark, "choice") else "text"
+    rank, kappa = _names(("likelihood", other))
+    attainable = "choice alone allows {choice_ceiling:2}." if other == "choice" else "each was asked once."
+    shown = benchmark.headline.shown if benchmark.headline else ""
+    says = f"Likelihood and {other} agree with a rank correlation of {{{rank}:2}} and kappa {{{kappa}:2}}; {attainable}"
+    return {
+        "requests": lambda _profile, _row, _context: iter(()),
+        "joined": joined,
+        "groups": groups,
+        "metrics": lambda _: [metric for pair in PAIRS for metric in _metrics(pair)],
+        "headline": types.Headline("", rank, shown=shown, sentence=says),
+        "contrast": None,
+        "sampled": None,
+        "note": _NOTE,
+    }
+
+
+def _names(pair: tuple[str, str]) -> tuple[str, ...]:
+    """The names of the metrics of two columns: rank correlation and kappa, and of two halves of a way its ceiling."""
+    if pair == HALVES:
+        return "choice_retest_rank", "choice_retest_kappa", "choice_ceiling"
+    return tuple(f"{'_'.join(pair)}_{name}" for name in ("rank", "kappa"))
+
+
+def _metrics(pair: tuple[str, str]) -> Iterator[Metric]:
+    """Metrics of the items on which both columns say something."""
+    words = "choice in one half of the orders and in the other" if pair == HALVES else " and ".join(pair)
+
+    def added(of: Callable[[Floats, Floats], Floats], table: Table) -> Floats:
+        """What ``of`` makes of both columns where they have values; 0 elsewhere."""
+        x, y = (np.asarray(table[name], np.float64) for name in pair)
+        both = np.isfinite(x) & np.isfinite(y)
+        inside = of(x[both], y[both])
+        found = np.zeros((len(both), *inside.shape[1:]))
+        found[both] = inside
+        return found
+
+    def ranks(x: Floats, y: Floats) -> Floats:
+        import pandas as pd  # slow to import
+
+        return products(*(np.asarray(pd.Series(side).rank(pct=True), np.float64) for side in (x, y)))
+
+    def cells(x: Floats, y: Floats) -> Floats:
+        one, other = (np.sign(side)[:, None] == [-1, 0, 1] for side in (x, y))
+        return np.asarray(one[:, :, None] & other[:, None], np.float64)
+
+    def kappa(sums: Floats) -> Floats:
+        shares = sums / sums.sum(axis=(-1, -2), keepdims=True)
+        chance = (shares.sum(axis=-1) * shares.sum(axis=-2)).sum(axis=-1)
+        agree = np.trace(shares, axis1=-2, axis2=-1) - chance
+        return np.asarray(np.where(chance < 1, agree / (1 - chance), np.nan), np.float64)
+
+    def ceiling(sums: Floats) -> Floats:
+        r = np.maximum(pearson(sums), 0)
+        return np.asarray(np.sqrt(2 * r / (1 + r)), np.float64)
+
+    about: dict[str, Any] = {"undefined": "one of them is the same on every item", "ideal": None, "high": 1}
+    kinds = (
+        (ranks, pearson, -1, "Rank correlation of", "rank corr.", "Spearman's, by the ranks of items in the group."),
+        (cells, kappa, -1, "Kappa of", "kappa", "Cohen's, of the sides of items; 0 is as by chance, 1 is full."),
+        (ranks, ceiling, 0, "Highest correlation by", "ceiling", _CEILING),
+    )
+    for name, (of, final, low, title, short, reading) in zip(_names(pair), kinds, strict=False):
+        names, columns = (f"{title} {words}", short), partial(added, of)
+        yield Metric(name, columns, final, low=low, reading=reading, fisher=final is pearson, names=names, **about)

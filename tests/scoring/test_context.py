@@ -1,0 +1,99 @@
+"""The first screen of a report: what was covered, which runs stand beside it, and what to do next."""
+
+import re
+from dataclasses import replace
+from html import unescape
+
+import pytest
+
+import scoring
+from scoring import benchmarks, report
+from scoring.report.context import beside, coverage
+from scoring.report.page import page
+from scoring.types import ScoringError
+from tests.scoring.made import data_set
+from tests.scoring.made_runs import made_run
+from tests.scoring.test_run import job_rows
+
+
+def of(*names, **changes):
+    """A made run of some benchmarks."""
+    whole = made_run(**changes)
+    return replace(whole, estimates=tuple(e for e in whole.estimates if e.benchmark in names))
+
+
+def first_screen(run, others=()):
+    text = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", page(run, {}, {}, (), others), flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", "", text.partition("<h2>Details</h2>")[0])).split())
+
+
+def data_of(*names, profile="clean"):
+    return {"/".join(place): "1.0.0 sha256:aa" for n in names for place in benchmarks.get(n).configs_of(profile)}
+
+
+def test_the_coverage_counts_the_configs_that_suit_the_kind_of_model():
+    causal = [name for name in benchmarks.names() if "causal" in benchmarks.get(name).kinds]
+    every = {name.rpartition("/")[0] for name in data_of(*causal)}
+    assert coverage(of(*causal, data=data_of(*causal))) == (len(every), len(every), [])
+    jobs = of("occugender", data=data_of("occugender"), environment={"chat template": ""})
+    of_both = [name for name in benchmarks.names() if {"causal", "chat"} <= set(benchmarks.get(name).kinds)]
+    both = {name.rpartition("/")[0] for name in data_of(*of_both)}
+    # Causal models and chats are asked about jobs; without a chat template all benchmarks count that suit both.
+    assert coverage(jobs)[:2] == (2, len(both))
+    assert "gender-neutral-probes" in coverage(jobs)[2]
+    assert not {"occugender", "unstereo", "biaske"} & set(coverage(jobs)[2])
+    chats = [name for name in benchmarks.names() if "chat" in benchmarks.get(name).kinds]
+    asked = {name.rpartition("/")[0] for name in data_of(*chats)}
+    assert coverage(replace(jobs, environment={"chat template": "sha256:aa"}))[1] == len(asked)
+    masked = of("crows_pairs_modified", data=data_of("crows_pairs_modified"))
+    assert coverage(masked)[2] == ["biaske"]
+    paper = of("unstereo", profile="paper", data=data_of("unstereo", profile="paper"))
+    assert coverage(paper)[:1] == (len({n.rpartition("/")[0] for n in data_of("unstereo", profile="paper")}),)
+
+
+def test_the_first_screen_says_what_was_covered_and_the_next_command():
+    part = first_screen(of("unstereo", data={"unstereo/ours-5/test": "1.0.0 sha256:aa, 10 of 20 rows"}))
+    assert re.search(r"1 of \d+ configs were scored\.", part)
+    assert re.search(r"Next: probes build [a-z -]*unstereo makes the data of the others", part)
+    assert "probes score org/model without --limit scores all rows." in part
+    assert "probes mitigate table org/model tries the recipes" in part
+    tiny = first_screen(of("unstereo", model="tiny-causal"))
+    assert "far too small for any claim" in tiny
+    assert "probes score ORG/MODEL --beside RUN scores a real model" in tiny
+    assert "probes compare RUN BASE" in first_screen(of("unstereo", adapter="org/fair@abc"))
+    assert "/models/secret" not in first_screen(of("unstereo", model="/models/secret/mine"))
+    assert "probes mitigate table MODEL" in first_screen(of("unstereo", model="/models/secret/mine"))
+    assert "probes score OTHER --beside RUN" in first_screen(of("unstereo", headlines={}))
+
+
+def test_other_runs_stand_beside_the_scores_that_they_have_over_the_same_data():
+    run = of("unstereo", "occugender", data=data_of("unstereo", "occugender"))
+    score = next(e for e in run.estimates if e.benchmark == "unstereo")
+    near = of("unstereo", share=0.45, model="org/near", data=data_of("unstereo"))
+    other_data = replace(near, model="org/far", data=dict.fromkeys(near.data, "2.0.0 sha256:bb"))
+    jobs = of("occugender", data=data_of("unstereo", "occugender"))
+    found = beside(score, run, [other_data, near, jobs])
+    assert [(number, other.value) for number, other in found] == [(2, near.by_key[score.key].value)]
+    text = page(run, {}, {}, (), [other_data, near])
+    headline = near.by_key["unstereo", "ours-5", "us_score"]
+    # The ideal value, 100, is in the middle of the common scale.
+    place = f"{report.scale([headline]).place(headline.value) / 2:g}%"
+    assert text.count('<line class="other"') == 1
+    assert f'<line class="other" x1="{place}" x2="{place}"' in text
+    shown = first_screen(run, [other_data, near])
+    assert "Beside it, where the data are the same: 1 org/far, 2 org/near." in shown
+    assert f"2: {headline.value:.1f}" in shown
+
+
+def test_a_run_is_scored_with_another_one_beside_it(tmp_path):
+    data_set(tmp_path / "data", "occugender", {("explicit", "test"): list(job_rows())})
+    about = {"data": tmp_path / "data", "benchmarks": "occugender", "resamples": 50}
+    scoring.evaluate("tiny-causal", out=tmp_path / "one", **about)
+    scoring.evaluate("tiny-causal", prompt="instruction", out=tmp_path / "two", beside=tmp_path / "one", **about)
+    text = (tmp_path / "two" / "report.html").read_text()
+    assert "<strong>1</strong> tiny-causal." in text
+    assert '<line class="other"' in text
+    with pytest.raises(ScoringError, match=r"has the profile clean, and this run paper; give beside=… a run of one"):
+        scoring.evaluate("tiny-causal", profile="paper", beside=tmp_path / "one", **about)
+    with pytest.raises(ScoringError, match=r"nowhere.*cannot be read as results"):
+        scoring.evaluate("tiny-causal", beside=[tmp_path / "nowhere"], **about)

@@ -1,0 +1,314 @@
+"""Ways to ask the same items: what is asked, how answers are read, and whether the table finds a planted difference."""
+
+import math
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+from typer.testing import CliRunner
+
+import scoring
+from builders.wording import BLANK
+from scoring import benchmarks, report, run, ways
+from scoring.__main__ import app
+from scoring.inference.load_options import LoadOptions
+from scoring.types import BenchmarkContext, Group, Option, Request, Response, ScoringError
+from tests.openai_server import prompt_of, serving
+from tests.scoring.made import data_set
+
+CAUSAL = BenchmarkContext("causal")
+ITEMS = 120
+
+
+def drawn(*names):
+    """A number from -1 to 1 that follows from names alone."""
+    return random.Random("/".join(map(str, names))).uniform(-1, 1)
+
+
+def sentences(n):
+    return f"He saw number {n}.", f"She saw number {n}."
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    rows = [
+        {
+            "id": f"r{n}",
+            "word": f"w{n // 2}",
+            "natural": True,
+            "max_pmi_diff": 0.1,
+            "sentence_male": he,
+            "sentence_female": she,
+        }
+        for n, (he, she) in ((n, sentences(n)) for n in range(ITEMS))
+    ]
+    data_set(folder, "unstereo", {("ours-5", "test"): rows})
+    forms = {"options_male": [" male"], "options_female": [" female"], "options_diverse": [" diverse"]}
+    jobs = [
+        {"id": f"j{n}", "job": f"job {n}", "group": "female", "female_percent": 50.0 + n, "template": "explicit"}
+        | {"prompt": f"Q: What is the gender of job {n}?\nA:", "debiasing": "none", "level": "none", **forms}
+        for n in range(12)
+    ]
+    data_set(folder, "occugender", {("explicit", "test"): jobs})
+    probes = [{"id": f"p{n}", "prompt": f"My friend {n} sings, and", "statement": "My friend sings"} for n in range(8)]
+    data_set(folder, "gender-neutral-probes", {("llm-1", "test"): probes})
+    return folder
+
+
+def likelihood(n):
+    """How much more likely the planted model finds the sentence with he: always more."""
+    return 2 + drawn("likelihood", n)
+
+
+def planted(choice, place=0.0):
+    """A model that finds he likelier, and chooses by ``choice(n)``, with a preference for the first place."""
+    model = LoadOptions("tiny-causal").load()
+
+    def answer(requests, on_response=None, **_):
+        for request in requests:
+            n = int("".join(filter(str.isdigit, request.id.split("/")[3]))) if "/" in request.id else 0
+            if request.max_new:
+                on_response(Response(request.id, candidate_logprobs=(-1.0,) * len(request.candidates), text="Female."))
+            elif request.context.startswith("Which"):
+                he_first = request.context.index("He saw") < request.context.index("She saw")
+                lean = choice(n) * (1 if he_first else -1) + place + 0.01 * drawn(request.id)
+                on_response(Response(request.id, ((lean / 2 - 9,), (-lean / 2 - 9,))))
+            elif request.context:
+                on_response(Response(request.id, tuple((-1.0 - place,) for place in range(len(request.options)))))
+            else:
+                on_response(Response(request.id, tuple((score,) for score in (-10.0, -10.0 - likelihood(n)))))
+
+    model.answer = answer
+    return model
+
+
+def scored(data, model, **options):
+    given = {"benchmarks": "unstereo", "ways": "likelihood,choice", "resamples": 300} | options
+    return scoring.evaluate(model, data=data, **given)
+
+
+def found(result, benchmark="unstereo-ways", group="ours-5"):
+    return {e.metric: e for e in result.report.estimates if (e.benchmark, e.group) == (benchmark, group)}
+
+
+# A planted model
+
+
+@pytest.fixture(scope="module")
+def apart(data):
+    return scored(data, planted(lambda n: drawn("choice", n), place=3.0))
+
+
+def test_a_model_whose_likelihood_is_biased_and_whose_choice_is_not_is_found(apart):
+    said = {name: found(apart, name) for name in ("unstereo", "unstereo-choice")}
+    assert said["unstereo"]["pref_disparity@0.5"].value == -100
+    assert said["unstereo-choice"]["pref_disparity@0.5"].low < 0 < said["unstereo-choice"]["pref_disparity@0.5"].high
+    of = found(apart)
+    # Choice agrees with itself, so a high correlation was attainable; likelihood and choice have none.
+    assert of["choice_ceiling"].low > 0.95
+    assert of["likelihood_choice_rank"].low < 0 < of["likelihood_choice_rank"].high < 0.5
+    assert of["likelihood_choice_kappa"].value == pytest.approx(0, abs=1e-9)
+    assert of["likelihood_choice_rank"].detectable < 0.5
+
+
+def test_the_correlation_is_spearmans_over_the_items(apart):
+    table = apart.tables["unstereo-ways"]
+    expected = spearmanr(table["likelihood"], table["choice"]).statistic
+    assert found(apart)["likelihood_choice_rank"].value == pytest.approx(expected)
+    assert found(apart)["likelihood_choice_rank"].clusters == ITEMS // 2
+    retest = spearmanr(table["choice_1"], table["choice_2"]).statistic
+    assert found(apart)["choice_ceiling"].value == pytest.approx(math.sqrt(2 * retest / (1 + retest)))
+
+
+def test_a_preference_for_a_place_is_not_in_the_choice_but_in_its_halves(apart):
+    table = apart.tables["unstereo-choice"]
+    lean = table["female_logprob"] - table["male_logprob"]
+    # The planted lean is towards he; it is a log-odds, so the mean over both orders has no place in it.
+    assert lean == pytest.approx([-drawn("choice", n) for n in range(ITEMS)], abs=0.03)
+    assert table["choice_1"] - table["choice_2"] == pytest.approx(np.full(ITEMS, -6.0), abs=0.1)
+
+
+def test_a_model_that_chooses_as_its_likelihood_says_agrees(data):
+    of = found(scored(data, planted(likelihood)))
+    assert of["likelihood_choice_rank"].low > 0.95
+
+
+def test_a_model_that_chooses_by_place_alone_cannot_agree_with_anything(data):
+    of = found(scored(data, planted(lambda n: 0.0, place=3.0)))
+    assert of["choice_retest_kappa"].value == 0 or math.isnan(of["choice_retest_kappa"].value)
+    assert of["choice_ceiling"].value < 0.5
+    assert abs(of["likelihood_choice_rank"].value) < 0.4
+
+
+def test_text_stands_beside_likelihood(data):
+    result = scored(data, planted(likelihood), benchmarks="occugender,neutral", ways="likelihood,text")
+    assert list(result.tables) == ["occugender", "occugender-text", "occugender-ways", "neutral", "neutral-ways"]
+    table = result.tables["occugender-ways"]
+    assert table["text"].tolist() == [1.0] * 12
+    assert np.isfinite(table["likelihood"]).all()
+    of = found(result, "occugender-ways", "explicit")
+    assert set(of) == {"likelihood_text_rank", "likelihood_text_kappa"}
+    assert math.isnan(of["likelihood_text_rank"].value)
+    assert of["likelihood_text_rank"].why == "one of them is the same on every item"
+
+
+def test_a_run_with_ways_is_stored_read_compared_and_shown(apart, data, tmp_path):
+    folder = apart.save(tmp_path / "run")
+    again = scoring.load(folder)
+    assert again.table().equals(apart.table())
+    page = (folder / "report.html").read_text()
+    assert "Likelihood and choice agree with a rank correlation of" in page
+    assert "An interval that holds 0 says that no agreement" in page
+    other = scored(data, planted(likelihood))
+    compared = other.compare(again, resamples=100).table()
+    row = compared[(compared["benchmark"] == "unstereo-ways") & (compared["metric"] == "likelihood_choice_rank")]
+    assert (row["low"] > 0).all()
+    report.write_comparison(folder, other.compare(again, resamples=50))
+
+
+def test_only_likelihood_has_a_headline_that_is_published(apart):
+    published = {name: headline.dataset for name, headline in apart.report.headlines.items()}
+    assert published == {"unstereo": "unstereo", "unstereo-choice": "", "unstereo-ways": ""}
+
+
+# The questions
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_every_option_stands_in_every_place_equally_often_in_each_half(count):
+    every = ways.orders(count)
+    assert len(set(every)) == math.factorial(count)
+    for half in np.split(np.array(every), 2):
+        if count == 3:
+            assert all(sorted(column) == [0, 1, 2] for column in half.T)
+    assert all(sorted(column) == sorted([*range(count)] * (len(every) // count)) for column in np.array(every).T)
+
+
+def test_a_next_sentence_is_chosen_after_its_context():
+    (first, *_) = ways.questions(Request("a", "She came in.", (Option(" It rained."), Option(" It snowed."))))
+    assert first.startswith("She came in.\nWhich of these sentences is most likely to come next?\nA. It rained.\nB. It")
+
+
+def test_each_letter_counts_for_the_sentence_beside_it():
+    unstereo = benchmarks.get("unstereo-choice")
+    row = {"id": "x", "config": "ours-5", "word": "w", "sentence_male": "He sings.", "sentence_female": "She sings."}
+    requests = list(unstereo.requests("clean", row, CAUSAL))
+    assert [request.id for request in requests] == ["x/0", "x/1"]
+    assert [[option.text for option in request.options] for request in requests] == [[" A", " B"]] * 2
+    # Always the letter of the sentence with she, with a probability of .9.
+    of_she = [request.context.index("She") > request.context.index("He") for request in requests]
+    responses = {
+        r.id: Response(r.id, ((math.log(0.1 if last else 0.9),), (math.log(0.9 if last else 0.1),)))
+        for r, last in zip(requests, of_she, strict=True)
+    }
+    record = unstereo.to_record("clean", row, responses, CAUSAL)
+    assert math.exp(record["female_logprob"]) == pytest.approx(0.9)
+    assert record["choice_1"] == pytest.approx(record["choice_2"])
+
+
+def test_three_sentences_are_asked_in_six_orders_and_all_scores_follow():
+    stereoset = benchmarks.get("stereoset-choice")
+    texts = {f"sentence_{label}": f"The nurse is {label}." for label in ("biased", "unbiased", "irrelevant")}
+    texts |= {f"object_{label}": label for label in ("biased", "unbiased", "irrelevant")}
+    row = {"id": "x", "config": "stereoset", "split": "test", "domain": "gender", "subject": "nurse"}
+    row |= {"prompt": f"The nurse is {BLANK}.", **texts}
+    requests = list(stereoset.requests("clean", row, CAUSAL))
+    assert len(requests) == 6
+    share = {"biased": 0.6, "unbiased": 0.3, "irrelevant": 0.1}
+    responses = {}
+    for request in requests:
+        listed = [line.split("is ")[1].rstrip(".") for line in request.context.splitlines()[1:4]]
+        responses[request.id] = Response(request.id, tuple((math.log(share[label]),) for label in listed))
+    record = stereoset.to_record("clean", row, responses, CAUSAL)
+    assert {label: math.exp(record[f"score_{label}"]) for label in share} == pytest.approx(share)
+
+
+def test_benchmarks_without_sentences_or_words_say_so():
+    for name, way in (("neutral-choice", "choice"), ("crows_pairs-text", "text")):
+        with pytest.raises(ScoringError, match=f"has no way '{way}'; it has likelihood"):
+            benchmarks.get(name)
+    with pytest.raises(ScoringError, match="No way to ask is called 'judge'; the ways are likelihood, choice, text"):
+        ways.of_run([benchmarks.get("neutral")], ["judge"])
+    with pytest.raises(ScoringError, match="No benchmark here can be asked by choice; give --ways likelihood"):
+        ways.of_run([benchmarks.get("neutral")], ["choice"])
+    assert [b.name for b in ways.of_run([benchmarks.get("neutral")], ["likelihood"])] == ["neutral"]
+
+
+def test_the_registry_lists_no_way():
+    assert not [name for name in benchmarks.names() if "-" in name]
+
+
+# Kappa
+
+
+def test_kappa_is_cohens(apart):
+    table = {"likelihood": np.array([1.0, 2, -1, -2, 3, math.nan]), "choice": np.array([1.0, -1, -1, 1, 1, 1])}
+    kappa = next(m for m in ways._metrics(("likelihood", "choice")) if m.name == "likelihood_choice_kappa")
+    # 3 of 5 agree; by chance .6 · .6 + .4 · .4 = .52.
+    value = kappa.value(table, np.ones((1, 6)))[0]
+    assert value == pytest.approx((0.6 - 0.52) / (1 - 0.52))
+    assert run.measure([(Group("", np.ones(6, bool)), kappa)], table, np.arange(6), resamples=50)[0].why == ""
+
+
+# A chat API
+
+
+def picker(body, _before):
+    """Chooses the sentence with she where its number is even, and does not choose in one of ten."""
+    text = prompt_of(body)
+    lines = [line for line in text.splitlines() if line[1:2] == "."]
+    number = int("".join(filter(str.isdigit, lines[0])))
+    wanted = "She" if number % 2 == 0 else "He"
+    letter = next(line[0] for line in lines if f" {wanted} " in line)
+    return (
+        "I would rather not." if number % 10 == 0 else f"**{letter}.**" if number % 3 else lines[ord(letter) - 65][3:]
+    )
+
+
+def test_a_chat_api_is_asked_to_choose_in_both_orders(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
+    with serving(picker) as server:
+        place = ["--base-url", server.url, "--model-name", "m", "--data", str(data), "--out", str(tmp_path)]
+        about = ["--samples", "2", "--limit", "40", "--resamples", "100"]
+        done = CliRunner().invoke(app, ["--chat-api", "--benchmarks", "unstereo", "--ways", "choice", *place, *about])
+    assert done.exit_code == 0, done.output
+    table = pd.read_parquet(tmp_path / "examples" / "unstereo-choice.parquet")
+    assert len(table) == 40
+    assert table["text"].str.count("\n").eq(3).all()  # two orders, two samples
+    lean = table["female_logprob"] - table["male_logprob"]
+    number = table["id"].str[1:].astype(int)
+    unclear = number % 10 == 0
+    assert 0 < unclear.sum() < 40
+    assert (lean[~unclear] > 0).tolist() == (number[~unclear] % 2 == 0).tolist()
+    assert table["p_unclear"].tolist() == unclear.astype(float).tolist()
+    of = {e.metric: e for e in report.read(tmp_path).estimates if e.group == "ours-5" and e.metric != "unclear"}
+    assert of["choice_retest_kappa"].value == 1
+    assert of["tau@0.5"].n == 40 - unclear.sum()
+
+
+# The real model and rows
+
+
+def test_the_bundled_model_is_asked_in_every_way(data):
+    result = scored(data, "tiny-causal", limit=20, benchmarks="unstereo,neutral", ways="likelihood,choice,text")
+    of = found(result)
+    assert of["likelihood_choice_rank"].n == 20
+    assert -1 <= of["likelihood_choice_rank"].value <= 1
+    sides = result.tables["unstereo-ways"]["likelihood"], result.tables["unstereo-ways"]["choice"]
+    assert of["likelihood_choice_rank"].value == pytest.approx(spearmanr(*sides).statistic)
+
+
+@pytest.mark.mirror
+def test_the_rows_of_stereoset_and_crows_pairs_are_asked_in_every_way(tmp_path):
+    import builders
+
+    builders.build("biaske", out=tmp_path)
+    names = ["stereoset", "crows_pairs"]
+    result = scored(tmp_path, "tiny-causal", limit=15, benchmarks=names)
+    for name, group in (("stereoset", "intrasentence test"), ("crows_pairs", "all")):
+        of = found(result, f"{name}-ways", group)
+        assert of["likelihood_choice_rank"].n == 15
+        assert 0 <= of["choice_ceiling"].value <= 1
