@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from scoring.inference.loading import load
 
 from benchmarks import planted_page, planting
 from benchmarks.machine import describe
@@ -33,7 +34,6 @@ from mitigation.training.data import TrainingData
 from scoring import DATA
 from scoring.adapters.facts import PROMPT
 from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
 from scoring.inference.self_debias import with_prompt
 from scoring.metrics import knowledge
 from scoring.metrics.sums import mean

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from scoring.inference.loading import load
 
 from benchmarks.occupations import PLANTED, TEMPLATES, Pair, pairs
 from scoring.adapters.feed_forward import feed_forwards
 from scoring.inference.load_options import BUNDLED
-from scoring.inference.loading import load
 from scoring.inference.model import Model
 
 Kind = Literal["causal", "masked"]
