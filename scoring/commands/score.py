@@ -77,7 +77,9 @@ def run_folder(call: Call, kind: EngineKind, values: Mapping[str, Any]) -> Path:
 
 def main(
     model: ModelName = "",
-    compare: Annotated[Path | None, typer.Option(metavar="RUN", help="Paired differences from a run; MODEL may be one too.")] = None,
+    compare: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Paired differences from a run; MODEL may be one too.")
+    ] = None,
     show: Annotated[bool, typer.Option("--list", help="Print benchmarks and prompts, and stop.")] = False,
     verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", rich_help_panel=RUN, help="Print the results file alone.")] = False,
