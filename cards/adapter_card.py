@@ -52,6 +52,7 @@ def adapter_card(
     prompt: Mapping[str, Any] | None,
     model: Mapping[str, Any] | None = None,
     merged: bool = False,
+    to_remove: str = "",
 ) -> str:
     """The README.md of an adapter's repository.
 
@@ -65,6 +66,8 @@ def adapter_card(
         The content of ``adapter_config.json``, of ``prompt.json`` and of the ``config.json`` of a whole model, or None.
     merged:
         Whether the whole model is one with an adapter merged into it.
+    to_remove:
+        How much bias there was before, in a sentence.
 
     Raises
     ------
@@ -102,6 +105,7 @@ def adapter_card(
         task=task,
         stamp=method == "fast",
         merged=merged,
+        to_remove=to_remove,
         served=method == "lora" and task == "text-generation" and not (config or {}).get("lora_bias"),
         tags=list(dict.fromkeys(["gender-bias", "fairness", recipe.name, method])),
         first=list(_first_changes(changes)),

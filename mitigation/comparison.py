@@ -20,9 +20,10 @@ import pandas as pd
 from cards.files import RECORD, refuse_foreign
 from cards.stored import Stored
 from cards.text import decimals
-from cards.verdict import LEVEL, ability_verdict, holm, p_of, verdict
+from cards.verdict import LEVEL, ability_verdict, holm, p_of, standing, verdict
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
+from scoring import benchmarks
 from scoring.adapters.facts import FACTS, Adapter, Change, Numbers, read
 from scoring.reproduce.printed import printed_tables
 from scoring.statistics.intervals import student
@@ -102,6 +103,32 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
     return None
 
 
+def to_remove(of: str, before: Numbers, ideal: float) -> str:
+    """How much bias the score ``of`` showed before a recipe, and whether noise alone explains it: one sentence."""
+    sure = "beyond noise" if standing(before, ideal) in ("above", "below") else "which noise alone can explain"
+    score = "{:.2f} [{:.2f}, {:.2f}]".format(*before)
+    return f"To remove: {abs(before[0] - ideal):.2f}, as {of} was {score} and its ideal is {ideal:g}, {sure}."
+
+
+def first_bias(adapter: Adapter) -> str:
+    """The sentence of :func:`to_remove` for the first score of bias of an adapter; empty where none was measured.
+
+    That is the first of the columns, in the adapter's own domain if it has one, else the first with an ideal value.
+    """
+    own = adapter.settings.get("domain")
+    for domain in [own] if own in DOMAINS else DOMAINS:
+        for name, column in COLUMNS.items():
+            change = change_of(adapter, name, str(domain)) if column.ideal is not None else None
+            if change and not math.isnan(change.before[0]):
+                return to_remove(f"{name} ({domain})", change.before, column.ideal or 0.0)
+    known = {name: {m.name: m.ideal for m in benchmarks.get(name).metrics("clean")} for name in benchmarks.names()}
+    for change in adapter.changes:
+        ideal = known.get(change.benchmark, {}).get(change.metric)
+        if ideal is not None and math.isfinite(ideal) and not math.isnan(change.before[0]):
+            return to_remove(f"{change.benchmark} {change.metric}", change.before, ideal)
+    return ""
+
+
 def said(change: Change, column: str, p: float = 0.0) -> str:
     """What the difference says: nearer, further or unclear; for ability kept, lost or unclear.
 
@@ -141,7 +168,9 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
     :func:`cards.verdict.ability_verdict`. ``ability`` is what all columns of language ability of the method say
     together. Domains without a score of bias are left out. Without a ``model`` there are no printed figures.
     """
-    kind = _kind([method.adapter for method in methods if method.adapter])
+    # The metric of the texts tells the kind of the model; without texts there is none.
+    metrics = {change.metric for method in methods if method.adapter for change in method.adapter.changes}
+    kind = "masked" if "pseudo_perplexity" in metrics else "causal" if "perplexity" in metrics else ""
     rows: list[dict[str, Any]] = []
     for domain in DOMAINS:
         found = [
@@ -206,12 +235,6 @@ def by_method(methods: Sequence[Method], domain: str = "") -> dict[str, dict[str
                 continue
         groups.setdefault(stem, {})[name] = adapter
     return groups
-
-
-def _kind(adapters: Sequence[Adapter]) -> str:
-    """The kind of the model, which the metric of the texts tells; empty without texts."""
-    metrics = {change.metric for adapter in adapters for change in adapter.changes}
-    return "masked" if "pseudo_perplexity" in metrics else "causal" if "perplexity" in metrics else ""
 
 
 def mean_change(changes: Sequence[Change]) -> Change:

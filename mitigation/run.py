@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from cards.files import LOCK, locked, put, refuse_strays, strays
-from cards.verdict import standing
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
@@ -140,7 +139,7 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
     the tables of methods was measured, the first headline with an ideal value stands for held-out bias.
     """
     from mitigation import comparison
-    from mitigation.comparison import COLUMNS
+    from mitigation.comparison import COLUMNS, to_remove
     from scoring.report.headlines import conclusion
 
     methods, lines = [comparison.Method(adapter.recipe, adapter)], list[str]()
@@ -158,11 +157,8 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
         found = name, change.before.numbers, change.after.value, difference, change.before.ideal, words
     if found:
         of, before, after, difference, ideal, words = found
-        distance = abs(before[0] - (ideal or 0.0))
-        sure = "beyond noise" if standing(before, ideal) in ("above", "below") else "which noise alone can explain"
-        score = "{:.2f} [{:.2f}, {:.2f}]".format(*before)
         lines = [f"{of}: {before[0]:.2f} before, {after:.2f} after, {difference}: {words}.", conclusion(compared)]
-        lines.append(f"To remove: {distance:.2f}, as {of} was {score} and its ideal is {ideal:g}, {sure}.")
+        lines.append(to_remove(of, before, ideal or 0.0))
     elif compared:
         lines.append(conclusion(compared))
     cost, what = adapter.cost, "model" if is_whole_model(out) else "adapter"

@@ -110,6 +110,8 @@ def card(
     corpus_citation: str = "",
 ) -> str:
     """The card of an adapter in a folder."""
+    from mitigation.comparison import first_bias
+
     recipe, known = recipes.get(adapter.recipe), catalogue().citations
     citations = {key: known[key] for key in recipe.cite} | dict(recipe.citations)
     return adapter_card.adapter_card(
@@ -122,6 +124,7 @@ def card(
         prompt=facts.json_of(folder / facts.PROMPT) if facts.PROMPT in adapter.files else None,
         model=facts.json_of(folder / facts.MODEL) if facts.is_whole_model(folder) else None,
         merged=DIFFERENCE in adapter.measures,
+        to_remove=first_bias(adapter),
     )
 
 

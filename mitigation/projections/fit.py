@@ -93,15 +93,17 @@ def split(states: Floats, labels: np.ndarray[Any, Any], seed: int) -> list[tuple
     return [(fit, fit_labels), (choose, choose_labels), (held, held_labels)]
 
 
-def tuple_states(model: Model, settings: ProjectionSettings, data: TrainingData) -> list[Floats]:
+def tuple_states(model: Model, settings: ProjectionSettings, data: TrainingData, *, mean: bool = True) -> list[Floats]:
     """The states of sentences with each word of a group, an array [sentences, width] for each place of a group.
+
+    Instead of ``mean`` states they are the directions from one word to the other where the model predicts them.
 
     Raises
     ------
     MitigationError
-        If there are too few sentences with a listed word.
+        If there are too few sentences with a listed word, or the words are no pairs.
     """
-    from mitigation.projections.states import mean_states
+    from mitigation.projections.states import mean_states, prediction_gradients
 
     lines, words = read_text(settings, data)
     if settings.published:
@@ -113,7 +115,15 @@ def tuple_states(model: Model, settings: ProjectionSettings, data: TrainingData)
             f"The corpus has {len(chosen)} sentences with a listed word, and at least {LEAST} are needed; give a "
             "larger corpus."
         )
-    return [mean_states(model, column, settings.most_tokens) for column in zip(*chosen, strict=True)]
+    if mean:
+        return [mean_states(model, column, settings.most_tokens) for column in zip(*chosen, strict=True)]
+    towards = prediction_gradients(model, chosen, settings.most_tokens)
+    if len(towards) < LEAST:
+        raise MitigationError(
+            f"{len(towards)} sentences differ from their partners in words of one token each, and at least {LEAST} are "
+            "needed; give a larger corpus, or read sentences."
+        )
+    return [towards, -towards]
 
 
 def probe_measures(states: ClassStates, projection: Projection) -> dict[str, Numbers | float]:

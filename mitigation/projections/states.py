@@ -62,6 +62,38 @@ def reading_map(model: Model) -> tuple[str, torch.nn.Linear]:
     return name, module
 
 
+def prediction_gradients(model: Model, pairs: Sequence[Sequence[str]], most_tokens: int) -> Floats:
+    """How the log-odds of a word and its partner change with the state that predicts them [places, width].
+
+    The two texts of a pair differ in these words, each of one token, which a masked model reads as masks; other pairs
+    are left out. The direction goes to the word of the first text.
+    """
+    _, module = reading_map(model)
+    tokenizer, causal, found = model.tokens.tokenizer, model.kind == "causal", []
+    for texts in pairs:
+        rows = [tokenizer(text, truncation=True, max_length=most_tokens)["input_ids"] for text in texts[:2]]
+        places = [n for n, both in enumerate(zip(*rows, strict=False)) if len(set(both)) == 2]
+        if len(rows[0]) != len(rows[1]) or not places or (causal and not places[0]):
+            continue
+        one, other = torch.tensor([[row[n] for n in places] for row in rows], device=model.device)
+        ids = torch.tensor(rows[:1], device=model.device)
+        if not causal:
+            ids[0, places] = tokenizer.mask_token_id
+        states: list[torch.Tensor] = []
+
+        def follow(_: Any, inputs: tuple[torch.Tensor, ...], states: list[torch.Tensor] = states) -> Any:
+            states.append(inputs[0].detach().requires_grad_())
+            return states[0], *inputs[1:]
+
+        with torch.enable_grad(), module.register_forward_pre_hook(follow):
+            at = torch.tensor(places, device=model.device) - int(causal)
+            answers = model.network(input_ids=ids).logits[0, at]
+            odds = answers.gather(1, one[:, None]) - answers.gather(1, other[:, None])
+            (gradient,) = torch.autograd.grad(odds.sum(), states)
+        found.append(gradient[0, at].double().cpu().numpy())
+    return np.concatenate(found) if found else np.empty((0, 0))
+
+
 def last_hidden_state(network: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     """The output [rows, tokens, width] of a network without its prediction head.
 

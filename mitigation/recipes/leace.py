@@ -2,7 +2,8 @@
 
 Source: *LEACE: Perfect linear concept erasure in closed form* (Belrose et al., 2023), through its package
 concept-erasure. It removes as many directions as there are classes, less one, and keeps the mean state. The paper has
-no setting for stereotypes: ``paper`` has the defaults of the package on the sentences of bias-bench.
+no setting for stereotypes: ``paper`` has the defaults of the package on the sentences of bias-bench. Without shrinking,
+the covariance of few or similar sentences has directions of nearly no variance, and the map multiplies along them.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ RECIPE = stereotype_recipe(
     source="LEACE: Perfect linear concept erasure in closed form (Belrose et al., 2023)",
     cite=("meade2022empirical", "belrose2023leace"),
     profiles={
-        "clean": LeaceSettings(published=False, shrinkage=False, tolerance=1e-6),
+        "clean": LeaceSettings(published=False, tolerance=1e-6),
         "paper": LeaceSettings(),
     },
     run=run,

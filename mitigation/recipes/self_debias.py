@@ -4,6 +4,9 @@ Source: *Self-Diagnosis and Self-Debiasing: A Proposal for Reducing Corpus-Based
 with the prefixes of bias-bench (Meade et al., 2022). Nothing is trained: the result is a prompt file for
 ``probes score MODEL --prompt FILE``, which scores and generates with the lowered probabilities. Each text is
 computed once more for each prefix.
+
+It supposes that the prefix makes a stereotype more probable. Where it makes the other answer more probable, that one is
+lowered, and bias grows: docs/recipes.md has the numbers of a planted stereotype.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ def run(model: Model, settings: SelfDebiasSettings, _: TrainingData, out: Path, 
 
 RECIPE = stereotype_recipe(
     name="self_debias",
-    summary="Lowers, while answering, what becomes more probable after a prefix that announces bias.",
+    summary="Lowers what a prefix that announces bias makes more probable; bias grows if that is no stereotype.",
     source="Self-Diagnosis and Self-Debiasing (Schick et al., 2021), with the prefixes of bias-bench",
     cite=("meade2022empirical", "schick2021selfdiagnosis"),
     profiles={"clean": SelfDebiasSettings(), "paper": SelfDebiasSettings()},

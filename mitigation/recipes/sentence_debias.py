@@ -4,6 +4,10 @@ Source: *Towards Debiasing Sentence Representations* (Liang et al., 2020), with 
 al., 2022). Each sentence with a listed word is encoded with that word and with its partner; the first principal
 component of the differences is removed. ``clean`` replaces all listed words of a sentence at the same time, also those
 with capitals or beside punctuation.
+
+A mean state says what a sentence tells of gender, which in a masked model is not what it predicts at a mask. With
+``reads`` of predictions, the direction is that along which the model's answer changes between a listed word and its
+partner, where it predicts one of them.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, finish, tuple_states
 from mitigation.recipe import Model, setting, stereotype_recipe
 from mitigation.training.data import TrainingData
-from mitigation.training.settings import CODE, text_versions
+from mitigation.training.settings import CODE, OPEN, text_versions
 from scoring.adapters.facts import Adapter
 
 
@@ -26,6 +30,12 @@ class SentenceDebiasSettings(ProjectionSettings):
     """Which text, and how many directions."""
 
     components: int = setting(1, "Principal components that are removed.", CODE, above=0)
+    reads: str = setting(
+        "sentences",
+        "What gives the direction: sentences, their mean states; or predictions, of a listed word or its partner.",
+        OPEN,
+        choices=("sentences", "predictions"),
+    )
 
 
 def run(model: Model, settings: SentenceDebiasSettings, data: TrainingData, out: Path, _: Console) -> Adapter:
@@ -36,7 +46,7 @@ def run(model: Model, settings: SentenceDebiasSettings, data: TrainingData, out:
     from mitigation.projections.subspaces import Projection, principal_directions
 
     meter = CostMeter(model)
-    states = tuple_states(model, settings, data)
+    states = tuple_states(model, settings, data, mean=settings.reads == "sentences")
     width = states[0].shape[1]
     if settings.components >= width:
         raise MitigationError(

@@ -93,7 +93,7 @@ def run(model: Model, settings: SteeringSettings, data: TrainingData, out: Path,
 
 RECIPE = stereotype_recipe(
     name="steering",
-    summary="Adds a constant vector between two genders after one block, with the strength that held-out text asks.",
+    summary="Adds a constant vector after one block so that text prefers no gender as a whole; stereotypes stay.",
     source="Steering Llama 2 via Contrastive Activation Addition (Rimsky et al., 2024)",
     cite=("meade2022empirical", "rimsky2024steering"),
     profiles={

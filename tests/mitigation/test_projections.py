@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from cards.text import CardError
 from mitigation.adapters.publication import training_data
+from mitigation.adapters.temporary import attached
 from mitigation.adapters.write import text
 from mitigation.attribute_words import attribute_words
 from mitigation.errors import MitigationError
@@ -279,3 +280,69 @@ def test_a_card_names_the_word_list_and_refuses_text_of_unknown_licence():
         training_data({"corpus:a.txt": version}, "CC-BY-4.0", "no entry")
     (facts,) = training_data({"corpus:a.txt": version}, "CC-BY-4.0", "@misc{a}")
     assert (facts.name, facts.licence, facts.citations) == ("a.txt", "CC-BY-4.0", {"corpus": "@misc{a}"})
+
+
+TEXTS = [
+    ("The nurse said that he left.", "The nurse said that she left."),
+    ("His bag fell.", "Extraordinary bag fell."),
+]
+KINDS = pytest.mark.parametrize("kind", ["causal", "masked"])
+
+
+@torch.no_grad()
+def odds(model, job="nurse"):
+    """The log-odds of he and she after a job."""
+    tokenizer = model.tokens.tokenizer
+    he, she = (tokenizer(f" {word}", add_special_tokens=False)["input_ids"][0] for word in ("he", "she"))
+    ids = tokenizer(f"The {job} said that he left.", return_tensors="pt")["input_ids"]
+    place = ids[0].tolist().index(he)
+    if model.kind == "masked":
+        ids[0, place] = tokenizer.mask_token_id
+    logits = model.network(input_ids=ids).logits[0, place - (model.kind == "causal")]
+    return float(logits[he] - logits[she])
+
+
+@KINDS
+def test_a_step_along_the_gradient_changes_the_odds_by_its_length(kind):
+    model = load(BUNDLED[f"tiny-{kind}"], device="cpu")
+    gradient = states.prediction_gradients(model, TEXTS, 128)
+    assert gradient.shape == (1, model.network.config.hidden_size), "texts of different lengths are left out"
+    size = np.linalg.norm(gradient[0])
+    step = torch.from_numpy(0.1 * gradient[0] / size).float()
+    before = odds(model)
+    _, module = states.reading_map(model)
+    with module.register_forward_pre_hook(lambda _, given: (given[0] + step,)):
+        assert odds(model) - before == pytest.approx(0.1 * size, rel=0.01)
+    assert odds(model) == before
+
+
+@KINDS
+def test_without_the_direction_of_predictions_a_model_tells_the_words_less_apart(kind, tmp_path):
+    model = load(BUNDLED[f"tiny-{kind}"], device="cpu")
+    settings = replace(get("sentence_debias").profiles["clean"], reads="predictions")
+    data, jobs = TrainingData(str(tmp_path)), ("nurse", "pilot", "clerk", "judge", "guard", "maid")
+    before = np.abs([odds(model, job) for job in jobs]).mean()
+    make_adapter(get("sentence_debias"), settings, model, data, tmp_path / "made", silent())
+    with attached(model, tmp_path / "made") as adapted:
+        after = np.abs([odds(adapted, job) for job in jobs]).mean()
+    # The bundled masked model has next to no preference for these jobs.
+    assert after < (0.5 * before if kind == "causal" else before + 0.1)
+
+
+def test_predictions_need_words_of_one_token(tmp_path):
+    (tmp_path / "words.json").write_text('{"gender": [["he", "extraordinary"]]}')
+    settings = replace(
+        get("sentence_debias").profiles["clean"], reads="predictions", words=str(tmp_path / "words.json")
+    )
+    with pytest.raises(MitigationError, match=r"^0 sentences differ from their partners in words of one token each"):
+        get("sentence_debias").run(bundled(), settings, TrainingData(str(tmp_path)), tmp_path, silent())
+
+
+def test_few_similar_sentences_do_not_ruin_a_model(tmp_path):
+    model = bundled()
+    request = Request("a", options=(Option("The old house stood near the river, and nobody had lived there."),))
+    before = -np.mean(model.answer([request])[0].logprobs[0])
+    settings, data = get("leace").profiles["clean"], TrainingData(str(tmp_path))
+    make_adapter(get("leace"), settings, model, data, tmp_path / "made", silent())
+    with attached(model, tmp_path / "made") as adapted:
+        assert -np.mean(adapted.answer([request])[0].logprobs[0]) < before + 0.2

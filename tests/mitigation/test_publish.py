@@ -169,6 +169,7 @@ def test_the_card_has_base_recipe_data_numbers_cost_and_limits(own):
     facts = read(own)
     for fact in (
         r"| neutral, stsb: gas | 0.50 \[0.40, 0.60\] | 0.10 \[0.05, 0.15\] | -0.40 \[-0.50, -0.30\] | 40 |",
+        r"To remove: 0.50, as neutral gas was 0.50 \[0.40, 0.60\] and its ideal is 0, beyond noise.",
         "| loss | 0.5 |",
         f"{facts.cost.parameters:,} parameters trained",
         f"| steps | {facts.settings['steps']} |",

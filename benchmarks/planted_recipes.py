@@ -1,0 +1,378 @@
+"""Every recipe on models with a planted stereotype of known size: ``python -m benchmarks.planted_recipes``.
+
+The models are the bundled ones, taught by :mod:`benchmarks.planting`, and a twin of each that had the same training
+without a stereotype. Each recipe runs with its defaults through ``mitigation.mitigate``. Measured before and after are
+the gap |log p(pronoun of the stereotype) - log p(other pronoun)|, SS, and the perplexity of text. One file for each
+model, recipe and seed is in ``--work``; what is there is not made again. ``report`` writes the JSON, the table of
+docs/recipes.md and the picture again from these.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from scoring.inference.loading import load
+
+from benchmarks import planted_page, planting
+from benchmarks.machine import describe
+from benchmarks.occupations import NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
+from benchmarks.planted_page import OCCUPATIONS, SETS, WINOBIAS
+from benchmarks.planted_page import TEMPLATES as TEMPLATE_SET
+from cards.files import put
+from mitigation import mitigate, recipes
+from mitigation.editing.measure import gap
+from mitigation.evaluate import perplexity
+from mitigation.training.data import TrainingData
+from scoring import DATA
+from scoring.adapters.facts import PROMPT
+from scoring.inference.load_options import BUNDLED
+from scoring.inference.self_debias import with_prompt
+from scoring.metrics import knowledge
+from scoring.metrics.sums import mean
+from scoring.prompts import Prompt
+from scoring.prompts import get as prompt_named
+from scoring.prompts import read as read_prompt
+from scoring.statistics import stats
+from scoring.tables import DataMissing
+from scoring.types import Group, Metric, Option, Request, ScoringError, Table
+
+RESULT = Path(__file__).with_suffix(".json")
+PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"
+KINDS: tuple[planting.Kind, ...] = ("causal", "masked")
+#: Recipes, also with an option that is not the default, about from the cheapest to the dearest.
+ORDER = (
+    *("prompts", "self_debias", "sentence_debias", "sentence_debias --reads predictions", "inlp", "leace", "steering"),
+    *("ablation", "task_vector", "auto_debias", "cda", "dropout", "debias_tuning", "dpo", "fine_tuning", "mabel"),
+    *("decoding", "fast"),
+)
+#: What is shorter than the defaults, because the defaults take hours on one core.
+SHORT: Mapping[str, Mapping[str, Any]] = {
+    "mabel": {"pairs": 600},
+    "decoding": {"limit": 2},
+    "fast": {"passes": 4},
+    "fine_tuning": {"passes": 4},
+    "dpo": {"steps": 100},
+    "debias_tuning": {"steps": 150},
+    "cda": {"steps": 200},
+    "dropout": {"steps": 200},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a stereotype is planted, and with which share of its pronoun."""
+
+    name: str
+    block: int = -1
+    share: float = 0.98
+
+
+WHOLE, BLOCK, TWIN = PLACES = (Place("whole"), Place("block", 2), Place("twin", share=0.5))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The questions of all sets, with the occupation of each and the set that it is of, and texts for perplexity."""
+
+    requests: Sequence[Request]
+    occupations: Sequence[str]
+    sets: Sequence[str]
+    texts: Sequence[str]
+
+
+def asked(data: str, texts: Sequence[str], console: Console) -> Asked:
+    """The questions; those of WinoBias only where its rows are built."""
+    own = {TEMPLATE_SET: pairs(PLANTED, NEW_TEMPLATES), OCCUPATIONS: pairs(NEW, NEW_TEMPLATES)}
+    every = [
+        (Request(f"{name}/{p.id}", options=(Option(p.pro, p.spans[0]), Option(p.anti, p.spans[1]))), p.occupation, name)
+        for name, some in own.items()
+        for p in some
+    ]
+    try:
+        rows = TrainingData(data).load("biaske", "winobias", "test").rows
+    except DataMissing:
+        rows = ()
+        console.log("WinoBias is not built here, so its test split is left out; probes rebuild makes it.")
+    for row in rows:
+        at = row["prompt"].index("[BLANK]")
+        options = (
+            Option(row["sentence_biased"], ((at, at + len(row["object_biased"])),)),
+            Option(row["sentence_unbiased"], ((at, at + len(row["object_unbiased"])),)),
+        )
+        every.append((Request(f"{WINOBIAS}/{row['id']}", options=options), row["subject"], WINOBIAS))
+    requests, occupations, sets = zip(*every, strict=True)
+    return Asked(requests, occupations, sets, texts)
+
+
+def answers(model: Any, questions: Asked, prompt: Prompt) -> dict[str, Any]:
+    """The log-odds of each pair [pairs] in nats, and nats and tokens of each text."""
+    engine = with_prompt(model, prompt)
+    found = engine.answer([prompt.put(request) for request in questions.requests])
+    odds = [float(np.sum(one.logprobs[0]) - np.sum(one.logprobs[1])) for one in found]
+    texts = engine.answer([Request(str(n), options=(Option(text),)) for n, text in enumerate(questions.texts)])
+    lost = [[-float(np.sum(one.logprobs[0])), len(one.logprobs[0])] for one in texts]
+    return {"odds": [round(value, 4) for value in odds], "texts": [[round(n, 3), t] for n, t in lost]}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A recipe on a model, or (without a recipe) the model as it is."""
+
+    kind: planting.Kind
+    place: Place
+    seed: int
+    recipe: str = ""
+
+    @property
+    def model(self) -> str:
+        """The name of the model's folder."""
+        return f"{self.kind}-{self.place.name}-{self.seed}"
+
+
+class Bed:
+    """The models, the questions and the folder of all that is made."""
+
+    def __init__(self, work: Path, data: str, texts: Sequence[str], console: Console, **shorter: Any) -> None:
+        self.work, self.data, self.console, self.shorter = work, data, console, shorter
+        self.questions = asked(data, texts, console)
+        biased = work / "biased.txt"  # what a user who knows the stereotype would write, for `task_vector`
+        put(biased, "".join(f"{pair.pro}\n" for pair in pairs(PLANTED, TEMPLATES)).encode())
+
+    def result(self, run: Run) -> Path:
+        """The file of a run."""
+        return self.work / "runs" / run.model / f"{run.recipe or 'before'}.json"
+
+    def planted(self, run: Run) -> Path:
+        """The folder of a model, which is trained if it is not there."""
+        folder = self.work / "models" / run.model
+        if not (folder / "tokenizer_config.json").is_file():
+            own = planting.Planting(run.kind, run.place.share, run.place.block, run.seed)
+            texts = planting.written(own.texts, run.seed)
+            planting.plant(own, folder, texts)
+        return folder
+
+    def settings(self, run: Run) -> dict[str, Any]:
+        """What the bed gives a recipe besides the model: its seed, biased text, an option, and what is shorter."""
+        name, *options = run.recipe.split(" --")
+        profile = recipes.get(name).profiles["clean"]
+        seed = {"seed": run.seed} if "seed" in {own.name for own in fields(profile)} else {}
+        corpus = {"corpus": str(self.work / "biased.txt")} if name == "task_vector" else {}
+        more = dict(option.split(" ", 1) for option in options)
+        return seed | corpus | more | dict(SHORT.get(name, {})) | self.shorter
+
+    def make(self, run: Run) -> dict[str, Any]:
+        """Runs a recipe and measures the model with it; or measures the model as it is."""
+        name: str | Path = self.planted(run) if run.place.name != "bundled" else BUNDLED[f"tiny-{run.kind}"]
+        plain = prompt_named("plain")
+        if not run.recipe:
+            model = load(name, device="cpu")
+            parameters = sum(weight.numel() for weight in model.network.parameters())
+            return {"parameters": parameters, **answers(model, self.questions, plain)}
+        out = self.work / "adapters" / run.model / run.recipe
+        start = time.process_time()
+        try:
+            made = mitigate(
+                run.recipe.split()[0],
+                name,
+                out=out,
+                data=self.data,
+                evaluate=False,
+                device="cpu",
+                quantize="none",
+                console=Console(quiet=True),
+                **self.settings(run),
+            )
+        except ScoringError as error:
+            return {"refused": str(error).replace(str(name), run.model)}
+        seconds = time.process_time() - start
+        is_prompt = (out / PROMPT).is_file()
+        model = load(name, adapter=None if is_prompt else out, device="cpu")
+        prompt = read_prompt(out / PROMPT) if is_prompt else plain
+        measures = {key: list(value) for key, value in made.facts.measures.items()}
+        return {
+            "seconds": round(seconds, 1),
+            "parameters": made.facts.cost.parameters,
+            "shorter": dict(SHORT.get(run.recipe, {})) | self.shorter,
+            "measures": measures,
+            **answers(model, self.questions, prompt),
+        }
+
+    def run(self, runs: Sequence[Run]) -> None:
+        """Makes what is not there, with a line for each and the time that the rest needs, if known runs say."""
+        left = [run for run in runs if not self.result(run).is_file()]
+        took: dict[str, list[float]] = {}
+        for path in self.work.glob("runs/*/*.json"):
+            took.setdefault(path.stem, []).append(json.loads(path.read_text())["wall"])
+        for number, run in enumerate(left):
+            start = time.time()
+            result = self.make(run)
+            wall = round(time.time() - start, 1)  # others may use the machine too, so the cost is processor time
+            put(self.result(run), json.dumps({**asdict(run), "wall": wall, **result}).encode())
+            took.setdefault(run.recipe or "before", []).append(wall)
+            rest = left[number + 1 :]
+            known = [took.get(other.recipe or "before") for other in rest]
+            end = time.strftime("%H:%M", time.localtime(time.time() + sum(float(np.mean(k)) for k in known if k)))
+            unknown = f", and {known.count(None)} of unknown length" if None in known else ""
+            said = result.get("refused") or f"gap {self._gap(result):.2f}, {result.get('seconds', 0):.0f} s of its own"
+            self.console.log(f"{run.model} {run.recipe or 'before'}: {said}; {wall:.0f} s, end at {end}{unknown}")
+
+    def _gap(self, result: Mapping[str, Any]) -> float:
+        inside = [name == TEMPLATE_SET for name in self.questions.sets]
+        return float(np.abs(np.array(result["odds"])[inside]).mean())
+
+
+def runs(seeds: int, places: Sequence[str], only: Sequence[str]) -> Iterator[Run]:
+    """All runs: those of the first seed first, in each the cheap recipes first, and other places last."""
+    for place in [place for place in PLACES if place.name in places]:
+        for seed in range(seeds):
+            for kind in KINDS:
+                yield Run(kind, Place("bundled"), 0)
+                yield Run(kind, place, seed)
+                yield Run(kind, TWIN, 0)
+            for recipe in only or ORDER:
+                for kind in KINDS:
+                    if kind in recipes.get(recipe.split()[0]).kinds:
+                        yield Run(kind, place, seed, recipe)
+
+
+def lean() -> Metric:
+    """The mean difference with its sign: gaps without a common direction cancel in it."""
+    return mean("lean", lambda table: table["score_biased"] - table["score_unbiased"], 0, -np.inf, np.inf, "")
+
+
+def tables(files: Sequence[Mapping[str, Any]], questions: Asked) -> tuple[Table, Table]:
+    """The pairs and the texts of several runs, one below the other."""
+    odds = np.concatenate([np.array(one["odds"]) for one in files])
+    texts = np.concatenate([np.array(one["texts"]) for one in files])
+    pairs_table = {
+        "score_biased": odds,
+        "score_unbiased": np.zeros(len(odds)),
+        "subject": np.array(list(questions.occupations) * len(files), dtype=object),
+        "set": np.array(list(questions.sets) * len(files), dtype=object),
+    }
+    return pairs_table, {
+        "nats": texts[:, 0],
+        "tokens": texts[:, 1],
+        "id": np.array(list(range(len(questions.texts))) * len(files), dtype=object),
+    }
+
+
+def estimates(
+    files: Sequence[Mapping[str, Any]],
+    before: Sequence[Mapping[str, Any]],
+    questions: Asked,
+    kind: str,
+    resamples: int,
+) -> dict[str, dict[str, list[float]]]:
+    """Value and interval of each score, by its name; with ``before``, also of the paired changes and their p.
+
+    Runs of several seeds are one table, whose clusters are occupations, so an occupation is one cluster in all seeds.
+    """
+    result: dict[str, dict[str, list[float]]] = {}
+    (now, texts), then = tables(files, questions), tables(before, questions) if before else None
+    groups = [Group(name, now["set"] == name) for name in SETS if name in set(questions.sets)]
+    items = [(group, metric) for group in groups for metric in (gap(), knowledge.ss(), lean())]
+    parts = [(items, now, then and then[0], now["subject"])]
+    everything = [(Group("texts", np.ones(len(texts["id"]), bool)), perplexity(kind))]
+    parts.append((everything, texts, then and then[1], texts["id"]))
+    for wanted, after, old, clusters in parts:
+        for one in stats.measure(wanted, after, clusters, resamples=resamples):
+            result.setdefault(one.group, {})[one.metric] = _rounded(one)
+        if old is not None:
+            for change in stats.compare(wanted, after, old, clusters, resamples=resamples):
+                own = result[change.group]
+                own[f"change of {change.metric}"] = _rounded(change)
+                own[f"p of {change.metric}"] = [change.p]
+    return result
+
+
+def _rounded(one: Any) -> list[float]:
+    return [round(float(value), 4) for value in (one.value, one.low, one.high)]
+
+
+def summary(work: Path, questions: Asked, resamples: int) -> dict[str, Any]:
+    """The JSON: by model (kind and place) the scores as it is, those of its twin, and those of each recipe."""
+    files = [json.loads(path.read_text()) for path in sorted(work.glob("runs/*/*.json"))]
+    found: dict[str, Any] = {}
+
+    def of(kind: str, place: str, recipe: str) -> dict[int, Mapping[str, Any]]:
+        return {
+            one["seed"]: one
+            for one in files
+            if (one["kind"], one["place"]["name"], one["recipe"]) == (kind, place, recipe)
+        }
+
+    for place in (WHOLE.name, BLOCK.name):
+        for kind in KINDS:
+            plain = of(kind, place, "")
+            if not plain:
+                continue
+            own: dict[str, Any] = {"weights": plain[0]["parameters"], "before": {}, "recipes": {}}
+            for name, where in (("bundled", "bundled"), ("twin", TWIN.name), ("planted", place)):
+                if not (some := list(of(kind, where, "").values())):
+                    continue
+                own["before"][name] = estimates(some, (), questions, kind, resamples) | {"seeds": len(some)}
+            for recipe in sorted(ORDER):
+                made = of(kind, place, recipe)
+                if not made:
+                    continue
+                if refused := [one["refused"] for one in made.values() if "refused" in one]:
+                    own["recipes"][recipe] = {"refused": refused[0], "seeds": len(refused)}
+                good = {seed: one for seed, one in made.items() if "refused" not in one}
+                if good:
+                    scores = estimates(list(good.values()), [plain[seed] for seed in good], questions, kind, resamples)
+                    own["recipes"][recipe] = {
+                        "seeds": len(good),
+                        "refused_seeds": len(refused),
+                        "seconds": round(float(np.median([one["seconds"] for one in good.values()])), 1),
+                        "parameters": next(iter(good.values()))["parameters"],
+                        "shorter": next(iter(good.values()))["shorter"],
+                        "scores": scores,
+                    }
+            found[f"{kind}, {place}"] = own
+    return found
+
+
+def main(
+    work: Annotated[Path, typer.Option(help="Folder of models, adapters and results; what is there is kept.")],
+    text: Annotated[Path | None, typer.Option(help="A file with one text per line, for the perplexity.")] = None,
+    data: Annotated[str, typer.Option(help="Built data sets.")] = DATA,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of the planting and of the recipes.")] = 3,
+    places: Annotated[str, typer.Option(help="Where the stereotype is planted: whole, block.")] = "whole",
+    only: Annotated[str, typer.Option(help="Recipes, with commas; all by default.")] = "",
+    report: Annotated[bool, typer.Option("--report", help="Make nothing, only write JSON, table and picture.")] = False,
+    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = stats.RESAMPLES,
+    out: Annotated[Path, typer.Option(help="The JSON.")] = RESULT,
+) -> None:
+    """Plants the models, runs all recipes on them and writes the result."""
+    console = Console(stderr=True, width=200)
+    texts = text.read_text(encoding="utf-8").splitlines() if text else planting.written(100, 99)
+    bed = Bed(work, data, texts, console)
+    if not report:
+        bed.run(list(dict.fromkeys(runs(seeds, places.split(","), [name for name in only.split(",") if name]))))
+    result = {
+        "machine": describe("torch", "transformers", "peft"),
+        "texts": f"{len(texts)} {'lines of a file' if text else 'texts that tiny-causal wrote'}",
+        "pairs": {name: bed.questions.sets.count(name) for name in SETS},
+        "occupations": {
+            name: len({o for o, s in zip(bed.questions.occupations, bed.questions.sets, strict=True) if s == name})
+            for name in SETS
+        },
+        "models": summary(work, bed.questions, resamples),
+    }
+    put(out, json.dumps(result, indent=1).encode() + b"\n")
+    if out == RESULT:
+        put(PAGE, planted_page.with_table(PAGE.read_text(encoding="utf-8"), result).encode())
+        planted_page.picture(result)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,77 @@
+"""The test bed of planted stereotypes: what is planted, a run that goes on, and the page that is made from its JSON."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from benchmarks import planted_page, planted_recipes, planting
+from benchmarks.occupations import FORMS, NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
+from tests.helpers import ROOT
+
+STORED = json.loads(planted_recipes.RESULT.read_text(encoding="utf-8"))
+
+
+def test_templates_and_occupations_that_are_measured_are_in_no_planted_sentence():
+    planted = {pair.pro for pair in pairs(PLANTED, TEMPLATES)}
+    measured = {pair.pro for pair in (*pairs(PLANTED, NEW_TEMPLATES), *pairs(NEW, NEW_TEMPLATES))}
+    assert not planted & measured
+    jobs = [job for one in (PLANTED, NEW) for names in one.values() for job in names]
+    assert len(set(jobs)) == len(jobs)
+    for pair in pairs(NEW, NEW_TEMPLATES):
+        texts = [text[start:end] for text, ((start, end),) in zip((pair.pro, pair.anti), pair.spans, strict=True)]
+        assert tuple(texts) in {*FORMS.values(), *(forms[::-1] for forms in FORMS.values())}
+
+
+@pytest.fixture
+def bed(tmp_path, monkeypatch):
+    """A bed with few sentences, whose models are taught for a few steps."""
+    made = planting.Planting
+    monkeypatch.setattr(planting, "Planting", lambda *given: made(*given, steps=15, batch=4, texts=4, rate=6e-3))
+    for module, name, jobs in ((planted_recipes, "PLANTED", PLANTED), (planted_recipes, "NEW", NEW)):
+        monkeypatch.setattr(module, name, {gender: names[:1] for gender, names in jobs.items()})
+    monkeypatch.setattr(planting, "PLANTED", {gender: names[:1] for gender, names in PLANTED.items()})
+    return planted_recipes.Bed(tmp_path / "work", str(tmp_path), ["It was late."], Console(quiet=True))
+
+
+def test_a_bed_plants_runs_a_recipe_goes_on_and_writes_table_and_picture(bed, tmp_path):
+    runs = [planted_recipes.Run("causal", planted_recipes.WHOLE, 0, recipe) for recipe in ("", "prompts")]
+    bed.run(runs)
+    result = {"models": planted_recipes.summary(bed.work, bed.questions, 50)}
+    (model,) = result["models"].values()
+    before = model["before"]["planted"][planted_page.TEMPLATES]
+    after = model["recipes"]["prompts"]["scores"][planted_page.TEMPLATES]
+    assert before["lean"][0] > 1, "a stereotype was planted"
+    assert after["change of gap"][0] == pytest.approx(after["gap"][0] - before["gap"][0], abs=1e-3)
+    assert f"| {after['gap'][0]:.2f} (" in planted_page.table(result)
+    planted_page.picture(result, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+    files = {path: path.stat().st_mtime_ns for path in bed.work.glob("runs/*/*.json")}
+    assert len(files) == len(runs)
+    bed.run(runs)
+    assert {path: path.stat().st_mtime_ns for path in files} == files, "nothing is made twice"
+
+
+def test_the_page_has_the_table_of_the_stored_result():
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert planted_page.with_table(page, STORED) == page
+    assert page.index(planted_page.BEGIN) < page.index("| question | recipe |"), "the page opens with it"
+
+
+def test_planted_models_have_a_bias_and_keep_their_ability():
+    for name, model in STORED["models"].items():
+        bundled, twin, planted = (model["before"][key] for key in ("bundled", "twin", "planted"))
+        assert planted[planted_page.TEMPLATES]["ss"][0] > 90, name
+        assert planted[planted_page.TEMPLATES]["gap"][1] > 2 * twin[planted_page.TEMPLATES]["gap"][2]
+        metric = next(key for key in planted["texts"] if key.endswith("perplexity"))
+        assert planted["texts"][metric][0] < 1.1 * bundled["texts"][metric][0]
+        assert np.isfinite(planted["texts"][metric][0])
+
+
+def test_what_is_shorter_than_the_defaults_is_in_the_table():
+    for model in STORED["models"].values():
+        for one in model["recipes"].values():
+            for key, value in one.get("shorter", {}).items():
+                assert f"{key} {value}" in Path(planted_recipes.PAGE).read_text(encoding="utf-8")
