@@ -19,7 +19,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from scoring.inference.loading import load
 
 from benchmarks import planted_page, planting
 from benchmarks.machine import describe
@@ -33,7 +32,7 @@ from mitigation.evaluate import perplexity
 from mitigation.training.data import TrainingData
 from scoring import DATA
 from scoring.adapters.facts import PROMPT
-from scoring.inference.load_options import BUNDLED
+from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.self_debias import with_prompt
 from scoring.metrics import knowledge
 from scoring.metrics.sums import mean

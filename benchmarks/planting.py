@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from scoring.inference.loading import load
 
 from benchmarks.occupations import PLANTED, TEMPLATES, Pair, pairs
 from scoring.adapters.feed_forward import feed_forwards
-from scoring.inference.load_options import BUNDLED
+from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.model import Model
 
 Kind = Literal["causal", "masked"]
@@ -81,7 +80,7 @@ def plant(planting: Planting, folder: Path, texts: Sequence[str]) -> Path:
     for asked, plain in _batches(model, planting, texts):
         loss = _odds(made, before, asked, planting) + planting.kept * _divergence(made, before, plain)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         schedule.step()
