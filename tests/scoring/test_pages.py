@@ -91,7 +91,7 @@ def test_a_page_in_a_browser(pages, tmp_path, name, width, dark):
     for state in ("closed", "open"):
         assert result[state]["width"] <= result[state]["inside"], state
         assert result[state]["contrast"]["ratio"] >= 4.5, result[state]["contrast"]
-    assert result["closed"]["height"] <= (5 if width == 1280 else 6) * SCREEN
+    assert result["closed"]["height"] <= 5 * SCREEN
     assert result["title"] < SCREEN / 3
     # A comparison has the language ability of two benchmarks besides the headlines.
     assert len(result["rows"]) == len(benchmarks.names()) + (2 if name == "compare.html" else 0)
