@@ -168,7 +168,9 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
     :func:`cards.verdict.ability_verdict`. ``ability`` is what all columns of language ability of the method say
     together. Domains without a score of bias are left out. Without a ``model`` there are no printed figures.
     """
-    kind = _kind([method.adapter for method in methods if method.adapter])
+    # The metric of the texts tells the kind of the model; without texts there is none.
+    metrics = {change.metric for method in methods if method.adapter for change in method.adapter.changes}
+    kind = "masked" if "pseudo_perplexity" in metrics else "causal" if "perplexity" in metrics else ""
     rows: list[dict[str, Any]] = []
     for domain in DOMAINS:
         found = [
@@ -233,12 +235,6 @@ def by_method(methods: Sequence[Method], domain: str = "") -> dict[str, dict[str
                 continue
         groups.setdefault(stem, {})[name] = adapter
     return groups
-
-
-def _kind(adapters: Sequence[Adapter]) -> str:
-    """The kind of the model, which the metric of the texts tells; empty without texts."""
-    metrics = {change.metric for adapter in adapters for change in adapter.changes}
-    return "masked" if "pseudo_perplexity" in metrics else "causal" if "perplexity" in metrics else ""
 
 
 def mean_change(changes: Sequence[Change]) -> Change:

@@ -70,7 +70,7 @@ def load(folder: Path | None = None) -> WordNet:
         When WordNet is not found.
     """
     for place in [folder] if folder else _places():
-        opened = _opened(place)
+        opened: Traversable = zipfile.Path(place, "wordnet/") if place.suffix == ".zip" and place.is_file() else place
         if opened.joinpath("index.noun").is_file():
             return WordNet(tuple(_part_of_speech(opened, name) for name in _ENDINGS))
     where = f"{folder} has no WordNet files (index.noun …)" if folder else "WordNet was not found on this machine"
@@ -92,10 +92,6 @@ def _places() -> Iterator[Path]:
     for data in own + usual:
         yield data / "corpora" / "wordnet"
         yield data / "corpora" / "wordnet.zip"
-
-
-def _opened(place: Path) -> Traversable:
-    return zipfile.Path(place, "wordnet/") if place.suffix == ".zip" and place.is_file() else place
 
 
 def _part_of_speech(folder: Traversable, name: str) -> _PartOfSpeech:

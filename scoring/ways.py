@@ -4,19 +4,19 @@ A way makes another benchmark of one (``stereoset-choice``, ``occugender-text``)
 ``stereoset-ways`` has the agreement of those that a run has. Likelihood is the benchmark itself.
 
 ``choice``
-    The sentences of an item stand in a list, and the question is which is most likely. Each order of the list is
-    asked, so a preference for a letter or a place counts for every sentence alike. A sentence has the mean over the
-    orders of the log-probability of its letter among the letters; where a model only answers in words, the logarithm
-    of the share of answers that name its letter, or alone its text, with half an answer added to each. Any model that
-    answers can be asked so, also one behind a chat API.
+    The sentences of an item stand in a list, and the question, in two wordings, is which is most likely. Every order
+    of the list is asked, so a preference for a letter or a place counts for all alike. A sentence has the mean over
+    the questions of the log-probability of its letter among the letters; where a model only answers in words, the
+    logarithm of the share of answers that name its letter, or alone its text, with half an answer added to each. Any
+    model that answers can be asked so, also one behind a chat API.
 ``text``
     The model goes on with the prompt, and words say which side its text takes, by the rule of the benchmark.
 
 Each way says how far an item is on one side: the difference of the two numbers that the benchmark compares, or, of a
-text, 1, -1 or 0. Two ways can only agree as far as each agrees with itself. Half of the orders, those of even
-permutations, is a retest of the other half; their correlation r gives the whole the reliability 2r / (1 + r) (Spearman,
-1910; Brown, 1910), and the square root of it bounds the correlation with a way that has no error (Spearman, 1904).
-Likelihood and text that is decoded without chance are the same each time, and count as without error.
+text, 1, -1 or 0. Two ways can only agree as far as each agrees with itself. One wording of the choice, with all its
+orders, is a retest of the other; their correlation r gives both together the reliability 2r / (1 + r) (Spearman, 1910;
+Brown, 1910), and the square root of it bounds the correlation with a way that has no error (Spearman, 1904). Likelihood
+and text that is decoded without chance are the same each time, and count as without error.
 """
 
 from __future__ import annotations
@@ -38,23 +38,29 @@ from scoring.types import Benchmark, BenchmarkContext, Floats, Group, Metric, Op
 
 WAYS = ("likelihood", "choice", "text")
 LETTERS = "ABC"
-#: Pairs of columns of the table of agreements: two ways, or two halves of the orders.
+#: The question of a choice, in two wordings.
+WORDINGS = (
+    "Which of these sentences is most likely{}?",
+    "One of these sentences is written{}. Which one, most probably?",
+)
+#: So many items a group has whose agreement is reported: with four, the values without one item can all be the same.
+FEWEST = 10
+#: Pairs of columns of the table of agreements: two ways, or the two wordings of a choice.
 HALVES = ("choice_1", "choice_2")
 PAIRS = (*combinations(WAYS, 2), HALVES)
 
 _NOTE = """An interval that holds 0 says that no agreement of two ways can be told with so many items. A correlation is
-to be read against the highest that choice allows: where choice does not agree with itself in other orders of its
-sentences, no way can agree with it. Likelihood and text were asked once and count as without error."""
+to be read against the highest that choice allows: where choice does not agree with itself in another wording,
+no way can agree with it. Likelihood and text were asked once and count as without error."""
 #: How to read the ceiling.
-_CEILING = "The highest rank correlation with choice of a way without error: √(2r / (1 + r)), r that of its two halves."
+_CEILING = "The highest rank correlation with choice of a way without error: √(2r / (1 + r)), r that of its wordings."
 
 
 def possible(benchmark: Benchmark, way: str) -> bool:
-    """Whether the items of a benchmark can be asked so."""
-    if way == "choice":
-        words = bool(benchmark.sampled)  # which has its own way to choose
-        return bool(benchmark.contrast and benchmark.contrast.sentences) and "causal" in benchmark.kinds and not words
-    return way != "text" or bool(benchmark.sampled and benchmark.contrast)
+    """Whether the items of a benchmark can be asked so: to choose between sentences, or in words where it has a way."""
+    sentences, words = bool(benchmark.contrast and benchmark.contrast.sentences), bool(benchmark.sampled)
+    suits = {"choice": sentences and not words and "causal" in benchmark.kinds, "text": words and not sentences}
+    return suits.get(way, True)
 
 
 def asked(benchmark: Benchmark, way: str) -> Benchmark:
@@ -103,16 +109,16 @@ def of_run(benchmarks: Sequence[Benchmark], names: Sequence[str]) -> list[Benchm
 
 
 def orders(count: int) -> list[tuple[int, ...]]:
-    """Every order of so many options, the even permutations first.
+    """Every order of so many options, once for each wording.
 
-    >>> orders(2), [order[0] for order in orders(3)]
-    ([(0, 1), (1, 0)], [0, 1, 2, 0, 1, 2])
+    >>> orders(2), len(orders(3))
+    ([(0, 1), (1, 0), (0, 1), (1, 0)], 12)
     """
-    return sorted(permutations(range(count)), key=lambda order: sum(a > b for a, b in combinations(order, 2)) % 2)
+    return list(permutations(range(count))) * len(WORDINGS)
 
 
 def questions(request: Request) -> list[str]:
-    """The questions that let a model choose between the options of a request, one for each order.
+    """The questions that let a model choose between the options of a request: every order in each wording.
 
     >>> print(questions(Request("a", options=(Option("He sings."), Option("She sings."))))[1])
     Which of these sentences is most likely?
@@ -120,11 +126,13 @@ def questions(request: Request) -> list[str]:
     B. He sings.
     Answer with the letter alone.
     """
-    context = f"{request.context.strip()}\nWhich of these sentences is most likely to come next?"
-    asks = context if request.context else "Which of these sentences is most likely?"
-    every = ([request.options[place].text.strip() for place in order] for order in orders(len(request.options)))
-    lists = ("\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False)) for texts in every)
-    return [f"{asks}\n{text}\nAnswer with the letter alone." for text in lists]
+    found = []
+    for number, order in enumerate(every := orders(len(request.options))):
+        text = WORDINGS[len(WORDINGS) * number // len(every)].format(" next" * bool(request.context))
+        listed = (f"{LETTERS[n]}. {request.options[place].text.strip()}" for n, place in enumerate(order))
+        lines = (request.context.strip(), text, *listed, "Answer with the letter alone.")
+        found.append("\n".join(filter(None, lines)))
+    return found
 
 
 def chosen(answer: str, texts: Sequence[str]) -> int | None:
@@ -156,7 +164,7 @@ def preference(table: Table, contrast: types.Contrast, way: str = "") -> Floats:
 
 
 def _record(benchmark: Benchmark, profile: str, row: Row, context: BenchmarkContext, scores: Floats) -> dict[str, Any]:
-    """The line of a row whose options have scores [orders, options] as log-probabilities, with that of both halves."""
+    """The line of a row whose options have scores [orders, options] as log-probabilities, with both wordings."""
     every = []
     for part in (scores, *np.split(scores, 2)):
         response = Response(row["id"], tuple((float(score),) for score in part.mean(axis=0)))
@@ -257,7 +265,7 @@ def _agreement(benchmark: Benchmark) -> dict[str, Any]:
 
     def groups(table: Table) -> list[Group]:
         lacking = frozenset(name for pair in PAIRS if not set(pair) <= table.keys() for name in _names(pair))
-        return [replace(group, without=lacking) for group in benchmark.groups(table)]
+        return [replace(group, without=lacking) for group in benchmark.groups(table) if group.mask.sum() >= FEWEST]
 
     other = "choice" if possible(benchmark, "choice") else "text"
     rank, kappa = _names(("likelihood", other))
@@ -285,7 +293,7 @@ def _names(pair: tuple[str, str]) -> tuple[str, ...]:
 
 def _metrics(pair: tuple[str, str]) -> Iterator[Metric]:
     """Metrics of the items on which both columns say something."""
-    words = "choice in one half of the orders and in the other" if pair == HALVES else " and ".join(pair)
+    words = "choice in one wording and in the other" if pair == HALVES else " and ".join(pair)
 
     def added(of: Callable[[Floats, Floats], Floats], table: Table) -> Floats:
         """What ``of`` makes of both columns where they have values; 0 elsewhere."""

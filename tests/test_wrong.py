@@ -90,7 +90,7 @@ mitigate fast tiny-causal --out x --config nowhere.toml -> 1 nowhere.toml cannot
 mitigate fast tiny-causal --out x --benchmarks ocugender -> 1 No benchmark is called 'ocugender' (did you mean 'occu
 mitigate fast tiny-causal --out x --data nowhere -> 2 There is no folder nowhere
 mitigate prompts tiny-causal --out x --prompt nothing -> 1 No prompt is called 'nothing'
-mitigate prompts tiny-causal --out x --text nowhere.txt -> 2 There is no built data set biaske in output
+mitigate prompts tiny-causal --out x --text nowhere.txt -> 2 There is no built data set bbq in output
 mitigate prompts tiny-causal --out x --resamples 0 -> 2 Invalid value for '--resamples'
 mitigate --include nowhere.py prompts tiny-causal --out x -> 1 nowhere.py is not a Python file
 mitigate methods -> 2 Missing argument '[RECIPE] MODEL

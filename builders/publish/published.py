@@ -56,10 +56,12 @@ def published(folder: Path, manifest: Manifest, name: str, *, restricted: bool) 
     config = manifest.configs[name]
     copies = {source.name: _open_copy(manifest, source) for source in config.sources}
     copies = {old: copy for old, copy in copies.items() if copy.name != old}
+    # A config under the licence of a source that has an open copy is under the licence of the copy.
+    replaced = {source.licence: copies[source.name].licence for source in config.sources if source.name in copies}
     renamed = replace(
         config,
         sources=[copies.get(source.name, source) for source in config.sources],
-        licence=_licence(config, copies),
+        licence=replaced.get(config.licence, config.licence),
     )
     reason = "" if restricted else closed(manifest, renamed)
     if reason and not config.quotes:
@@ -162,12 +164,6 @@ def _open_copy(manifest: Manifest, source: SourceEntry) -> SourceEntry:
                 if pins == [(f.sha256 or None, f.git_blob or None, f.member or None) for f in alternative.files]:
                     return SourceEntry.of(other, number)
     return source
-
-
-def _licence(config: ConfigEntry, copies: Mapping[str, SourceEntry]) -> str:
-    """The licence of a config: that of the open copies if its own is that of the sources they replace."""
-    replaced = {source.licence: copies[source.name].licence for source in config.sources if source.name in copies}
-    return replaced.get(config.licence, config.licence)
 
 
 def _rewritten(table: pa.Table, config: ConfigEntry, copies: Mapping[str, SourceEntry], without: list[str]) -> pa.Table:

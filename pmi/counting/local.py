@@ -144,7 +144,8 @@ def count_parts(
     """The files with the counts of each file of a corpus, in the folder of the job; as :func:`count`."""
     if names := _file_names(corpus):
         files = shards(names, format)
-        (runner or partial(_run, jobs or _cores()))(job, files, progress)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        (runner or partial(_run, jobs or cores))(job, files, progress)
         return [job.part(shard) for shard in files]
     part = job.folder / "rows.parquet"
     _count_blocks(job, "A row", records(corpus, job.field), [], part)
@@ -299,7 +300,3 @@ def _in_process(job: CountingJob, shard: Shard) -> None:
             _done.value += size
 
     count_shard(job, shard, add)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -85,10 +85,9 @@ def main(
 ) -> None:
     """Score MODEL on the benchmarks and write a report with intervals.
 
-    "sees" is the smallest distance from the ideal value, or change, that has a chance of 80 % to be told.
-
-    An interrupted run goes on when it is started again. With --compare MODEL may be the folder of a run.
-    Exit status: 1 when something cannot be done, 2 when data is missing or an option is wrong.
+    An interrupted run goes on when it is started again. With --compare MODEL may be a run's folder. "sees" is
+    the smallest change that 80 % of such runs would tell. Exit status: 1 when something cannot be done, 2 when
+    data is missing or an option is wrong.
     """
     processes = Processes.launched()
     console, errors = Console(quiet=not processes.first), Console(stderr=True, quiet=not processes.first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cards.results import Key
 from scoring import benchmarks
 from scoring.types import Estimate, Report
 
@@ -28,3 +29,21 @@ def beside(score: Estimate, report: Report, runs: Sequence[Report]) -> list[tupl
     data = {name: v for name, v in report.data.items() if known is None or tuple(name.split("/")) in known}.items()
     found = [(number, run.by_key.get(score.key)) for number, run in enumerate(runs, 1) if data <= run.data.items()]
     return [(number, other) for number, other in found if other]
+
+
+def printed(report: Report) -> dict[Key, dict[str, float]]:
+    """What papers print of models without a prompt or an adapter, by the key of the score and the model.
+
+    Printed numbers are by the published definitions, so only runs of profile ``paper`` have some.
+    """
+    from scoring.reproduce.printed import printed_tables  # whose package imports this one
+
+    found: dict[Key, dict[str, float]] = {}
+    for table in printed_tables() if report.profile == "paper" else ():
+        plain = {name for name, words in table.runs.items() if words.startswith("score ") and "--prompt" not in words}
+        for cell in table.cells:
+            place = cell.place
+            if cell.of_run and place["run"] in plain and place.get("field", "value") == "value" and "model" in place:
+                models = found.setdefault((place["benchmark"], place["group"], place["metric"]), {})
+                models[place["model"]] = float(cell.text)
+    return found

@@ -17,7 +17,7 @@ from cards.text import templates
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
 from scoring.report import numbers
-from scoring.report.context import beside, coverage
+from scoring.report.context import beside, coverage, printed
 from scoring.report.headlines import answer, described, few_examples, headline_scores, model_name
 from scoring.types import Contrast, Estimate, Report, Table
 
@@ -147,6 +147,7 @@ def page(
         headlines=headlines,
         answer=answer(headlines),
         coverage=coverage(report),
+        printed=printed(report),
         others=[described(run) for run in others],
         beside={h.estimate.key: beside(h.estimate, report, others) for h in headlines},
         bundled=report.model in BUNDLED,

@@ -118,7 +118,7 @@ class Measured:
             raise UnreachableError(lacks if run else f"needs the weights of {place['model']}")
         if place.get("field") == "sd":
             return float(found["sd"]), math.nan, math.nan, ""
-        value, low, high = (place.get("scale", 1) * float(found[name]) for name in ("value", "low", "high"))
+        value, low, high = (float(found[name]) for name in ("value", "low", "high"))
         return value, low, high, "Measured on a part of the rows." if found.get("part") else ""
 
     def _once(self, kind: str, *names: str) -> Any:
@@ -323,7 +323,7 @@ def cells(target: str = "", *, model: str = "", measured: Measured | None = None
 
 def _for(cell: PrintedCell, model: str) -> dict[str, Any]:
     """The place of a number for a model that the table does not have; empty where it is of no model."""
-    of = {"run", "reader", "benchmark", "group", "metric", "scale", "field"}
+    of = {"run", "reader", "benchmark", "group", "metric", "field"}
     found = {key: value for key, value in cell.place.items() if key in of}
     return found | {"model": model} if cell.of_run and "model" in cell.place else {}
 

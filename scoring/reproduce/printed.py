@@ -30,8 +30,8 @@ class PrintedCell:
     """A printed number: its labels, its digits as printed, and where it is in our results.
 
     ``place`` has the ``model`` (none where the paper does not name it), the ``run`` or ``source`` that measures it,
-    ``benchmark``, ``group`` and ``metric`` (of ``examples`` their id and a column), ``field`` (``value`` or ``sd``) and
-    ``scale``, by which ours is multiplied; or a ``reason`` why there is none.
+    ``benchmark``, ``group`` and ``metric`` (of ``examples`` their id and a column) and ``field`` (``value`` or ``sd``);
+    or a ``reason`` why there is none.
     """
 
     row: str

@@ -8,8 +8,9 @@ import pytest
 
 import scoring
 from scoring import benchmarks, report
-from scoring.report.context import beside, coverage
+from scoring.report.context import beside, coverage, printed
 from scoring.report.page import page
+from scoring.reproduce import printed_tables
 from scoring.types import ScoringError
 from tests.scoring.made import data_set
 from tests.scoring.made_runs import made_run
@@ -83,6 +84,24 @@ def test_other_runs_stand_beside_the_scores_that_they_have_over_the_same_data():
     shown = first_screen(run, [other_data, near])
     assert "Beside it, where the data are the same: 1 org/far, 2 org/near." in shown
     assert f"2: {headline.value:.1f}" in shown
+
+
+def test_printed_numbers_of_papers_stand_at_scores_by_the_published_definitions():
+    key = "unstereo", "ours-5", "tau@0.5"
+    run = of("unstereo", profile="paper")
+    numbers = printed(run)[key]
+    places = [(cell.place, float(cell.text)) for cell in next(iter(printed_tables("unstereo/table-1"))).cells]
+    told = {p["model"]: n for p, n in places if (p["group"], p.get("field")) == ("ours-5", None)}
+    assert told
+    assert numbers.items() >= told.items()
+    words = f"printed for {len(numbers)} models: {min(numbers.values()):.1f} to {max(numbers.values()):.1f}"
+    assert page(run, {}, {}).count(words) == 1
+    assert printed(of("unstereo")) == {}
+    assert "printed for" not in page(of("unstereo"), {}, {})
+    for name in benchmarks.names():
+        for metric in benchmarks.get(name).metrics("paper"):
+            told = [n for key, found in printed(run).items() if key[::2] == (name, metric.name) for n in found.values()]
+            assert all(metric.low <= n <= metric.high for n in told), "printed and measured have one unit"
 
 
 def test_a_run_is_scored_with_another_one_beside_it(tmp_path):

@@ -129,7 +129,7 @@ def test_an_instruction_after_the_question_mark_needs_one():
         ({"version": 2}, "(version: input should be a valid string, given 2)"),
         ({"system": ["x"]}, "(system: input should be a valid string, given ['x'])"),
         ({"placement": "before"}, "(placement: input should be an object, given 'before')"),
-        ({"placement": {"mmlu": "before"}}, "has a placement for 'mmlu'; the benchmarks are biaske, "),
+        ({"placement": {"mmlu": "before"}}, "has a placement for 'mmlu'; the benchmarks are bbq, "),
         (
             {"placement": {"neutral": "after"}},
             "(placement.neutral: input should be 'before', 'question' or 'none', given 'after')",

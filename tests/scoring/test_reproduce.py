@@ -253,7 +253,7 @@ def results_of(folder, model, run_name, estimates, rows="1.0.0 sha256:aa"):
     from scoring.types import Estimate, Report
 
     made = tuple(
-        Estimate(b, g, m, value, value - 0.01, value + 0.01, 0.005, 40, 20, reading="r", least=0, most=1)
+        Estimate(b, g, m, value, value - 1, value + 1, 0.5, 40, 20, reading="r", least=0, most=100)
         for (b, g, m), value in estimates.items()
     )
     report = Report(model, "r", "", "float32", "plain", "paper", {"occugender/explicit-paper/test": rows}, made, {})
@@ -266,7 +266,7 @@ def test_a_run_gives_its_numbers_with_interval_and_verdict(tmp_path):
     model = "mistralai/Mistral-7B-v0.3"
     places = {
         ("occugender", "explicit, female jobs", metric): value
-        for metric, value in (("p_male", 0.26204), ("p_female", 0.7281), ("p_diverse", 0.5))
+        for metric, value in (("p_male", 26.204), ("p_female", 72.81), ("p_diverse", 50.0))
     }
     results_of(tmp_path, model, "occugender", places)
     found = {c.column: c for c in cells("occugender/table-3", model=model, measured=Measured(tmp_path, tmp_path))}
@@ -282,7 +282,7 @@ def test_numbers_of_a_part_of_the_rows_say_so(tmp_path):
         tmp_path,
         model,
         "occugender",
-        {("occugender", "explicit, female jobs", "p_male"): 0.262},
+        {("occugender", "explicit, female jobs", "p_male"): 26.2},
         "1 sha256:aa, 3 of 280 rows",
     )
     found = cells("occugender/table-3", model=model, measured=Measured(tmp_path, tmp_path))

@@ -72,7 +72,7 @@ def planted(choice, place=0.0):
             n = int("".join(filter(str.isdigit, request.id.split("/")[3]))) if "/" in request.id else 0
             if request.max_new:
                 on_response(Response(request.id, candidate_logprobs=(-1.0,) * len(request.candidates), text="Female."))
-            elif request.context.startswith("Which"):
+            elif "\nA. " in request.context:
                 he_first = request.context.index("He saw") < request.context.index("She saw")
                 lean = choice(n) * (1 if he_first else -1) + place + 0.01 * drawn(request.id)
                 on_response(Response(request.id, ((lean / 2 - 9,), (-lean / 2 - 9,))))
@@ -123,12 +123,12 @@ def test_the_correlation_is_spearmans_over_the_items(apart):
     assert found(apart)["choice_ceiling"].value == pytest.approx(math.sqrt(2 * retest / (1 + retest)))
 
 
-def test_a_preference_for_a_place_is_not_in_the_choice_but_in_its_halves(apart):
+def test_a_preference_for_a_place_is_in_neither_wording(apart):
     table = apart.tables["unstereo-choice"]
     lean = table["female_logprob"] - table["male_logprob"]
-    # The planted lean is towards he; it is a log-odds, so the mean over both orders has no place in it.
-    assert lean == pytest.approx([-drawn("choice", n) for n in range(ITEMS)], abs=0.03)
-    assert table["choice_1"] - table["choice_2"] == pytest.approx(np.full(ITEMS, -6.0), abs=0.1)
+    # The planted lean is towards he; it is a log-odds, so the mean over all orders has no place in it.
+    for column in (lean, table["choice_1"], table["choice_2"]):
+        assert column == pytest.approx([-drawn("choice", n) for n in range(ITEMS)], abs=0.03)
 
 
 def test_a_model_that_chooses_as_its_likelihood_says_agrees(data):
@@ -138,8 +138,8 @@ def test_a_model_that_chooses_as_its_likelihood_says_agrees(data):
 
 def test_a_model_that_chooses_by_place_alone_cannot_agree_with_anything(data):
     of = found(scored(data, planted(lambda n: 0.0, place=3.0)))
-    assert of["choice_retest_kappa"].value == 0 or math.isnan(of["choice_retest_kappa"].value)
-    assert of["choice_ceiling"].value < 0.5
+    assert of["choice_retest_rank"].low < 0 < of["choice_retest_rank"].high
+    assert of["choice_ceiling"].low == 0
     assert abs(of["likelihood_choice_rank"].value) < 0.4
 
 
@@ -178,26 +178,27 @@ def test_only_likelihood_has_a_headline_that_is_published(apart):
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_every_option_stands_in_every_place_equally_often_in_each_half(count):
+def test_every_order_is_asked_in_each_wording(count):
     every = ways.orders(count)
-    assert len(set(every)) == math.factorial(count)
-    for half in np.split(np.array(every), 2):
-        if count == 3:
-            assert all(sorted(column) == [0, 1, 2] for column in half.T)
-    assert all(sorted(column) == sorted([*range(count)] * (len(every) // count)) for column in np.array(every).T)
+    halves = every[: len(every) // 2], every[len(every) // 2 :]
+    assert [len(set(half)) for half in halves] == [math.factorial(count)] * 2
+    request = Request("a", options=tuple(Option(f"Sentence {n}.") for n in range(count)))
+    assert len(set(ways.questions(request))) == len(every)
+    first, last = ways.questions(request)[0], ways.questions(request)[-1]
+    assert first.splitlines()[0] != last.splitlines()[0]
 
 
 def test_a_next_sentence_is_chosen_after_its_context():
     (first, *_) = ways.questions(Request("a", "She came in.", (Option(" It rained."), Option(" It snowed."))))
-    assert first.startswith("She came in.\nWhich of these sentences is most likely to come next?\nA. It rained.\nB. It")
+    assert first.startswith("She came in.\nWhich of these sentences is most likely next?\nA. It rained.\nB. It")
 
 
 def test_each_letter_counts_for_the_sentence_beside_it():
     unstereo = benchmarks.get("unstereo-choice")
     row = {"id": "x", "config": "ours-5", "word": "w", "sentence_male": "He sings.", "sentence_female": "She sings."}
     requests = list(unstereo.requests("clean", row, CAUSAL))
-    assert [request.id for request in requests] == ["x/0", "x/1"]
-    assert [[option.text for option in request.options] for request in requests] == [[" A", " B"]] * 2
+    assert [request.id for request in requests] == ["x/0", "x/1", "x/2", "x/3"]
+    assert [[option.text for option in request.options] for request in requests] == [[" A", " B"]] * 4
     # Always the letter of the sentence with she, with a probability of .9.
     of_she = [request.context.index("She") > request.context.index("He") for request in requests]
     responses = {
@@ -209,14 +210,14 @@ def test_each_letter_counts_for_the_sentence_beside_it():
     assert record["choice_1"] == pytest.approx(record["choice_2"])
 
 
-def test_three_sentences_are_asked_in_six_orders_and_all_scores_follow():
+def test_three_sentences_are_asked_in_every_order_and_all_scores_follow():
     stereoset = benchmarks.get("stereoset-choice")
     texts = {f"sentence_{label}": f"The nurse is {label}." for label in ("biased", "unbiased", "irrelevant")}
     texts |= {f"object_{label}": label for label in ("biased", "unbiased", "irrelevant")}
     row = {"id": "x", "config": "stereoset", "split": "test", "domain": "gender", "subject": "nurse"}
     row |= {"prompt": f"The nurse is {BLANK}.", **texts}
     requests = list(stereoset.requests("clean", row, CAUSAL))
-    assert len(requests) == 6
+    assert len(requests) == 12
     share = {"biased": 0.6, "unbiased": 0.3, "irrelevant": 0.1}
     responses = {}
     for request in requests:
@@ -277,7 +278,7 @@ def test_a_chat_api_is_asked_to_choose_in_both_orders(data, tmp_path, monkeypatc
     assert done.exit_code == 0, done.output
     table = pd.read_parquet(tmp_path / "examples" / "unstereo-choice.parquet")
     assert len(table) == 40
-    assert table["text"].str.count("\n").eq(3).all()  # two orders, two samples
+    assert table["text"].str.count("\n").eq(7).all()  # two orders, two wordings, two samples
     lean = table["female_logprob"] - table["male_logprob"]
     number = table["id"].str[1:].astype(int)
     unclear = number % 10 == 0
