@@ -77,7 +77,9 @@ def run_folder(call: Call, kind: EngineKind, values: Mapping[str, Any]) -> Path:
 
 def main(
     model: ModelName = "",
-    compare: Annotated[Path | None, typer.Option(metavar="RUN", help="Print paired differences from a run.")] = None,
+    compare: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Paired differences from a run; MODEL may be one too.")
+    ] = None,
     show: Annotated[bool, typer.Option("--list", help="Print benchmarks and prompts, and stop.")] = False,
     verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", rich_help_panel=RUN, help="Print the results file alone.")] = False,
@@ -85,9 +87,8 @@ def main(
 ) -> None:
     """Score MODEL on the benchmarks and write a report with intervals.
 
-    An interrupted run goes on when it is started again. With --compare MODEL may be a run's folder. "sees" is
-    the smallest change that 80 % of such runs would tell. Exit status: 1 when something cannot be done, 2 when
-    data is missing or an option is wrong.
+    An interrupted run goes on when it is started again. "sees" is the smallest change that 80 % of such runs
+    would tell. Exit status: 1 when something cannot be done, 2 when data is missing or an option is wrong.
     """
     processes = Processes.launched()
     console, errors = Console(quiet=not processes.first), Console(stderr=True, quiet=not processes.first)
