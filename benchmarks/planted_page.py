@@ -13,7 +13,7 @@ from cards.verdict import ability_verdict, holm, verdict
 #: The sets of pairs; the first decides what a recipe is said to do.
 SETS = TEMPLATES, OCCUPATIONS, WINOBIAS = ("new templates", "new occupations", "WinoBias test")
 #: Where a page has the table: between these lines.
-BEGIN, END = "<!-- planted stereotypes -->", "<!-- end of planted stereotypes -->"
+BEGIN, END = "![The gap that each recipe leaves](planted.png)", "What the tables say:"
 PICTURE = Path(__file__).parents[1] / "docs" / "planted.png"
 _COLOURS = {"removes": PALETTE["line-2"], "adds": PALETTE["line-3"], "no change": PALETTE["third"]}
 
