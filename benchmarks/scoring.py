@@ -90,9 +90,10 @@ def whole(name: str, data: str, profile: str = "clean", limit: int | None = None
     return [request for loaded in part.splits for request in asked(name, profile, loaded)]
 
 
-def causal() -> list[str]:
-    """Names of the benchmarks for causal models."""
-    return [name for name in benchmarks.names() if "causal" in benchmarks.get(name).kinds]
+def causal(data: str) -> list[str]:
+    """Names of the benchmarks for causal models whose data sets are in a folder."""
+    suited = [benchmarks.get(name) for name in benchmarks.names() if "causal" in benchmarks.get(name).kinds]
+    return [own.name for own in suited if all(Path(data, data_set).is_dir() for data_set, *_ in own.configs)]
 
 
 class Turn(NamedTuple):

@@ -123,9 +123,9 @@ def files(setting: Setting, name: str) -> list[bench.File]:
 
 
 def suite(setting: Setting, shape: str) -> Part:
-    """All that all benchmarks request of a causal model: seconds, tokens and the share of the peak."""
+    """All that the benchmarks with built data request of a causal model: seconds, tokens and the share of the peak."""
     model, data, few = model_of(setting, shape), data_of(setting), setting.few(2, None)
-    requests = [item for name in bench.causal() for item in bench.whole(name, data, limit=few) if item.options]
+    requests = [item for name in bench.causal(data) for item in bench.whole(name, data, limit=few) if item.options]
     prompts = bench.whole("neutral", data, "paper", few)
     model.answer([*requests[:64], replace(prompts[0], max_new=2)])
     before = replace(model.stats)
@@ -138,6 +138,7 @@ def suite(setting: Setting, shape: str) -> Part:
     sheet = next((value for part, value in DATA_SHEET.items() if part in name), None)
     return {
         "parameters": model.network.num_parameters(),
+        "benchmarks": bench.causal(data),
         "requests": len(requests),
         "scoring_seconds": seconds,
         "tokens_per_second": done.asked / seconds,
