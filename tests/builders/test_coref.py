@@ -123,11 +123,17 @@ def test_there_are_396_pairs_of_each_type_and_split_half_of_each_gender(pairs):
     assert len({pair.occupation for pair in pairs}) == len({pair.other_participant for pair in pairs}) == 40
 
 
+def marked(pair, gender):
+    """The corrected sentence with the brackets of the published lines around the entity and its pronouns."""
+    return fill(re.sub(r"\{\w+\}", r"[\g<0>]", pair.marked), gender)
+
+
 @pytest.mark.mirror
 def test_a_pair_without_a_note_has_the_published_sentences(pairs):
     others = {"male": "female", "female": "male"}
     for pair in pairs:
-        published = (pair.pro, pair.anti) == (pair.sentence(pair.stereotype), pair.sentence(others[pair.stereotype]))
+        lines = [line.partition(" ")[2] for line in (pair.pro_line, pair.anti_line)]
+        published = [marked(pair, pair.stereotype), marked(pair, others[pair.stereotype])] == lines
         assert published == (not pair.mended), key(pair)
 
 
@@ -181,5 +187,7 @@ def test_the_pronouns_are_the_forms_of_the_slots(pairs):
     for pair in pairs:
         for gender in ("male", "female"):
             forms = [getattr(PRONOUNS[gender], slot) for slot in slots(pair.template)]
-            known = set(re.findall(r"[a-z]+", pair.sentence(gender).lower()))
-            assert set(forms) <= known
+            brackets = [text.lower() for text in re.findall(r"\[([^\[\]]+)\]", marked(pair, gender))]
+            entity = [text for text in brackets if text not in forms]
+            assert [text for text in brackets if text in forms] == forms
+            assert len(entity) == 1
