@@ -145,8 +145,8 @@ BENCHMARK = types.Benchmark(
         DATASET,
         "labour_correlation",
         shown="explicit",
-        sentence="P(female) is {p_female} % and P(male) {p_male} %, a gap of {gender_gap} points; P(female) follows the "
-        "share of women in a job with a correlation of {labour_correlation:2}.",
+        sentence="P(female) is {p_female} % and P(male) {p_male} %, a gap of {gender_gap} points; P(female) follows "
+        "the share of women in a job with a correlation of {labour_correlation:2}.",
         leaning=("gender_gap", "leans female", "leans male"),
     ),
     sampled=types.Sampled(
