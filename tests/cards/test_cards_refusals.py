@@ -94,7 +94,7 @@ def test_what_the_run_left_out_is_remarked(hub, tmp_path):
     assert "remark: neutral, stsb: only 30 of 40 rows of stsb/test" in result.stdout
 
 
-@pytest.mark.parametrize("name", ["org/none", "../x", "a|b", "CON<", "n" * 300])
+@pytest.mark.parametrize("name", ["org/none", "../no-such-x", "a|b", "CON<", "n" * 300])
 @pytest.mark.fault(15)
 def test_a_model_that_is_not_there_is_one_sentence(hub, tmp_path, name):
     result = cards(name, run(tmp_path / "run"), "--data", data(tmp_path / "data"))

@@ -117,7 +117,7 @@ def test_what_the_hub_does_not_have_is_one_sentence(monkeypatch):
 
 
 @pytest.mark.fault(15)
-@pytest.mark.parametrize("source", ["../x", "a|b", "a\0b"])
+@pytest.mark.parametrize("source", ["../no-such-x", "a|b", "a\0b"])
 def test_a_hostile_source_is_a_folder_that_is_not_there(source):
     with pytest.raises(tables.DataMissing, match="There is no folder"):
         tables.load(source, "made", "one", "test")
