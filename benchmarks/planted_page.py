@@ -75,7 +75,7 @@ def _rows(name: str, model: Mapping[str, Any]) -> Iterator[str]:
         yield f"| {' | '.join([*cells, lost, *cost, shorter])} |"
     for recipe, one in model["recipes"].items():
         if "refused" in one:
-            yield f"| {_link(recipe)} | refused | {' | '.join([''] * (len(head) - 4))} | {one['refused']} |"
+            yield f"| {_link(recipe)} | refused | {' | '.join([''] * (len(head) - 3))} | {one['refused']} |"
 
 
 def _link(recipe: str) -> str:
