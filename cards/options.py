@@ -6,8 +6,6 @@ A field that is an option has its help in its type, ``Annotated[int, typer.Optio
 that several commands have are named, such as :data:`scoring.options.Limit`.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re
@@ -257,8 +255,9 @@ def checked(name: str, hint: Any, value: Any, error: type[Exception]) -> Any:
     from pydantic import Field, TypeAdapter, ValidationError  # a list of commands does not wait for it
 
     limits = Field(ge=getattr(_info(hint), "min", None), le=getattr(_info(hint), "max", None))
+    kind: Any = Annotated[_lenient(hint), limits]
     try:
-        return TypeAdapter[Any](Annotated[_lenient(hint), limits], config=_STRICT).validate_python(value)
+        return TypeAdapter[Any](kind, config=_STRICT).validate_python(value)
     except ValidationError as problem:
         faults = problem.errors(include_url=False)
     plain = isinstance(value, Path) or type(value).__module__ == "builtins"

@@ -1,7 +1,5 @@
 """Scoring a model from Python; the command ``probes score`` calls the same functions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal

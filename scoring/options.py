@@ -1,7 +1,5 @@
 """The options that several commands have, and the settings of a run, each declared once with its help."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -12,8 +12,6 @@ Mitigation of Gender Bias in LLMs* (Dong et al., 2024); its tables print the bes
 (OccuGender; Chen et al., 2024).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace

@@ -1,7 +1,5 @@
 """Built data sets, from a folder of this machine or from the Hub."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterable, Sequence

@@ -19,8 +19,6 @@ Brown, 1910), and the square root of it bounds the correlation with a way that h
 and text that is decoded without chance are the same each time, and count as without error.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -12,8 +12,6 @@ True
 'occugender'
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

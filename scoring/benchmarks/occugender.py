@@ -9,8 +9,6 @@ chat the text after ``Q:`` is the user's turn, and the text after ``A:`` begins 
 forms continue; the paper has no chat.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Tables have ``female_logprob`` and ``male_logprob``, natural logarithms of sente
 gap is their difference. :func:`us_gap` also needs ``max_pmi_diff``.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any, Literal

@@ -4,8 +4,6 @@ Tables have, per job and prompt, the probabilities ``p_male``, ``p_female`` and 
 words for each gender, and ``female_share``, the percentage of women who hold the job.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What helps to read the scores of a run: how much of the data they cover, and the same scores of other runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from cards.results import Key

@@ -10,8 +10,6 @@ Rare events and few clusters get other intervals than the bootstrap's
 (:mod:`scoring.statistics.intervals`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

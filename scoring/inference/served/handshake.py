@@ -10,8 +10,6 @@ every benchmark a number, and a wrong one. So a few sentences are scored first, 
 - probabilities of several next tokens add up to more than 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
