@@ -16,7 +16,7 @@ from cards.text import templates
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
 from scoring.report import numbers
-from scoring.report.context import beside, coverage, printed
+from scoring.report.context import beside, coverage, next_steps, printed
 from scoring.report.headlines import answer, described, few_examples, headline_scores, model_name
 from scoring.types import Contrast, Estimate, Report, Table
 
@@ -150,6 +150,7 @@ def page(
         others=[described(run) for run in others],
         beside={h.estimate.key: beside(h.estimate, report, others) for h in headlines},
         bundled=report.model in BUNDLED,
+        next_steps=next_steps(report),
         facts=numbers.facts(report),
         sections=[*sections, *more],
         environment=list(_flat(report.environment)),
