@@ -26,6 +26,7 @@ from cards.files import locked
 from cards.text import grouped
 from scoring import report
 from scoring.engines import Call, EngineKind, NoModel, refuse_loading
+from scoring.inference.chat import messages
 from scoring.inference.parallel import Processes
 from scoring.options import Sampling, Settings
 from scoring.prompts import Prompt
@@ -106,13 +107,18 @@ def ask(
     for part in parts:
         task = _sampled(part.benchmark)
         asked_rows = questions(part, settings.profile, prompt)
-        bodies = [
-            _body(model, prompt, text, task.longest, sampling, number)
-            for _, text in asked_rows
-            for number in range(sampling.samples)
-        ]
-        answers = client(part.benchmark.name, [ChatRequest(body, task.example) for body in bodies])
-        answers_by_benchmark[part.benchmark.name] = [row for row, _ in asked_rows], answers
+        numbered = [(text, number) for _, text in asked_rows for number in range(sampling.samples)]
+        name, answers = part.benchmark.name, list[Response]()
+        replies: Sequence[str | None] = [None] * len(numbered)
+        first = {f"{name}, first turn": prompt.first["tokens"]} if prompt.first else {}
+        for stage, longest in {**first, name: task.longest}.items():
+            bodies = [
+                _body(model, prompt.system, prompt.turns(text, reply), longest, sampling, number)
+                for (text, number), reply in zip(numbered, replies, strict=True)
+            ]
+            answers = client(stage, [ChatRequest(body, task.example) for body in bodies])
+            replies = [answer.text for answer in answers]
+        answers_by_benchmark[name] = [row for row, _ in asked_rows], answers
     return answers_by_benchmark
 
 
@@ -167,10 +173,11 @@ def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]
     return asked_rows
 
 
-def _body(model: str, prompt: Prompt, text: str, longest: int, sampling: Sampling, number: int) -> dict[str, Any]:
-    body = request_body(model, text, temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
-    system = [{"role": "system", "content": prompt.system}] if prompt.system else []
-    return body | {"messages": [*system, *body["messages"]]}
+def _body(
+    model: str, system: str, turns: Sequence[str], longest: int, sampling: Sampling, number: int
+) -> dict[str, Any]:
+    body = request_body(model, "", temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
+    return body | {"messages": messages(system, turns)}
 
 
 def name(call: Call) -> str:
