@@ -35,6 +35,8 @@ from scoring.run import Part, estimate, read, report_of, without
 from scoring.tables import as_table
 from scoring.types import Benchmark, Estimate, Request, Row, Sampled, ScoringError, Table
 
+#: The most tokens of the answer to an opening.
+LONGEST_OPENING = 64
 _NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not give"
 #: What a report says of the numbers.
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
@@ -57,7 +59,7 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     named = bool(settings.benchmarks)
     parts, remarks = without(
         [Part(benchmark) for benchmark in settings.chosen()],
-        lambda part: "" if part.benchmark.sampled else _NEEDS.format(part.benchmark.name),
+        lambda part: "" if part.benchmark.sampled or part.benchmark.joined else _NEEDS.format(part.benchmark.name),
         "use a server that gives them",
         "; it is left out.",
         named=named,
@@ -103,16 +105,24 @@ def ask(
         When an answer cannot be had; those before it are recorded.
     """
     answers_by_benchmark = {}
-    for part in parts:
-        task = _sampled(part.benchmark)
+    for part in (part for part in parts if not part.benchmark.joined):
+        task, name, samples = _sampled(part.benchmark), part.benchmark.name, range(sampling.samples)
+        # Of each sample what was said before: an opening and its answer.
+        said: list[list[dict[str, str]]] = [[] for _ in samples]
+        if task.opening:
+            first = [task.opening[number % len(task.opening)] for number in samples]
+            bodies = [_body(model, prompt, first[number], LONGEST_OPENING, sampling, number) for number in samples]
+            replies = client(name, [ChatRequest(body, task.example) for body in bodies])
+            turns = (("user", first), ("assistant", [reply.text for reply in replies]))
+            said = [[{"role": role, "content": texts[number]} for role, texts in turns] for number in samples]
         asked_rows = questions(part, settings.profile, prompt)
         bodies = [
-            _body(model, prompt, text, task.longest, sampling, number)
+            _body(model, prompt, text, task.longest, sampling, number, said[number])
             for _, text in asked_rows
-            for number in range(sampling.samples)
+            for number in samples
         ]
-        answers = client(part.benchmark.name, [ChatRequest(body, task.example) for body in bodies])
-        answers_by_benchmark[part.benchmark.name] = [row for row, _ in asked_rows], answers
+        answers = client(name, [ChatRequest(body, task.example) for body in bodies])
+        answers_by_benchmark[name] = [row for row, _ in asked_rows], answers
     return answers_by_benchmark
 
 
@@ -123,7 +133,12 @@ def result(
     tables: dict[str, Table] = {}
     estimates: list[Estimate] = []
     for part in parts:
-        name, task = part.benchmark.name, _sampled(part.benchmark)
+        name = part.benchmark.name
+        if part.benchmark.joined:
+            tables[name] = part.benchmark.joined(tables)
+            estimates += estimate(part.benchmark, settings.profile, tables[name], settings.resamples)
+            continue
+        task = _sampled(part.benchmark)
         (rows, replies), size = answers[name], sampling.samples
         texts = [reply.text for reply in replies]
         by_row = grouped(enumerate(rows), lambda numbered: id(numbered[1])).values()
@@ -167,10 +182,18 @@ def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]
     return asked_rows
 
 
-def _body(model: str, prompt: Prompt, text: str, longest: int, sampling: Sampling, number: int) -> dict[str, Any]:
+def _body(
+    model: str,
+    prompt: Prompt,
+    text: str,
+    longest: int,
+    sampling: Sampling,
+    number: int,
+    said: Sequence[dict[str, str]] = (),
+) -> dict[str, Any]:
     body = request_body(model, text, temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
     system = [{"role": "system", "content": prompt.system}] if prompt.system else []
-    return body | {"messages": [*system, *body["messages"]]}
+    return body | {"messages": [*system, *said, *body["messages"]]}
 
 
 def name(call: Call) -> str:
