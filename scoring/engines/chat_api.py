@@ -34,6 +34,8 @@ from scoring.run import Part, estimate, read, report_of, without
 from scoring.tables import as_table
 from scoring.types import Benchmark, Estimate, Request, Row, Sampled, ScoringError, Table
 
+#: The most tokens of the answer to an opening.
+LONGEST_OPENING = 64
 _NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not give"
 #: What a report says of the numbers.
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
@@ -56,7 +58,7 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     named = bool(settings.benchmarks)
     parts, remarks = without(
         [Part(benchmark) for benchmark in settings.chosen()],
-        lambda part: "" if part.benchmark.sampled else _NEEDS.format(part.benchmark.name),
+        lambda part: "" if part.benchmark.sampled or part.benchmark.joined else _NEEDS.format(part.benchmark.name),
         "use a server that gives them",
         "; it is left out.",
         named=named,
@@ -102,16 +104,23 @@ def ask(
         When an answer cannot be had; those before it are recorded.
     """
     answers_by_benchmark = {}
-    for part in parts:
-        task = _sampled(part.benchmark)
+    for part in (part for part in parts if not part.benchmark.joined):
+        task, name, samples = _sampled(part.benchmark), part.benchmark.name, range(sampling.samples)
+        # Of each sample what was said before its question: an opening and its answer.
+        said: list[tuple[str, ...]] = [() for _ in samples]
+        if task.opening:
+            openings = [task.opening[number % len(task.opening)] for number in samples]
+            bodies = [_body(model, prompt, [openings[number]], LONGEST_OPENING, sampling, number) for number in samples]
+            answers = client(name, [ChatRequest(body, task.example) for body in bodies])
+            said = [(opening, answer.text) for opening, answer in zip(openings, answers, strict=True)]
         asked_rows = questions(part, settings.profile, prompt)
-        numbered = [(text, number) for _, text in asked_rows for number in range(sampling.samples)]
-        name, answers = part.benchmark.name, list[Response]()
+        numbered = [(text, number) for _, text in asked_rows for number in samples]
+        answers = []
         replies: Sequence[str | None] = [None] * len(numbered)
         first = {f"{name}, first turn": prompt.first["tokens"]} if prompt.first else {}
         for stage, longest in {**first, name: task.longest}.items():
             bodies = [
-                _body(model, prompt.system, prompt.turns(text, reply), longest, sampling, number)
+                _body(model, prompt, [*said[number], *prompt.turns(text, reply)], longest, sampling, number)
                 for (text, number), reply in zip(numbered, replies, strict=True)
             ]
             answers = client(stage, [ChatRequest(body, task.example) for body in bodies])
@@ -127,7 +136,12 @@ def result(
     tables: dict[str, Table] = {}
     estimates: list[Estimate] = []
     for part in parts:
-        name, task = part.benchmark.name, _sampled(part.benchmark)
+        name = part.benchmark.name
+        if part.benchmark.joined:
+            tables[name] = part.benchmark.joined(tables)
+            estimates += estimate(part.benchmark, settings.profile, tables[name], settings.resamples)
+            continue
+        task = _sampled(part.benchmark)
         (rows, replies), size = answers[name], sampling.samples
         texts = [reply.text for reply in replies]
         by_row = grouped(enumerate(rows), lambda numbered: id(numbered[1])).values()
@@ -172,10 +186,10 @@ def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]
 
 
 def _body(
-    model: str, system: str, turns: Sequence[str], longest: int, sampling: Sampling, number: int
+    model: str, prompt: Prompt, turns: Sequence[str], longest: int, sampling: Sampling, number: int
 ) -> dict[str, Any]:
     body = request_body(model, "", temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
-    return body | {"messages": messages(system, turns)}
+    return body | {"messages": messages(prompt.system, turns)}
 
 
 def name(call: Call) -> str:
