@@ -10,6 +10,8 @@ larger shapes.
 Beside each ratio stands ``at_peak``, what it would be if our operations ran at the speed of the matrix
 product measured in the same turns. Where that is below a goal, no batching reaches it. ``arithmetic_limit`` is how
 many times our operations a side takes that shares no context; what a ratio has beyond that is speed and padding.
+``limit`` is that of one side, with the padding of a padded loop and the vocabulary at every position, and
+``cpu_ratio`` the ratio of the processor's seconds, which what else the machine does disturbs less.
 """
 
 from __future__ import annotations
@@ -157,7 +159,11 @@ def compared(
 
     def compare(key: str, turns: Sequence[Turn]) -> dict[str, Any]:
         against = _against(GOALS[name][key], seconds[key], seconds["ours"], operations / top)
-        return against | _agreement(ours, turns[-1].result)
+        # All positions of all sequences, in a padded loop also those of the padding.
+        every = sum(width * len(ids) for _, width, ids in together) if key == "padded" else done.asked
+        limit = flops(model, requests, Stats(tokens=every, read=every)) / operations
+        cpu = cpu_median(turns) / cpu_median(runs["ours"])
+        return against | {"limit": _short(limit), "cpu_ratio": _short(cpu)} | _agreement(ours, turns[-1].result)
 
     return {
         "files": [file.name for file in some],
@@ -400,7 +406,7 @@ def main(
     for name in names:
         results[name] = measured(makers[name](), name, data, limit)
         for line, side in goals_with_figures(name, results[name]):
-            more = f", {side['at_peak']} at the peak" if "at_peak" in side else ""
+            more = f", limit {side['limit']}, {side['at_peak']} at the peak" if "at_peak" in side else ""
             print(f"{line}: {side.get('ratio', side.get('share'))} (goal {side['goal']}{more})", flush=True)
     result = {
         "machine": machine,

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from cards.results import Estimate, supported_digits
+from cards.numbers import supported_digits
+from cards.results import Estimate
 from cards.verdict import Numbers
 
 if TYPE_CHECKING:

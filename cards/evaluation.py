@@ -19,7 +19,8 @@ from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_
 
 from cards.dataset_card import tasks
 from cards.matrix import Cell
-from cards.results import UNPUBLISHED, Estimate, Headline, Report, supported_digits
+from cards.numbers import formatted, interval, supported_digits
+from cards.results import UNPUBLISHED, Estimate, Headline, Report
 from cards.text import CardError, grouped, slug
 
 #: The setting in notes for a model that was scored without adapter and with the default settings.
@@ -79,10 +80,9 @@ class Result:
     def notes(self) -> str:
         """What the number is and how it was measured; :func:`parse_notes` reads it."""
         score = self.score
-        ends = f"{self._digits(score.low)} to {self._digits(score.high)}"
-        interval = f", 95 % interval {ends}" if score.has_interval else ""
-        ideal = "" if score.ideal is None else f", ideal {score.ideal:g}"
-        value = f"{self._digits(score.value)}{interval}, n {score.n}{ideal}"
+        ends = interval(score.low, score.high, self._digits, ", 95 % interval {} to {}")
+        ideal = "" if score.ideal is None else f", ideal {formatted(score.ideal)}"
+        value = f"{self._digits(score.value)}{ends}, n {score.n}{ideal}"
         about = f"{score.metric} of {score.group} ({' and '.join(self.splits)}): {value}"
         about += f", range {score.least:g} to {score.most:g}"
         return f"{about}; profile {self.profile}; {self.setting or MODEL_ALONE}"

@@ -22,6 +22,7 @@ from cards.evaluation import FOLDER, parse_entries, parse_notes, task_scores
 from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.matrix import BANDS, Cell, ModelRow, matrix
+from cards.numbers import Scale
 from cards.options import single, start
 from cards.text import CardError, grouped, refuse_secrets, template
 
@@ -55,18 +56,12 @@ class TaskTable:
     metric: str
     ideal: float | None
     entries: list[Entry]
-    low: float
-    high: float
+    scale: Scale
 
     @property
     def reading(self) -> str:
         """How to read the metric; empty when no run says it."""
         return next((entry.reading for entry in self.entries if entry.reading), "")
-
-    def percent(self, value: float) -> float:
-        """The position of a value on the plot, in percent of the range."""
-        width = self.high - self.low
-        return round(100 * (value - self.low) / width, 2) if width else 50.0
 
 
 def entries_of(path: Path) -> Iterator[Entry]:
@@ -194,7 +189,7 @@ def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
         numbers = [own[0].ideal, *(number for entry in own for number in entry.numbers)]
         finite = [number for number in numbers if number is not None and math.isfinite(number)]
         ordered = sorted(own, key=lambda entry: (entry.distance, entry.model))
-        tables.append(TaskTable(*key, own[0].ideal, ordered, min(finite), max(finite)))
+        tables.append(TaskTable(*key, own[0].ideal, ordered, Scale(min(finite), max(finite))))
     return tables
 
 

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cards.results import Key, supported_digits
+from cards.numbers import decimals, interval, supported_digits
+from cards.results import Key
 from cards.verdict import Numbers, holm, p_of, unpaired, verdict
 
 #: The upper ends of the colours but the last one, as shares of the greatest possible distance from the ideal.
@@ -52,9 +53,7 @@ class Cell:
     @property
     def interval(self) -> str:
         """The interval as text; empty when there is none."""
-        if not self.has_interval:
-            return ""
-        return " to ".join(supported_digits(end, self.low, self.high) for end in (self.low, self.high))
+        return interval(self.low, self.high, lambda end: supported_digits(end, self.low, self.high), "{} to {}")
 
     @property
     def has_interval(self) -> bool:
@@ -120,10 +119,10 @@ class Cell:
         '0.08 → 0.12'
         """
         before, after = base.number, self.number
-        for decimals in range(1, 5):
+        for places in range(1, 5):
             if before != after or self.value == base.value:
                 break
-            before, after = f"{base.value:.{decimals}f}", f"{self.value:.{decimals}f}"
+            before, after = decimals(base.value, places), decimals(self.value, places)
         return f"{before} → {after}"
 
 

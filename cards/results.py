@@ -16,8 +16,9 @@ import pydantic
 from pydantic import BeforeValidator, TypeAdapter, ValidationError, WrapValidator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from cards.numbers import interval_text
 from cards.stored import STRICT, Stored, document, first_fault, opened, parsed, signed
-from cards.text import CardError, decimals
+from cards.text import CardError
 from cards.verdict import Numbers
 
 #: The version of ``results.json`` that is written and read.
@@ -166,34 +167,6 @@ def good_values(ideal: float | None, least: float = -math.inf, most: float = mat
     if ideal is None:
         return "no value is better"
     return {least: "lower is better", most: "higher is better"}.get(ideal, f"closer to {ideal:g} is better")
-
-
-def supported_digits(value: float, low: float, high: float) -> str:
-    """A number with as many digits as its interval supports: the last one is at most a fifth of the interval's width.
-
-    Without an interval, or with one of width zero, it has four significant digits.
-
-    >>> supported_digits(0.25123, 0.1987, 0.3121), supported_digits(32.9, 29.0, 36.7)
-    ('0.25', '33')
-    >>> supported_digits(0.12344, math.nan, math.nan)
-    '0.1234'
-    """
-    width = high - low
-    if not (math.isfinite(width) and width > 0):
-        return f"{value:.4g}"
-    places = max(0, math.ceil(round(math.log10(5 / width), 9)))
-    return decimals(value, places)
-
-
-def interval_text(value: float, low: float, high: float) -> str:
-    """A value with its interval as text, with the digits that the interval supports.
-
-    >>> interval_text(0.25123, 0.1987, 0.3121), interval_text(0.5, math.nan, math.nan)
-    ('0.25 [0.20, 0.31]', '0.5')
-    """
-    if not math.isfinite(high - low):
-        return supported_digits(value, low, high)
-    return "{} [{}, {}]".format(*(supported_digits(number, low, high) for number in (value, low, high)))
 
 
 def _complete(value: Any, validate: pydantic.ValidatorFunctionWrapHandler) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -50,15 +49,6 @@ def cell(value: object) -> str:
     """
     line = " ".join(str(value).split())
     return "".join(character if character.isprintable() else "\ufffd" for character in line).translate(_ESCAPES)
-
-
-def decimals(value: float, places: int, *, signed: bool = False, missing: str = "–") -> str:
-    """A number with so many decimals, without a minus sign before 0; ``missing`` where it is not defined.
-
-    >>> decimals(-0.004, 2), decimals(1.5, 1, signed=True), decimals(float("nan"), 1)
-    ('0.00', '+1.5', '–')
-    """
-    return missing if math.isnan(value) else f"{round(value, places) + 0.0:{'+' if signed else ''}.{places}f}"
 
 
 def printable(text: str) -> str:

@@ -18,8 +18,8 @@ from typing import Any
 import pandas as pd
 
 from cards.files import RECORD, refuse_foreign
+from cards.numbers import decimals
 from cards.stored import Stored
-from cards.text import decimals
 from cards.verdict import LEVEL, ability_verdict, holm, p_of, standing, verdict
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError

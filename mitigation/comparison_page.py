@@ -12,8 +12,8 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from cards.files import put_all
+from cards.numbers import decimals
 from cards.text import cell as escaped
-from cards.text import decimals
 from mitigation import comparison
 from mitigation.comparison import COLUMNS, PRINTED
 from mitigation.errors import MitigationError

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from operator import ge, gt, le, lt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 # The types of what a recipe is given and gives, which are imported under their own names, are taken from here by the
 # files of recipes.
@@ -19,6 +19,7 @@ from cards.text import did_you_mean
 from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData as TrainingData
 from scoring.adapters.facts import Adapter as Adapter
+from scoring.adapters.facts import Change, Numbers
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model as Model  # without loading torch
@@ -26,6 +27,8 @@ else:
     Model = object
 
 T = TypeVar("T")
+#: What each recipe of the project is, and the settings of its profiles.
+_DECLARED = tomllib.loads((Path(__file__).parent / "data" / "recipes.toml").read_text(encoding="utf-8"))
 
 
 def setting(
@@ -146,6 +149,52 @@ class Recipe:
 
 #: A recipe whose before and after are the benchmarks of stereotypes; for models of both kinds unless it says otherwise.
 stereotype_recipe = partial(Recipe, benchmarks=("stereoset", "crows_pairs", "biaske"), kinds=("causal", "masked"))
+
+
+@dataclass
+class Job(Generic[T]):
+    """One run of a recipe: what it is given, as ``Recipe.run`` is, and what it costs from now on."""
+
+    recipe: str
+    model: Model
+    settings: T
+    data: TrainingData
+    out: Path
+    console: Console
+
+    def __post_init__(self) -> None:
+        from mitigation.cost import CostMeter  # a recipe is listed without torch
+
+        self.meter = CostMeter(self.model)
+
+    def done(
+        self, parameters: int, measures: Mapping[str, Numbers | float] | None = None, changes: Sequence[Change] = ()
+    ) -> Adapter:
+        """The facts of the folder ``out``, with the cost so far of training this number of parameters.
+
+        ``measures`` and ``changes`` are those of the recipe itself (:func:`mitigation.adapters.write.describe`).
+        """
+        from mitigation.adapters.write import describe
+
+        cost, data = self.meter.cost(parameters), self.data.versions
+        made = describe(self.out, self.model, self.recipe, self.settings, data=data, cost=cost, measures=measures)
+        return replace(made, changes=tuple(changes))
+
+
+def declared(name: str, settings: type[T], run: Callable[[Job[T]], Adapter], **more: Any) -> Recipe:
+    """A recipe of the project, of which ``data/recipes.toml`` has all but its settings and functions.
+
+    Each profile has the values of the tables of ``shared`` that it is ``like``, and then its own; the rest is as in
+    ``settings``.
+    """
+    shared = _DECLARED["shared"]
+    facts = {key: shared[key] for key in ("benchmarks", "kinds")} | _DECLARED[name]
+    profiles = {}
+    for profile in ("clean", "paper"):
+        own = dict(facts.pop(profile, {}))
+        profiles[profile] = settings(**shared.get(own.pop("like", ""), {}) | own)
+    facts = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+    return Recipe(name, profiles=profiles, run=lambda *given: run(Job(name, *given)), **facts, **more)
 
 
 def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: Mapping[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from cards.text import grouped, redactor
 from scoring.inference.chat import Chat
 from scoring.prompts import Prompt
 from scoring.tables import Loaded
-from scoring.types import Benchmark, BenchmarkContext, Request, Response, Row
+from scoring.types import Benchmark, BenchmarkContext, Request, Response, Row, ScoringError
 
 if TYPE_CHECKING:
     from scoring.inference.engine import Engine
@@ -45,12 +45,14 @@ def questions(
     prompt: Prompt,
     model: Engine,
     chat: Chat | None = None,
+    around: Callable[[str], Sequence[str]] | None = None,
 ) -> list[Question]:
     """The requests of the rows of a benchmark, through the chat template if there is a chat.
 
-    Rows without requests are left out.
+    Rows without requests are left out. ``around`` makes the turns up to the response from a question, by default
+    those of the prompt before the model has said anything.
     """
-    in_chat = chat.put if chat else lambda request: request
+    in_chat = partial(chat.put, around=around or prompt.turns) if chat else lambda request: request
     asked = []
     for loaded in splits:
         context = _context(model, loaded)
@@ -63,6 +65,38 @@ def questions(
             if requests:
                 asked.append(Question(row, context, requests))
     return asked
+
+
+def after_first_turn(
+    model: Engine,
+    ask: Callable[[Callable[[str], Sequence[str]]], object],
+    prompt: Prompt,
+    chat: Chat,
+    answered: Callable[[Sequence[Request]], Mapping[str, Response]],
+) -> Callable[[str], Sequence[str]]:
+    """The turns of a question after the model's first turn, which is asked here for all questions.
+
+    ``ask(around)`` makes all requests of the run, ``answered`` gives the responses to some.
+
+    Raises
+    ------
+    ScoringError
+        When the engine does not write.
+    """
+    first = prompt.first
+    assert first
+    if "generation" not in model.capabilities:
+        raise ScoringError(f"The prompt {prompt.name!r} has the model write first, which this engine cannot do.")
+    asked: dict[str, Request] = {}
+
+    def opening(question: str) -> Sequence[str]:
+        turns = prompt.turns(question)
+        asked[question] = Request(f"first turn/{question}", chat.text(*turns), max_new=first["tokens"])
+        return turns
+
+    ask(opening)
+    replies = answered(list(asked.values()))
+    return lambda question: prompt.turns(question, replies[f"first turn/{question}"].text)
 
 
 def scorable(every: Sequence[Question], model: Engine) -> tuple[list[Question], list[str]]:

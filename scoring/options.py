@@ -87,6 +87,7 @@ class Settings:
             )
         if (self.system or prompt.system) and not self.chat:
             raise ScoringError("A system text is a part of a chat alone; add --chat, or leave the system text out.")
+        prompt.refuse(self.chat)
         if self.chat and self.truncate:
             raise ScoringError("A chat is not cut to the context window; leave out --truncate or --chat.")
         return replace(prompt, system=self.system or prompt.system)

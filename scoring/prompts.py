@@ -1,15 +1,16 @@
-"""Prompts: an instruction and its position in a request, a system text, and decoding settings.
+"""Prompts: an instruction and its position in a request, a system text, a first turn, and decoding settings.
 
 A prompt has a name, a version, an instruction with its position in the request, a text for the system
-role of a chat, and decoding settings. It is chosen by its name or by the path of a JSON file with these
-fields, such as
+role of a chat, what a chat model writes before it answers, and decoding settings. It is chosen by its name
+or by the path of a JSON file with these fields, such as
 
     {"name": "fair", "version": "1.0.0", "instruction": "Be fair.", "placement": {"occugender": "question"}}
 
 The instruction against gender mentions and the grids of decoding settings are those of *Disclosure and
 Mitigation of Gender Bias in LLMs* (Dong et al., 2024); its tables print the best of the sampled ones as
 "Hyperparameter". The six debiasing prompts are those of Table 4 of *Causally Testing Gender Bias in LLMs*
-(OccuGender; Chen et al., 2024).
+(OccuGender; Chen et al., 2024). Chain of thought, self-reflection, self-help and self-aware are the methods
+that *BiasFreeBench* (Xu et al., 2025) compares, in words of this project.
 """
 
 from __future__ import annotations
@@ -56,9 +57,22 @@ class SelfDebiasTable(TypedDict):
     epsilon: NotRequired[Annotated[int | float, Field(gt=0, le=1)]]
 
 
+class FirstTurn(TypedDict):
+    """What a chat model writes before it answers.
+
+    It is asked ``ask`` with the question for ``{question}``, and writes at most ``tokens`` tokens. ``then`` is the
+    user's next turn of the same chat; without it, a new chat has what the model wrote in the place of the question.
+    """
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    ask: Annotated[str, Field(pattern=r"\{question\}")]
+    then: NotRequired[NonBlank]
+    tokens: Annotated[int, Field(gt=0)]
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """An instruction with its position, a system text, and decoding settings, under a name.
+    """An instruction with its position, a system text, a first turn, and decoding settings, under a name.
 
     Parameters
     ----------
@@ -75,6 +89,8 @@ class Prompt:
     self_debias:
         Prefixes after which biased text is more probable, and how strongly such text is made less probable
         (:mod:`scoring.inference.self_debias`); only for models in this process.
+    first:
+        What is asked before the question is answered; only in a chat.
     """
 
     __pydantic_config__ = STRICT
@@ -86,6 +102,34 @@ class Prompt:
     system: str = ""
     decoding: DecodingTable = field(default_factory=DecodingTable)
     self_debias: SelfDebiasTable | None = None
+    first: FirstTurn | None = None
+
+    def turns(self, question: str, reply: str | None = None) -> tuple[str, ...]:
+        """The turns up to the answer, the user's first; without a reply those of the first turn, if there is one.
+
+        >>> PROMPTS["self-reflection"].turns("Who sings?", "She.")[:2]
+        ('Who sings?', 'She.')
+        >>> PROMPTS["self-help"].turns("Who sings?", " Which person sings? ")
+        ('Which person sings?',)
+        """
+        if not self.first:
+            return (question,)
+        asked = self.first["ask"].replace("{question}", question)
+        if reply is None:
+            return (asked,)
+        then, reply = self.first.get("then"), reply.strip()
+        return (asked, reply or "…", then) if then else (reply or question,)
+
+    def refuse(self, chat: bool) -> None:
+        """Refuses a prompt with a first turn outside a chat.
+
+        Raises
+        ------
+        ScoringError
+            For such a prompt.
+        """
+        if self.first and not chat:
+            raise ScoringError(f"The prompt {self.name!r} has two turns of a chat; add --chat, or give another prompt.")
 
     def put(self, request: Request, benchmark: str = "") -> Request:
         r"""The request of a benchmark with the instruction at its position.

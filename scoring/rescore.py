@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from cards.numbers import formatted, interval
 from cards.options import single, start
 from scoring import benchmarks
 from scoring.options import Include, Resamples
@@ -87,11 +88,10 @@ def lines(answers: Sequence[Answer], remarks: Sequence[str]) -> Iterator[str]:
     cells: list[tuple[str, ...]] = [("group", "metric", "value", "sd", "95 % interval", "n", "clusters", "")]
     for answer in answers:
         estimate, record = answer.estimate, answer.record()
-        numbers = (f"{x:.4f}" if isinstance(x, float) else "–" for x in (record["value"], record["sd"]))
-        ends = f"{estimate.low:.4f} to {estimate.high:.4f} {marked(estimate)}".rstrip()
-        interval = "–" if record["low"] is None else ends
+        numbers = (formatted(x, ".4f") for x in (record["value"], record["sd"]))
+        ends = interval(estimate.low, estimate.high, "{:.4f}".format, "{} to {} " + marked(estimate)).rstrip() or "–"
         counts = str(estimate.n), str(estimate.clusters)
-        cells.append((estimate.group, estimate.metric, *numbers, interval, *counts, estimate.why))
+        cells.append((estimate.group, estimate.metric, *numbers, ends, *counts, estimate.why))
     yield from aligned(cells)
     yield ""
     for metric, reading in {answer.estimate.metric: answer.estimate.reading for answer in answers}.items():

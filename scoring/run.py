@@ -18,7 +18,7 @@ from scoring.options import Settings
 from scoring.prompts import Prompt
 from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES, measure
-from scoring.types import Benchmark, Estimate, Report, Response, ScoringError, Table
+from scoring.types import Benchmark, Estimate, Report, Request, Response, ScoringError, Table
 
 if TYPE_CHECKING:
     from scoring.inference.engine import Engine
@@ -101,17 +101,26 @@ def run(
         from scoring.inference.self_debias import with_prompt
 
         model = with_prompt(model, prompt)
+    prompt.refuse(chat is not None)
+    how = {name: getattr(settings, name) for name in ("batch_tokens", "truncate")}
+    how["decoding"] = answering.decoding(prompt)
+
+    def asked(around: Callable[[str], Sequence[str]]) -> list[list[Question]]:
+        given = settings.profile, prompt, model, chat, around
+        return [answering.questions(part.benchmark, part.splits, *given) for part in parts]
+
+    def answered(some: Sequence[Request]) -> dict[str, Response]:
+        return answering.answer(model, some, store, how, console)
+
+    around = answering.after_first_turn(model, asked, prompt, chat, answered) if prompt.first and chat else prompt.turns
     by_benchmark, skipped = {}, []
-    for part in parts:
-        every = answering.questions(part.benchmark, part.splits, settings.profile, prompt, model, chat)
+    for part, every in zip(parts, asked(around), strict=True):
         by_benchmark[part.benchmark.name], left_out = answering.scorable(every, model)
         skipped += left_out
     requests = [request for own in by_benchmark.values() for question in own for request in question.requests.values()]
-    how = {name: getattr(settings, name) for name in ("batch_tokens", "truncate")}
-    how["decoding"] = answering.decoding(prompt)
     if processes.count > 1:
-        together(processes, model, requests, store, lambda own: answering.answer(model, own, store, how, console))
-    responses = answering.answer(model, requests, store, how, console)
+        together(processes, model, requests, store, answered)
+    responses = answered(requests)
     cut = answering.truncated(model, requests) if settings.truncate else None
     records: dict[str, Table] = {}
     estimates: list[Estimate] = []

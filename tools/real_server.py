@@ -54,9 +54,11 @@ def installed() -> bool:
 
 @contextmanager
 def vllm(
-    model: str | Path, log: Path, *, name: str = "tiny", threads: int = 1, dtype: str = "float32"
+    model: str | Path, log: Path, *, name: str = "tiny", threads: int = 1, dtype: str = "float32", part: int = 0
 ) -> Iterator[RealServer]:
     """A server of a model, which ends with the block; what it prints goes into ``log``.
+
+    With ``part`` it computes so many tokens at a time, and longer prompts in parts; without, each prompt at once.
 
     Raises
     ------
@@ -75,13 +77,13 @@ def vllm(
         "--max-model-len": 512,
         "--max-num-seqs": 64,
         "--max-logprobs": 20,
-        "--max-num-batched-tokens": 4096,
+        "--max-num-batched-tokens": part or 4096,
         "--chat-template": template,
     }
     listed = [str(part) for pair in options.items() for part in pair]
     # vLLM 0.32.0 on a CPU ends with an error when it computes a prompt in parts and the request has a seed ("CPU
     # Generator does not use offset"): it then resets the random numbers, which only those of a GPU can do.
-    switches = ["--enforce-eager", "--no-enable-chunked-prefill"]
+    switches = ["--enforce-eager", "--enable-chunked-prefill" if part else "--no-enable-chunked-prefill"]
     command = [str(VENV / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server", *listed, *switches]
     environment = {**os.environ, **_ENVIRONMENT, "OMP_NUM_THREADS": str(threads)}
     with log.open("w") as output:

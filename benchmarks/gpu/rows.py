@@ -35,6 +35,8 @@ SPLITS = ("train", "validation", "test")
 DOMAINS = ("gender", "profession", "race", "religion")
 #: Parts of a row whose words are counted.
 PARTS = ("before", "object", "after")
+#: Forms of "it cannot be known" in a question of BBQ.
+UNKNOWNS = 10
 Row = dict[str, Any]
 Lengths = dict[str, dict[str, Any]]
 
@@ -76,7 +78,7 @@ def rows(place: str, facts: Mapping[str, Any]) -> list[Row]:
     data_set, config, split = place.split("/")
     draw = random.Random(place)
     make: Callable[[int, str, str, str, random.Random], Row]
-    make = {"biaske": _triplet, "unstereo": _pronouns}.get(data_set, _neutral)
+    make = {"biaske": _triplet, "unstereo": _pronouns, "bbq": _question, "mbbq": _question}.get(data_set, _neutral)
     result = []
     for number in range(facts["rows"]):
         before, thing, after = (_words(_drawn(facts[part], draw), draw) for part in PARTS)
@@ -113,6 +115,29 @@ def _pronouns(number: int, before: str, thing: str, after: str, draw: random.Ran
     sentences = {f"sentence_{name}": f"{before} {word} {after}.".strip() for name, word in words.items()}
     gap = draw.uniform(-1, 1)
     return sentences | {"word": draw.choice(WORDS), "natural": True, "max_pmi_diff": gap, "template": str(number)}
+
+
+def _question(number: int, before: str, thing: str, after: str, draw: random.Random) -> Row:
+    # Forms of "it cannot be known", as many as in the English sets and as long as most of them.
+    unknowns = [_words(2 + n % 2, draw) for n in range(UNKNOWNS)]
+    unknown = number % 3
+    answers = [f"{after} {word}".strip() for word in draw.sample(WORDS, 3)]
+    answers[unknown] = unknowns[0]
+    people = [place for place in range(3) if place != unknown]
+    ambiguous = number % 2 == 0
+    return {
+        "context": f"{before}.",
+        "question": f"{thing}?",
+        "answers": answers,
+        "unknown": unknown,
+        "biased": people[number // 6 % 2],
+        "label": unknown if ambiguous else people[number // 12 % 2],
+        "condition": "ambiguous" if ambiguous else "disambiguated",
+        "polarity": ("negative", "non-negative")[number // 2 % 2],
+        "template": number // 100,
+        "group": ("women", "men")[number // 4 % 2],
+        "unknowns": unknowns,
+    }
 
 
 def _neutral(number: int, before: str, thing: str, after: str, draw: random.Random) -> Row:
@@ -165,6 +190,10 @@ def _counted(row: Mapping[str, Any]) -> tuple[str, str, str]:
         before, after = row["prompt"].split(BLANK)
         # The made row begins with two words more: "The" and its subject.
         return " ".join(before.split()[2:]), row["object_biased"], after
+    if "answers" in row:
+        # The made answer has a word more, which is its own.
+        person = row["answers"][(row["unknown"] + 1) % len(row["answers"])]
+        return row["context"], row["question"], " ".join(person.split()[1:])
     if "template" in row:
         before, _, rest = row["template"].partition("{")
         return before, "", rest.partition("}")[2].replace("{", "").replace("}", "")

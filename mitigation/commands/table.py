@@ -26,7 +26,8 @@ from rich.text import Text as Line
 
 from builders.dataset import BuildError
 from cards.files import put_all
-from cards.text import decimals, split_list
+from cards.numbers import decimals
+from cards.text import split_list
 from mitigation import comparison, recipes
 from mitigation.ability.tasks import named
 from mitigation.api import Options, Text, planned_evaluation

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 
 from cards.text import split_list
-from mitigation.cost import CostMeter
 from mitigation.editing import measure, pairs
 from mitigation.editing.edit import edit, mean_terms
 from mitigation.editing.pairs import EditPair
@@ -18,7 +17,7 @@ from mitigation.editing.settings import OPENINGS, PairSettings
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
 from mitigation.plots import plot_changes, write_losses
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Job
 from mitigation.training.train import LossCurve, checkpoint_path
 from scoring.adapters.facts import Change
 from scoring.inference.generation import Decoding
@@ -40,18 +39,18 @@ class EditingSession:
         If no pair can be edited, or the share of held-out subjects does not fit.
     """
 
-    def __init__(self, model: Model, settings: PairSettings, data: TrainingData, console: Console) -> None:
-        self.model, self.settings, self.data, self.console = model, settings, data, console
-        rows = pairs.pair_rows(data, split_list(settings.sets), settings.split, settings.domain)
+    def __init__(self, job: Job[Any]) -> None:
+        self.job, self.model, self.settings = job, job.model, job.settings
+        settings: PairSettings = job.settings
+        rows = pairs.pair_rows(job.data, split_list(settings.sets), settings.split, settings.domain)
         rows, _ = pairs.split_wordings(rows)
-        self.meter = CostMeter(model)
         possible, self.left_out = pairs.each_possible(rows, self._pair)
         if not possible:
             raise MitigationError(f"None of the {len(rows)} pairs can be edited: {next(iter(self.left_out.values()))}")
-        tell_left_out(self.left_out, len(rows), "edited", console)
+        tell_left_out(self.left_out, len(rows), "edited", job.console)
         self._made = {str(row["id"]): edited_pair for row, edited_pair in possible}
         self.edited, self.held = split_subjects([row for row, _ in possible], settings)
-        self._prefixes = generate_prefixes(model, settings)
+        self._prefixes = generate_prefixes(job.model, settings)
         self._after_prefix = cache(self._make_after_prefix)
 
     def _pair(self, row: Row, prefix: str = "") -> EditPair:
@@ -75,42 +74,39 @@ class EditingSession:
         after = [self._after_prefix(number, prefix) for prefix in some]
         return [self._made[self.edited[number]["id"]], *(pair for pair in after if pair)]
 
-    def train(
-        self, network: StampedNetwork, recipe: str, what: str, title: str, out: Path
-    ) -> tuple[tuple[Change, ...], dict[str, float]]:
-        """Trains the adapter of a network on the pairs; writes losses, scores of pairs and pictures into ``out``.
+    def train(self, network: StampedNetwork, what: str, title: str) -> tuple[tuple[Change, ...], dict[str, float]]:
+        """Trains the adapter of a network on the pairs; writes losses, scores of pairs and pictures.
 
         Parameters
         ----------
-        recipe, what, title:
-            The name of the recipe, what it trains (in a warning), and what stands in the titles of the pictures.
+        what, title:
+            What the recipe trains (in a warning), and what stands in the titles of the pictures.
 
         Returns
         -------
         tuple
             The scores of held-out and edited pairs before and after with paired differences, and the measures.
         """
-        settings, model = self.settings, self.model
+        settings, job, out = self.settings, self.job, self.job.out
         sides = {measure.HELD_OUT: self.held, measure.EDITED: self.edited}
         made = {side: [(row, self._made[row["id"]]) for row in some] for side, some in sides.items()}
-        measured = measure.measured_pairs(self._pair, made, pairs.other_wordings(self.data, settings.domain))
+        measured = measure.measured_pairs(self._pair, made, pairs.other_wordings(job.data, settings.domain))
         # To find out at the end whether anything was learnt at all.
         start = {name: weight.detach().clone() for name, weight in network.trained.items()}
         trained_pairs = [self._made[row["id"]] for row in self.edited]
         before, scored_before = mean_terms(network, trained_pairs, settings), measured.scores(network)
-        begun = self.meter.seconds
-        path = checkpoint_path("editing", model, settings, self.data, out)
+        begun, path = job.meter.seconds, checkpoint_path(job, "editing")
         held_pairs = [self._made[row["id"]] for row in self.held]
-        curve = edit(network, self._versions, len(self.edited), held_pairs, settings, path, self.console)
-        took = self.meter.seconds - begun
+        curve = edit(network, self._versions, len(self.edited), held_pairs, settings, path, job.console)
+        took = job.meter.seconds - begun
         after, scored_after = mean_terms(network, trained_pairs, settings), measured.scores(network)
         if all(bool((start[name] == weight).all()) for name, weight in network.trained.items()):
             sentence = f"No batch improved its loss, so the {what} changes nothing; lower --rate {settings.rate}."
-            tell(self.console, [sentence])
-        write_losses(curve, out, f"{recipe} on {title}", step="batch")
+            tell(job.console, [sentence])
+        write_losses(curve, out, f"{job.recipe} on {title}", step="batch")
         changes = measure.pair_changes(scored_before, scored_after, settings.score)
         measure.write_pairs(out / "pairs.json", measured, scored_before[0], scored_after[0], self.left_out)
-        plot_changes(changes, out / "pairs.png", f"{recipe} on {title}")
+        plot_changes(changes, out / "pairs.png", f"{job.recipe} on {title}")
         return changes, gap_measures(before, after, curve) | {
             "pairs_edited": len(self.edited),
             "pairs_held_out": len(self.held),

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from mitigation.recipe import Settings, setting
 
 PAPER, OPEN, OWN = "Chen et al. 2024", "not in the paper", "this project"
-#: The settings of the paper that all recipes with biased pairs have.
-PUBLISHED: Mapping[str, Any] = {
-    "held_out": 0.0,
-    "passes": 1,
-    "batch": 4,
-    "iterations": 20,
-    "compare": "probability",
-    "score": "paper",
-    "keep": "last",
-    "divergence": "mean",
-}
 #: Prefixes for a masked model, which cannot generate any.
 OPENINGS = tuple((Path(__file__).parents[1] / "data" / "openings.txt").read_text(encoding="utf-8").splitlines())
 

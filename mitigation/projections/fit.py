@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mitigation.adapters.write import describe
 from mitigation.attribute_words import AttributeWords
 from mitigation.errors import MitigationError
 from mitigation.projections import sentences
-from mitigation.recipe import setting
+from mitigation.recipe import Adapter, Job, Model, TrainingData, setting
 from mitigation.training.settings import CODE, CorpusSettings, WordSettings, text_versions
 from scoring.types import Floats
 
 if TYPE_CHECKING:
-    from mitigation.cost import CostMeter
     from mitigation.projections.subspaces import Projection
-    from mitigation.training.data import TrainingData
-    from scoring.adapters.facts import Adapter, Numbers
-    from scoring.inference.model import Model
+    from scoring.adapters.facts import Numbers
 
 #: The least sentences of a class, and the least sentences with a listed word.
 LEAST = 20
@@ -136,19 +131,9 @@ def probe_measures(states: ClassStates, projection: Projection) -> dict[str, Num
     return {"probe before": before.numbers, "probe after": after.numbers, "largest class": before.majority}
 
 
-def finish(
-    model: Model,
-    recipe: str,
-    settings: Any,
-    data: TrainingData,
-    out: Path,
-    meter: CostMeter,
-    projection: Projection,
-    measures: Mapping[str, Numbers | float],
-) -> Adapter:
+def finish(job: Job[Any], projection: Projection, measures: Mapping[str, Numbers | float]) -> Adapter:
     """Writes the LoRA of a projection and returns the facts of its folder."""
     from mitigation.projections.lora import write_projection
 
-    cost = meter.cost(write_projection(model, projection, out))
-    measures = {"removed directions": projection.rank, **measures}
-    return describe(out, model, recipe, settings, data=data.versions, cost=cost, measures=measures)
+    parameters = write_projection(job.model, projection, job.out)
+    return job.done(parameters, {"removed directions": projection.rank, **measures})

@@ -9,18 +9,12 @@ it. Biases of maps and embeddings of positions stay: what they write along d is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
-from mitigation.recipe import Model, stereotype_recipe
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Job, declared
 from mitigation.training.settings import text_versions
-from scoring.adapters.facts import Adapter
 from scoring.terminal import tell
 
 if TYPE_CHECKING:
@@ -32,25 +26,24 @@ if TYPE_CHECKING:
 REMAINS = 0.05
 
 
-def run(model: Model, settings: stream.StreamSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+def run(job: Job[stream.StreamSettings]) -> Adapter:
     """Finds the direction, writes the LoRA and checks that no block writes along it."""
     import numpy as np
     import torch
 
     from mitigation.adapters.temporary import attached
-    from mitigation.cost import CostMeter
     from mitigation.projections.lora import write_lora
     from mitigation.projections.states import writing_maps
 
-    meter = CostMeter(model)
+    model, settings = job.model, job.settings
     names, number = stream.block_names(model, settings.block)
-    fitted, held = stream.text_pairs(model, settings, data)
+    fitted, held = stream.text_pairs(model, settings, job.data)
     vector = stream.difference(model, fitted, names[number], settings.most_tokens)
     direction = torch.from_numpy(vector / np.linalg.norm(vector))
     matrices = without(writing_maps(model, names), direction)
     before, along = stream.preference(model, held), stream.spread_along(model, names, direction)
-    parameters = write_lora(model, matrices, out)
-    with attached(model, out) as ablated:
+    parameters = write_lora(model, matrices, job.out)
+    with attached(model, job.out) as ablated:
         share = stream.spread_along(ablated, names, direction) / along
         if share > REMAINS:
             raise MitigationError(
@@ -58,10 +51,10 @@ def run(model: Model, settings: stream.StreamSettings, data: TrainingData, out: 
                 "a normalization or another map stands before the residual stream; use inlp, sentence_debias or leace."
             )
         after = stream.preference(ablated, held)
-    tell(console, [f"{len(matrices)} maps; held-out preference {before.size:.3f} to {after.size:.3f} nats in size."])
+    sizes = f"{before.size:.3f} to {after.size:.3f}"
+    tell(job.console, [f"{len(matrices)} maps; held-out preference {sizes} nats in size."])
     measures = before.measures("before") | after.measures("after") | {"changed maps": len(matrices)}
-    cost = meter.cost(parameters)
-    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
+    return job.done(parameters, measures)
 
 
 def without(maps: Mapping[str, torch.Tensor], direction: torch.Tensor) -> dict[str, Matrices]:
@@ -84,15 +77,4 @@ def without(maps: Mapping[str, torch.Tensor], direction: torch.Tensor) -> dict[s
     }
 
 
-RECIPE = stereotype_recipe(
-    name="ablation",
-    summary="Takes the direction of gender out of everything that blocks and word embeddings write.",
-    source="Refusal in Language Models Is Mediated by a Single Direction (Arditi et al., 2024)",
-    cite=("meade2022empirical", "arditi2024refusal"),
-    profiles={
-        "clean": stream.StreamSettings(sentences=2000, most_tokens=128),
-        "paper": stream.StreamSettings(sentences=256, most_tokens=128),
-    },
-    run=run,
-    outside=text_versions,
-)
+RECIPE = declared("ablation", stream.StreamSettings, run, outside=text_versions)

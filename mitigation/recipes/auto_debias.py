@@ -16,11 +16,10 @@ from pathlib import Path
 
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
-from mitigation.adapters.write import describe
 from mitigation.attribute_words import SOURCE, attribute_words, fetched_source
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Model, TrainingData, defaults, setting, stereotype_recipe
-from mitigation.training.settings import OPEN, SMALL, TrainingSettings
+from mitigation.recipe import Adapter, Job, declared, defaults, setting
+from mitigation.training.settings import OPEN, TrainingSettings
 
 PUBLISHED, SEARCH = "auto-debias", "search"
 CODE, PAPER = "code of Guo et al. 2022", "Guo et al. 2022"
@@ -51,36 +50,35 @@ class AutoDebiasSettings(TrainingSettings):
     measured: int = setting(256, "Prompts that are measured while training.", OPEN, above=0)
 
 
-def run(model: Model, settings: AutoDebiasSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+def run(job: Job[AutoDebiasSettings]) -> Adapter:
     """Searches prompts if asked to, trains on them, and writes the adapter."""
     from cards.files import put
-    from mitigation.cost import CostMeter
     from mitigation.training import alignment
     from mitigation.training.train import checkpoint_path
     from mitigation.training.trainable import tune
 
-    data.versions.update(input_versions(settings))
+    model, settings = job.model, job.settings
+    job.data.versions.update(input_versions(settings))
     pairs = alignment.whole_pairs(model, read_pairs(settings))
     stereotypes = alignment.token_numbers(model, read_lines(settings.stereotypes, f"{PUBLISHED}/stereotypes"))
-    meter, draw = CostMeter(model), random.Random(settings.seed)
-    path = checkpoint_path(RECIPE.name, model, settings, data, out)
+    draw, path = random.Random(settings.seed), checkpoint_path(job)
     if settings.prompts == SEARCH:
         loss = alignment.AlignmentLoss(model, stereotypes, reverse=settings.published)
         some = draw.sample(pairs, min(settings.search_pairs, len(pairs)))
         words = alignment.candidates(model, settings.search_words)
         size, beam = settings.search_length, settings.search_beam
-        prompts = alignment.search(model, loss, some, words, size, beam, path.with_suffix(".json"), console)
-        put(out / "prompts.txt", "".join(f"{prompt}\n" for prompt in prompts).encode())
+        prompts = alignment.search(model, loss, some, words, size, beam, path.with_suffix(".json"), job.console)
+        put(job.out / "prompts.txt", "".join(f"{prompt}\n" for prompt in prompts).encode())
     else:
         prompts = read_lines(settings.prompts, f"{PUBLISHED}/prompts-{settings.domain}")
     trained_pairs, held_pairs = split_pairs(pairs, settings.held_out, draw)
     rows = alignment.prompted_pairs(model, prompts, trained_pairs)
     held = alignment.prompted_pairs(model, prompts, held_pairs) if held_pairs else rows
     held = draw.sample(held, min(settings.measured, len(held)))
-    searched = meter.seconds
+    searched = job.meter.seconds
     loss = alignment.AlignmentLoss(model, None if settings.all_tokens else stereotypes, reverse=settings.published)
     schedule = settings.schedule(steps=max(1, settings.epochs * len(rows) // settings.batch_size), warmup=0.0)
-    tuned = tune(model, RECIPE.name, settings, loss, rows, held, schedule, data, out, console)
+    tuned = tune(job, loss, rows, held, schedule)
     side = "held_out" if held_pairs else "trained"
     measures = {
         f"divergence_{side}_before": tuned.curve.held[0]["loss"],
@@ -91,8 +89,7 @@ def run(model: Model, settings: AutoDebiasSettings, data: TrainingData, out: Pat
         "stereotype_words": len(stereotypes),
         "seconds_searching": searched if settings.prompts == SEARCH else 0.0,
     }
-    cost = meter.cost(tuned.parameters)
-    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
+    return job.done(tuned.parameters, measures)
 
 
 def read_pairs(settings: AutoDebiasSettings) -> list[tuple[str, str]]:
@@ -184,15 +181,4 @@ def input_versions(settings: AutoDebiasSettings) -> dict[str, str]:
     return fingerprints
 
 
-RECIPE = stereotype_recipe(
-    name="auto_debias",
-    summary="Makes predictions after paired words and a biased prompt equal (LoRA; all weights in paper).",
-    source="Auto-Debias (Guo et al., 2022); for causal models by this project",
-    cite=("guo2022autodebias",),
-    profiles={
-        "clean": AutoDebiasSettings(**SMALL, all_tokens=False, published=False, held_out=0.2, patience=3),
-        "paper": AutoDebiasSettings(),
-    },
-    run=run,
-    outside=input_versions,
-)
+RECIPE = declared("auto_debias", AutoDebiasSettings, run, outside=input_versions)

@@ -11,12 +11,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from mitigation.attribute_words import AttributeWords, Swapper, name_pairs
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Model, TrainingData, setting, stereotype_recipe
-from mitigation.training.settings import CLEAN, CODE, LanguageSettings, WordSettings, text_versions
+from mitigation.recipe import Adapter, Job, declared, setting
+from mitigation.training.settings import CODE, LanguageSettings, WordSettings, text_versions
 
 #: What may stand after a listed word in the published code.
 _ENDINGS = ("", ".", ",", "?", "!", ";", ":")
@@ -39,18 +38,17 @@ class CdaSettings(LanguageSettings, WordSettings):
             )
 
 
-def run(model: Model, settings: CdaSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+def run(job: Job[CdaSettings]) -> Adapter:
     """Trains on the changed texts and writes the adapter."""
     from mitigation.training.language import train_on
 
-    data.versions.update(versions(settings))
-    words = settings.listed
+    settings = job.settings
+    job.data.versions.update(versions(settings))
     names = name_pairs(settings.names).groups if settings.names else ()
-    pairs = changed(settings.texts(), words, published=settings.published, seed=settings.seed, names=names)
+    pairs = changed(settings.texts(), settings.listed, published=settings.published, seed=settings.seed, names=names)
     random.Random(settings.seed).shuffle(pairs)  # both sides of a text stay together, so none is trained and held out
     texts = [text for pair in pairs for text in (pair if settings.two_sided else pair[1:])]
-    measures = {"changed texts": len(pairs)}
-    return train_on(model, RECIPE.name, settings, texts, data, out, console, measures=measures)
+    return train_on(job, texts, measures={"changed texts": len(pairs)})
 
 
 def versions(settings: CdaSettings) -> dict[str, str]:
@@ -100,15 +98,4 @@ def published_swap(text: str, words: AttributeWords, draw: random.Random) -> str
     return " ".join(table.get(part, part) for part in parts) if any(part in table for part in parts) else text
 
 
-RECIPE = stereotype_recipe(
-    name="cda",
-    summary="Further training on text with the words of both genders swapped (LoRA; all weights in paper).",
-    source="Gender Bias in Neural Natural Language Processing (Lu et al., 2020), with the settings of bias-bench",
-    cite=("meade2022empirical", "lu2020gender", "hallmaudslay2019its"),
-    profiles={
-        "clean": CdaSettings(**CLEAN, published=False, patience=3),
-        "paper": CdaSettings(),
-    },
-    run=run,
-    outside=versions,
-)
+RECIPE = declared("cda", CdaSettings, run, outside=versions)

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cards.text import split_list
-from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Model, Recipe, TrainingData, defaults, setting
+from mitigation.recipe import Adapter, Job, Model, declared, defaults, setting
 from mitigation.training.data import load_prompts, load_test_splits, shared_rows, training_prompts
 from mitigation.training.settings import TrainingSettings
 from scoring.types import Request
@@ -69,27 +67,24 @@ class DebiasTuningSettings(TrainingSettings):
         return ("bf16" if bf16 else "no") if self.mixed_precision == "auto" else self.mixed_precision
 
 
-def run(model: Model, settings: DebiasTuningSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+def run(job: Job[DebiasTuningSettings]) -> Adapter:
     """Tunes, and writes the adapter, its losses and their picture into ``out``."""
-    from mitigation.cost import CostMeter
     from mitigation.training import losses
     from mitigation.training.trainable import tune
 
+    model, settings, data = job.model, job.settings, job.data
     forms = losses.form_tokens(model.tokens, model.name)
     corpora = split_list(settings.corpora)
     prompts = training_prompts(data, corpora, leaked=settings.leaked)
     # Training on test rows is allowed to repeat the published runs, and is always said.
     leaked = shared_rows(prompts, load_test_splits(data.source)) if settings.leaked else {}
     if leaked:
-        console.print(LEAKED.format(len(leaked)))
+        job.console.print(LEAKED.format(len(leaked)))
     rows = encode_prompts(model, prompts, settings.max_length)
     held = encode_prompts(model, load_prompts(data, corpora, "validation")[: settings.validation], settings.max_length)
-    meter, schedule = CostMeter(model), settings.schedule(precision=settings.precision(model.device))
-
-    loss = losses.DebiasLoss(model, forms, settings)
-    tuned = tune(model, RECIPE.name, settings, loss, rows, held, schedule, data, out, console, measured=False)
-    measures, cost = {"leaked training rows": len(leaked)} if leaked else {}, meter.cost(tuned.parameters)
-    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
+    schedule = settings.schedule(precision=settings.precision(model.device))
+    tuned = tune(job, losses.DebiasLoss(model, forms, settings), rows, held, schedule, measured=False)
+    return job.done(tuned.parameters, {"leaked training rows": len(leaked)} if leaked else {})
 
 
 def encode_prompts(model: Model, prompts: Sequence[str], max_length: int) -> list[list[int]]:
@@ -109,15 +104,4 @@ def encode_prompts(model: Model, prompts: Sequence[str], max_length: int) -> lis
     return rows
 
 
-RECIPE = Recipe(
-    name="debias_tuning",
-    summary="LoRA that gives female and male forms the same probability; the base may be in 4 bits (QLoRA).",
-    source="Disclosure and Mitigation of Gender Bias in LLMs (Dong et al., 2024)",
-    cite=("dong2024disclosure",),
-    profiles={
-        "clean": DebiasTuningSettings(l_g=0.0, retention=1.0, patience=4),
-        "paper": DebiasTuningSettings(),
-    },
-    run=run,
-    quantized=True,
-)
+RECIPE = declared("debias_tuning", DebiasTuningSettings, run)

@@ -19,9 +19,8 @@ from rich.table import Table as Grid
 
 from cards.files import put
 from cards.text import split_list
-from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Model, Recipe, TrainingData, setting
+from mitigation.recipe import Adapter, Console, Job, Model, declared, setting
 from scoring import answering
 from scoring.adapters.facts import PROMPT
 from scoring.benchmarks import neutral
@@ -60,24 +59,22 @@ class DecodingSettings:
             raise MitigationError(f"The split is {self.split!r}; give validation or test.")
 
 
-def run(model: Model, settings: DecodingSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+def run(job: Job[DecodingSettings]) -> Adapter:
     """Measures every setting, and writes the best of the sampled ones into ``out``."""
-    from mitigation.cost import CostMeter
-
-    meter = CostMeter(model)
-    splits = [data.load(neutral.DATASET, name, settings.split) for name in split_list(settings.corpora)]
+    settings = job.settings
+    splits = [job.data.load(neutral.DATASET, name, settings.split) for name in split_list(settings.corpora)]
     candidates = [PROMPTS[GREEDY], PROMPTS[BANNED], *sampled_prompts(split_list(settings.grids))]
     seeds = [int(seed) for seed in split_list(settings.seeds)]
-    cache = out.parent / "responses"
+    cache = job.out.parent / "responses"
     scores = {
-        prompt.name: measure_gas(model, with_seeds(prompt, seeds), splits, cache, console) for prompt in candidates
+        prompt.name: measure_gas(job.model, with_seeds(prompt, seeds), splits, cache, job.console)
+        for prompt in candidates
     }
     # Greedy decoding and the ban are shown for comparison; only samples are chosen among.
     best = BANNED if settings.constrained else least_gas(scores)
-    put(out / PROMPT, with_seeds(PROMPTS[best], seeds)[0].json().encode())
-    console.print(score_table(scores, best))
-    measures = {f"gas {name}": (e.value, e.low, e.high) for name, e in scores.items()}
-    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=meter.cost(0), measures=measures)
+    put(job.out / PROMPT, with_seeds(PROMPTS[best], seeds)[0].json().encode())
+    job.console.print(score_table(scores, best))
+    return job.done(0, {f"gas {name}": (e.value, e.low, e.high) for name, e in scores.items()})
 
 
 def sampled_prompts(grids: Sequence[str]) -> list[Prompt]:
@@ -132,12 +129,4 @@ def score_table(scores: Mapping[str, Estimate], best: str) -> Grid:
     return grid
 
 
-RECIPE = Recipe(
-    name="decoding",
-    summary="The sampling setting with the lowest GAS, or a ban of all forms of he and she.",
-    source="Disclosure and Mitigation of Gender Bias in LLMs (Dong et al., 2024)",
-    cite=("dong2024disclosure",),
-    profiles={"clean": DecodingSettings(seeds="42,43,44", split="validation"), "paper": DecodingSettings()},
-    run=run,
-    benchmarks=("neutral",),
-)
+RECIPE = declared("decoding", DecodingSettings, run)

@@ -10,15 +10,13 @@ has both pronouns equally probable after each prompt, and the divergence from th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cards.text import split_list
-from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Model, Recipe, TrainingData, defaults, setting
+from mitigation.recipe import Adapter, Job, Model, declared, defaults, setting
 from mitigation.recipes.debias_tuning import encode_prompts
 from mitigation.training.data import load_prompts, training_prompts
 from mitigation.training.settings import OPEN, TrainingSettings
@@ -46,28 +44,24 @@ class DpoSettings(TrainingSettings):
     held: int = setting(256, "Validation prompts that are measured, at most.", OPEN, above=0)
 
 
-def run(model: Model, settings: DpoSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+def run(job: Job[DpoSettings]) -> Adapter:
     """Trains, and writes the adapter, its losses and their picture into ``out``."""
-    from mitigation.cost import CostMeter
     from mitigation.training.losses import PreferenceLoss
     from mitigation.training.trainable import tune
 
-    names = split_list(settings.corpora)
-    prompts = training_prompts(data, names)
-    held = load_prompts(data, names, "validation")[: settings.held]
-    meter = CostMeter(model)
+    model, settings, names = job.model, job.settings, split_list(job.settings.corpora)
+    prompts = training_prompts(job.data, names)
+    held = load_prompts(job.data, names, "validation")[: settings.held]
     rows, female = preferences(model, prompts, settings)
     held_rows, _ = preferences(model, held, settings)
     pronouns = [token for token in model.tokens.words(PRONOUNS) if token is not None]
     schedule = settings.schedule(warmup=settings.warmup / settings.steps)
-    loss = PreferenceLoss(model, pronouns, settings.beta)
-    tuned = tune(model, RECIPE.name, settings, loss, rows, held_rows, schedule, data, out, console)
+    tuned = tune(job, PreferenceLoss(model, pronouns, settings.beta), rows, held_rows, schedule)
     measures = {"share of rows that prefer she": float(female.mean())}
     for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
         measures |= {f"held-out {name} {when}": terms[name] for name in ("log ratio", "absolute log ratio")}
-    tell(console, [f"{name}: {mean:.3f}" for name, mean in measures.items()])
-    cost = meter.cost(tuned.parameters)
-    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
+    tell(job.console, [f"{name}: {mean:.3f}" for name, mean in measures.items()])
+    return job.done(tuned.parameters, measures)
 
 
 def preferences(model: Model, prompts: list[str], settings: DpoSettings) -> tuple[list[Any], np.ndarray[Any, Any]]:
@@ -118,14 +112,4 @@ def prefers_first(ratios: Floats, beta: float) -> np.ndarray[Any, Any]:
     return chosen
 
 
-RECIPE = Recipe(
-    name="dpo",
-    summary="Preference tuning (DPO, LoRA) after which she and he are equally probable after neutral prompts.",
-    source="Direct Preference Optimization (Rafailov et al., 2023), with rows of the gender-neutral probes",
-    cite=("dong2024disclosure", "rafailov2023direct"),
-    profiles={
-        "clean": DpoSettings(beta=1.0, learning_rate=2e-4, optimizer="adamw", batch_size=32, warmup=10, steps=300),
-        "paper": DpoSettings(),
-    },
-    run=run,
-)
+RECIPE = declared("dpo", DpoSettings, run)

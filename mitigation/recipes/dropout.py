@@ -8,11 +8,10 @@ of attention; a model without any is refused.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Model, TrainingData, setting, stereotype_recipe
-from mitigation.training.settings import CLEAN, CODE, LanguageSettings, corpus_versions
+from mitigation.recipe import Adapter, Job, declared, setting
+from mitigation.training.settings import CODE, LanguageSettings, corpus_versions
 
 
 @dataclass(frozen=True)
@@ -28,25 +27,14 @@ class DropoutSettings(LanguageSettings):
             raise MitigationError(f"The setting hidden is {self.hidden}; give a value in its range.")
 
 
-def run(model: Model, settings: DropoutSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+def run(job: Job[DropoutSettings]) -> Adapter:
     """Trains with the raised rates and writes the adapter."""
     from mitigation.training.language import train_on
 
-    data.versions.update(corpus_versions(settings))
-    hidden = settings.hidden if settings.hidden >= 0 else {"masked": 0.2, "causal": 0.15}[model.kind]
-    rates = {"hidden": hidden, "attention": settings.attention}
-    return train_on(model, RECIPE.name, settings, settings.shuffled_texts(), data, out, console, rates)
+    settings = job.settings
+    job.data.versions.update(corpus_versions(settings))
+    hidden = settings.hidden if settings.hidden >= 0 else {"masked": 0.2, "causal": 0.15}[job.model.kind]
+    return train_on(job, settings.shuffled_texts(), {"hidden": hidden, "attention": settings.attention})
 
 
-RECIPE = stereotype_recipe(
-    name="dropout",
-    summary="Further training with raised dropout rates (LoRA; all weights in paper).",
-    source="Measuring and Reducing Gendered Correlations (Webster et al., 2020), with the settings of bias-bench",
-    cite=("meade2022empirical", "webster2020measuring"),
-    profiles={
-        "clean": DropoutSettings(**CLEAN, patience=3, hidden=0.2),
-        "paper": DropoutSettings(),
-    },
-    run=run,
-    outside=corpus_versions,
-)
+RECIPE = declared("dropout", DropoutSettings, run, outside=corpus_versions)

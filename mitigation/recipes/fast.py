@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cards.files import put
-from mitigation.adapters.write import describe, save_peft
+from mitigation.adapters.write import save_peft
 from mitigation.editing import POSITIONS
-from mitigation.editing.settings import OPEN, OWN, PAPER, PUBLISHED, PairSettings
+from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Model, TrainingData, setting, stereotype_recipe
+from mitigation.recipe import Adapter, Console, Job, Model, declared, setting
 from scoring.adapters.facts import CONFIG, WEIGHTS
 from scoring.types import Row
 
@@ -46,28 +46,26 @@ class FastSettings(PairSettings):
     units: int = setting(1024, "Rows of the two matrices.", PAPER, above=0)
 
 
-def run(model: Model, settings: FastSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+def run(job: Job[FastSettings]) -> Adapter:
     """Locates the block, edits, and writes the stamp, its losses, scores and pictures into ``out``."""
     from mitigation.cost import trained_parameters
     from mitigation.editing.session import EditingSession
     from mitigation.editing.stamped import StampedNetwork
 
-    session = EditingSession(model, settings, data, console)
-    config, measures = choose_block(model, session.edited, settings, out, console)
-    measures |= {"seconds_locating": session.meter.seconds}
+    model, settings = job.model, job.settings
+    session = EditingSession(job)
+    config, measures = choose_block(model, session.edited, settings, job.out, job.console)
+    measures |= {"seconds_locating": job.meter.seconds}
     stamped = add_stamp(model.network, config, settings)
     try:
         network = StampedNetwork(stamped, config.layer, model.kind, model.tokens.pad, settings.score)
         trained = trained_parameters(stamped)
-        title = f"{model.name}, block {config.layer}"
-        changes, more = session.train(network, RECIPE.name, "stamp", title, out)
-        save_stamp(stamped, out, model.name)
+        changes, more = session.train(network, "stamp", f"{model.name}, block {config.layer}")
+        save_stamp(stamped, job.out, model.name)
     finally:
         model.network = stamped.unload().eval()
-    versions_read = earlier_data(settings) | data.versions
-    cost = session.meter.cost(trained)
-    adapter = describe(out, model, RECIPE.name, settings, data=versions_read, cost=cost, measures=measures | more)
-    return replace(adapter, changes=changes)
+    adapter = job.done(trained, measures | more, changes)
+    return replace(adapter, data=earlier_data(settings) | dict(adapter.data))
 
 
 def earlier_data(settings: FastSettings) -> dict[str, str]:
@@ -153,15 +151,4 @@ def save_stamp(stamped: Any, out: Path, base: str) -> None:
     put(out / CONFIG, json.dumps(config, indent=2, sort_keys=True).encode() + b"\n")
 
 
-RECIPE = stereotype_recipe(
-    name="fast",
-    summary="Fairness stamp: two small matrices in one block, trained on biased pairs.",
-    source="Large Language Model Bias Mitigation from the Perspective of Knowledge Editing (FAST; Chen et al., 2024; "
-    "published in Findings of NAACL 2025)",
-    cite=("chen2024fast",),
-    profiles={
-        "clean": FastSettings(),
-        "paper": FastSettings(**PUBLISHED, rate=0.1, restored="subject"),
-    },
-    run=run,
-)
+RECIPE = declared("fast", FastSettings, run)

@@ -10,16 +10,11 @@ classifiers of three classes remove up to 240 directions, and language ability w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-
-from rich.console import Console
 
 from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
-from mitigation.recipe import Model, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Job, declared, setting
 from mitigation.training.settings import CODE, OPEN, text_versions
-from scoring.adapters.facts import Adapter
 from scoring.terminal import tell
 
 
@@ -34,14 +29,12 @@ class InlpSettings(ProjectionSettings):
     )
 
 
-def run(model: Model, settings: InlpSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+def run(job: Job[InlpSettings]) -> Adapter:
     """Fits the classifiers and writes the projection."""
-    from mitigation.cost import CostMeter
     from mitigation.projections.subspaces import Projection, inlp
 
-    meter = CostMeter(model)
-    states = class_states(model, settings, data)
-    nullspace = inlp(*states.fit, *states.choose, settings.classifiers, settings.margin)
+    states = class_states(job.model, job.settings, job.data)
+    nullspace = inlp(*states.fit, *states.choose, job.settings.classifiers, job.settings.margin)
     projection = Projection.orthogonal(nullspace.basis)
     if projection.rank >= len(nullspace.basis):
         raise MitigationError(
@@ -49,17 +42,9 @@ def run(model: Model, settings: InlpSettings, data: TrainingData, out: Path, con
             "would be left; give fewer classifiers."
         )
     first, last = nullspace.accuracies[0], nullspace.accuracies[-1]
-    tell(console, [f"{len(nullspace.accuracies)} classifiers; accuracy {first:.3f} to {last:.3f}."])
+    tell(job.console, [f"{len(nullspace.accuracies)} classifiers; accuracy {first:.3f} to {last:.3f}."])
     measures = probe_measures(states, projection) | {"first classifier": first, "last classifier": last}
-    return finish(model, RECIPE.name, settings, data, out, meter, projection, measures)
+    return finish(job, projection, measures)
 
 
-RECIPE = stereotype_recipe(
-    name="inlp",
-    summary="Removes from the last hidden state the directions that linear classifiers of gender use.",
-    source="Null It Out (INLP; Ravfogel et al., 2020), with the settings of bias-bench (Meade et al., 2022)",
-    cite=("meade2022empirical", "ravfogel2020null"),
-    profiles={"clean": InlpSettings(published=False, margin=2.0), "paper": InlpSettings()},
-    run=run,
-    outside=text_versions,
-)
+RECIPE = declared("inlp", InlpSettings, run, outside=text_versions)

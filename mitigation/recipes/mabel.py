@@ -13,15 +13,13 @@ import random
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from pathlib import Path
 
 from builders.manifest import file_sha256
 from builders.parsers import snli
-from mitigation.adapters.write import describe
 from mitigation.attribute_words import PUBLISHED, SOURCE, Swapper, fetched_source
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Model, TrainingData, defaults, setting, stereotype_recipe
-from mitigation.training.settings import OPEN, SMALL, TrainingSettings, WordSettings
+from mitigation.recipe import Adapter, Job, declared, defaults, setting
+from mitigation.training.settings import OPEN, TrainingSettings, WordSettings
 
 CODE = "code of He et al. 2022"
 PAIRS = "snli/train"
@@ -48,15 +46,14 @@ class MabelSettings(WordSettings, TrainingSettings):
     held_out: float = setting(0.05, "Share of the pairs that are measured but not trained.", OPEN, above=0, below=1)
 
 
-def run(model: Model, settings: MabelSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+def run(job: Job[MabelSettings]) -> Adapter:
     """Trains on the pairs and their swapped copies, and writes the adapter."""
-    from mitigation.cost import CostMeter
     from mitigation.training.entailment import EntailmentLoss, entailment_rows
     from mitigation.training.trainable import tune
 
-    data.versions.update(input_versions(settings))
-    words = settings.listed
-    rows = entailment_rows(model, entailment_pairs(settings.pairs), Swapper(words), settings.length)
+    model, settings = job.model, job.settings
+    job.data.versions.update(input_versions(settings))
+    rows = entailment_rows(model, entailment_pairs(settings.pairs), Swapper(settings.listed), settings.length)
     if len(rows) < LEAST:
         raise MitigationError(
             f"{len(rows)} entailment pairs have a listed word, and at least {LEAST} are needed; give other words or "
@@ -64,17 +61,16 @@ def run(model: Model, settings: MabelSettings, data: TrainingData, out: Path, co
         )
     random.Random(settings.seed).shuffle(rows)
     held_count = max(1, round(settings.held_out * len(rows)))
-    meter, held, trained = CostMeter(model), rows[:held_count], rows[held_count:]
+    held, trained = rows[:held_count], rows[held_count:]
     loss = EntailmentLoss(model, settings.temperature, settings.aligned, settings.weight, settings.masked)
     schedule = settings.schedule(steps=max(1, settings.epochs * len(trained) // settings.batch_size), warmup=0.0)
     within = partial(loss.trained_head, wanted=settings.mlp)
-    tuned = tune(model, RECIPE.name, settings, loss, trained, held, schedule, data, out, console, within)
+    tuned = tune(job, loss, trained, held, schedule, within)
     measures: dict[str, float] = {}
     for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
         measures |= {f"{name}_held_out_{when}": terms[name] for name in ("contrastive", "alignment", "masked")}
     measures |= {"pairs_trained": len(trained), "pairs_held_out": len(held)}
-    cost = meter.cost(tuned.parameters)
-    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
+    return job.done(tuned.parameters, measures)
 
 
 def entailment_pairs(most: int = 0) -> list[tuple[str, str]]:
@@ -101,16 +97,4 @@ def input_versions(settings: MabelSettings) -> dict[str, str]:
     return {words.name: words.version, f"{SOURCE}{PAIRS}": file_sha256(fetched_source(PAIRS).path)}
 
 
-RECIPE = stereotype_recipe(
-    name="mabel",
-    summary="Contrastive training on entailment pairs and their gender-swapped copies, for masked models (LoRA).",
-    source="MABEL (He et al., 2022); the authors' model is princeton-nlp/mabel-bert-base-uncased",
-    cite=("bowman2015snli", "he2022mabel"),
-    profiles={
-        "clean": MabelSettings(**SMALL, patience=3, mlp=False),
-        "paper": MabelSettings(),
-    },
-    run=run,
-    kinds=("masked",),
-    outside=input_versions,
-)
+RECIPE = declared("mabel", MabelSettings, run, outside=input_versions)

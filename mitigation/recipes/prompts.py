@@ -3,8 +3,9 @@
 The instruction against gender mentions is that of *Disclosure and Mitigation of Gender Bias in LLMs* (Dong et
 al., 2024), in the wording of its code and in that of the paper. The six debiasing prompts are those of
 *Causally Testing Gender Bias in LLMs* (OccuGender; Chen et al., 2024): they follow the ``Q:`` of its
-questions, and precede the context in other benchmarks. A JSON file of the user's own works too. The result
-is a file for ``probes score MODEL --prompt FILE``.
+questions, and precede the context in other benchmarks. Chain of thought, self-reflection, self-help and self-aware
+are methods that *BiasFreeBench* compares (Xu et al., 2025), in words of this project; the first three take two turns
+of a chat. A JSON file of the user's own works too. The result is a file for ``probes score MODEL --prompt FILE``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class PromptSettings:
 
     def __post_init__(self) -> None:
         prompt = get(self.prompt)
-        if not (prompt.instruction or prompt.system):
+        if not (prompt.instruction or prompt.system or prompt.first):
             raise MitigationError(
                 f"The prompt {prompt.name!r} says nothing to the model; give one with an instruction or a system text."
             )
@@ -41,7 +42,8 @@ def run(model: Model, settings: PromptSettings, _: TrainingData, out: Path, cons
     """Writes the prompt into ``out``."""
     prompt = get(settings.prompt)
     put(out / PROMPT, prompt.json().encode())
-    tell(console, [f"{prompt.name}: {prompt.instruction or prompt.system}"])
+    said = prompt.instruction or prompt.system or " … ".join(prompt.turns("QUESTION", "ANSWER")[::2])
+    tell(console, [f"{prompt.name}: {said}"])
     cost = Cost(0, 0.0, 0, str(model.environment["device"]))
     return describe(out, model, RECIPE.name, settings, data={}, cost=cost)
 
@@ -49,8 +51,9 @@ def run(model: Model, settings: PromptSettings, _: TrainingData, out: Path, cons
 RECIPE = Recipe(
     name="prompts",
     summary="An instruction in each prompt: by name, or from a file of your own.",
-    source="Causally Testing Gender Bias in LLMs (Chen et al., 2024); Disclosure and Mitigation (Dong et al., 2024)",
-    cite=("chen2024occugender", "dong2024disclosure"),
+    source="Causally Testing Gender Bias in LLMs (Chen et al., 2024); Disclosure and Mitigation (Dong et al., 2024); "
+    "BiasFreeBench (Xu et al., 2025)",
+    cite=("chen2024occugender", "dong2024disclosure", "xu2025biasfreebench"),
     profiles={"clean": PromptSettings(), "paper": PromptSettings("instruction")},
     run=run,
     kinds=("causal", "masked"),

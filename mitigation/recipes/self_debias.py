@@ -11,19 +11,14 @@ lowered, and bias grows: docs/recipes.md has the numbers of a planted stereotype
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
-
-from rich.console import Console
 
 from cards.files import put
 from cards.text import split_list
-from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Model, Settings, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
-from scoring.adapters.facts import PROMPT, Adapter, Cost
+from mitigation.recipe import Adapter, Job, Settings, declared, setting
+from scoring.adapters.facts import PROMPT, Cost
 from scoring.prompts import Prompt
 
 _PAPER = "Schick et al. 2021"
@@ -53,8 +48,9 @@ class SelfDebiasSettings(Settings):
         return own or [f"{PREFIX} {_NAMES.get(domain, domain)}:" for domain in split_list(self.domains)]
 
 
-def run(model: Model, settings: SelfDebiasSettings, _: TrainingData, out: Path, __: Console) -> Adapter:
+def run(job: Job[SelfDebiasSettings]) -> Adapter:
     """Writes the prompt into ``out``."""
+    settings = job.settings
     own: Any = {"prefixes": settings.all_prefixes, "decay": settings.decay, "epsilon": settings.epsilon}
     prompt = Prompt(
         "self-debias",
@@ -62,16 +58,9 @@ def run(model: Model, settings: SelfDebiasSettings, _: TrainingData, out: Path, 
         version="1.0.0",
         self_debias=own,
     )
-    put(out / PROMPT, prompt.json().encode())
-    cost = Cost(0, 0.0, 0, str(model.environment["device"]))
-    return describe(out, model, RECIPE.name, settings, data={}, cost=cost)
+    put(job.out / PROMPT, prompt.json().encode())
+    # Nothing is computed, so nothing of the process is counted as its cost.
+    return replace(job.done(0), cost=Cost(0, 0.0, 0, str(job.model.environment["device"])))
 
 
-RECIPE = stereotype_recipe(
-    name="self_debias",
-    summary="Lowers what a prefix that announces bias makes more probable; bias grows if that is no stereotype.",
-    source="Self-Diagnosis and Self-Debiasing (Schick et al., 2021), with the prefixes of bias-bench",
-    cite=("meade2022empirical", "schick2021selfdiagnosis"),
-    profiles={"clean": SelfDebiasSettings(), "paper": SelfDebiasSettings()},
-    run=run,
-)
+RECIPE = declared("self_debias", SelfDebiasSettings, run)

@@ -13,16 +13,11 @@ partner, where it predicts one of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-
-from rich.console import Console
 
 from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, finish, tuple_states
-from mitigation.recipe import Model, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Job, declared, setting
 from mitigation.training.settings import CODE, OPEN, text_versions
-from scoring.adapters.facts import Adapter
 
 
 @dataclass(frozen=True)
@@ -38,15 +33,14 @@ class SentenceDebiasSettings(ProjectionSettings):
     )
 
 
-def run(model: Model, settings: SentenceDebiasSettings, data: TrainingData, out: Path, _: Console) -> Adapter:
+def run(job: Job[SentenceDebiasSettings]) -> Adapter:
     """Finds the components and writes the projection."""
     import numpy as np
 
-    from mitigation.cost import CostMeter
     from mitigation.projections.subspaces import Projection, principal_directions
 
-    meter = CostMeter(model)
-    states = tuple_states(model, settings, data, mean=settings.reads == "sentences")
+    settings = job.settings
+    states = tuple_states(job.model, settings, job.data, mean=settings.reads == "sentences")
     width = states[0].shape[1]
     if settings.components >= width:
         raise MitigationError(
@@ -60,18 +54,7 @@ def run(model: Model, settings: SentenceDebiasSettings, data: TrainingData, out:
         f"difference {when}": float(np.linalg.norm(difference, axis=1).mean() / length)
         for when, difference in (("before", apart), ("after", left))
     }
-    return finish(model, RECIPE.name, settings, data, out, meter, projection, measures)
+    return finish(job, projection, measures)
 
 
-RECIPE = stereotype_recipe(
-    name="sentence_debias",
-    summary="Removes from the last hidden state the direction in which sentences with swapped gender differ.",
-    source="Towards Debiasing Sentence Representations (Liang et al., 2020), with the settings of bias-bench",
-    cite=("meade2022empirical", "liang2020towards"),
-    profiles={
-        "clean": SentenceDebiasSettings(published=False, most_tokens=128),
-        "paper": SentenceDebiasSettings(sentences=0, most_tokens=128),
-    },
-    run=run,
-    outside=text_versions,
-)
+RECIPE = declared("sentence_debias", SentenceDebiasSettings, run, outside=text_versions)

@@ -7,11 +7,10 @@ lost too, so language ability falls with the strength: read the perplexity besid
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
-from mitigation.recipe import Adapter, Console, Model, TrainingData, setting, stereotype_recipe
-from mitigation.training.settings import CLEAN, LanguageSettings, corpus_versions
+from mitigation.recipe import Adapter, Job, declared, setting
+from mitigation.training.settings import LanguageSettings, corpus_versions
 
 
 @dataclass(frozen=True)
@@ -22,25 +21,12 @@ class TaskVectorSettings(LanguageSettings):
     strength: float = setting(1.0, "Factor of what is subtracted.", "chosen on held-out data in the paper", above=0)
 
 
-def run(model: Model, settings: TaskVectorSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
+def run(job: Job[TaskVectorSettings]) -> Adapter:
     """Trains on the biased text and writes the negated adapter."""
     from mitigation.training.language import train_on
 
-    data.versions.update(corpus_versions(settings))
-    texts = settings.shuffled_texts()
-    return train_on(model, RECIPE.name, settings, texts, data, out, console, factor=-settings.strength)
+    job.data.versions.update(corpus_versions(job.settings))
+    return train_on(job, job.settings.shuffled_texts(), factor=-job.settings.strength)
 
 
-_CLEAN = TaskVectorSettings(**{**CLEAN, "steps": 200})
-RECIPE = stereotype_recipe(
-    name="task_vector",
-    summary="Subtracts what further training on biased text (--corpus) adds to the weights (LoRA).",
-    source="Editing Models with Task Arithmetic (Ilharco et al., 2023)",
-    cite=("ilharco2023editing",),
-    profiles={
-        "clean": _CLEAN,
-        "paper": replace(_CLEAN, learning_rate=1e-5, rank=0),
-    },
-    run=run,
-    outside=corpus_versions,
-)
+RECIPE = declared("task_vector", TaskVectorSettings, run, outside=corpus_versions)

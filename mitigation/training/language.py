@@ -8,18 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 
-from mitigation.adapters.write import describe
-from mitigation.cost import CostMeter
 from mitigation.errors import MitigationError
+from mitigation.recipe import Job
 from mitigation.training import train
-from mitigation.training.data import TrainingData
-from mitigation.training.settings import LanguageSettings
 from mitigation.training.train import LossTerms, TokenRows
 from mitigation.training.trainable import tune
 from scoring.adapters.attach import without_remarks
@@ -95,21 +90,18 @@ class LanguageLoss:
 
 
 def train_on(
-    model: Model,
-    recipe: str,
-    settings: LanguageSettings,
+    job: Job[Any],
     texts: Sequence[str],
-    data: TrainingData,
-    out: Path,
-    console: Console,
     rates: Mapping[str, float] | None = None,
     factor: float = 1.0,
     measures: Mapping[str, float] | None = None,
 ) -> Adapter:
-    """Trains a LoRA, or all weights for a rank of 0, on texts; writes the result, losses and a picture into ``out``.
+    """Trains a LoRA, or all weights for a rank of 0, on texts; writes the result, losses and a picture.
 
     Parameters
     ----------
+    job:
+        Its settings are :class:`mitigation.training.settings.LanguageSettings`.
     texts:
         The texts in a random order; a share of :data:`HELD` at the end is held out.
     rates:
@@ -126,18 +118,16 @@ def train_on(
         raise MitigationError(
             f"There are {len(texts)} texts to train on, and at least {LEAST} are needed; give a larger corpus."
         )
+    model, settings = job.model, job.settings
     held_count = max(1, round(HELD * len(texts)))
     rows = token_rows(model, texts[:-held_count], settings.length, join=settings.join)
     held = token_rows(model, texts[-held_count:], settings.length, join=settings.join)
     if not rows or not held:
         raise MitigationError("The texts to train on or those held out have no two tokens; give a larger corpus.")
-    meter, loss = CostMeter(model), LanguageLoss(model, settings.masked)
     schedule = settings.schedule(batch_size=settings.batch_size or (512 if model.kind == "masked" else 256))
     within = partial(dropout, rates=rates) if rates else nullcontext
-    more: dict[str, Any] = {"within": within, "factor": factor, "measured": False}
-    tuned = tune(model, recipe, settings, loss, rows, held, schedule, data, out, console, **more)
-    cost = meter.cost(tuned.parameters)
-    return describe(out, model, recipe, settings, data=data.versions, cost=cost, measures=measures)
+    tuned = tune(job, LanguageLoss(model, settings.masked), rows, held, schedule, within, factor, measured=False)
+    return job.done(tuned.parameters, measures)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -17,17 +16,6 @@ if TYPE_CHECKING:
 
 CODE = "code of Meade et al. 2022"
 OPEN = "this project"
-#: The LoRA of ``clean``.
-SMALL: Mapping[str, Any] = {"learning_rate": 2e-4, "rank": 16, "alpha": 16}
-#: The size of training in ``clean``: short rows of one text each, and few of them.
-CLEAN: Mapping[str, Any] = {
-    **SMALL,
-    "join": False,
-    "length": 128,
-    "steps": 500,
-    "batch_size": 32,
-    "warmup": 0.03,
-}
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from cards.files import replacing
 from mitigation.errors import MitigationError
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Job
 from scoring.inference.batching import padded
-from scoring.inference.model import Model
 
 #: Token ids, one list per row.
 TokenRows = Sequence[list[int]]
@@ -118,11 +117,11 @@ class TrainingState:
         return len(losses) - 1 - int(np.argmin(losses)) if losses else 0
 
 
-def checkpoint_path(name: str, model: Model, settings: Any, data: TrainingData, out: Path) -> Path:
-    """The file of a training's state, next to ``out``; its name depends on model, settings and data."""
-    key = [model.revision, model.dtype, asdict(settings), data.versions]
+def checkpoint_path(job: Job[Any], name: str = "") -> Path:
+    """The file of a training's state, next to ``out``; its name depends on the recipe, model, settings and data."""
+    key = [job.model.revision, job.model.dtype, asdict(job.settings), job.data.versions]
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    return out.parent / f"{name}-{digest}.pt"
+    return job.out.parent / f"{name or job.recipe}-{digest}.pt"
 
 
 class _Hashed:

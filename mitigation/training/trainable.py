@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 
 from cards.text import split_list
 from mitigation.adapters.write import save_peft, save_whole
 from mitigation.cost import trained_parameters
 from mitigation.errors import MitigationError
 from mitigation.plots import write_losses
+from mitigation.recipe import Job
 from mitigation.training import train
-from mitigation.training.data import TrainingData
-from mitigation.training.settings import TrainingSettings
 from mitigation.training.train import LossCurve, LossTerms, TrainingSchedule, checkpoint_path
 from scoring.inference.model import Model
 
@@ -138,24 +136,21 @@ class Tuned:
 
 
 def tune(
-    model: Model,
-    recipe: str,
-    settings: TrainingSettings,
+    job: Job[Any],
     loss: Callable[[Any, Any], LossTerms],
     rows: Sequence[Any],
     held: Sequence[Any],
     schedule: TrainingSchedule,
-    data: TrainingData,
-    out: Path,
-    console: Console,
     within: Callable[[Any], AbstractContextManager[Any]] = nullcontext,
     factor: float = 1.0,
     measured: bool = True,
 ) -> Tuned:
-    """Trains a LoRA or all weights on rows; writes the result, the losses and their picture into ``out``.
+    """Trains a LoRA or all weights on rows; writes the result, the losses and their picture into ``job.out``.
 
     Parameters
     ----------
+    job:
+        Its settings are :class:`mitigation.training.settings.TrainingSettings`.
     loss:
         As :func:`mitigation.training.train.fit` takes it.
     within:
@@ -165,13 +160,12 @@ def tune(
     measured:
         Whether the held-out rows are measured at the end.
     """
-    with trainable(model, settings, settings.alpha) as tuned:
+    with trainable(job.model, job.settings, job.settings.alpha) as tuned:
         parameters = trained_parameters(tuned.network)
-        checkpoint = checkpoint_path(recipe, model, settings, data, out)
         with within(tuned.network):
-            curve = train.fit(tuned.network, loss, rows, held, schedule, checkpoint, console)
-            after = train.mean_terms(tuned.network, loss, held, settings.batch_size) if measured else {}
+            curve = train.fit(tuned.network, loss, rows, held, schedule, checkpoint_path(job), job.console)
+            after = train.mean_terms(tuned.network, loss, held, job.settings.batch_size) if measured else {}
         tuned.multiply(factor)
-        tuned.save(out)
-    write_losses(curve, out, f"{recipe} of {model.name}")
+        tuned.save(job.out)
+    write_losses(curve, job.out, f"{job.recipe} of {job.model.name}")
     return Tuned(curve, after, parameters)

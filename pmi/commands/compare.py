@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from cards.numbers import formatted
 from pmi.analysis.lookup import delta_table
 from pmi.analysis.table import WordComparison
 from pmi.analysis.table import compare as compare_tables
@@ -38,8 +38,8 @@ def main(
     chosen_pairs = None if pairs is None else parse_pairs(pairs)
     comparison = compare_tables(delta_table(first, chosen_pairs), delta_table(second, chosen_pairs), min_count)
     name, _, other_name = names.partition(",")
-    tau = "undefined" if math.isnan(comparison.tau) else f"{comparison.tau:.3f}"
     terminal = console()
+    tau = formatted(comparison.tau, ".3f", "undefined")
     show(terminal, f"Words in both: {len(comparison.words):,}. Kendall's τ of their δ: {tau}.")
     if top and comparison.words:
         terminal.print(shift_table(comparison, top, (name, other_name)))

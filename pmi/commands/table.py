@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
-from cards.text import decimals
+from cards.numbers import decimals, formatted
 from pmi.analysis.table import Agreement, ColumnStatistics, agreement, column_statistics
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts
@@ -90,8 +90,7 @@ def statistics_table(columns: Sequence[ColumnStatistics]) -> Table:
     table = number_table("", "words", "share", "mean", "sd", "5 %", "median", "95 %", title="Distributions")
     for column in columns:
         values = (decimals(number, 2) for number in (column.mean, column.sd, column.low, column.median, column.high))
-        share = "–" if math.isnan(column.share) else f"{column.share:.1%}"
-        table.add_row(column.name, f"{column.n_defined:,}", share, *values)
+        table.add_row(column.name, f"{column.n_defined:,}", formatted(column.share, ".1%"), *values)
     return table
 
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cards.files import RECORD, put_all
+from cards.numbers import interval
 from cards.options import single
 from cards.stored import document
 from cards.text import redactor
@@ -93,8 +94,8 @@ def _draw(path: Path, leans: dict[str, Leans], measured: Sequence[Correlation]) 
 def _spoken(correlation: Correlation) -> str:
     if not math.isfinite(correlation.value):
         return "undefined"
-    interval = f"[{correlation.low:+.2f}, {correlation.high:+.2f}]" if math.isfinite(correlation.low) else "no interval"
-    return f"ρ {correlation.value:+.2f} {interval}"
+    ends = interval(correlation.low, correlation.high, "{:+.2f}".format) or "no interval"
+    return f"ρ {correlation.value:+.2f} {ends}"
 
 
 def grid(measured: Sequence[Correlation]) -> Grid:

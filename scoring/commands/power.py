@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
+from cards.numbers import would_see
 from cards.options import single
 from cards.verdict import LEVEL
 from scoring import benchmarks, report
-from scoring.report.numbers import would_see
 from scoring.statistics.intervals import detectable
 from scoring.statistics.power import of_design, of_run
 from scoring.terminal import ended, tell_wrapped

@@ -17,6 +17,8 @@ from rich.text import Text
 
 from builders.dataset import BuildError
 from cards.files import put_all
+from cards.numbers import counted, formatted, interval
+from cards.stored import number
 from cards.text import grouped
 from scoring import DATA
 from scoring.report.page import template
@@ -91,8 +93,7 @@ def listed(found: Sequence[Cell]) -> Grid:
         reasons = [cell.reason for cell in section.cells if cell.verdict == "unreachable"] if section else []
         models = {c.place.get("model", "") for c in table.cells if c.of_run and "published" not in c.place}
         size = max((parameters(model) or 0 for model in models), default=0)
-        weights = f"weights of {len(models)} model{'s' * (len(models) != 1)}"
-        lacking = f"{weights}, up to {2.4e-9 * size:.1f} GB of GPU memory"
+        lacking = f"weights of {counted(len(models), 'model')}, up to {2.4e-9 * size:.1f} GB of GPU memory"
         needs = (lacking if models else reasons[0].partition(":")[0]) if reasons else ""
         if table.panels:
             needs = f"a figure; {table.panels[0]['reason'].partition(':')[0]}"
@@ -108,10 +109,9 @@ def compared(section: Section) -> Grid:
     grid = Grid("row", "column", "printed", "measured", "95 % interval", "difference", "verdict", box=None)
     grid.title, grid.title_justify = Text(f"{section.table.id}: {section.table.title} ({section.table.unit})"), "left"
     for cell in section.cells:
-        numbers = ("" if number is None else f"{number:.6g}" for number in (cell.printed, cell.measured))
-        ends = "" if cell.low is None or cell.high is None else f"{cell.low:.4g} to {cell.high:.4g}"
-        known = cell.printed is not None and cell.measured is not None
-        apart = f"{cell.measured - cell.printed:+.3g}" if known else ""  # type: ignore[operator]
+        numbers = (formatted(number, ".6g", "") for number in (cell.printed, cell.measured))
+        printed, measured, low, high = map(number, (cell.printed, cell.measured, cell.low, cell.high))
+        ends, apart = interval(low, high, "{:.4g}".format, "{} to {}"), formatted(measured - printed, "+.3g", "")
         grid.add_row(*map(Text, (cell.row, cell.column, *numbers, ends, apart, cell.verdict)))
     return grid
 
@@ -119,7 +119,7 @@ def compared(section: Section) -> Grid:
 def remarks(found: Sequence[Cell]) -> Iterator[str]:
     """What the numbers need and what changes their meaning, each sentence once."""
     for reason, count in Counter(cell.reason for cell in found if cell.reason).items():
-        yield f"{count} number{'s' * (count != 1)}: {reason}"
+        yield f"{counted(count, 'number')}: {reason}"
 
 
 def main(

@@ -20,6 +20,7 @@ from scoring.commands.compare import show_comparison
 from scoring.inference.load_options import LoadOptions, ModelName
 from scoring.inference.parallel import Processes
 from scoring.options import RUN, Sampling, ServedOptions, Settings, Verbose
+from scoring.report.context import next_steps
 from scoring.report.headlines import few_examples
 from scoring.report.terminal import catalogue, details, speed, summary
 from scoring.terminal import ended, tell
@@ -62,6 +63,7 @@ def show_run(result: RunResult, folder: Path, console: Console, *, verbose: bool
             *filter(None, [few_examples(result.report)]),
             *facts,
             f"The report is {folder / 'report.html'}; all numbers are in the same folder.",
+            f"Next: {' '.join(next_steps(result.report, str(folder))).replace('`', '')}",
         ],
     )
 

@@ -26,6 +26,7 @@ from cards.files import locked
 from cards.text import grouped
 from scoring import report
 from scoring.engines import Call, EngineKind, NoModel, refuse_loading
+from scoring.inference.chat import messages
 from scoring.inference.parallel import Processes
 from scoring.options import Sampling, Settings
 from scoring.prompts import Prompt
@@ -36,7 +37,7 @@ from scoring.tables import as_table
 from scoring.types import Benchmark, Estimate, Request, Row, Sampled, ScoringError, Table
 
 #: The most tokens of the answer to an opening.
-LONGEST_OPENING = 64
+OPENING = 64
 _NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not give"
 #: What a report says of the numbers.
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
@@ -106,22 +107,25 @@ def ask(
     """
     answers_by_benchmark = {}
     for part in (part for part in parts if not part.benchmark.joined):
-        task, name, samples = _sampled(part.benchmark), part.benchmark.name, range(sampling.samples)
-        # Of each sample what was said before: an opening and its answer.
-        said: list[list[dict[str, str]]] = [[] for _ in samples]
-        if task.opening:
-            first = [task.opening[number % len(task.opening)] for number in samples]
-            bodies = [_body(model, prompt, first[number], LONGEST_OPENING, sampling, number) for number in samples]
-            replies = client(name, [ChatRequest(body, task.example) for body in bodies])
-            turns = (("user", first), ("assistant", [reply.text for reply in replies]))
-            said = [[{"role": role, "content": texts[number]} for role, texts in turns] for number in samples]
+        task, name = _sampled(part.benchmark), part.benchmark.name
         asked_rows = questions(part, settings.profile, prompt)
-        bodies = [
-            _body(model, prompt, text, task.longest, sampling, number, said[number])
-            for _, text in asked_rows
-            for number in samples
-        ]
-        answers = client(name, [ChatRequest(body, task.example) for body in bodies])
+        numbered = [(text, number) for _, text in asked_rows for number in range(sampling.samples)]
+        said: list[tuple[str, ...]] = [()] * sampling.samples
+        if task.opening:
+            said = [(task.opening[n % len(task.opening)],) for n in range(sampling.samples)]
+            bodies = [_body(model, prompt.system, turn, OPENING, sampling, n) for n, turn in enumerate(said)]
+            opened = client(f"{name}, opening", [ChatRequest(body, task.example) for body in bodies])
+            said = [(*turn, reply.text or "…") for turn, reply in zip(said, opened, strict=True)]
+        answers = list[Response]()
+        replies: Sequence[str | None] = [None] * len(numbered)
+        first = {f"{name}, first turn": prompt.first["tokens"]} if prompt.first else {}
+        for stage, longest in {**first, name: task.longest}.items():
+            bodies = [
+                _body(model, prompt.system, (*said[number], *prompt.turns(text, reply)), longest, sampling, number)
+                for (text, number), reply in zip(numbered, replies, strict=True)
+            ]
+            answers = client(stage, [ChatRequest(body, task.example) for body in bodies])
+            replies = [answer.text for answer in answers]
         answers_by_benchmark[name] = [row for row, _ in asked_rows], answers
     return answers_by_benchmark
 
@@ -183,17 +187,10 @@ def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]
 
 
 def _body(
-    model: str,
-    prompt: Prompt,
-    text: str,
-    longest: int,
-    sampling: Sampling,
-    number: int,
-    said: Sequence[dict[str, str]] = (),
+    model: str, system: str, turns: Sequence[str], longest: int, sampling: Sampling, number: int
 ) -> dict[str, Any]:
-    body = request_body(model, text, temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
-    system = [{"role": "system", "content": prompt.system}] if prompt.system else []
-    return body | {"messages": [*system, *said, *body["messages"]]}
+    body = request_body(model, "", temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
+    return body | {"messages": messages(system, turns)}
 
 
 def name(call: Call) -> str:

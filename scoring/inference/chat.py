@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
@@ -93,8 +94,10 @@ class Chat:
                     "text out, or put it into the question with a prompt's instruction."
                 )
 
-    def put(self, request: Request) -> Request:
+    def put(self, request: Request, around: Callable[[str], Sequence[str]] = lambda question: (question,)) -> Request:
         """The request as a turn of the user and the beginning of the response.
+
+        ``around`` makes the turns up to the response from the question, the user's first.
 
         Raises
         ------
@@ -106,7 +109,7 @@ class Chat:
             raise ScoringError(
                 f"{request.id} has no context that could be the turn of a user; leave out --chat, or give it one."
             )
-        context = self.text(question) + _spaced(answer, self.space)
+        context = self.text(*around(question)) + _spaced(answer, self.space)
         options = request.options if answer else tuple(_option(option, self.space) for option in request.options)
         return replace(request, context=context, options=options)
 
@@ -125,25 +128,26 @@ class Chat:
         between = whole.removeprefix(before).partition("Indeed.")[0]
         return between if between in ("", " ") and whole.startswith(before) else "" if before.endswith("\n") else " "
 
-    def text(self, question: str) -> str:
-        """Everything up to the response; a space at its end is left to the response, whose first word it belongs to."""
+    def text(self, *turns: str) -> str:
+        """Everything up to the response, after turns of which the first and last are the user's.
+
+        A space at its end is left to the response, whose first word it belongs to.
+        """
         try:
-            return self._rendered(question).rstrip(" ")
+            return self._rendered(*turns).rstrip(" ")
         except TemplateError as error:
             raise ScoringError(
                 f"The chat template of {self.model!r} cannot be used ({error}); give a model whose template takes a "
                 "turn of the user alone."
             ) from None
 
-    def _rendered(self, question: str, response: str = "") -> str:
-        roles = (("system", self.system), ("user", question), ("assistant", response))
-        turns = [{"role": role, "content": text} for role, text in roles if text]
+    def _rendered(self, *turns: str) -> str:
         rendering = self._renderer.submit(
             self.tokenizer.apply_chat_template,
-            turns,
+            messages(self.system, turns),
             chat_template=_CLOCK + self.template,
             tokenize=False,
-            add_generation_prompt=not response,
+            add_generation_prompt=len(turns) % 2 == 1,
             enable_thinking=False,  # A response that is to begin with an option has no room for thoughts.
             date_string=TODAY.strftime("%d %b %Y"),
         )
@@ -157,6 +161,16 @@ class Chat:
             ) from None
         except Exception as error:  # a template can raise anything
             raise TemplateError(f"{type(error).__name__}: {error}" if not str(error) else str(error)) from None
+
+
+def messages(system: str, turns: Sequence[str]) -> list[dict[str, str]]:
+    """The messages of a chat: a system text, if there is one, and turns of the user and the model, the user's first.
+
+    >>> messages("", ["Who sings?", "She."])
+    [{'role': 'user', 'content': 'Who sings?'}, {'role': 'assistant', 'content': 'She.'}]
+    """
+    roles = [("system", system)] * bool(system) + list(zip(("user", "assistant") * len(turns), turns, strict=False))
+    return [{"role": role, "content": text} for role, text in roles]
 
 
 def turns(context: str) -> tuple[str, str]:

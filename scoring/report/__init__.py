@@ -46,11 +46,12 @@ from numpy.typing import NDArray
 
 import cards.results
 from cards.files import RECORD, put_all, refuse_foreign
+from cards.numbers import Scale, interval
 from cards.stored import parsed
 from cards.text import CardError, cell, redactor, slug
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.headlines import Comparison
-from scoring.report.numbers import Scale, by_benchmark, by_metric, facts, interval, marked, methods, scale
+from scoring.report.numbers import by_benchmark, by_metric, facts, marked, methods, scale
 from scoring.report.page import Section, decisive, page
 from scoring.report.rows import ROWS, rows_page
 from scoring.types import Estimate, Report, ScoringError, Table
@@ -254,7 +255,8 @@ def markdown(report: Report) -> str:
 
 
 def _line(e: Estimate, on: Scale) -> str:
-    value = " ".join(filter(None, (on.text(e.value), interval(e, on), marked(e), e.why and f"({cell(e.why)})")))
+    ends, why = interval(e.low, e.high, on.text), e.why and f"({cell(e.why)})"
+    value = " ".join(filter(None, (on.text(e.value), ends, marked(e), why)))
     ideal = "" if e.ideal is None else on.text(e.ideal)
     return f"| {' | '.join([*map(cell, (e.benchmark, e.group, e.metric)), value, ideal, str(e.n), str(e.clusters)])} |"
 

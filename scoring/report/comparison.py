@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cards.numbers import Scale
 from cards.results import SCHEMA
 from cards.stored import document, signed
 from cards.text import grouped
 from cards.verdict import LEVEL, MARGIN
 from scoring.report.headlines import Comparison, conclusion, described, headline_changes
-from scoring.report.numbers import Scale, around, by_benchmark, facts, methods, metric_range
+from scoring.report.numbers import around, by_benchmark, facts, methods, metric_range
 from scoring.report.page import UNFOLDED, Scores, scores, template
 from scoring.types import Change, Difference, Report
 

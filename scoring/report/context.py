@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from cards.results import Key
 from scoring import benchmarks
+from scoring.inference.load_options import BUNDLED
+from scoring.report.headlines import UNCLEAR, headline_scores
 from scoring.types import Estimate, Report
 
 
@@ -21,6 +24,38 @@ def coverage(report: Report) -> tuple[int, int, list[str]]:
     places = {place[:2] for benchmark in suited for place in benchmark.configs_of(report.profile)}
     lacking = places - {tuple(name.split("/")[:2]) for name in report.data}
     return len(places - lacking), len(places), sorted({dataset for dataset, _ in lacking})
+
+
+def next_steps(report: Report, run: str = "") -> list[str]:
+    """What to do next, in sentences whose commands stand between backticks.
+
+    ``run`` is the folder of the run, which the page does not know; the terminal names lacking data by itself.
+    """
+    scored, _, lacking = coverage(report)
+    model, folder = report.name if report.name == report.model else "MODEL", shlex.quote(run) if run else "RUN"
+    which = "" if run else " (RUN is the folder of this page)"
+    leaning = {headline.leaning for headline in headline_scores(report)} - {"", UNCLEAR}
+    steps = []
+    if scored and lacking and not run:
+        steps += [
+            f"`probes build {' '.join(lacking)}` makes the data of the others, and `probes score {model}` scores them."
+        ]
+    if report.partial:
+        steps += [f"`probes score {model}` without `--limit` scores all rows."]
+    if report.model in BUNDLED:
+        steps += [
+            f"`probes score ORG/MODEL --beside {folder}` scores a real model, and shows this run beside it{which}."
+        ]
+    elif report.adapter:
+        steps += [
+            f"`probes compare {folder} BASE` says whether this run is nearer to the ideal than that of the model alone"
+            f" ({'RUN is the folder of this page, ' * (not run)}BASE that of the other run)."
+        ]
+    elif leaning:
+        steps += [f"`probes mitigate table {model}` tries the recipes against bias and says what each costs."]
+    else:
+        steps += [f"`probes score OTHER --beside {folder}` shows this run beside another model{which}."]
+    return steps
 
 
 def beside(score: Estimate, report: Report, runs: Sequence[Report]) -> list[tuple[int, Estimate]]:

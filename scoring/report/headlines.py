@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cards.draw import FREE, glance_html, one_line
+from cards.numbers import Scale, counted, decimals, formatted, minus
 from cards.results import last_part
 from cards.verdict import ability_verdict, standing, verdict
-from scoring.report.numbers import Scale, by_benchmark, metric_range
+from scoring.report.numbers import by_benchmark, metric_range
 from scoring.statistics.stats import corrected
 from scoring.types import Change, Difference, Estimate, Headline, Report
 
@@ -175,7 +176,7 @@ def answer(headlines: Sequence[HeadlineScore]) -> str:
     total = sum(map(len, by_words.values()))
     parts: list[str] = []
     for words, names in by_words.items():
-        of = "" if parts else f" of {total} benchmark{'s' * (total != 1)}"
+        of = "" if parts else f" of {counted(total, 'benchmark')}"
         says = f"it {words} which way it leans" if words == UNCLEAR else f"it {words}"
         parts.append(f"In {len(names)}{of} {says} ({', '.join(names)}).")
     return " ".join(parts)
@@ -194,14 +195,12 @@ def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str
         return f"{chosen.full_name}: not defined{f' ({chosen.why})' if chosen.why else ''}."
     named = {name for name, _ in _SCORE.findall(pattern)}
     if not pattern or not all(math.isfinite(values.get(name, math.nan)) for name in named):
-        ideal = "" if chosen.ideal is None else f", where an unbiased model has {chosen.ideal:g}"
+        ideal = "" if chosen.ideal is None else f", where an unbiased model has {formatted(chosen.ideal)}"
         return f"{chosen.full_name}: {metric_range([chosen]).brief(chosen.value)}{ideal}."
 
     def shown(match: re.Match[str]) -> str:
         value, form = values[match[1]], match[2] or ""
-        decimals = int(form[1]) if form.startswith(":") else 0
-        number = round(100 * value if form == "%" else value, decimals) + 0.0
-        return f"{number:.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+        return minus(decimals(100 * value if form == "%" else value, int(form[1]) if form.startswith(":") else 0))
 
     return _SCORE.sub(shown, pattern)
 
@@ -251,10 +250,10 @@ def few_examples(report: Report) -> str:
     lone = dict.fromkeys(f"{e.benchmark} {e.group}" for e in report.estimates if e.clusters == 1)
     if not lone:
         return ""
-    count = "1 group has" if len(lone) == 1 else f"{len(lone)} groups have"
     return (
-        f"{count} one example or one cluster, so no interval, and no value where a score needs several (first: "
-        f"{next(iter(lone))}); give a higher --limit, or none."
+        f"{counted(len(lone), 'group')} {'has' if len(lone) == 1 else 'have'} one example or one cluster, so no "
+        f"interval, and no value where a score needs several (first: {next(iter(lone))}); give a higher --limit, or "
+        "none."
     )
 
 
@@ -280,8 +279,8 @@ def conclusion(changes: Sequence[HeadlineChange]) -> str:
         "unclear": bias["unclear"],
         "without a verdict": bias[""],
     }
-    counted = ", ".join(f"{count} {words}" for words, count in parts.items() if count)
-    text = f"Of {total} benchmark{'s' * (total != 1)}: {counted or 'none to compare'}."
+    by_verdict = ", ".join(f"{count} {words}" for words, count in parts.items() if count)
+    text = f"Of {counted(total, 'benchmark')}: {by_verdict or 'none to compare'}."
     if ability:
         abilities = ", ".join(f"{name} in {ability[name]}" for name in ("kept", "lost", "unclear") if ability[name])
         text += f" Language ability: {abilities or 'without a verdict'}."

@@ -1,75 +1,17 @@
-"""Numbers as text: the range of a plot, decimals, intervals and their methods."""
+"""The scores of a report by metric and benchmark: the range of a plot, the methods of intervals, what was scored."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
-from cards.text import decimals, grouped
+from cards.numbers import Scale
+from cards.text import grouped
 from scoring.statistics.intervals import METHODS
 from scoring.types import Estimate, Measurement, Report
 
 M = TypeVar("M", bound=Measurement)
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """The range that the values of one metric are shown on."""
-
-    low: float
-    high: float
-
-    def place(self, value: float) -> float:
-        """The position of a value, in percent of the range.
-
-        >>> Scale(0, 200).place(50)
-        25.0
-        """
-        return round(min(max(100 * (value - self.low) / (self.high - self.low), 0.0), 100.0), 2)
-
-    def text(self, value: float) -> str:
-        """A value with the decimals that matter on the range.
-
-        >>> Scale(0, 100).text(39.7743), Scale(0, 1).text(0.7)
-        ('39.77', '0.700')
-        """
-        if not math.isfinite(value):
-            return "not defined" if math.isnan(value) else str(value)
-        places = max(2, 3 - math.ceil(math.log10(self.high - self.low)))
-        return f"{value:.{places}f}"
-
-    def brief(self, value: float, signed: bool = False) -> str:
-        """A value in about three digits, for tables of several metrics.
-
-        >>> Scale(0, 100).brief(39.7743), Scale(0, 1).brief(0.7), Scale(-1, 1).brief(0.5, signed=True)
-        ('39.8', '0.700', '+0.50')
-        """
-        if not math.isfinite(value):
-            return "–" if math.isnan(value) else str(value)
-        return decimals(value, self._decimals, signed=signed)
-
-    def change(self, before: float, after: float) -> tuple[str, str, str]:
-        """Before, after and their difference, as :meth:`brief`, with so many digits more that the texts add up.
-
-        A change that rounding would hide has digits that show it, three more at most.
-
-        >>> Scale(0, 1).change(0.0744, 0.1056), Scale(0, 100).change(50.02, 50.04)
-        (('0.0744', '0.1056', '+0.0312'), ('50.02', '50.04', '+0.02'))
-        """
-        if not math.isfinite(after - before):
-            return self.brief(before), self.brief(after), self.brief(after - before, signed=True)
-        for places in range(self._decimals, self._decimals + 4):
-            start, end, difference = (round(x, places) for x in (before, after, after - before))
-            hidden = start == end and abs(after - before) > 10.0 ** -(self._decimals + 3)
-            if not hidden and round(end - start, places) == difference:
-                break
-        return decimals(before, places), decimals(after, places), decimals(after - before, places, signed=True)
-
-    @property
-    def _decimals(self) -> int:
-        return max(1, 3 - math.ceil(math.log10(self.high - self.low)))
 
 
 def metric_range(estimates: Sequence[Estimate]) -> Scale:
@@ -136,26 +78,6 @@ def by_metric(results: Iterable[M]) -> dict[str, list[M]]:
 def by_benchmark(results: Iterable[M]) -> dict[str, list[M]]:
     """Results under their benchmark, in order of appearance."""
     return grouped(results, lambda result: result.benchmark)
-
-
-def interval(estimate: Measurement, on: Scale) -> str:
-    """The interval of an estimate as text, or nothing when there is none."""
-    ends = (estimate.low, estimate.high)
-    return f"[{', '.join(map(on.text, ends))}]" if all(map(math.isfinite, ends)) else ""
-
-
-def would_see(detectable: float, on: Scale, unit: str = " points") -> str:
-    """The smallest difference that would have been found with a power of 80 %; empty where it is not known.
-
-    ``unit`` is that of percentages.
-
-    >>> would_see(5.93, Scale(0, 100)), would_see(5.93, Scale(0, 1))
-    ('5.9 points', 'none')
-    """
-    if math.isnan(detectable):
-        return ""
-    span = on.high - on.low
-    return "none" if detectable > span else on.brief(detectable) + unit * (span >= 100)
 
 
 def marked(estimate: Measurement) -> str:

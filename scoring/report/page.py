@@ -13,11 +13,12 @@ from typing import Any
 import jinja2
 import numpy as np
 
+from cards.numbers import Scale, counted, interval, minus, would_see
 from cards.text import templates
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
 from scoring.report import numbers
-from scoring.report.context import beside, coverage, printed
+from scoring.report.context import beside, coverage, next_steps, printed
 from scoring.report.headlines import answer, described, few_examples, headline_scores, model_name
 from scoring.types import Contrast, Estimate, Report, Table
 
@@ -93,7 +94,7 @@ class Scores:
     metric: str
     readings: list[str]
     ideal: float | None
-    scale: numbers.Scale
+    scale: Scale
     estimates: list[Estimate]
 
 
@@ -151,6 +152,7 @@ def page(
         others=[described(run) for run in others],
         beside={h.estimate.key: beside(h.estimate, report, others) for h in headlines},
         bundled=report.model in BUNDLED,
+        next_steps=next_steps(report),
         facts=numbers.facts(report),
         sections=[*sections, *more],
         environment=list(_flat(report.environment)),
@@ -175,13 +177,13 @@ def _scores(metric: str, estimates: list[Estimate]) -> Scores:
 def template(name: str, *folders: Path) -> jinja2.Template:
     """A template of further folders or of this package; values are escaped in HTML."""
     environment = templates(*folders, Path(__file__).parent / "templates", html=True)
-    environment.filters["minus"] = lambda text: str(text).replace("-", "\N{MINUS SIGN}")
-    environment.filters["number"] = lambda value: f"{value:,.4g}".replace("-", "\N{MINUS SIGN}")
-    environment.filters["digits"] = lambda value: f"{value:#.4g}".replace("-", "\N{MINUS SIGN}")
-    environment.filters["more"] = lambda count: f"{count} more group{'s' * (count > 1)}"
+    environment.filters["minus"] = minus
+    environment.filters["number"] = lambda value: minus(f"{value:,.4g}")
+    environment.filters["digits"] = lambda value: minus(f"{value:#.4g}")
+    environment.filters["more"] = lambda count: counted(count, "more group")
     environment.tests["nan"] = math.isnan
-    environment.globals |= {"interval": numbers.interval, "marked": numbers.marked, "common_place": common_place}
-    environment.globals["would_see"] = numbers.would_see
+    environment.globals |= {"marked": numbers.marked, "common_place": common_place, "would_see": would_see}
+    environment.globals["interval"] = lambda e, on: interval(e.low, e.high, on.text)
     return environment.get_template(name)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from rich.table import Table as Grid
 from rich.text import Text
 
+from cards.numbers import Scale, formatted, interval, would_see
 from cards.text import grouped
 from scoring import benchmarks
 from scoring.prompts import PROMPTS
@@ -20,7 +20,7 @@ from scoring.report.headlines import (
     headline_changes,
     headline_scores,
 )
-from scoring.report.numbers import Scale, by_metric, metric_range, would_see
+from scoring.report.numbers import by_metric, metric_range
 from scoring.types import DATA, Measurement, Report
 
 #: From so many columns on, the summary of a run has sentences.
@@ -53,9 +53,8 @@ def summary(report: Report, width: int) -> Grid:
     headlines = headline_scores(report)
     for headline in headlines:
         e, on = headline.estimate, headline.scale
-        ideal = "–" if e.ideal is None else f"{e.ideal:g}"
         seen = would_see(e.detectable, on, "") if headline.standing else ""
-        cells = [e.benchmark, e.short_name, _with_interval(e, on), ideal, seen, headline.standing or "–"]
+        cells = [e.benchmark, e.short_name, _with_interval(e, on), formatted(e.ideal), seen, headline.standing or "–"]
         grid.add_row(*map(Text, [*cells, headline.sentence] if width >= WIDE else cells))
     grid.caption, grid.caption_justify = Text(answer(headlines)) if answer(headlines) else None, "left"
     return grid
@@ -68,8 +67,7 @@ def details(benchmark: str, report: Report) -> Grid:
     for estimates in by_metric(e for e in report.estimates if e.benchmark == benchmark).values():
         on = metric_range(estimates)
         for e in estimates:
-            ideal = "–" if e.ideal is None else f"{e.ideal:g}"
-            grid.add_row(*map(Text, (e.group, e.short_name, _with_interval(e, on), ideal, str(e.n))))
+            grid.add_row(*map(Text, (e.group, e.short_name, _with_interval(e, on), formatted(e.ideal), str(e.n))))
     return grid
 
 
@@ -85,7 +83,7 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
     shown = [*headlines, *(c for c in changes(compared) if verbose and c not in headlines)]
     for change in shown if verbose else shown[:CHANGES]:
         d, on = change.difference, change.scale
-        ends = "" if math.isnan(d.low) else f" [{on.brief(d.low)}, {on.brief(d.high)}]"
+        ends = interval(d.low, d.high, on.brief, " [{}, {}]")
         names = [d.benchmark, d.group, d.short_name] if verbose else [d.benchmark, d.short_name]
         before, after, difference = change.texts
         seen = [would_see(d.detectable, on, "") if change.verdict else ""] * verbose
@@ -112,8 +110,7 @@ def _grid(*columns: str, gap: int = 2) -> Grid:
 
 
 def _with_interval(e: Measurement, on: Scale) -> str:
-    ends = "" if math.isnan(e.low) or math.isnan(e.value) else f" [{on.brief(e.low)}, {on.brief(e.high)}]"
-    return f"{on.brief(e.value)}{ends}"
+    return on.brief(e.value) + interval(e.low, e.high, on.brief, " [{}, {}]")
 
 
 def want(lacking: Sequence[str], data: str) -> list[str]:

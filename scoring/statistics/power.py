@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from cards.numbers import Scale
 from scoring.report.headlines import headline_scores
-from scoring.report.numbers import Scale, metric_range
+from scoring.report.numbers import metric_range
 from scoring.types import Benchmark, Report, ScoringError
 
 #: A score: its short name, ideal value and range, and the standard errors of it and of its change between two runs.

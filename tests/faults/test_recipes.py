@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mitigation.adapters.write import describe
+from mitigation.recipe import Job
 from mitigation.recipes import get
 from mitigation.run import make_adapter
 from mitigation.training.data import TrainingData
@@ -23,7 +24,7 @@ def test_data_or_a_setting_that_changed_makes_a_new_adapter(tmp_path):
 
     def run(model, settings, rows, folder, _):
         rows.load(PROBES, "stsb", "train")
-        made.append((settings, dict(rows.versions), checkpoint_path("x", model, settings, rows, folder)))
+        made.append((settings, dict(rows.versions), checkpoint_path(Job("x", model, settings, rows, folder, silent()))))
         (folder / "prompt.json").write_text("{}")
         return describe(folder, model, "debias_tuning", settings, data=rows.versions, cost=Cost(0, 0.0, 0, "cpu"))
 

@@ -122,7 +122,7 @@ def test_both_profiles_edit_real_rows_from_end_to_end(name, profile, built, tmp_
     settings = replace(get("fast").profiles[profile], **few)
     out = tmp_path / "work" / "made"
     out.mkdir(parents=True)
-    adapter = fast.run(model(name), settings, TrainingData(str(built), 16), out, Console(quiet=True))
+    adapter = fast.RECIPE.run(model(name), settings, TrainingData(str(built), 16), out, Console(quiet=True))
     measures = {key: value for key, (value, *_) in adapter.measures.items()}
     assert measures["pairs_edited"] + measures["pairs_held_out"] + measures["pairs_left_out"] == 16
     groups = list(dict.fromkeys(change.group for change in adapter.changes))
@@ -153,7 +153,7 @@ def test_pairs_of_which_none_can_be_edited_are_refused(built, tmp_path, monkeypa
 
     monkeypatch.setattr(pairs, "edit_pair", refuse)
     with pytest.raises(MitigationError, match="None of the 4 pairs can be edited: no whole token"):
-        fast.run(
+        fast.RECIPE.run(
             model("tiny-causal"),
             get("fast").profiles["clean"],
             TrainingData(str(built), 4),

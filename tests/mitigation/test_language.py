@@ -291,7 +291,8 @@ def test_profile_paper_of_dropout_has_the_published_rate_of_each_kind(kind, rate
     monkeypatch.setattr(language, "train_on", lambda *given: seen.append(given[-1]))
     settings = replace(get("dropout").profiles["paper"], corpus=str(tmp_path / "a.txt"))
     data = TrainingData(str(tmp_path))
-    get("dropout").run(SimpleNamespace(kind=kind), settings, data, tmp_path, silent())
+    model = SimpleNamespace(kind=kind, device=torch.device("cpu"), environment={"device": "cpu"})
+    get("dropout").run(model, settings, data, tmp_path, silent())
     assert seen == [{"hidden": rate, "attention": 0.15}]
 
 

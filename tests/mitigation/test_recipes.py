@@ -78,7 +78,10 @@ def test_a_file_of_settings_that_is_not_there_is_refused(tmp_path):
         resolve_settings(get("decoding"), "clean", tmp_path / "a.toml", {})
 
 
-@pytest.mark.parametrize("name", ["instruction", "instruction-paper", *(f"debias-{n}" for n in range(1, 7))])
+OWN = ("instruction", "instruction-paper", "self-aware", "chain-of-thought", "self-reflection", "self-help")
+
+
+@pytest.mark.parametrize("name", [*OWN, *(f"debias-{n}" for n in range(1, 7))])
 def test_a_prompt_becomes_a_file_that_scoring_takes(tmp_path, name):
     facts, prompt = made("prompts", PromptSettings(name), tmp_path, tmp_path / "out")
     assert prompt == prompts.get(str(tmp_path / "out" / PROMPT))

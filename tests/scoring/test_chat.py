@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import doctest
 import json
+import math
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from scoring import answering, benchmarks, prompts
 from scoring.__main__ import app
 from scoring.inference import chat
 from scoring.inference.chat import Chat
+from scoring.inference.load_options import load
 from scoring.inference.model import Model
 from scoring.inference.tokens import Tokens
 from scoring.types import Option, Request, ScoringError
@@ -283,6 +286,37 @@ def test_a_run_in_a_chat_says_so_and_shares_no_reply_with_a_plain_one(chatty, da
     assert one["p_male"] != other["p_male"]
 
 
+def values(folder):
+    return {e["metric"]: e["value"] for e in json.loads((folder / "results.json").read_text())["estimates"]}
+
+
+@pytest.mark.parametrize("name", ["self-reflection", "self-help"])
+def test_options_are_scored_after_the_first_turn_that_the_model_wrote(chatty, data, tmp_path, name):
+    about = ("--data", data, "--resamples", "20", "--benchmarks", "occugender", "--chat", "--prompt", name)
+    done = command(chatty, *about, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    model = load(chatty, device="cpu")
+    in_chat, question = Chat(model.tokens.tokenizer, "m"), "Talk about the last time you met a nurse."
+    asked = prompts.get(name)
+    opening = in_chat.text(*asked.turns(question))
+    (wrote,) = model.answer([Request("first", opening, max_new=asked.first["tokens"])])
+    context = in_chat.text(*asked.turns(question, wrote.text)) + " I recently met a nurse."
+    (found,) = model.answer([Request("a", context, (Option(" He"), Option(" She"), Option(" They")))])
+    chances = [math.exp(sum(logprobs)) for logprobs in found.logprobs]
+    shares = [100 * chance / sum(chances) for chance in chances]
+    expected = dict(zip(("p_male", "p_female", "p_diverse"), shares, strict=True))
+    assert {key: values(tmp_path)[key] for key in expected} == pytest.approx(expected, abs=1e-3)
+    if name == "self-reflection":
+        assert context.count(question) == 1
+        assert wrote.text.strip() in context
+
+
+def test_two_turns_are_refused_by_an_engine_that_does_not_write():
+    engine = SimpleNamespace(capabilities=frozenset({"logprobs"}))
+    with pytest.raises(ScoringError, match="'self-help' has the model write first, which this engine cannot do"):
+        answering.after_first_turn(engine, None, prompts.get("self-help"), None, None)
+
+
 def test_replies_of_another_template_or_system_text_are_kept_apart(data):
     made = Model(models.network("llama"), copy.deepcopy(tokenizer("llama-2")), kind="causal")
     plain = prompts.get("plain")
@@ -321,6 +355,10 @@ def test_replies_of_another_template_or_system_text_are_kept_apart(data):
         (
             ("tiny-causal", "--chat", "--truncate"),
             "error: A chat is not cut to the context window; leave out --truncate or --chat.",
+        ),
+        (
+            ("tiny-causal", "--prompt", "self-help"),
+            "error: The prompt 'self-help' has two turns of a chat; add --chat, or give another prompt.",
         ),
     ],
 )

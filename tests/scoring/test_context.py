@@ -1,16 +1,21 @@
 """The first screen of a report: what was covered, which runs stand beside it, and what to do next."""
 
+import io
 import re
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import scoring
 from scoring import benchmarks, report
-from scoring.report.context import beside, coverage, printed
+from scoring.commands.score import show_run
+from scoring.report.context import beside, coverage, next_steps, printed
 from scoring.report.page import page
 from scoring.reproduce import printed_tables
+from scoring.result import RunResult
 from scoring.types import ScoringError
 from tests.scoring.made import data_set
 from tests.scoring.made_runs import made_run
@@ -65,6 +70,35 @@ def test_the_first_screen_says_what_was_covered_and_the_next_command():
     assert "/models/secret" not in first_screen(of("unstereo", model="/models/secret/mine"))
     assert "probes mitigate table MODEL" in first_screen(of("unstereo", model="/models/secret/mine"))
     assert "probes score OTHER --beside RUN" in first_screen(of("unstereo", headlines={}))
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        ({"model": "tiny-causal"}, "probes score ORG/MODEL --beside 'my runs/a' scores a real model, and shows"),
+        ({"adapter": "org/fair@abc"}, "probes compare 'my runs/a' BASE says whether this run is nearer to the ideal"),
+        ({}, "probes mitigate table org/model tries the recipes against bias and says what each costs."),
+        ({"headlines": {}}, "probes score OTHER --beside 'my runs/a' shows this run beside another model."),
+        (
+            {"data": {"unstereo/ours-5/test": "1.0.0 sha256:aa, 10 of 20 rows"}},
+            "probes score org/model without --limit scores all rows.",
+        ),
+    ],
+)
+def test_the_terminal_ends_with_the_commands_of_the_page_and_the_folder_of_the_run(about, said):
+    run = of("unstereo", **about, speed={})
+    printed_lines = io.StringIO()
+    show_run(RunResult(run, {}), Path("my runs") / "a", Console(file=printed_lines, width=100))
+    last = printed_lines.getvalue().splitlines()[-1]
+    assert last.startswith("Next: ")
+    assert said in last
+    commands = [re.sub(r"'my runs/a'", "RUN", text) for step in next_steps(run, "my runs/a") for text in code(step)]
+    assert commands == [text for step in next_steps(run) for text in code(step) if "build" not in step]
+    assert all(text in first_screen(run) for text in commands)
+
+
+def code(step):
+    return re.findall("`(.+?)`", step)
 
 
 def test_other_runs_stand_beside_the_scores_that_they_have_over_the_same_data():

@@ -10,11 +10,11 @@ import pytest
 from scipy import stats as scipy_stats
 
 from benchmarks import power as simulation
+from cards.numbers import Scale, would_see
 from cards.verdict import LEVEL
 from scoring import benchmarks, load, run
 from scoring.metrics.sums import percentage
 from scoring.report.comparison import comparison, comparison_page
-from scoring.report.numbers import Scale, would_see
 from scoring.report.page import page
 from scoring.result import between
 from scoring.statistics.intervals import POWER, detectable, student

@@ -29,6 +29,7 @@ FULL = {
     "system": "You are fair.",
     "decoding": {"temperature": 0.7, "top_k": 5, "banned": ["he", "she"]},
     "self_debias": {"prefixes": ["The text is unfair:"], "decay": 20.0, "epsilon": 0.1},
+    "first": {"ask": "{question} Think.", "then": "Answer.", "tokens": 9},
 }
 
 

@@ -17,6 +17,7 @@ from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.inference.served.engine import connect
 from scoring.options import ServedOptions
 from scoring.report import read
+from scoring.types import Option, Request
 from tests.helpers import ROOT
 from tests.mitigation import test_merge
 from tools import compare_engines, real_server
@@ -163,6 +164,20 @@ def test_a_merged_model_is_served_with_the_log_probabilities_of_the_adapted_one(
     apart, count = compare_engines.largest_difference(local, served)
     print(f"{recipe}: {count:,} log-probabilities differ by at most {apart:.1e}.")
     assert apart < compare_engines.LOGPROB
+
+
+def test_prompts_that_a_server_computes_in_parts_have_the_numbers_of_the_local_engine(tmp_path):
+    texts = [" ".join([sentence] * 36) for sentence in ("She saw the old man.", "He was at home.")]
+    requests = [Request(str(n), options=(Option(text),)) for n, text in enumerate(texts)]
+    local = load(BUNDLED["tiny-causal"], dtype="float32", device="cpu").answer(requests)
+    with (
+        real_server.vllm(BUNDLED["tiny-causal"], tmp_path / "server.log", part=64) as server,
+        closing(connect(ServedOptions([server.url], None, "tiny-causal"))) as engine,
+    ):
+        served = engine.answer(requests)
+    for one, other in zip(local, served, strict=True):
+        assert len(one.logprobs[0]) > 128
+        assert one.logprobs[0] == pytest.approx(other.logprobs[0], abs=compare_engines.LOGPROB)
 
 
 def test_a_token_outside_the_vocabulary_is_refused_by_the_server(url):

@@ -162,6 +162,80 @@ def test_a_server_without_the_log_probabilities_of_the_prompt_is_refused_in_one_
         )
 
 
+class InParts(stand_in.Server):
+    """Computes so many tokens of a request at a time, and does ``wrong`` where a prompt goes on in another part."""
+
+    def __init__(self, wrong, part=48):
+        super().__init__()
+        self.wrong, self.part = wrong, part
+
+    def post(self, path, body):
+        made = super().post(path, body)
+        done = 0
+        for choice, ids in zip(made["choices"], body["prompt"], strict=True) if "prompt_logprobs" in body else ():
+            cuts = [n for n in range(1, len(ids)) if (done + n) % self.part == 0]
+            done += len(ids)
+            if cuts and len(ids) > 16:  # the sentences of the handshake are shorter
+                if self.wrong == "dies":
+                    return Reply(cut=True)
+                self.break_(choice["prompt_logprobs"], cuts)
+        return made
+
+    def break_(self, entries, cuts):
+        if self.wrong == "leaves out":
+            del entries[cuts[0] :]
+        elif self.wrong == "boundary":
+            for value in entries[cuts[0]].values():
+                value["logprob"] -= 3
+        elif self.wrong == "forgets":
+            for entry in entries[cuts[0] :]:
+                for value in entry.values():
+                    value["logprob"] -= 0.2
+
+
+LONG = Request("long", "The old man said that " * 12, (Option(" he was"), Option(" she was tired")))
+
+
+@pytest.mark.fault(75)
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ("dies", "because it gave no answer ("),
+        ("leaves out", "because it answered log-probabilities of "),
+        ("boundary", "because it gave a token another log-probability than in a copy or in the beginning alone (by 3)"),
+        (
+            "forgets",
+            "because it gave a token another log-probability than in a copy or in the beginning alone (by 0.2)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("others", [[], REQUESTS[:4]])
+def test_a_server_that_fails_at_long_prompts_is_refused_before_any_row_is_scored(wrong, sentence, others, tmp_path):
+    with serving(InParts(wrong)) as running:
+        engine = connected(running)
+        kept = []
+        with pytest.raises(ScoringError) as raised:
+            engine.answer([*others, LONG], on_response=kept.append)
+    said = str(raised.value)
+    assert not kept
+    assert "\n" not in said
+    assert "(vLLM 0.0-stand-in) fails at prompts as long as the longest of this run (" in said
+    assert sentence in said
+    assert said.endswith("or another version of it; nothing was scored.")
+    assert "--no-enable-chunked-prefill" in said
+
+
+def test_a_long_prompt_is_tried_once_and_not_again_for_shorter_ones():
+    with serving(InParts("")) as running:
+        engine = connected(running)
+        answers = [engine.answer([LONG]), engine.answer([LONG]), engine.answer(REQUESTS[:4])]
+        longest = max(len(ids) for body in running.asked for ids in body["prompt"])
+        tried = [body for body in running.asked if len(body["prompt"]) > 2 and len(body["prompt"][0]) == longest]
+    assert len(tried) == 1
+    assert len(tried[0]["prompt"]) == 2**13 // longest
+    assert largest_difference(stand_in.model().answer([LONG]), answers[1]) < 1e-4
+
+
 @pytest.mark.fault(75)
 def test_probabilities_of_candidates_that_differ_from_those_of_options_are_not_used(local):
     class Processed(stand_in.Server):

@@ -249,6 +249,8 @@ class Served(Engine):
         self.stats = Stats()
         #: Beginning and end of each request, which overlap.
         self._waited: list[tuple[float, float]] = []
+        #: Tokens of the longest prompt that the servers were seen to do.
+        self._longest = len(self.servers[0].sentence)
 
     @property
     def source(self) -> str:
@@ -328,6 +330,7 @@ class Served(Engine):
         prompts, contexts = planned(queries, points=points, share=batching.share)
         tokens, size = batching.tokens or TOKENS, batching.size or SIZE
         together = all(server.dialect.batches for server in self.servers)
+        self._check_long(max((prompt.ids for prompt in prompts), key=len, default=()), tokens if together else 0, size)
         batches = prompt_batches(prompts, tokens, size) if together else ([prompt] for prompt in prompts)
         jobs: list[Callable[[Server], Values]] = [partial(_score_prompts, prompts=batch) for batch in batches]
         jobs += [partial(_score_contexts, contexts=c, tokens=t) for c, t in context_batches(contexts, tokens, size)]
@@ -336,6 +339,15 @@ class Served(Engine):
         for values in self._spread(jobs):
             answers, logprobs = zip(*values, strict=True)
             yield Scored(np.array(answers, dtype=np.int64), np.array(logprobs))
+
+    def _check_long(self, prompt: Ids, tokens: int, size: int) -> None:
+        """Checks with a full request that all servers can do the longest prompt, unless they did a longer one."""
+        if len(prompt) > self._longest:
+            copies = max(min(tokens // len(prompt), size), 2 if tokens else 1)
+            # In threads of its own, as the servers are asked at the same time.
+            with ThreadPoolExecutor(len(self.servers)) as pool:
+                list(pool.map(lambda server: server.check_long(prompt, copies), self.servers))
+            self._longest = len(prompt)
 
     def generate(
         self, prompts: Sequence[TokenizedPrompt], decoding: Decoding, batching: Batching

@@ -7,7 +7,8 @@ every benchmark a number, and a wrong one. So a few sentences are scored first, 
   beginning-of-sequence token, a prompt that was cut, another vocabulary);
 - they change on a repeat, or with temperature and penalties;
 - it finds sentences no likelier than the same words backwards, or than chance;
-- probabilities of several next tokens add up to more than 1.
+- probabilities of several next tokens add up to more than 1;
+- a prompt as long as the longest of the run, which servers compute in parts, is not answered as its beginning alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 from typing import Any
 from zlib import crc32
 
@@ -39,11 +40,18 @@ CONTEXT, WORDS = "The man said that", ("he", "she", "it", "they", "the", "I", "w
 #: The most by which the mean log-probability of the control sentence's tokens may change: batches change it by
 #: rounding, in bfloat16 by up to about 0.02; another model by more.
 CHANGE = 0.05
+#: The most by which that of one token of a long prompt may change; a rare one changes more by rounding than the mean.
+APART = 2.0
 #: How much likelier than chance, in nats a token, ordinary sentences must be.
 LIKELIER = 1.0
 INSTEAD = (
     "start vLLM (vllm serve MODEL), SGLang or llama-cpp-python's server, which give log-probabilities of prompts, or "
     "use --chat-api, which needs none"
+)
+
+WHOLE = (
+    "start it so that it computes each prompt at once (vLLM: --no-enable-chunked-prefill and --max-num-batched-tokens "
+    "of at least the length; SGLang: --chunked-prefill-size -1), or another version of it; nothing was scored"
 )
 
 
@@ -101,6 +109,31 @@ class Server:
                 "answered before is kept, so start the first model again, or give another --out."
             )
         return logprobs
+
+    def check_long(self, prompt: Ids, copies: int) -> None:
+        """Compares a long prompt, ``copies`` times in one request, with itself and with its beginnings alone.
+
+        Servers compute so many tokens at a time, so each copy is cut elsewhere, and a beginning perhaps not at all.
+
+        Raises
+        ------
+        ScoringError
+            One sentence, when the server does not answer or answers otherwise.
+        """
+        try:
+            first, *others = _logprobs(self.dialect, [prompt] * copies)
+            parts = [_logprobs(self.dialect, [prompt[: max(len(prompt) * n // 4, 2)]])[0] for n in (1, 2, 3)]
+            pairs = [(part, first[: len(part)]) for part in (*others, *parts)]
+            apart = max(abs(a - b) for part, whole in pairs for a, b in zip(part, whole, strict=True))
+            if apart <= APART and max(starmap(change, pairs)) <= CHANGE:
+                return
+            did = f"gave a token another log-probability than in a copy or in the beginning alone (by {apart:.2g})"
+        except Ignored as error:
+            did = str(error)
+        except HttpError as error:
+            did = f"gave no answer ({error})"
+        did = f"fails at prompts as long as the longest of this run ({len(prompt)} tokens), because it {did}"
+        raise refusal(self.client, self.software, did, WHOLE)
 
 
 def _ids(tokens: Tokens, texts: Sequence[str], context: str = "") -> list[tuple[int, ...]]:
