@@ -160,15 +160,6 @@ def chosen(answer: str, texts: Sequence[str]) -> int | None:
     return named[0] if len(named) == 1 else None
 
 
-def preference(table: Table, contrast: types.Contrast, way: str = "") -> Floats:
-    """How far each example is on the first side; a text that has a class is 1, -1 or 0."""
-    of_class = "gender_class" in table and (way == "text" or contrast.numbers[0] not in table)
-    names = contrast.names if of_class else contrast.numbers
-    sides = (table["gender_class"] == name if of_class else table[name] for name in names)
-    first, second = (np.asarray(side, np.float64) for side in sides)
-    return first - second
-
-
 def _record(benchmark: Benchmark, profile: str, row: Row, context: BenchmarkContext, scores: Floats) -> dict[str, Any]:
     """The line of a row whose options have scores [orders, options] as log-probabilities, with both wordings."""
     every = []
@@ -177,7 +168,7 @@ def _record(benchmark: Benchmark, profile: str, row: Row, context: BenchmarkCont
         every.append(benchmark.to_record(profile, row, {row["id"]: response}, context))
     assert benchmark.contrast
     table = {name: np.array([half[name] for half in every[1:]]) for name in every[0]}
-    return every[0] | dict(zip(HALVES, preference(table, benchmark.contrast).tolist(), strict=True))
+    return every[0] | dict(zip(HALVES, wordings.preference(table, benchmark.contrast).tolist(), strict=True))
 
 
 def _choice(benchmark: Benchmark) -> dict[str, Any]:
@@ -276,7 +267,7 @@ def _agreement(benchmark: Benchmark) -> dict[str, Any]:
         found = {name: column[first] for name, column in base.items() if not name.startswith(others)}
         found["id"] = ids.astype(object)
         for way, table in own.items():
-            items, columns = table.get("row", table["id"]), {way: preference(table, benchmark.contrast, way)}
+            items, columns = table.get("row", table["id"]), {way: wordings.preference(table, benchmark.contrast, way)}
             columns |= {f"{way}{name[-2:]}": table[name] for name in HALVES if name in table}
             if "row" in table:
                 half = pd.Series(items).groupby(items).cumcount().to_numpy() % 2

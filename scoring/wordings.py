@@ -21,7 +21,7 @@ import numpy as np
 from scoring import types
 from scoring.metrics import variance
 from scoring.metrics.sums import mean_over
-from scoring.types import Benchmark, BenchmarkContext, Floats, Group, Metric, Request, Response, Row, Table
+from scoring.types import Benchmark, BenchmarkContext, Contrast, Floats, Group, Metric, Request, Response, Row, Table
 
 _DATA = tomllib.loads(Path(__file__).with_name("data").joinpath("wordings.toml").read_text(encoding="utf-8"))
 #: The texts by class of items and name; all classes have the same names.
@@ -162,13 +162,20 @@ def _study(benchmark: Benchmark, *, sampled: bool) -> list[Metric]:
     return [*variance.shares(design, ["wordings"], sampled=sampled), *variance.decisions(design)]
 
 
+def preference(table: Table, contrast: Contrast, way: str = "") -> Floats:
+    """How far each example is on the first side; a text that has a class is 1, -1 or 0."""
+    of_class = "gender_class" in table and (way == "text" or contrast.numbers[0] not in table)
+    names = contrast.names if of_class else contrast.numbers
+    sides = (table["gender_class"] == name if of_class else table[name] for name in names)
+    first, second = (np.asarray(side, np.float64) for side in sides)
+    return first - second
+
+
 def by_wording(benchmark: Benchmark, table: Table) -> tuple[Floats, Floats]:
     """The preference [lines, wordings] of each item, on its first line, and the variance of its samples' mean.
 
     Other lines have NaN, and so has an item that lacks a wording.
     """
-    from scoring.ways import preference  # which imports this module
-
     assert benchmark.contrast
     values = preference(table, benchmark.contrast)
     _, first, items = np.unique(table["item"].astype(str), return_index=True, return_inverse=True)

@@ -4,6 +4,8 @@ The requests, their recording, the budget and the dry run are those of :mod:`bui
 samples, so the numbers are shares of answers and not probabilities, and every report says so.
 """
 
+from __future__ import annotations
+
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -35,7 +37,7 @@ from scoring.tables import as_table
 from scoring.types import Benchmark, Estimate, Request, Row, Sampled, ScoringError, Table
 
 #: The most tokens of the answer to an opening.
-LONGEST_OPENING = 64
+OPENING = 64
 _NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not give"
 #: What a report says of the numbers.
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
@@ -105,22 +107,21 @@ def ask(
     """
     answers_by_benchmark = {}
     for part in (part for part in parts if not part.benchmark.joined):
-        task, name, samples = _sampled(part.benchmark), part.benchmark.name, range(sampling.samples)
-        # Of each sample what was said before its question: an opening and its answer.
-        said: list[tuple[str, ...]] = [() for _ in samples]
-        if task.opening:
-            openings = [task.opening[number % len(task.opening)] for number in samples]
-            bodies = [_body(model, prompt, [openings[number]], LONGEST_OPENING, sampling, number) for number in samples]
-            answers = client(name, [ChatRequest(body, task.example) for body in bodies])
-            said = [(opening, answer.text) for opening, answer in zip(openings, answers, strict=True)]
+        task, name = _sampled(part.benchmark), part.benchmark.name
         asked_rows = questions(part, settings.profile, prompt)
-        numbered = [(text, number) for _, text in asked_rows for number in samples]
-        answers = []
+        numbered = [(text, number) for _, text in asked_rows for number in range(sampling.samples)]
+        said: list[tuple[str, ...]] = [()] * sampling.samples
+        if task.opening:
+            said = [(task.opening[n % len(task.opening)],) for n in range(sampling.samples)]
+            bodies = [_body(model, prompt.system, turn, OPENING, sampling, n) for n, turn in enumerate(said)]
+            opened = client(f"{name}, opening", [ChatRequest(body, task.example) for body in bodies])
+            said = [(*turn, reply.text or "…") for turn, reply in zip(said, opened, strict=True)]
+        answers = list[Response]()
         replies: Sequence[str | None] = [None] * len(numbered)
         first = {f"{name}, first turn": prompt.first["tokens"]} if prompt.first else {}
         for stage, longest in {**first, name: task.longest}.items():
             bodies = [
-                _body(model, prompt, [*said[number], *prompt.turns(text, reply)], longest, sampling, number)
+                _body(model, prompt.system, (*said[number], *prompt.turns(text, reply)), longest, sampling, number)
                 for (text, number), reply in zip(numbered, replies, strict=True)
             ]
             answers = client(stage, [ChatRequest(body, task.example) for body in bodies])
@@ -186,10 +187,10 @@ def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]
 
 
 def _body(
-    model: str, prompt: Prompt, turns: Sequence[str], longest: int, sampling: Sampling, number: int
+    model: str, system: str, turns: Sequence[str], longest: int, sampling: Sampling, number: int
 ) -> dict[str, Any]:
     body = request_body(model, "", temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
-    return body | {"messages": messages(prompt.system, turns)}
+    return body | {"messages": messages(system, turns)}
 
 
 def name(call: Call) -> str:
