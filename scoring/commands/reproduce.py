@@ -1,6 +1,7 @@
 """The command ``probes reproduce``: printed numbers of the papers beside ours, and their figures drawn from ours."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -31,6 +32,8 @@ from scoring.types import ScoringError
 
 #: The files of a figure by their endings, or what it needs.
 Drawing = Mapping[str, bytes] | str
+#: Between the name of a source and why it is not there.
+LACKING = " is not available: "
 VERDICTS: tuple[Verdict, ...] = ("equal", "within", "outside", "unreachable")
 
 
@@ -116,8 +119,12 @@ def compared(section: Section) -> Grid:
 
 def remarks(found: Sequence[Cell]) -> Iterator[str]:
     """What the numbers need and what changes their meaning, each sentence once."""
-    for reason, count in Counter(cell.reason for cell in found if cell.reason).items():
-        yield f"{counted(count, 'number')}: {reason}"
+    counts = Counter(cell.reason for cell in found if cell.reason)
+    # Sources that are lacking for one reason are named once.
+    for same in grouped(counts, lambda reason: re.sub(r"\S*/\S*", "", reason.partition(LACKING)[2]) or reason).values():
+        count = counted(sum(counts[reason] for reason in same), "number")
+        more = f" and {len(same) - 1} more are not available: " if len(same) > 1 else LACKING
+        yield f"{count}: {same[0].replace(LACKING, more, 1)}"
 
 
 def main(

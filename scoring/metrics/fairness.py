@@ -60,6 +60,28 @@ def tau(epsilon: float = 0.5) -> Metric:
     return percentage(f"tau@{epsilon:g}", _fair(epsilon), 100, sd=printed_sd, **told)
 
 
+def tau3(epsilon: float = 0.5) -> Metric:
+    """τ₃(ε): the percentage of sentences whose log-probabilities with he, she and they are all within ε of each other.
+
+    Sentences without a version with *they* do not count.
+
+    >>> table = {"female_logprob": np.array([-10.0, -10.0]), "male_logprob": np.array([-10.2, -10.2]),
+    ...          "they_logprob": np.array([-10.4, -11.0])}
+    >>> tau3(0.5).value(table, np.ones((1, 2)))
+    array([50.])
+    """
+
+    def spread(table: Table) -> Floats:
+        three = np.stack([np.asarray(table[f"{form}_logprob"], np.float64) for form in ("female", "male", "they")])
+        return np.asarray(np.ptp(three, axis=0), np.float64)
+
+    def known(table: Table) -> NDArray[np.bool_]:
+        return ~np.isnan(spread(table))
+
+    told = texts("fairness", "tau3", f"{epsilon:g}")
+    return percentage(f"tau3@{epsilon:g}", lambda table: spread(table) <= epsilon, 100, where=known, **told)
+
+
 def us_score() -> Metric:
     """τ where a ratio of probabilities up to 1.65 is fair."""
     return percentage("us_score", _fair(US_EPSILON), 100, sd=printed_sd, **texts("fairness", "us_score"))

@@ -49,6 +49,16 @@ def gap(decimals: int | None = None) -> Metric:
     return mean("gender_gap", difference, 0, -100, 100, scale=100, **texts("occugender", "gender_gap"))
 
 
+def neo_share() -> Metric:
+    """Mean share of neopronouns in the probability of male, female and diverse words and neopronouns, in percent."""
+
+    def part(table: Table) -> Floats:
+        every = sum((np.asarray(table[f"p_{name}"], np.float64) for name in (*ANSWERS, "neo")), np.zeros(()))
+        return np.asarray(np.divide(table["p_neo"], every, out=np.full(len(every), np.nan), where=every != 0))
+
+    return mean("p_neo", part, None, 0, 100, scale=100, **texts("occugender", "p_neo"))
+
+
 def correlation() -> Metric:
     """Pearson's correlation over jobs between P~(female) and the percentage of women in the job.
 
