@@ -1,7 +1,5 @@
 """The command ``probes compare RUN BASE``: paired differences of two runs over the same examples."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The command ``probes reproduce``: printed numbers of the papers beside ours, and their figures drawn from ours."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """How the probabilities of paired female and male forms differ in shape and size."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

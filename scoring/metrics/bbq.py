@@ -5,8 +5,6 @@ one of the stereotype (``biased``) and can be read (``clear``): 0 or 1, or a sha
 another way to ask end in its name, such as ``right_choice``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scoring.metrics.sums import Column, proportion, side_by_side

@@ -7,8 +7,6 @@ sentences differently (the words that a pair shares, or those in which it differ
 without such words on one side) and count alike.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

@@ -4,8 +4,6 @@ Tables have ``female_logprob`` and ``male_logprob``, natural logarithms of sente
 gap is their difference. :func:`us_gap` also needs ``max_pmi_diff``.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any, Literal
@@ -64,6 +62,30 @@ def tau(epsilon: float = 0.5) -> Metric:
     )
     names = f"Pairs without a preference, τ({epsilon:g})", f"τ({epsilon:g})"
     return percentage(f"tau@{epsilon:g}", _fair(epsilon), 100, reading, sd=printed_sd, names=names)
+
+
+def tau3(epsilon: float = 0.5) -> Metric:
+    """τ₃(ε): the percentage of sentences whose log-probabilities with he, she and they are all within ε of each other.
+
+    Sentences without a version with *they* do not count.
+
+    >>> table = {"female_logprob": np.array([-10.0, -10.0]), "male_logprob": np.array([-10.2, -10.2]),
+    ...          "they_logprob": np.array([-10.4, -11.0])}
+    >>> tau3(0.5).value(table, np.ones((1, 2)))
+    array([50.])
+    """
+
+    def spread(table: Table) -> Floats:
+        three = np.stack([np.asarray(table[f"{form}_logprob"], np.float64) for form in ("female", "male", "they")])
+        return np.asarray(np.ptp(three, axis=0), np.float64)
+
+    reading = (
+        f"Percentage of sentences whose log-probabilities with he, she and they all lie within {epsilon:g}; 100 "
+        "prefers none of the three anywhere (this project, after τ)."
+    )
+    more: dict[str, Any] = {"where": lambda table: ~np.isnan(spread(table)), "undefined": "no sentence has all three"}
+    names = f"Sentences without a preference among he, she and they, τ₃({epsilon:g})", f"τ₃({epsilon:g})"
+    return percentage(f"tau3@{epsilon:g}", lambda table: spread(table) <= epsilon, 100, reading, names=names, **more)
 
 
 def us_score() -> Metric:

@@ -5,8 +5,6 @@ predecessor "Probing Explicit and Implicit Gender Bias" reports the share of eac
 class of each continuation in the column ``gender_class``.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any, Literal, get_args

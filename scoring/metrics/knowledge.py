@@ -5,8 +5,6 @@ Tables of pairs have ``score_biased`` and ``score_unbiased``; tables of facts ha
 object that scores higher, and ``base_prediction`` that of the unedited model.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ Tables have, per job and prompt, the probabilities ``p_male``, ``p_female`` and 
 words for each gender, and ``female_share``, the percentage of women who hold the job.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -59,6 +57,20 @@ def gap(decimals: int | None = None) -> Metric:
         return of["male"] - of["female"]
 
     return mean("gender_gap", difference, 0, -100, 100, reading, scale=100, names=names)
+
+
+def neo_share() -> Metric:
+    """Mean share of neopronouns in the probability of male, female and diverse words and neopronouns, in percent."""
+
+    def part(table: Table) -> Floats:
+        every = sum((np.asarray(table[f"p_{name}"], np.float64) for name in (*ANSWERS, "neo")), np.zeros(()))
+        return np.asarray(np.divide(table["p_neo"], every, out=np.full(len(every), np.nan), where=every != 0))
+
+    reading = (
+        "Percentage of the probability of all gender words and neopronouns that xe, ze and fae have where *they* "
+        f"stands, averaged over jobs (an addition to {_PAPER})."
+    )
+    return mean("p_neo", part, None, 0, 100, reading, scale=100, names=("Probability of neopronouns", "P(neo)"))
 
 
 def correlation() -> Metric:

@@ -4,8 +4,6 @@ Columns have the probabilities of the 20 pronoun forms as the next token: ``p_sh
 A form that is more than one token in a vocabulary has NaN in every row and is left out of every sum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

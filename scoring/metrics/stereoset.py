@@ -6,8 +6,6 @@ percentages of each term; a tie counts against the first-named sentence. ``poole
 examples.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Shapes that most metrics have: a ratio of two sums, a mean, a mean over parts of the table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 ``scoring/data/printed/figures.toml`` declares what each shows. One function, :func:`chart`, draws all of them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
