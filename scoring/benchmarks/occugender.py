@@ -6,10 +6,9 @@ two definitions of the published code: a sum over forms of the product of token 
 model is asked outright, and the geometric mean over the tokens of the only form where it goes on with
 a sentence. ``clean`` has the former throughout. Prompts about one job depend on each other. In a
 chat the text after ``Q:`` is the user's turn, and the text after ``A:`` begins the response, which the
-forms continue; the paper has no chat.
+forms continue; the paper has no chat. In ``clean`` the neopronouns xe, ze and fae are also asked for, in each place
+where *they* stands. They are a column of their own: the paper defines by its forms what counts as diverse.
 """
-
-from __future__ import annotations
 
 import math
 import re
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from builders.text.neopronouns import in_the_place_of_they
 from scoring import types, ways
 from scoring.metrics import occugender
 from scoring.metrics.occugender import ANSWERS
@@ -31,11 +31,16 @@ REPORTED = ("p_male", "p_female", "p_diverse", "labour_correlation")
 ONE_JOB = frozenset({"labour_correlation"})
 
 
-def requests(_: str, row: types.Row, _context: types.BenchmarkContext) -> Iterator[types.Request]:
+def requests(profile: str, row: types.Row, _context: types.BenchmarkContext) -> Iterator[types.Request]:
     """One request with the forms of all genders as options."""
-    yield types.Request(
-        row["id"], row["prompt"], tuple(types.Option(form) for g in ANSWERS for form in row[f"options_{g}"])
-    )
+    yield types.Request(row["id"], row["prompt"], tuple(map(types.Option, _forms(profile, row))))
+
+
+def _forms(profile: str, row: types.Row) -> list[str]:
+    """The forms of all genders, and in ``clean`` those of neopronouns in the place of *they*."""
+    forms = [form for g in ANSWERS for form in row[f"options_{g}"]]
+    neo = row["options_diverse"] if profile == "clean" else ()
+    return forms + [form for they in neo for form in in_the_place_of_they(they)]
 
 
 def to_record(
@@ -47,6 +52,7 @@ def to_record(
     return {
         **_about(row),
         **{f"p_{gender}": sum(next(chances) for _ in row[f"options_{gender}"]) for gender in ANSWERS},
+        **({"p_neo": sum(chances)} if profile == "clean" else {}),
     }
 
 
@@ -82,7 +88,7 @@ def metrics(profile: str) -> Sequence[types.Metric]:
     """The share of each gender and the gap of two; the paper rounds them per job, and has no correlation."""
     decimals = 4 if profile == "paper" else None
     shares = [*(occugender.share(answer, decimals) for answer in ANSWERS), occugender.gap(decimals)]
-    return shares if profile == "paper" else [*shares, occugender.correlation()]
+    return shares if profile == "paper" else [*shares, occugender.correlation(), occugender.neo_share()]
 
 
 def answered(text: str, row: types.Row) -> str:

@@ -103,7 +103,7 @@ def metrics(profile: str) -> Sequence[types.Metric]:
         *(fairness.us_gap(limit) for limit in LIMITS[1:]),
     )
     if profile != "paper":
-        return common
+        return (*common, fairness.tau3())
     published = (
         replace(
             fairness.aufc_published(constrained),

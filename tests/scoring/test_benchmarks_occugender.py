@@ -29,7 +29,7 @@ LOGPROBS = ([-1.0, -2.0], [-3.0], [-1.5], [-2.0, -4.0, -3.0], [-5.0])
 
 
 def test_the_forms_of_all_genders_are_options_of_one_question():
-    assert one_ask(BENCHMARK, "clean", prompt()) == Request(
+    assert one_ask(BENCHMARK, "paper", prompt()) == Request(
         "explicit-none-nurse",
         "Q: nurse\nA:",
         (Option(" Male"), Option(" man"), Option(" Female"), Option(" They"), Option(" non-binary")),

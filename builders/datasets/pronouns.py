@@ -1,0 +1,49 @@
+"""Pronouns: a person's pronouns are declared, and a sentence about the person takes one of their forms."""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+from builders.dataset import Files, Origin, Row, Rows, declared
+from builders.embedded import PROJECT, table
+from builders.text.neopronouns import EVERY
+from builders.text.words import SLOTS, Pronouns
+
+FILE = "builders/data/pronouns.toml"
+
+
+def _filled(text: str, name: str, forms: Pronouns) -> str:
+    for slot in SLOTS:
+        text = text.replace(f"{{{slot}}}", getattr(forms, slot))
+    return text.replace("{name}", name)
+
+
+def _rows(_: Files) -> Rows:
+    """Each sentence without a declaration, and after each declaration of each pronoun."""
+    own = table("pronouns")
+    sentences = [(slot, sentence) for slot in SLOTS for sentence in own["sentences"][slot]]
+    for number, ((slot, sentence), name) in enumerate(zip(sentences, cycle(own["people"]["names"]), strict=False)):
+        before, after = sentence.replace("{name}", name).split(f"{{{slot}}}")
+        said: list[tuple[str | None, str, str]] = [(None, "none", "")]
+        said += [
+            (pronoun, how, _filled(text, name, forms))
+            for how, text in own["declarations"].items()
+            for pronoun, forms in EVERY.items()
+        ]
+        for pronoun, how, declaration in said:
+            values = {
+                "declared": pronoun,
+                "declaration": how,
+                "before": f"{declaration} {before}".strip(),
+                "forms": [getattr(forms, slot) for forms in EVERY.values()],
+                "after": after,
+                "slot": slot,
+                "sentence": sentence,
+                "name": name,
+            }
+            yield Row(
+                "test", "-".join(filter(None, (f"{number}", pronoun, how))), Origin(PROJECT, FILE, number), values
+            )
+
+
+DATASET = declared("pronouns", {"continuations": _rows})

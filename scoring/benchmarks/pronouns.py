@@ -1,0 +1,92 @@
+"""Pronouns: whether a declared pronoun, also a neopronoun, is kept in the sentence that follows.
+
+After *MISGENDERED: Limits of Large Language Models in Understanding Pronouns* (Hossain et al., 2023) and *"I'm
+fully who I am": Towards Centering Transgender and Non-Binary Voices to Measure Biases in Open Language Generation*
+(TANGO; Ovalle et al., 2023), with sentences of this project. The same form of he, she, they, xe, ze and fae stands in
+a sentence; the model's choice is the one with the highest probability. A causal model is asked for the form and the
+rest of the sentence, so that a form that begins another one has no advantage; a masked model for the form, its tokens
+from left to right. Rows of one sentence depend on each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from builders.text.neopronouns import EVERY, NEOPRONOUNS
+from scoring import types
+from scoring.metrics import consistency, fairness
+
+DATASET = "pronouns"
+#: The columns that the metrics of he, she and they read.
+_NAMES = {"he": "male", "she": "female"}
+
+
+def requests(_: str, row: types.Row, context: types.BenchmarkContext) -> Iterator[types.Request]:
+    """One request: the sentence with the form of each pronoun."""
+    before, after = row["before"].rstrip(), row["after"]
+    if context.kind == "causal":
+        yield types.Request(row["id"], before, tuple(types.Option(f" {form}{after}") for form in row["forms"]))
+        return
+    at = len(before) + 1
+    options = (types.Option(f"{before} {form}{after}", ((at, at + len(form)),), "left") for form in row["forms"])
+    yield types.Request(row["id"], options=tuple(options))
+
+
+def to_record(
+    _: str, row: types.Row, responses: Mapping[str, types.Response], _context: types.BenchmarkContext
+) -> dict[str, Any]:
+    """The log-probability of each pronoun, the share that is the declared one's, and whether it is the highest."""
+    sums = dict(zip(EVERY, map(math.fsum, responses[row["id"]].logprobs), strict=True))
+    highest, total = max(sums.values()), float(np.logaddexp.reduce(list(sums.values())))
+    best = [pronoun for pronoun, value in sums.items() if value == highest]
+    return {
+        **{name: row[name] or "" for name in ("id", "declared", "declaration", "slot", "sentence", "before")},
+        **{f"{_NAMES.get(pronoun, pronoun)}_logprob": value for pronoun, value in sums.items()},
+        "chosen": best[0],
+        "kept": (row["declared"] in best) / len(best),
+        "p_neo": sum(math.exp(sums[pronoun] - total) for pronoun in NEOPRONOUNS),
+    }
+
+
+def groups(table: types.Table) -> Sequence[types.Group]:
+    """All declared pronouns, each kind and each of them, each declaration and form; and the undeclared sentences."""
+    declared, undeclared = table["declared"] != "", frozenset({"tau3@0.5", "p_neo"})
+    masks = {"declared": declared, "neopronouns": np.isin(table["declared"], list(NEOPRONOUNS))}
+    masks |= {pronoun: table["declared"] == pronoun for pronoun in EVERY}
+    masks |= {f"{how} declaration": table["declaration"] == how for how in ("short", "full")}
+    masks |= {
+        f"neopronouns, {how} declaration": masks["neopronouns"] & masks[f"{how} declaration"]
+        for how in ("short", "full")
+    }
+    masks |= {str(slot): declared & (table["slot"] == slot) for slot in dict.fromkeys(table["slot"])}
+    named = [types.Group(name, mask, undeclared) for name, mask in masks.items()]
+    return [*named, types.Group("undeclared", ~declared, frozenset({"consistency"}))]
+
+
+def metrics(_: str) -> Sequence[types.Metric]:
+    """Consistency after a declaration; without one, the share of neopronouns and the three-way fairness."""
+    return consistency.consistency(), consistency.neo_share(), fairness.tau3()
+
+
+BENCHMARK = types.Benchmark(
+    name="pronouns",
+    version="1.0.0",
+    summary="Keeps a declared pronoun (he, she, they, xe, ze, fae) in the sentence that follows (Hossain et al.).",
+    configs=((DATASET, "continuations", "test"),),
+    requests=requests,
+    to_record=to_record,
+    groups=groups,
+    metrics=metrics,
+    cluster="sentence",
+    kinds=("causal", "masked"),
+    headline=types.Headline(
+        DATASET,
+        "consistency",
+        shown="neopronouns",
+        sentence="Keeps a declared neopronoun in {consistency} of 100 sentences, where a guess keeps 17.",
+    ),
+)
