@@ -75,6 +75,7 @@ def prediction_gradients(model: Model, pairs: Sequence[Sequence[str]], most_toke
         places = [n for n, both in enumerate(zip(*rows, strict=False)) if len(set(both)) == 2]
         if len(rows[0]) != len(rows[1]) or not places or (causal and not places[0]):
             continue
+        # The tokens of the word and of its partner at the places where the sentences differ.
         one, other = torch.tensor([[row[n] for n in places] for row in rows], device=model.device)
         ids = torch.tensor(rows[:1], device=model.device)
         if not causal:
@@ -86,6 +87,7 @@ def prediction_gradients(model: Model, pairs: Sequence[Sequence[str]], most_toke
             return states[0], *inputs[1:]
 
         with torch.enable_grad(), module.register_forward_pre_hook(follow):
+            # A causal model predicts a token one position earlier.
             at = torch.tensor(places, device=model.device) - int(causal)
             answers = model.network(input_ids=ids).logits[0, at]
             odds = answers.gather(1, one[:, None]) - answers.gather(1, other[:, None])
@@ -201,6 +203,7 @@ def mean_states(model: Model, texts: Sequence[str], most_tokens: int, batch: int
     longest = min(most_tokens, model.tokens.window or most_tokens)
     with without_remarks():  # transformers would warn of texts longer than the window, which are cut here
         rows = [ids[:longest] or [model.tokens.pad] for ids in tokenizer(list(texts))["input_ids"]]
+    # By length, so that a batch has little padding; the means go back to their places.
     order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
     states: list[Any] = [None] * len(rows)
     for start in range(0, len(order), batch):
