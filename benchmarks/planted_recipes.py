@@ -22,7 +22,7 @@ from rich.console import Console
 
 from benchmarks import planted_page, planting
 from benchmarks.machine import describe
-from benchmarks.occupations import NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
+from benchmarks.occupations import NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, Pair, pairs
 from benchmarks.planted_page import OCCUPATIONS, SETS, WINOBIAS
 from benchmarks.planted_page import TEMPLATES as TEMPLATE_SET
 from cards.files import put
@@ -49,6 +49,7 @@ KINDS: tuple[planting.Kind, ...] = ("causal", "masked")
 #: Recipes, also with an option that is not the default, about from the cheapest to the dearest.
 ORDER = (
     *("prompts", "self_debias", "sentence_debias", "sentence_debias --reads predictions", "inlp", "leace", "steering"),
+    *("steering --how project", "steering --contrast occupations", "steering --contrast occupations --how project"),
     *("ablation", "task_vector", "auto_debias", "cda", "dropout", "debias_tuning", "dpo", "fine_tuning", "mabel"),
     *("decoding", "fast"),
 )
@@ -58,10 +59,6 @@ SHORT: Mapping[str, Mapping[str, Any]] = {
     "decoding": {"limit": 2},
     "fast": {"passes": 4},
     "fine_tuning": {"passes": 4},
-    "dpo": {"steps": 100},
-    "debias_tuning": {"steps": 150},
-    "cda": {"steps": 200},
-    "dropout": {"steps": 200},
 }
 
 
@@ -85,6 +82,12 @@ class Asked:
     occupations: Sequence[str]
     sets: Sequence[str]
     texts: Sequence[str]
+
+
+def _choice(pair: Pair) -> str:
+    """A sentence with both pronouns as a choice, that of men first."""
+    he, she = sorted(pair.forms, key=lambda form: form in ("he", "his", "him"), reverse=True)
+    return f"{pair.pro[: pair.at]}[{he}|{she}]{pair.pro[pair.at + len(pair.forms[0]) :]}"
 
 
 def asked(data: str, texts: Sequence[str], console: Console) -> Asked:
@@ -144,6 +147,10 @@ class Bed:
         self.questions = asked(data, texts, console)
         biased = work / "biased.txt"  # what a user who knows the stereotype would write, for `task_vector`
         put(biased, "".join(f"{pair.pro}\n" for pair in pairs(PLANTED, TEMPLATES)).encode())
+        # And the contrast of such a user: the same sentences by the gender of the occupation, with both pronouns.
+        kinds = {"first": "female", "second": "male"}
+        texts_of = {kind: [_choice(pair) for pair in pairs({g: PLANTED[g]}, TEMPLATES)] for kind, g in kinds.items()}
+        put(work / "contrast.json", json.dumps(texts_of).encode())
 
     def result(self, run: Run) -> Path:
         """The file of a run."""
@@ -165,6 +172,7 @@ class Bed:
         seed = {"seed": run.seed} if "seed" in {own.name for own in fields(profile)} else {}
         corpus = {"corpus": str(self.work / "biased.txt")} if name == "task_vector" else {}
         more = dict(option.split(" ", 1) for option in options)
+        more |= {"contrast": str(self.work / "contrast.json")} if "contrast" in more else {}
         return seed | corpus | more | dict(SHORT.get(name, {})) | self.shorter
 
     def make(self, run: Run) -> dict[str, Any]:

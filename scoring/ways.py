@@ -34,7 +34,7 @@ import numpy as np
 
 from scoring import types, wordings
 from scoring.metrics.occugender import unclear
-from scoring.metrics.sums import pearson, products
+from scoring.metrics.sums import pearson, percentage, products
 from scoring.types import Benchmark, BenchmarkContext, Floats, Group, Metric, Option, Request, Response, Row, Table
 
 WAYS = ("likelihood", "choice", "text", "two_turns")
@@ -64,7 +64,7 @@ def possible(benchmark: Benchmark, way: str) -> bool:
     sentences, words = bool(benchmark.contrast and benchmark.contrast.sentences), bool(benchmark.sampled)
     suits = {"choice": sentences and not words and "causal" in benchmark.kinds, "text": words and not sentences}
     suits["two_turns"] = any(suits.values())
-    return wordings.possible(benchmark) if way == "wordings" else suits.get(way, True)
+    return wordings.class_of(benchmark) != "" if way == "wordings" else suits.get(way, True)
 
 
 def asked(benchmark: Benchmark, way: str, number: int = len(wordings.NAMES)) -> Benchmark:
@@ -104,7 +104,7 @@ def of_run(benchmarks: Sequence[Benchmark], names: Sequence[str], number: int = 
     found: dict[str, Benchmark] = {}
     for benchmark in benchmarks:
         own = [asked(benchmark, name) for name in dict.fromkeys(names) if possible(benchmark, name)]
-        worded = [asked(way, "wordings", number) for way in own if number and wordings.possible(way)]
+        worded = [asked(way, "wordings", number) for way in own if number and wordings.class_of(way)]
         own += [*worded, *([asked(benchmark, "ways")] if len(own) > 1 else [])]
         found |= {way.name: way for way in own}
     if not found:
@@ -278,6 +278,7 @@ def _agreement(benchmark: Benchmark) -> dict[str, Any]:
 
     def groups(table: Table) -> list[Group]:
         lacking = frozenset(name for pair in PAIRS if not set(pair) <= table.keys() for name in _names(pair))
+        lacking |= {f"{way}_side" for way in WAYS if way not in table}
         return [replace(group, without=lacking) for group in benchmark.groups(table) if group.mask.sum() >= FEWEST]
 
     other = "choice" if possible(benchmark, "choice") else "text"
@@ -289,12 +290,23 @@ def _agreement(benchmark: Benchmark) -> dict[str, Any]:
         "requests": lambda _profile, _row, _context: iter(()),
         "joined": joined,
         "groups": groups,
-        "metrics": lambda _: [metric for pair in PAIRS for metric in _metrics(pair)],
+        "metrics": lambda _: [*(metric for pair in PAIRS for metric in _metrics(pair)), *map(_side, WAYS)],
         "headline": types.Headline("", rank, shown=shown, sentence=says),
         "contrast": None,
         "sampled": None,
         "note": _NOTE,
     }
+
+
+def _side(way: str) -> Metric:
+    """On which side items are by a way: one scale for all ways, so that domains can stand against ways."""
+
+    def known(table: Table) -> Any:
+        return np.isfinite(np.asarray(table[way], np.float64))
+
+    reading = "Percentage of items on the first side, such as the stereotype, minus that on the other; 0 leans to none."
+    names = f"Side of the items by {way.replace('_', ' ')}", f"{way} side"[:14]
+    return percentage(f"{way}_side", lambda t: np.sign(t[way]), 0, reading, low=-100, where=known, names=names)
 
 
 def _names(pair: tuple[str, str]) -> tuple[str, ...]:

@@ -41,19 +41,15 @@ _STUDY = """ Mean over wordings; of the variance of a preference {share_wordings
 of items; {wordings_for_80} wordings give the order of items a reliability of .8."""
 
 
-def possible(benchmark: Benchmark) -> bool:
-    """Whether there are wordings for the items of a benchmark."""
-    return _class(benchmark) != ""
-
-
-def _class(benchmark: Benchmark) -> str:
+def class_of(benchmark: Benchmark) -> str:
+    """The class of the items of a benchmark; empty where there are no wordings for them."""
     base, _, way = benchmark.name.partition("-")
     return "choices" if way == "choice" else str(_DATA["classes"].get(base, "")) if way in ("", "text") else ""
 
 
 def text(benchmark: Benchmark, row: Row) -> str:
     """The text before the item of a row that has a wording."""
-    of_class = _class(benchmark)
+    of_class = class_of(benchmark)
     return TEXTS[of_class if of_class in TEXTS else row["template"].partition("-")[0]][row["wording"]]
 
 

@@ -172,6 +172,23 @@ def probe_ids(model: Model) -> torch.Tensor:
 
 
 @torch.inference_mode()
+def predicting_states(model: Model, texts: Sequence[tuple[str, str]], block: str = "") -> Floats:
+    """The last hidden states, or those of a block, that predict the word between two parts of texts [texts, width].
+
+    That is the state of the last token before it in a causal model, and of a mask in its place in a masked one.
+    """
+    tokenizer, masked, found = model.tokens.tokenizer, model.kind == "masked", []
+    for before, after in texts:
+        whole = f"{before}{tokenizer.mask_token}{after}" if masked else before.rstrip()
+        ids = model.tokens.tokenizer(whole, return_tensors="pt")["input_ids"].to(model.device)
+        at = int((ids[0] == tokenizer.mask_token_id).nonzero()[0]) if masked else -1
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        states = outputs_of(model.network, [block], inputs)[0] if block else last_hidden_state(model.network, inputs)
+        found.append(states[0, at].double().cpu().numpy())
+    return np.array(found)
+
+
+@torch.inference_mode()
 def mean_states(model: Model, texts: Sequence[str], most_tokens: int, batch: int = 32, block: str = "") -> Floats:
     """The mean of the last hidden state over all tokens, special ones too, of each text [texts, width], in float64.
 

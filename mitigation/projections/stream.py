@@ -6,13 +6,18 @@ of a block. Held-out pairs say what a change does: by how much the model prefers
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
+from cards.stored import STRICT, first_fault
 from mitigation.errors import MitigationError
 from mitigation.projections import sentences
 from mitigation.projections.fit import FITTED, LEAST, SentenceSettings, read_text
@@ -27,6 +32,9 @@ if TYPE_CHECKING:
 
 #: The first and the second word of a group of the list: a sentence with one, and with the other.
 Pair = tuple[str, str]
+#: A choice between two words in a text of a contrast, and the fewest texts of a kind: one of so many is held out.
+CHOICE, FEWEST = r"\[([^\[|\]]+)\|([^\[|\]]+)\]", 4
+ChoiceText = Annotated[str, Field(pattern=rf"^[^\[\]]*{CHOICE}[^\[\]]*$")]
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,44 @@ def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tu
     return pairs[:fitted], pairs[fitted:][: settings.held]
 
 
+class Contrast(TypedDict):
+    """Texts of two kinds, such as those about two groups of occupations, each with one choice such as ``[he|she]``."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    first: Annotated[list[ChoiceText], Field(min_length=FEWEST)]
+    second: Annotated[list[ChoiceText], Field(min_length=FEWEST)]
+
+
+def contrast(model: Model, path: str, block: str) -> tuple[Floats, list[Pair]]:
+    """The mean state that predicts the choice in the second kind of texts less that in the first one [width].
+
+    It is read at a block's output, or last where ``block`` is empty. Every fourth text of a kind is held out; those
+    are given too, with each of their two words.
+
+    Raises
+    ------
+    MitigationError
+        If the file cannot be read or is no such contrast.
+    """
+    from mitigation.projections.states import predicting_states
+
+    try:
+        given = TypeAdapter(Contrast).validate_json(Path(path).read_bytes())
+    except (OSError, ValidationError) as error:
+        fault = first_fault(error) if isinstance(error, ValidationError) else error.strerror
+        raise MitigationError(
+            f"The contrast {path} cannot be read ({fault}); give a JSON object with first and second, each a list of "
+            f"{FEWEST} texts or more with one choice such as [he|she]."
+        ) from None
+    kinds = [[re.split(CHOICE, text) for text in texts] for texts in (given["first"], given["second"])]
+    means = [
+        predicting_states(model, [(one[0], one[3]) for n, one in enumerate(texts) if n % FEWEST != 3], block).mean(0)
+        for texts in kinds
+    ]
+    held = [one for texts in kinds for one in texts[3::FEWEST]]
+    return means[1] - means[0], [(before + one + end, before + other + end) for before, one, other, end in held]
+
+
 def block_names(model: Model, number: int) -> tuple[list[str], int]:
     """The names of all blocks, and the number of the chosen one; -1 is the middle one.
 
@@ -112,7 +158,7 @@ def block_names(model: Model, number: int) -> tuple[list[str], int]:
 
 
 def difference(model: Model, pairs: Sequence[Pair], block: str, most_tokens: int) -> Floats:
-    """The mean over pairs of the second sentence's state less the first one's, at a block's output [width].
+    """The mean over pairs of the second sentence's state less the first one's [width], at a block's output or last.
 
     Raises
     ------

@@ -1,33 +1,49 @@
-"""Activation steering: a constant vector that is added to the residual stream after one block.
+"""Activation steering: a vector of a concept that is added to a hidden state, or projected out of it.
 
 Source: *Steering Llama 2 via Contrastive Activation Addition* (Rimsky et al., 2024). The vector is the difference of
 the mean states of sentences about two groups at that block. It is the bias of a LoRA on the block's last map, whose
 matrices are zero, so plain PEFT loads it. A constant moves the preference for one group as a whole; it does not make
 single stereotypes equal. Sign and size are chosen on held-out sentences of the corpus: the smallest preference for
 either group, as long as the loss rises by no more than a limit.
+
+With ``how`` project, the vector is projected out of the last hidden state, as *Unsupervised Concept Vector Extraction
+for Bias Control in LLMs* (Cyberey et al., 2025) does after a block: the head cannot tell its two ends apart any more.
+That is a LoRA on the map that reads this state. With ``contrast`` the vector is the difference of the states that
+predict a word in two kinds of texts of the user's, such as he or she after two groups of occupations. Then the
+preference on held-out texts is measured in size, so that stereotypes of both directions count.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from rich.console import Console
+import numpy as np
 
 from cards.text import split_list
-from mitigation.adapters.write import describe
+from mitigation.corpora import fingerprints
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
-from mitigation.recipe import Model, setting, stereotype_recipe
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Job, declared, setting
 from mitigation.training.settings import OPEN, text_versions
-from scoring.adapters.facts import Adapter
 from scoring.terminal import tell
 
 
 @dataclass(frozen=True)
 class SteeringSettings(stream.StreamSettings):
-    """Where the vector is added, and which strengths are tried."""
+    """What the vector is from, whether it is added or projected out, and which strengths are tried."""
+
+    how: str = setting(
+        "add",
+        "add the vector after the block; or project it out of the last hidden state, in the place of a strength.",
+        OPEN,
+        choices=("add", "project"),
+    )
+    contrast: str = setting(
+        "",
+        "A JSON file with two lists of texts, first and second, each with a choice such as [he|she]: the vector is "
+        "from what predicts it there, not from a corpus.",
+        OPEN,
+    )
 
     strengths: str = setting("1", "Multiples of the vector that are tried, each with both signs; with commas.", OPEN)
     loss_limit: float = setting(
@@ -55,51 +71,59 @@ class SteeringSettings(stream.StreamSettings):
         return [sign * size for size in sorted(sizes) for sign in (1, -1)]
 
 
-def run(model: Model, settings: SteeringSettings, data: TrainingData, out: Path, console: Console) -> Adapter:
-    """Finds the vector, chooses its strength and writes the LoRA."""
+def run(job: Job[SteeringSettings]) -> Adapter:
+    """Finds the vector, and projects it out or chooses its strength; writes the LoRA."""
     import torch
 
-    from mitigation.cost import CostMeter
-    from mitigation.projections.lora import Matrices, write_lora
+    from mitigation.adapters.temporary import attached
+    from mitigation.projections.lora import Matrices, write_lora, write_projection
+    from mitigation.projections.subspaces import Projection
     from scoring.adapters.feed_forward import feed_forwards
 
-    meter = CostMeter(model)
+    model, settings = job.model, job.settings
     names, number = stream.block_names(model, settings.block)
+    block = "" if settings.how == "project" else names[number]
+    if settings.contrast:
+        found, held = stream.contrast(model, settings.contrast, block)
+        job.data.versions.update(versions(settings))
+    else:
+        fitted, held = stream.text_pairs(model, settings, job.data)
+        found = stream.difference(model, fitted, block, settings.most_tokens)
+    vector, before = torch.from_numpy(found), stream.preference(model, held)
+    if settings.how == "project":
+        unit = found / np.linalg.norm(found)
+        parameters = write_projection(model, Projection.orthogonal(unit[:, None]), job.out)
+        with attached(model, job.out) as changed:
+            after = stream.preference(changed, held)
+        tell(job.console, [f"Held-out preference {before.size:.3f} to {after.size:.3f} nats in size."])
+        return job.done(parameters, before.measures("before") | after.measures("after"))
     last = feed_forwards(model.network)[number].last
-    fitted, held = stream.text_pairs(model, settings, data)
-    vector = torch.from_numpy(stream.difference(model, fitted, names[number], settings.most_tokens))
     module = model.network.get_submodule(last)
-    before = stream.preference(model, held)
     best, strength = before, 0.0
     for multiple in settings.multiples():
         with stream.shifted(module, (multiple * vector).to(model.device)):
             measured = stream.preference(model, held)
         kept = not settings.loss_limit or measured.loss <= before.loss + settings.loss_limit
-        if kept and abs(measured.gap) < abs(best.gap):
+        # Stereotypes of both directions cancel in the gap, but not in its size.
+        nearer = measured.size < best.size if settings.contrast else abs(measured.gap) < abs(best.gap)
+        if kept and nearer:
             best, strength = measured, multiple
     if not strength:
         raise MitigationError(
             f"No strength among {settings.strengths} lowers the preference of {model.name} on held-out sentences, "
-            f"which is {before.gap:.3f} nats; give other strengths, a higher loss_limit or another block."
+            f"which is {before.size if settings.contrast else before.gap:.3f} nats; give other strengths, a higher "
+            "loss_limit or another block."
         )
-    tell(console, [f"Strength {strength:g}; held-out preference {before.gap:.3f} to {best.gap:.3f} nats."])
+    tell(job.console, [f"Strength {strength:g}; held-out preference {before.gap:.3f} to {best.gap:.3f} nats."])
     inputs = getattr(module, "in_features", None) or module.weight.shape[0]  # GPT-2's maps have inputs first
     zero = Matrices(torch.zeros(1, inputs), torch.zeros(len(vector), 1), strength * vector)
-    parameters = write_lora(model, {last: zero}, out)
-    measures = before.measures("before") | best.measures("after") | {"strength": strength}
-    cost = meter.cost(parameters)
-    return describe(out, model, RECIPE.name, settings, data=data.versions, cost=cost, measures=measures)
+    parameters = write_lora(model, {last: zero}, job.out)
+    return job.done(parameters, before.measures("before") | best.measures("after") | {"strength": strength})
 
 
-RECIPE = stereotype_recipe(
-    name="steering",
-    summary="Adds a constant vector after one block so that text prefers no gender as a whole; stereotypes stay.",
-    source="Steering Llama 2 via Contrastive Activation Addition (Rimsky et al., 2024)",
-    cite=("meade2022empirical", "rimsky2024steering"),
-    profiles={
-        "clean": SteeringSettings(sentences=2000, most_tokens=128, strengths="0.5,1,2,4,8,16", loss_limit=0.05),
-        "paper": SteeringSettings(sentences=2000, most_tokens=128),
-    },
-    run=run,
-    outside=text_versions,
-)
+def versions(settings: SteeringSettings) -> dict[str, str]:
+    """Name to fingerprint of what the vector is from: the contrast, or the corpus and the list of words."""
+    return fingerprints(settings.contrast) if settings.contrast else text_versions(settings)
+
+
+RECIPE = declared("steering", SteeringSettings, run, outside=versions)

@@ -16,6 +16,7 @@ from mitigation.run import make_adapter
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import attach, quiet
 from scoring.adapters.feed_forward import blocks
+from scoring.inference.load_options import BUNDLED, load
 from tests.mitigation.made import bundled, silent
 from tests.mitigation.test_projections import planted, planted_corpus
 from tests.mitigation.texts import corpus
@@ -51,6 +52,74 @@ def test_a_planted_constant_is_steered_away(tmp_path):
     added = adapted.get_base_model().transformer.h[0].mlp.c_proj.lora_B["default"].bias
     adapted.unload()
     assert torch.cosine_similarity(added, -constant, 0) > 0.95
+
+
+def test_a_planted_direction_is_projected_out_where_the_head_reads(tmp_path):
+    model, _ = planted()
+    settings = replace(get("steering").profiles["clean"], **planted_corpus(tmp_path), **STEER | {"how": "project"})
+    facts = ran("steering", model, settings, tmp_path / "made")
+    before, after = (facts.measures[f"held-out absolute preference {when}"][0] for when in ("before", "after"))
+    assert before > 1
+    assert after < 0.1 * before
+
+
+JOBS = {
+    "first": ("nurse", "maid", "dancer", "cook", "singer"),
+    "second": ("guard", "driver", "sailor", "smith", "judge"),
+}
+
+
+def contrast_file(folder, **changed):
+    texts = {kind: [f"The {job} said that [he|she] was late." for job in jobs] for kind, jobs in JOBS.items()}
+    (folder / "contrast.json").write_text(json.dumps(texts | changed))
+    return str(folder / "contrast.json")
+
+
+@pytest.mark.parametrize("name", ["tiny-causal", "tiny-masked"])
+def test_after_the_projection_the_head_predicts_the_same_on_average_for_both_kinds_of_texts(name, tmp_path):
+    model = load(BUNDLED[name], device="cpu")
+    given = {"contrast": contrast_file(tmp_path), "how": "project"}
+    facts = ran("steering", model, replace(get("steering").profiles["clean"], **given), tmp_path / "made")
+    (file,) = facts.data
+    assert file.endswith("contrast.json")
+
+    tokenizer, path = model.tokens.tokenizer, states.reading_map(model)[0]
+    blank = f" {tokenizer.mask_token}" if model.kind == "masked" else ""
+    means = []
+    for jobs in JOBS.values():
+        found = []
+        for job in [job for n, job in enumerate(jobs) if n % 4 != 3]:
+            row = tokenizer(
+                f"The {job} said that{blank} was late." if blank else f"The {job} said that", return_tensors="pt"
+            )
+            at = int((row["input_ids"][0] == tokenizer.mask_token_id).nonzero()[0]) if blank else -1
+            with torch.inference_mode():
+                found.append(states.last_hidden_state(model.network, dict(row))[0, at])
+        means.append(torch.stack(found).mean(0))
+    apart = means[1] - means[0]
+    adapted = attach(model.network, tmp_path / "made", base=model.name, revision=model.revision)
+    reads = adapted.get_base_model().get_submodule(path)
+    with torch.inference_mode():
+        before, after = (read(apart) - read(torch.zeros_like(apart)) for read in (reads.base_layer, reads))
+    adapted.unload()
+    assert before.norm() > 0.1
+    assert after.norm() < 1e-4 * before.norm()
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"second": ["The smith said that [he|she] was late."]}, r"second: list should have at least 4 items"),
+        ({"first": ["The nurse said that she was late."] * 4}, r"first.0: string should match pattern"),
+        ({"third": []}, r"third: "),
+    ],
+)
+def test_a_contrast_that_is_none_is_refused_in_one_sentence(changed, fault, tmp_path):
+    settings = replace(get("steering").profiles["clean"], contrast=contrast_file(tmp_path, **changed))
+    with pytest.raises(
+        MitigationError, match=rf"^The contrast .*contrast.json cannot be read \({fault}.*give a JSON object"
+    ):
+        ran("steering", bundled(), settings, tmp_path / "made")
 
 
 def test_a_planted_direction_is_ablated(tmp_path):

@@ -11,10 +11,11 @@ from typer.testing import CliRunner
 
 import scoring
 from builders.wording import BLANK
-from scoring import benchmarks, report, run, ways, wordings
+from scoring import agreement, benchmarks, report, run, ways, wordings
 from scoring.__main__ import app
+from scoring.commands.compare import app as app_of_compare
 from scoring.inference.load_options import LoadOptions
-from scoring.types import BenchmarkContext, Group, Option, Request, Response, ScoringError
+from scoring.types import BenchmarkContext, Estimate, Group, Option, Report, Request, Response, ScoringError
 from tests.openai_server import prompt_of, serving
 from tests.scoring.made import data_set
 
@@ -152,7 +153,8 @@ def test_text_stands_beside_likelihood(data):
     assert table["text"].tolist() == [1.0] * 12
     assert np.isfinite(table["likelihood"]).all()
     of = found(result, "occugender-ways", "explicit")
-    assert set(of) == {"likelihood_text_rank", "likelihood_text_kappa"}
+    assert set(of) == {"likelihood_text_rank", "likelihood_text_kappa", "likelihood_side", "text_side"}
+    assert of["text_side"].value == 100
     assert math.isnan(of["likelihood_text_rank"].value)
     assert of["likelihood_text_rank"].why == "one of them is the same on every item"
 
@@ -174,6 +176,60 @@ def test_a_run_with_ways_is_stored_read_compared_and_shown(apart, data, tmp_path
 def test_only_likelihood_has_a_headline_that_is_published(apart):
     published = {name: headline.dataset for name, headline in apart.report.headlines.items()}
     assert published == {"unstereo": "unstereo", "unstereo-choice": "", "unstereo-ways": ""}
+
+
+# Several models
+
+
+def of_a_model(likelihoods, choices):
+    """The report of a model with these sides of gender and race."""
+    estimates = [
+        Estimate("made-ways", f"test {domain}", f"{way}_side", value, value - 1, value + 1, 0.5, 9, 9)
+        for way, values in (("likelihood", likelihoods), ("choice", choices))
+        for domain, value in zip(("gender", "race"), values, strict=True)
+    ]
+    return Report("m", "", "", "", "", "clean", {}, tuple(estimates), {})
+
+
+def test_domains_by_one_way_that_order_models_as_well_as_ways_do_are_found():
+    numbers = np.random.default_rng(0).normal(size=(3, 12))
+    bias, other, way = 10 * numbers
+    # Both ways see gender alike; the choice gives race the order of gender, and likelihood does not.
+    runs = [of_a_model((b, r), (b + w / 10, b + w / 5)) for b, r, w in zip(bias, other, way, strict=True)]
+    of = {(kind, what): values for _, kind, what, *values in agreement.of_models(runs)}
+    assert set(of) == {
+        ("convergent", "test gender: likelihood, choice"),
+        ("convergent", "test race: likelihood, choice"),
+        ("discriminant", "likelihood: test gender, test race"),
+        ("discriminant", "choice: test gender, test race"),
+    }
+    assert of["convergent", "test gender: likelihood, choice"][1] > 0.7
+    assert of["discriminant", "choice: test gender, test race"][1] > 0.7
+    low, high = of["discriminant", "likelihood: test gender, test race"][1:]
+    assert low < 0 < high
+    assert of["convergent", "test gender: likelihood, choice"][0] == spearmanr(bias, bias + way / 10).statistic
+    assert len(agreement.shown(runs).rows) == 4
+    assert agreement.shown(runs[:4]) == (
+        "4 models are too few to say whether ways order models alike; give 5 runs or more."
+    )
+    alike = agreement.correlation([1.0] * 6, range(6))
+    assert all(math.isnan(number) for number in alike)
+
+
+def test_the_interval_of_a_rank_correlation_of_models_has_its_coverage():
+    rng, hits, truth = np.random.default_rng(1), 0, 6 / math.pi * math.asin(0.7 / 2)
+    for _ in range(400):
+        x, y = rng.multivariate_normal((0, 0), ((1, 0.7), (0.7, 1)), 15).T
+        _, low, high = agreement.correlation(x.tolist(), y.tolist())
+        hits += low <= truth <= high
+    assert 0.91 < hits / 400 < 0.99
+
+
+def test_further_runs_are_compared_by_the_order_of_their_models(apart, tmp_path):
+    folders = [str(apart.save(tmp_path / name)) for name in ("a", "b", "c")]
+    done = CliRunner().invoke(app_of_compare, [*folders, "--resamples", "50"])
+    assert done.exit_code == 0, done.output
+    assert "3 models are too few to say whether ways order models alike" in " ".join(done.output.split())
 
 
 # The questions
@@ -349,7 +405,7 @@ def test_the_halves_of_the_samples_of_a_text_bound_what_agrees_with_it(data):
     assert (table["text_1"] + table["text_2"]) / 2 == pytest.approx(table["text"])
     (group,) = neutral.groups(table)
     metrics = {m.name: m for m in neutral.metrics("clean") if m.name not in group.without}
-    assert set(metrics) == {"text_retest_rank", "text_retest_kappa", "text_ceiling"}
+    assert set(metrics) == {"text_retest_rank", "text_retest_kappa", "text_ceiling", "text_side"}
     retest = spearmanr(table["text_1"], table["text_2"]).statistic
     assert metrics["text_retest_rank"].value(table, np.ones((1, 40)))[0] == pytest.approx(retest)
 

@@ -92,9 +92,9 @@ def test_every_wording_is_neutral_and_each_class_has_two_of_each_kind():
 
 def test_every_benchmark_with_wordings_has_texts_for_its_rows():
     for name in ("stereoset", "crows_pairs", "crows_pairs_modified", "unstereo", "biaske", "neutral", "occugender"):
-        assert wordings.possible(benchmarks.get(name))
+        assert wordings.class_of(benchmarks.get(name))
         assert benchmarks.get(f"{name}-wordings").name == f"{name}-wordings"
-    assert not wordings.possible(benchmarks.get("bbq"))
+    assert not wordings.class_of(benchmarks.get("bbq"))
     explicit, implicit = (
         wordings.text(benchmarks.get("occugender"), {"template": template, "wording": "story"})
         for template in ("explicit", "implicit-2")
