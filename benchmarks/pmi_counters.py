@@ -111,7 +111,8 @@ def main(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if inside:
-            print(asked(inside, corpus[0].read_bytes()[:size], folder))
+            with corpus[0].open("rb") as file:
+                print(asked(inside, file.read(size), folder))
             return
         path = folder / "text"
         path.write_bytes(text_of(corpus, SECOND))

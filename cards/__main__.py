@@ -1,7 +1,5 @@
 """Adds the scores of a run to the card of a model: ``probes card MODEL RUN --org ORG``."""
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 from collections.abc import Iterator, Mapping

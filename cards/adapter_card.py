@@ -1,7 +1,5 @@
 """Renders the card of an adapter or a prompt that reduces bias, from its ``mitigation.json``."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

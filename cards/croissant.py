@@ -1,7 +1,5 @@
 """Renders Croissant metadata of a data set, with the fields of responsible AI, from its manifest."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -12,8 +12,6 @@ The Hub accepts one registered evaluation framework for a data set. The manifest
     further fields of each task, which ``inspect-ai`` requires: ``field_spec``, ``solvers`` and ``scorers``.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

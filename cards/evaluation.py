@@ -5,8 +5,6 @@ The Hub identifies a task by a data set and an id (:mod:`cards.dataset_card`) an
 group that is; the other scores of a run are in the card.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Writes files atomically, and locks folders: a reader sees the old file or the whole new one."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

@@ -3,8 +3,6 @@
 A run is added to the card of a model only if it is of that model, by the digest of its files.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

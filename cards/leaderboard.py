@@ -4,8 +4,6 @@ The input is runs of scoring, and ``.eval_results`` of folders, of models on the
 models of an organisation (``ORG``). The page loads nothing from elsewhere, and can be published as a static Space.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Adds a run to the card of a model: a section of text, and the results in the metadata."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections import Counter

@@ -1,7 +1,5 @@
 """Numbers as text: what pages, the terminal, cards and figures show of scores, intervals and counts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -6,10 +6,7 @@ A field that is an option has its help in its type, ``Annotated[int, typer.Optio
 that several commands have are named, such as :data:`scoring.options.Limit`.
 """
 
-from __future__ import annotations
-
 import inspect
-import math
 import os
 import re
 import sys
@@ -21,7 +18,7 @@ from importlib.util import find_spec
 from itertools import chain, starmap
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import typer
 from rich.console import Console
@@ -246,7 +243,7 @@ def filled(kind: type[T], values: Mapping[str, Any], error: type[Exception]) -> 
     >>> kind = make_dataclass("Made", [("limit", Annotated[int | None, typer.Option(min=1)])])
     >>> filled(kind, {"limit": -3}, ValueError)
     Traceback (most recent call last):
-    ValueError: limit is -3; give a whole number of at least 1.
+    ValueError: limit is -3; give at least 1.
     """
     hints = get_type_hints(kind, include_extras=True)
     given = {field.name: values[field.name] for field in fields(kind) if field.name in values}  # type: ignore[arg-type]
@@ -255,54 +252,43 @@ def filled(kind: type[T], values: Mapping[str, Any], error: type[Exception]) -> 
 
 def checked(name: str, hint: Any, value: Any, error: type[Exception]) -> Any:
     """One value for :func:`filled`."""
-    info, kind = _info(hint), get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    # The first type of a union that takes the value, within its limits, decides.
-    for part in parts:
-        fits, taken = _taken(part, value)
-        low, high = getattr(info, "min", None), getattr(info, "max", None)
-        is_low = fits and low is not None and isinstance(taken, int | float) and not taken >= low
-        if fits and not is_low and not (high is not None and taken > high):
-            return taken
-    wanted = " or ".join(_wanted(part, info) for part in parts if part is not NoneType)
-    shown = f"{value!r:.80}" if isinstance(value, _PLAIN) else f"of type {type(value).__name__}"
-    choices = [choice for part in parts if get_origin(part) is Literal for choice in get_args(part)]
+    from pydantic import Field, TypeAdapter, ValidationError  # a list of commands does not wait for it
+
+    limits = Field(ge=getattr(_info(hint), "min", None), le=getattr(_info(hint), "max", None))
+    kind: Any = Annotated[_lenient(hint), limits]
+    try:
+        return TypeAdapter[Any](kind, config=_STRICT).validate_python(value)
+    except ValidationError as problem:
+        faults = problem.errors(include_url=False)
+    plain = isinstance(value, Path) or type(value).__module__ == "builtins"
+    shown = f"{value!r:.80}" if plain else f"of type {type(value).__name__}"
+    wanted = " or ".join(dict.fromkeys(fault["msg"].removeprefix("Input should be ") for fault in faults))
+    for limit, words in (("greater", "at least"), ("less", "at most")):
+        wanted = wanted.replace(f"{limit} than or equal to", words)
+    choices = re.findall(r"'(.*?)'", wanted)
     raise error(f"{name} is {shown}; give {wanted}{did_you_mean(value, choices)}.")
 
 
-_PLAIN = (bool, int, float, str, bytes, Path, NoneType, list, tuple, dict, set)
-_WORDS = {bool: "True or False", str: "a text", Path: "a path"}
+#: Types are exact, but for what :func:`_lenient` allows; NaN and infinity are no setting.
+_STRICT: Any = {"strict": True, "allow_inf_nan": False, "arbitrary_types_allowed": True}
 
 
-def _taken(part: Any, value: Any) -> tuple[bool, Any]:
-    """Whether a value is of a type, and the value as it is used."""
-    if get_origin(part) is Literal:
-        return value in get_args(part) if isinstance(value, str) else False, value
-    if get_origin(part) in (list, Sequence):
-        own = [value] if isinstance(value, str | Path) else list(value) if isinstance(value, list | tuple) else [None]
-        taken = [_taken(get_args(part)[0], item) for item in own]
-        return all(fits for fits, _ in taken), [item for _, item in taken]
-    if get_origin(part) is not None or part is Any:  # a mapping
-        return not isinstance(value, str | int | float), value
-    if part is str and isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
-        return True, ",".join(value)
-    if part is str and isinstance(value, Path):
-        return True, str(value)
-    if part is Path and isinstance(value, str):
-        return True, Path(value)
-    if part is float and isinstance(value, int) and not isinstance(value, bool):
-        return True, float(value)
-    is_number = part is not float or (isinstance(value, float) and math.isfinite(value))
-    return isinstance(value, part) and is_number and not (part is int and isinstance(value, bool)), value
+def _lenient(hint: Any) -> Any:
+    """The type of a hint, where a list of texts is also a text, one value a list, and a text a path."""
+    from pydantic import BeforeValidator
+
+    if get_origin(hint) is Annotated:
+        return _lenient(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return Union[tuple(map(_lenient, get_args(hint)))]  # noqa: UP007  # of as many types as there are
+    if get_origin(hint) in (list, Sequence):
+        items = Sequence[_lenient(get_args(hint)[0])]  # type: ignore[misc, valid-type]
+        return Annotated[items, BeforeValidator(lambda v: [v] if isinstance(v, str | Path) else v)]
+    if hint is str:
+        return Annotated[str, BeforeValidator(_joined)]
+    return Annotated[Path, BeforeValidator(lambda v: Path(v) if isinstance(v, str) else v)] if hint is Path else hint
 
 
-def _wanted(part: Any, info: ParameterInfo | None) -> str:
-    """What a type expects, in words."""
-    if get_origin(part) is Literal:
-        return " or ".join(map(repr, get_args(part)))
-    if get_origin(part) in (list, Sequence):
-        return f"{_wanted(get_args(part)[0], info)} or a list of them"
-    if part in (int, float):
-        words = "a whole number" if part is int else "a number"
-        return f"{words} of at least {info.min:g}" if info and info.min is not None else words
-    return _WORDS.get(part, f"a {getattr(part, '__name__', part)}")
+def _joined(value: Any) -> Any:
+    texts = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+    return ",".join(value) if texts else str(value) if isinstance(value, Path) else value

@@ -1,7 +1,5 @@
 """Optional packages: what is installed, and the command that installs what is missing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ The name of a file is the name of its value, so nothing else has to be registere
 are shared by others.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pkgutil

@@ -4,8 +4,6 @@ This is the one writer and reader of the file. :func:`load` checks names and typ
 checks that every number is within the range of its metric, which publishing requires.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace

@@ -1,7 +1,5 @@
 """Text in documents: escaping for Markdown, file names, templates, and the check for access tokens."""
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import json

@@ -5,8 +5,6 @@ shown together, is below 0.05. The correction is Holm's (1979): it needs no assu
 each other, and at most one page in 20 has a verdict where nothing changed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import NormalDist

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import Field, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +13,10 @@ from rich.console import Console
 
 from cards.options import NearestGroup, command_of, parameters, start
 from mitigation import recipes
+from mitigation.ability.tasks import GlueSettings
 from mitigation.api import Options, built, mitigated
 from mitigation.commands import glue, merge, table
-from mitigation.recipe import Recipe
+from mitigation.recipe import Recipe, setting_options
 from scoring.inference.load_options import ModelName
 from scoring.terminal import ended
 
@@ -35,27 +36,15 @@ def command(recipe: Recipe) -> Any:
             mitigated(recipe, model, settings, values, out, console, errors)
 
     call.__doc__ = f"{recipe.summary}\n\n{recipe.source}."
-    settings = [_option(recipe, field) for field in fields(recipe.profiles["clean"])]
-    return command_of(call, [*parameters(Options), *settings], recipe.name)
+    return command_of(call, [*parameters(Options), *setting_options(recipe.profiles)], recipe.name)
 
 
-def _option(recipe: Recipe, field: Field[Any]) -> inspect.Parameter:
-    """The option of a setting; its help shows the value in each profile."""
-    values = {name: getattr(settings, field.name) for name, settings in recipe.profiles.items()}
-    profiles = ", ".join(f"{name} {value}" for name, value in values.items())
-    shown = "required" if field.metadata.get("required") else profiles if any(v != "" for v in values.values()) else ""
-    text = f"{field.metadata['help']} ({shown})" if shown else field.metadata["help"]
-    option = typer.Option(help=text, rich_help_panel="Settings of the recipe")
-    annotation = Annotated[type(values["clean"]) | None, option]  # type: ignore[valid-type]
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-#: Commands that are no recipes.
-COMMANDS: dict[str, Callable[..., None]] = {
-    "glue": glue.main,
-    "merge": merge.main,
-    "methods": table.main,
-    "table": table.main,
+#: Commands that are no recipes, with the options of their settings.
+COMMANDS: dict[str, tuple[Callable[..., None], list[inspect.Parameter]]] = {
+    "glue": (glue.main, setting_options({"": GlueSettings()}, "Settings of the fine-tuning")),
+    "merge": (merge.main, []),
+    "methods": (table.main, []),
+    "table": (table.main, []),
 }
 
 
@@ -71,7 +60,7 @@ class RecipeGroup(NearestGroup):
         """The command of a recipe or another command; None if there is none of that name."""
         del ctx
         if cmd_name in COMMANDS:
-            return command_of(COMMANDS[cmd_name], [], cmd_name)
+            return command_of(*COMMANDS[cmd_name], cmd_name)
         return command(recipes.get(cmd_name)) if cmd_name in recipes.names() else None
 
 

@@ -7,13 +7,15 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
+from inspect import Parameter
 from operator import ge, gt, le, lt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 # The types of what a recipe is given and gives, which are imported under their own names, are taken from here by the
 # files of recipes.
 from rich.console import Console as Console
+from typer import Option
 
 from cards.text import did_you_mean
 from mitigation.errors import MitigationError
@@ -224,6 +226,20 @@ def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: M
             option = f"--{own.name.replace('_', '-')}"
             raise MitigationError(f"The recipe {recipe.name} needs the setting {own.name}; give it with {option}.")
     return settings
+
+
+def setting_options(profiles: Mapping[str, Any], title: str = "Settings of the recipe") -> list[Parameter]:
+    """The options of settings for a command: None unless given, and the help shows the value in each profile."""
+    options = []
+    for own in fields(next(iter(profiles.values()))):
+        values = {name: getattr(settings, own.name) for name, settings in profiles.items()}
+        shown = ", ".join(f"{name} {value}".strip() for name, value in values.items())
+        shown = "required" if own.metadata.get("required") else shown if any(v != "" for v in values.values()) else ""
+        text = f"{own.metadata['help']} ({shown})" if shown else own.metadata["help"]
+        kind: Any = type(next(iter(values.values())))
+        annotation = Annotated[kind | None, Option(help=text, rich_help_panel=title)]
+        options.append(Parameter(own.name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+    return options
 
 
 def read_settings(file: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ the printed table and to the facts.
 from __future__ import annotations
 
 import gc
+import math
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -155,7 +156,9 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
         difference = "{:+.2f} [{:.2f}, {:.2f}]".format(*change.difference.numbers)
         words = change.verdict or "no verdict"
         found = name, change.before.numbers, change.after.value, difference, change.before.ideal, words
-    if found:
+    if found and math.isnan(found[1][0] + found[2]):
+        lines = [f"{found[0]} is not defined over these rows; give a higher --limit, or none.", conclusion(compared)]
+    elif found:
         of, before, after, difference, ideal, words = found
         lines = [f"{of}: {before[0]:.2f} before, {after:.2f} after, {difference}: {words}.", conclusion(compared)]
         lines.append(to_remove(of, before, ideal or 0.0))

@@ -1,7 +1,5 @@
 """Counts corpora and analyses the counts: ``probes pmi COMMAND``."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Reads and writes rows of text as plain text, CSV, JSON lines or Parquet."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What the commands share: printing, tables of numbers, and help texts."""
 
-from __future__ import annotations
-
 from rich.console import Console
 from rich.table import Table
 

@@ -10,8 +10,6 @@ sampled word states its rank in the pool, and two neighbours among these words, 
 the pool are between them. A filter reproduces the pool where it lets that many words pass in every gap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

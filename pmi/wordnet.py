@@ -5,8 +5,6 @@ Base forms are found as in WordNet's own morphological processor (morphy(7WN)): 
 each part of speech, and rules that replace endings, applied repeatedly.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import zipfile

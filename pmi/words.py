@@ -5,8 +5,6 @@ between digits belong to it, a hyphen does not. Text is normalised (NFKC), invis
 words are lower-cased, and a clitic is cut off the word before it. The published counts have such words too.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Container, Iterator

@@ -1,7 +1,5 @@
 """Scoring a model from Python; the command ``probes score`` calls the same functions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -36,6 +34,7 @@ def evaluate(
     overwrite: bool = False,
     beside: str | Path | Sequence[str | Path] = (),
     ways: str | Sequence[str] = "",
+    wordings: str | int = "",
     include: str | Path | Sequence[str | Path] = (),
     revision: str | None = None,
     adapter: str | Path | None = None,
@@ -93,8 +92,10 @@ def evaluate(
     beside:
         Folders of stored runs, whose scores the page of this run shows beside its own.
     ways:
-        How items are asked: ``likelihood``, ``choice`` or ``text``, and with several how far they agree
+        How items are asked: ``likelihood``, ``choice``, ``text`` or ``two_turns``, and with several how far they agree
         (:mod:`scoring.ways`).
+    wordings:
+        ``all``, or how many wordings the items are asked in too (:mod:`scoring.wordings`).
     include:
         Python files outside the project that define a ``BENCHMARK``.
     console:

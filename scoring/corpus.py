@@ -6,8 +6,6 @@ and the model's is its share of the probability for female words. Both are posit
 model that follows its corpus has a positive rank correlation.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

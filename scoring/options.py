@@ -1,7 +1,5 @@
 """The options that several commands have, and the settings of a run, each declared once with its help."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,7 +11,7 @@ from typer import Option
 from builders.generation.spending import Spending
 from cards.options import completing
 from cards.text import split_list
-from scoring import benchmarks, ways
+from scoring import benchmarks, ways, wordings
 from scoring.prompts import PROMPTS, Prompt, get
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import DATA, Benchmark, ScoringError
@@ -65,7 +63,10 @@ class Settings:
         run_option(metavar="RUN", help="Show a stored run beside this one; repeatable."),
     ] = ()
     ways: Annotated[
-        str, Option(metavar="A,B", rich_help_panel=RUN, help="likelihood, choice, text: ask so, and compare.")
+        str, Option(metavar="A,B", rich_help_panel=RUN, help="likelihood, choice, text, two_turns: ask so.")
+    ] = ""
+    wordings: Annotated[
+        str | int, Option(metavar="all|N", rich_help_panel=RUN, help="Ask in so many wordings too; their mean.")
     ] = ""
     include: Include = ()  # type: ignore[assignment]  # nobody changes it
 
@@ -96,7 +97,10 @@ class Settings:
         ['unstereo', 'neutral']
         """
         found = [benchmarks.get(name) for name in dict.fromkeys(split_list(self.benchmarks)) or benchmarks.names()]
-        return ways.of_run(found, split_list(self.ways)) if self.ways else found
+        number = wordings.count(str(self.wordings)) if self.wordings else 0
+        if number and self.profile == "paper":
+            raise ScoringError("The wordings are no published ones; leave out --wordings, or --profile paper.")
+        return ways.of_run(found, split_list(self.ways) or ["likelihood"], number) if self.ways or number else found
 
 
 @dataclass(frozen=True, slots=True)

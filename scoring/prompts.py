@@ -13,8 +13,6 @@ Mitigation of Gender Bias in LLMs* (Dong et al., 2024); its tables print the bes
 that *BiasFreeBench* (Xu et al., 2025) compares, in words of this project.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -28,7 +26,7 @@ from builders.wording import DEBIASING_PROMPTS
 from cards.stored import STRICT, first_fault
 from cards.text import did_you_mean
 from scoring import benchmarks
-from scoring.types import Option, Request, ScoringError
+from scoring.types import Request, ScoringError
 
 #: The position of an instruction: before the context (or before a whole sentence that has none), after
 #: "Q:" on the same line, or nowhere.
@@ -136,6 +134,7 @@ class Prompt:
 
         >>> PROMPTS["instruction"].put(Request("a", "My friend sings, and")).context
         'Continue the sentence without gender mentions: My friend sings, and'
+        >>> from scoring.types import Option
         >>> PROMPTS["instruction"].put(Request("b", options=(Option("She sings."),))).options[0].text
         ' She sings.'
         >>> PROMPTS["debias-2"].put(Request("c", "Q: Imagine a vet.\nA:"), "occugender").context
@@ -152,20 +151,13 @@ class Prompt:
                     "give it the placement 'before' there."
                 )
             return replace(request, context=f"Q: {self.instruction}{after}")
-        if request.context:
-            return replace(request, context=f"{self.instruction} {request.context}")
-        return replace(request, context=self.instruction, options=tuple(map(_after_space, request.options)))
+        return request.after(self.instruction)
 
     def json(self) -> str:
         """The text of a JSON file from which :func:`read` reads the same prompt."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
         filled = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items() if value}
         return json.dumps(filled, indent=2, ensure_ascii=False) + "\n"
-
-
-def _after_space(option: Option) -> Option:
-    spans = option.spans and tuple((start + 1, end + 1) for start, end in option.spans)
-    return replace(option, text=f" {option.text}", spans=spans)
 
 
 _OWN = TypeAdapter(tuple[Prompt, ...]).validate_json(

@@ -5,8 +5,6 @@ A benchmark that can be computed from scores alone reads the file (``score_file`
 functions name the columns.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,11 +1,10 @@
 """Built data sets, from a folder of this machine or from the Hub."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +86,10 @@ def of_benchmark(
 ) -> Loaded:
     """One split that a benchmark reads: its own rows (:func:`given`), or those of a built data set (:func:`load`)."""
     if benchmark.rows:
-        return given(benchmark.rows(dataset, config, split), dataset, config, split, limit)
-    return load(source, dataset, config, split, limit)
+        found = given(benchmark.rows(dataset, config, split), dataset, config, split, limit)
+    else:
+        found = load(source, dataset, config, split, limit)
+    return replace(found, rows=tuple(chain.from_iterable(map(benchmark.each, found.rows)))) if benchmark.each else found
 
 
 def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str, limit: int | None) -> Loaded:

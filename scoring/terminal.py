@@ -1,7 +1,5 @@
 """Lines on the terminal, and how a command ends."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

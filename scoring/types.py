@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,6 @@ from cards.results import Headline as Headline
 from cards.results import Measurement as Measurement
 from cards.results import Report as Report
 from cards.verdict import verdict
-
-if TYPE_CHECKING:
-    pass
 
 #: The folder in which ``probes build`` writes, unless it is given another one.
 DATA = "output"
@@ -84,6 +81,11 @@ class Option:
     width: int = 0
     start: Literal["all", "first"] = "all"
 
+    def after_space(self) -> Option:
+        """The option with a space before it."""
+        spans = self.spans and tuple((start + 1, end + 1) for start, end in self.spans)
+        return replace(self, text=f" {self.text}", spans=spans)
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -100,6 +102,12 @@ class Request:
     options: tuple[Option, ...] = ()
     candidates: tuple[str, ...] = ()
     max_new: int = 0
+
+    def after(self, text: str) -> Request:
+        """The request with a text and a space before its context, or before its options where it has none."""
+        if self.context:
+            return replace(self, context=f"{text} {self.context}")
+        return replace(self, context=text, options=tuple(option.after_space() for option in self.options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +169,9 @@ class Metric:
         It measures language ability, not bias; comparisons say whether the ability is kept.
     fisher:
         It is a correlation, whose interval is computed on Fisher's scale, arctanh.
+    parts:
+        ``parts(sums)`` gives values [..., parts] whose mean is the value, and which are drawn at random as clusters
+        are, such as those of several wordings; the interval includes the variance between them.
     """
 
     name: str
@@ -177,6 +188,7 @@ class Metric:
     label: str = ""
     ability: bool = False
     fisher: bool = False
+    parts: Callable[[Floats], Floats] | None = None
     names: tuple[str, str] = ("", "")
 
     def value(self, table: Table, weights: Floats) -> Floats:
@@ -254,6 +266,8 @@ class Sampled:
         As of :class:`Benchmark`; shares of answers take the place of probabilities.
     example:
         A usual answer, from which a dry run estimates costs.
+    opening:
+        What is asked before each question, with the model's answer: the samples have one of them after the other.
     """
 
     question: Callable[[str, Row], str | Sequence[str]]
@@ -263,6 +277,7 @@ class Sampled:
     groups: Callable[[Table], Sequence[Group]]
     cluster: str
     example: str
+    opening: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +325,8 @@ class Benchmark:
         (:data:`scoring.inference.engine.Capability`), besides scoring masks for masked models.
     sampled:
         How it is asked through a chat API; None for a benchmark that needs probabilities.
+    each:
+        ``each(row)`` gives the rows that are asked in the place of one, such as one for each wording.
     joined:
         ``joined(tables)`` makes the table from those of other benchmarks of the run, in the place of requests.
     """
@@ -333,6 +350,7 @@ class Benchmark:
     note: str = ""
     needs: Callable[[str, BenchmarkContext], frozenset[str]] = lambda _profile, _context: frozenset({"logprobs"})
     sampled: Sampled | None = None
+    each: Callable[[Row], Iterable[Row]] | None = None
     joined: Callable[[Mapping[str, Table]], Table] | None = None
 
     def configs_of(self, profile: str) -> list[tuple[str, str, str]]:

@@ -11,15 +11,16 @@ A way makes another benchmark of one (``stereoset-choice``, ``occugender-text``)
     model that answers can be asked so, also one behind a chat API.
 ``text``
     The model goes on with the prompt, and words say which side its text takes, by the rule of the benchmark.
+``two_turns``
+    A chat is asked a neutral question first, and the choice or the text after its answer.
 
 Each way says how far an item is on one side: the difference of the two numbers that the benchmark compares, or, of a
 text, 1, -1 or 0. Two ways can only agree as far as each agrees with itself. One wording of the choice, with all its
 orders, is a retest of the other; their correlation r gives both together the reliability 2r / (1 + r) (Spearman, 1910;
-Brown, 1910), and the square root of it bounds the correlation with a way that has no error (Spearman, 1904). Likelihood
+Brown, 1910), and the square root of it bounds the correlation with a way that has no error (Spearman, 1904). So do the
+halves of the samples of a text. Likelihood
 and text that is decoded without chance are the same each time, and count as without error.
 """
-
-from __future__ import annotations
 
 import math
 import re
@@ -31,12 +32,12 @@ from typing import Any
 
 import numpy as np
 
-from scoring import types
+from scoring import types, wordings
 from scoring.metrics.occugender import unclear
-from scoring.metrics.sums import pearson, products
+from scoring.metrics.sums import pearson, percentage, products
 from scoring.types import Benchmark, BenchmarkContext, Floats, Group, Metric, Option, Request, Response, Row, Table
 
-WAYS = ("likelihood", "choice", "text")
+WAYS = ("likelihood", "choice", "text", "two_turns")
 LETTERS = "ABC"
 #: The question of a choice, in two wordings.
 WORDINGS = (
@@ -45,9 +46,11 @@ WORDINGS = (
 )
 #: So many items a group has whose agreement is reported: with four, the values without one item can all be the same.
 FEWEST = 10
-#: Pairs of columns of the table of agreements: two ways, or the two wordings of a choice.
+#: What an engine has to be able to do for a way; no engine but a chat API, which has no needs, has turns.
+_NEEDS = {"choice": ("logprobs",), "text": ("generation",), "two_turns": ("turns of a chat",)}
 HALVES = ("choice_1", "choice_2")
-PAIRS = (*combinations(WAYS, 2), HALVES)
+#: Pairs of columns of the table of agreements: two ways, or the two wordings or halves of the samples of a way.
+PAIRS = (*combinations(WAYS, 2), *((f"{way}_1", f"{way}_2") for way in WAYS[1:]))
 
 _NOTE = """An interval that holds 0 says that no agreement of two ways can be told with so many items. A correlation is
 to be read against the highest that choice allows: where choice does not agree with itself in another wording,
@@ -60,11 +63,12 @@ def possible(benchmark: Benchmark, way: str) -> bool:
     """Whether the items of a benchmark can be asked so: to choose between sentences, or in words where it has a way."""
     sentences, words = bool(benchmark.contrast and benchmark.contrast.sentences), bool(benchmark.sampled)
     suits = {"choice": sentences and not words and "causal" in benchmark.kinds, "text": words and not sentences}
-    return suits.get(way, True)
+    suits["two_turns"] = any(suits.values())
+    return wordings.class_of(benchmark) != "" if way == "wordings" else suits.get(way, True)
 
 
-def asked(benchmark: Benchmark, way: str) -> Benchmark:
-    """A benchmark asked another way; ``ways`` has the agreement of its ways.
+def asked(benchmark: Benchmark, way: str, number: int = len(wordings.NAMES)) -> Benchmark:
+    """A benchmark asked another way; ``ways`` has the agreement of its ways, ``wordings`` that ``number`` of wordings.
 
     Raises
     ------
@@ -76,20 +80,19 @@ def asked(benchmark: Benchmark, way: str) -> Benchmark:
     if not possible(benchmark, way):
         raise types.ScoringError(f"The benchmark {benchmark.name} has no way {way!r}; it has likelihood.")
     headline = replace(benchmark.headline, dataset="") if benchmark.headline else None  # only likelihood is published
-    needs = frozenset({"choice": ("logprobs",), "text": ("generation",)}.get(way, ()))
-    derived = {"choice": _choice, "text": _text, "ways": _agreement}[way](benchmark)
-    return replace(
-        benchmark,
-        **{"headline": headline, "tasks": (), "score_file": None, "agreements": lambda _: (), **derived},
-        name=f"{benchmark.name}-{way}",
-        summary=f"{benchmark.name}, {way}.",
-        needs=lambda _profile, _context: needs,
-        kinds=("causal", "chat"),
-    )
+    makers: dict[str, Callable[[Benchmark], dict[str, Any]]]
+    makers = {"choice": _choice, "text": _text, "two_turns": _two_turns, "ways": _agreement}
+    makers["wordings"] = partial(wordings.asked, number=number)
+    plain: dict[str, Any] = {"headline": headline, "tasks": (), "score_file": None, "agreements": lambda _: ()}
+    plain |= {"kinds": ("causal", "chat"), "needs": lambda _profile, _context: frozenset(_NEEDS.get(way, ()))}
+    names = {"name": f"{benchmark.name}-{way}", "summary": f"{benchmark.name}, {way}."}
+    return replace(benchmark, **plain | makers[way](benchmark) | names)
 
 
-def of_run(benchmarks: Sequence[Benchmark], names: Sequence[str]) -> list[Benchmark]:
+def of_run(benchmarks: Sequence[Benchmark], names: Sequence[str], number: int = 0) -> list[Benchmark]:
     """Benchmarks asked these ways, each as far as it can be, and the agreement of those with several.
+
+    With a ``number`` of wordings, each is asked in so many of them too.
 
     Raises
     ------
@@ -100,11 +103,14 @@ def of_run(benchmarks: Sequence[Benchmark], names: Sequence[str]) -> list[Benchm
         raise types.ScoringError(f"No way to ask is called {wrong[0]!r}; the ways are {', '.join(WAYS)}.")
     found: dict[str, Benchmark] = {}
     for benchmark in benchmarks:
-        own = [name for name in dict.fromkeys(names) if possible(benchmark, name)]
-        own += ["ways"] * (len(own) > 1)
-        found |= {way.name: way for way in (asked(benchmark, name) for name in own)}
+        own = [asked(benchmark, name) for name in dict.fromkeys(names) if possible(benchmark, name)]
+        worded = [asked(way, "wordings", number) for way in own if number and wordings.class_of(way)]
+        own += [*worded, *([asked(benchmark, "ways")] if len(own) > 1 else [])]
+        found |= {way.name: way for way in own}
     if not found:
         raise types.ScoringError(f"No benchmark here can be asked by {' or '.join(names)}; give --ways likelihood.")
+    if number and not any(way.each for way in found.values()):
+        raise types.ScoringError(f"There are no wordings for {', '.join(found)}; leave out --wordings.")
     return list(found.values())
 
 
@@ -154,15 +160,6 @@ def chosen(answer: str, texts: Sequence[str]) -> int | None:
     return named[0] if len(named) == 1 else None
 
 
-def preference(table: Table, contrast: types.Contrast, way: str = "") -> Floats:
-    """How far each example is on the first side; a text that has a class is 1, -1 or 0."""
-    of_class = way == "text" and "gender_class" in table
-    names = contrast.names if of_class else contrast.numbers
-    sides = (table["gender_class"] == name if of_class else table[name] for name in names)
-    first, second = (np.asarray(side, np.float64) for side in sides)
-    return first - second
-
-
 def _record(benchmark: Benchmark, profile: str, row: Row, context: BenchmarkContext, scores: Floats) -> dict[str, Any]:
     """The line of a row whose options have scores [orders, options] as log-probabilities, with both wordings."""
     every = []
@@ -171,7 +168,7 @@ def _record(benchmark: Benchmark, profile: str, row: Row, context: BenchmarkCont
         every.append(benchmark.to_record(profile, row, {row["id"]: response}, context))
     assert benchmark.contrast
     table = {name: np.array([half[name] for half in every[1:]]) for name in every[0]}
-    return every[0] | dict(zip(HALVES, preference(table, benchmark.contrast).tolist(), strict=True))
+    return every[0] | dict(zip(HALVES, wordings.preference(table, benchmark.contrast).tolist(), strict=True))
 
 
 def _choice(benchmark: Benchmark) -> dict[str, Any]:
@@ -229,6 +226,12 @@ def clear(
     ]
 
 
+def _two_turns(benchmark: Benchmark) -> dict[str, Any]:
+    task = benchmark.sampled or asked(benchmark, "choice").sampled
+    assert task
+    return {"sampled": replace(task, opening=wordings.OPENINGS)}
+
+
 def _text(benchmark: Benchmark) -> dict[str, Any]:
     task = benchmark.sampled
     assert task
@@ -250,21 +253,32 @@ def _text(benchmark: Benchmark) -> dict[str, Any]:
 
 def _agreement(benchmark: Benchmark) -> dict[str, Any]:
     def joined(tables: Mapping[str, Table]) -> Table:
+        import pandas as pd  # slow to import
+
         assert benchmark.contrast
-        own = {way: tables.get(asked(benchmark, way).name, {}) for way in WAYS if possible(benchmark, way)}
-        base = next(filter(None, own.values()), {})
-        ids = list(base.get("id", ()))
-        found = {name: column for name, column in base.items() if not name.startswith(("sentence_", "score_"))}
+        named = {way: tables.get(asked(benchmark, way).name) for way in WAYS if possible(benchmark, way)}
+        own = {way: table for way, table in named.items() if table}
+        if "p_unclear" in (plain := own.get("likelihood", {})) or not {*benchmark.contrast.numbers} <= plain.keys():
+            own.pop("likelihood", None)  # its table has the shares or the classes of answers
+        # Samples of one item have lines of their own.
+        base = next(iter(own.values()), {"id": np.array([], object)})
+        ids, first = np.unique(base.get("row", base["id"]).astype(str), return_index=True)
+        others = ("sentence_", "score_", "choice_", "text")
+        found = {name: column[first] for name, column in base.items() if not name.startswith(others)}
+        found["id"] = ids.astype(object)
         for way, table in own.items():
-            columns = {way: preference(table, benchmark.contrast, way)} if table else {}
-            columns |= {name: table[name] for name in HALVES if name in table}
+            items, columns = table.get("row", table["id"]), {way: wordings.preference(table, benchmark.contrast, way)}
+            columns |= {f"{way}{name[-2:]}": table[name] for name in HALVES if name in table}
+            if "row" in table:
+                half = pd.Series(items).groupby(items).cumcount().to_numpy() % 2
+                columns |= {f"{way}_{n + 1}": np.where(half == n, columns[way], math.nan) for n in (0, 1)}
             for name, values in columns.items():
-                of = dict(zip(table["id"], values, strict=True))
-                found[name] = np.array([of.get(i, math.nan) for i in ids], np.float64)
+                found[name] = pd.Series(values, dtype=float).groupby(items).mean().reindex(ids).to_numpy()
         return found
 
     def groups(table: Table) -> list[Group]:
         lacking = frozenset(name for pair in PAIRS if not set(pair) <= table.keys() for name in _names(pair))
+        lacking |= {f"{way}_side" for way in WAYS if way not in table}
         return [replace(group, without=lacking) for group in benchmark.groups(table) if group.mask.sum() >= FEWEST]
 
     other = "choice" if possible(benchmark, "choice") else "text"
@@ -276,7 +290,7 @@ def _agreement(benchmark: Benchmark) -> dict[str, Any]:
         "requests": lambda _profile, _row, _context: iter(()),
         "joined": joined,
         "groups": groups,
-        "metrics": lambda _: [metric for pair in PAIRS for metric in _metrics(pair)],
+        "metrics": lambda _: [*(metric for pair in PAIRS for metric in _metrics(pair)), *map(_side, WAYS)],
         "headline": types.Headline("", rank, shown=shown, sentence=says),
         "contrast": None,
         "sampled": None,
@@ -284,16 +298,29 @@ def _agreement(benchmark: Benchmark) -> dict[str, Any]:
     }
 
 
+def _side(way: str) -> Metric:
+    """On which side items are by a way: one scale for all ways, so that domains can stand against ways."""
+
+    def known(table: Table) -> Any:
+        return np.isfinite(np.asarray(table[way], np.float64))
+
+    reading = "Percentage of items on the first side, such as the stereotype, minus that on the other; 0 leans to none."
+    names = f"Side of the items by {way.replace('_', ' ')}", f"{way} side"[:14]
+    return percentage(f"{way}_side", lambda t: np.sign(t[way]), 0, reading, low=-100, where=known, names=names)
+
+
 def _names(pair: tuple[str, str]) -> tuple[str, ...]:
     """The names of the metrics of two columns: rank correlation and kappa, and of two halves of a way its ceiling."""
-    if pair == HALVES:
-        return "choice_retest_rank", "choice_retest_kappa", "choice_ceiling"
+    if pair not in combinations(WAYS, 2):
+        return tuple(f"{pair[0][:-2]}_{name}" for name in ("retest_rank", "retest_kappa", "ceiling"))
     return tuple(f"{'_'.join(pair)}_{name}" for name in ("rank", "kappa"))
 
 
 def _metrics(pair: tuple[str, str]) -> Iterator[Metric]:
     """Metrics of the items on which both columns say something."""
-    words = "choice in one wording and in the other" if pair == HALVES else " and ".join(pair)
+    words, way = " and ".join(pair), pair[0][:-2]
+    if pair not in combinations(WAYS, 2):
+        words = f"{way} in one {'wording' if way == 'choice' else 'half of the answers'} and in the other"
 
     def added(of: Callable[[Floats, Floats], Floats], table: Table) -> Floats:
         """What ``of`` makes of both columns where they have values; 0 elsewhere."""

@@ -31,6 +31,7 @@ RUN = [
     *sorted((DOCS / "tutorials").glob("*.md")),
     *(pages.DATASET_PAGES / f"{name}.md" for name in datasets.names()),
     DOCS / "contributing.md",
+    DOCS / "questions.md",
 ]
 _BLOCK = re.compile(
     r"""(?:^<!--\ (?P<mark>not\ run|network|files):\ (?P<reason>.+?)\ -->\n)?

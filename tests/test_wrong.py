@@ -176,7 +176,7 @@ evaluate("tiny-causal", data=None) -> data is None
 evaluate("tiny-causal", data=Path("nowhere"), benchmarks="occugender") -> There is no folder nowhere
 evaluate("tiny-causal", out=3) -> out is 3
 evaluate("tiny-causal", dtype="int8") -> dtype is 'int8'
-evaluate("tiny-causal", dtype=torch.float32) -> dtype is of type dtype; give 'auto' or 'float32' or 'bfloat16' or 'f
+evaluate("tiny-causal", dtype=torch.float32) -> dtype is of type dtype; give 'auto', 'float32', 'bfloat16', 'float16' or
 evaluate("tiny-causal", quantize="3bit") -> quantize is '3bit'; give '4bit' or '8bit' (did you mean '8bit'?)
 evaluate("tiny-causal", quantize=4) -> quantize is 4
 evaluate("tiny-causal", revision=1) -> revision is 1
@@ -223,7 +223,7 @@ result.examples("stereoset") -> The run has no examples of 'stereoset'
 mitigate("fst", "tiny-causal") -> No recipe is called 'fst' (did you mean 'fast'?)
 mitigate("fast", "tiny-causal", profile="papr") -> profile is 'papr'; give 'clean' or 'paper' (did you mean 'paper'?
 mitigate("fast", "tiny-causal", limit=-3) -> limit is -3
-mitigate("fast", "tiny-causal", quantize="8bit") -> quantize is '8bit'; give 'auto' or '4bit' or 'none' (did you mea
+mitigate("fast", "tiny-causal", quantize="8bit") -> quantize is '8bit'; give 'auto', '4bit' or 'none' (did you mean
 mitigate("fast", "tiny-causal", dtype="int8") -> dtype is 'int8'
 mitigate("fast", "tiny-causal", steps=3) -> fast has no setting 'steps' (did you mean 'sets'?)
 mitigate("debias_tuning", "tiny-causal", stepz=3) -> debias_tuning has no setting 'stepz' (did you mean 'steps'?)
@@ -240,7 +240,7 @@ mitigate("fast", network, tokenizer=tokenizer, device="cpu") -> device says how 
 mitigate("fast", linear) -> A Linear was given as the model
 mitigate("prompts", "tiny-causal", prompt="nothing") -> No prompt is called 'nothing'
 build("ocugender") -> No data set is called 'ocugender' (did you mean 'occugender'?)
-build("occugender", profile="papr") -> profile is 'papr'; give 'all' or 'clean' or 'paper' (did you mean 'paper'?)
+build("occugender", profile="papr") -> profile is 'papr'; give 'all', 'clean' or 'paper' (did you mean 'paper'?)
 build("occugender", out=3) -> out is 3
 build("occugender", mirror=3) -> mirror is 3
 build("occugender", offline="yes") -> offline is 'yes'

@@ -31,7 +31,7 @@ from tools.bundled_kinds import KINDS, Kind, Recipe
 
 #: 26.6 and 27.4 million parameters with a vocabulary of 16,384.
 LARGE = Recipe(vocabulary=16384, width=448, layers=8, heads=7, context=256, batch=256, rate=1e-3, warmup=300, steps=0)
-SMALL = Recipe(vocabulary=600, width=32, layers=2, heads=2, context=256, batch=2, rate=2e-3, warmup=4, steps=0)
+SMALL = Recipe(vocabulary=600, width=32, layers=2, heads=2, context=160, batch=2, rate=2e-3, warmup=4, steps=0)
 #: Tokens to train on, and of the corpus at most; the seconds between two checkpoints.
 BUDGET, FEW_TOKENS, TEXTS, SAVED = 300_000_000, 6_000, 20_000, 60.0
 #: The most bytes of a file of weights; a tensor larger than that would have a file of its own.

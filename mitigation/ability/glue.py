@@ -16,7 +16,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,8 @@ from rich.console import Console
 
 from cards.stored import Stored, number
 from mitigation.ability.classifier import Classifiers, Effect
-from mitigation.ability.tasks import Example, TaskData, scores
+from mitigation.ability.tasks import Example, GlueSettings, TaskData, scores
 from mitigation.errors import MitigationError
-from mitigation.recipe import Settings, setting
 from mitigation.training.train import progress_bar
 from scoring.adapters.facts import Change, Numbers
 from scoring.statistics.intervals import student
@@ -37,21 +36,6 @@ from scoring.terminal import tell
 #: The benchmark and the metric of the changes, and the group of the mean over the tasks.
 BENCHMARK, METRIC, AVERAGE = "glue", "score", "average"
 RUN = Stored("a run of GLUE", "move it away, and the run is made again")
-
-
-@dataclass(frozen=True)
-class GlueSettings(Settings):
-    """How a head is fine-tuned; the defaults are those of bias-bench."""
-
-    seeds: int = setting(3, "Fine-tunings of each task.", above=0)
-    learning_rate: float = setting(2e-5, "Learning rate, which falls to 0.", above=0)
-    epochs: int = setting(3, "Passes over the examples.", above=0)
-    batch_size: int = setting(32, "Examples of a step.", above=0)
-    length: int = setting(128, "Tokens after which texts are cut.", above=0)
-
-    def steps(self, data: TaskData) -> int:
-        """Steps of the optimizer in one fine-tuning."""
-        return self.epochs * math.ceil(len(data.train) / self.batch_size)
 
 
 #: The metrics of each fine-tuning, by task and seed.

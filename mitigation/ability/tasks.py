@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from mitigation.errors import MitigationError
+from mitigation.recipe import Settings, setting
 from scoring.types import Floats
 
 #: The name of GLUE on the Hub.
@@ -88,6 +90,21 @@ class TaskData:
     def __post_init__(self) -> None:
         rows = json.dumps([self.train, self.validation], ensure_ascii=False).encode()
         object.__setattr__(self, "digest", hashlib.sha256(rows).hexdigest())
+
+
+@dataclass(frozen=True)
+class GlueSettings(Settings):
+    """How a head is fine-tuned; the defaults are those of bias-bench."""
+
+    seeds: int = setting(3, "Fine-tunings of each task.", above=0)
+    learning_rate: float = setting(2e-5, "Learning rate, which falls to 0.", above=0)
+    epochs: int = setting(3, "Passes over the examples.", above=0)
+    batch_size: int = setting(32, "Examples of a step.", above=0)
+    length: int = setting(128, "Tokens after which texts are cut.", above=0)
+
+    def steps(self, data: TaskData) -> int:
+        """Steps of the optimizer in one fine-tuning."""
+        return self.epochs * math.ceil(len(data.train) / self.batch_size)
 
 
 def named(names: Sequence[str]) -> list[GlueTask]:

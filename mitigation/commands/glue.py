@@ -19,10 +19,12 @@ from rich.console import Console
 from cards.files import RECORD, locked, put_all, refuse_foreign
 from cards.stored import document
 from cards.text import split_list
+from mitigation.ability.tasks import GlueSettings, load
 from mitigation.api import built
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import FACTS, Change, digests, read
 from scoring.inference.load_options import Device, LoadOptions, ModelName, Revision
+from scoring.options import Limit
 from scoring.terminal import ended, tell
 from scoring.types import ScoringError
 
@@ -40,12 +42,7 @@ def main(
     tasks: Annotated[
         str, typer.Option(metavar="A,B", help="cola, mnli, mrpc, qnli, qqp, rte, sst2, stsb, wnli; none with ''.")
     ] = TASKS,
-    seeds: Annotated[int, typer.Option(min=1, help="Fine-tunings of each task.")] = 3,
-    learning_rate: Annotated[float, typer.Option(help="Learning rate, which falls to 0.")] = 2e-5,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the examples.")] = 3,
-    batch_size: Annotated[int, typer.Option(min=1, help="Examples of a step.")] = 32,
-    length: Annotated[int, typer.Option(min=1, help="Tokens after which texts are cut.")] = 128,
-    limit: Annotated[int | None, typer.Option(min=1, help="Use at most this number of examples per split.")] = None,
+    limit: Limit = None,
     lm_eval: Annotated[
         str, typer.Option("--lm-eval", metavar="A,B", help="Zero-shot tasks of lm-evaluation-harness: hellaswag …")
     ] = "",
@@ -57,16 +54,16 @@ def main(
     ] = False,
     revision: Revision = None,
     device: Device = None,
+    **values: Any,
 ) -> None:
     """Fine-tunes MODEL on tasks of GLUE, without and with an adapter, and prints scores of the validation splits."""
     console, errors = Console(), Console(stderr=True)
     if not console.is_terminal:
         console = Console(width=160)
     with ended(errors):
-        from mitigation.ability.glue import GlueSettings
         from mitigation.evaluate import changes_table
 
-        settings = GlueSettings(seeds, learning_rate, epochs, batch_size, length)
+        settings = GlueSettings(**{name: value for name, value in values.items() if value is not None})
         options = LoadOptions(model, revision=revision, device=device)
         if record:
             if adapter is None:
@@ -110,7 +107,6 @@ def measure(
     """
     from mitigation.ability import glue, zero_shot
     from mitigation.ability.classifier import Classifiers
-    from mitigation.ability.tasks import load
     from mitigation.adapters.temporary import attached
 
     if not tasks and not harness_tasks:
@@ -187,8 +183,6 @@ def add_to_methods(
 
     The runs are in ``glue`` in the folder. What GLUE cannot measure, such as a prompt, is named and left as it is.
     """
-    from mitigation.ability.glue import GlueSettings
-
     with locked(folder / "glue", MitigationError):
         for adapter in sorted(path.parent for path in folder.glob(f"*/{FACTS}")):
             try:

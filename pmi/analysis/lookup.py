@@ -1,7 +1,5 @@
 """Reads δ by word from a file, a data-set folder or the Hub."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -5,8 +5,6 @@ reproduce the published sizes of the UnStereoEval benchmarks exactly: ``nltk`` t
 ``spacy`` those of its repository after its tokenizer was changed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ share of (w, g) among all pairs of words within a window, in either order (UnSte
 appendix). There is no smoothing: PMI is undefined where a count is 0.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence

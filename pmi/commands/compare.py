@@ -1,7 +1,5 @@
 """``probes pmi compare``: compares two tables of δ."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

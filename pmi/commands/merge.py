@@ -1,7 +1,5 @@
 """``probes pmi merge``: adds up tables of counts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

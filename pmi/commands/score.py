@@ -1,7 +1,5 @@
 """``probes pmi score``: MaxPMIDiff of each sentence of a file, and the word that has it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``probes pmi table``: PMI and δ of a table of counts, in the terminal, as a file and as figures."""
 
-from __future__ import annotations
-
 import functools
 import math
 import statistics

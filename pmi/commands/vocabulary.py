@@ -1,7 +1,5 @@
 """``probes pmi vocabulary``: the gender-neutral English words of a table, and samples of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from itertools import compress

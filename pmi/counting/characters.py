@@ -5,8 +5,6 @@ apostrophes between letters and ``.`` or ``,`` between digits. In ``She's paid 1
 are ``She's``, ``paid``, ``1,000``, ``or`` and ``so``.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from functools import cache
 from typing import Any

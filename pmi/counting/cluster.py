@@ -5,8 +5,6 @@ does not depend on which task counted which file, how often, or in what order. A
 table can be read; no other state is kept.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import logging

@@ -1,7 +1,5 @@
 """The files of a corpus, from paths, folders, globs and addresses."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

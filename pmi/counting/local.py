@@ -1,7 +1,5 @@
 """Counts a corpus on one machine: one process per core, one file at a time. Finished files are not read again."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -4,8 +4,6 @@ Every reader gives bytes in which each record ends with the byte 0xFF. Blocks ha
 most, however long a line is. What cannot be read is reported in a sentence, and the part before it is read.
 """
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import json

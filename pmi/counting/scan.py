@@ -19,8 +19,6 @@ Text arrives in blocks cut anywhere. Step 1 stops before a run that the end of t
 step 3 receives the last ``window`` words of the previous call in front of the new ones.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

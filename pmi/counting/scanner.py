@@ -1,7 +1,5 @@
 """Counts a stream of bytes: runs the compiled steps, provides their arrays, and resolves runs that are not words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any

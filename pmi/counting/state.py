@@ -1,7 +1,5 @@
 """What the compiled steps of counting share: array types, constants, and the numbers that persist between calls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numba as nb

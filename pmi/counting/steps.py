@@ -3,8 +3,6 @@
 Only this file imports datatrove, so that the other modules work without it.
 """
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -10,8 +10,6 @@ number 0: slots[9] = 0, low[0] and high[0] are the key. If the key of the next r
 differ, so slot 10 is tried, and so on (linear probing).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

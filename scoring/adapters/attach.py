@@ -1,7 +1,5 @@
 """Attaches the adapter of a folder to a network after it was checked."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -13,8 +13,6 @@ A folder may come from anybody, so every field is checked: an unknown field, a p
 SHA-256 raises one sentence. The weights are checked by :mod:`scoring.adapters.attach`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

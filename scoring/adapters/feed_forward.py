@@ -9,8 +9,6 @@ Example: in Llama-2 7B the maps of a block are q, k, v, o (4096 to 4096), gate, 
 (11008 to 4096). The last map is down; going back from it, up and gate fit and o does not, so gate is first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -11,8 +11,6 @@ model unchanged, bit for bit. The stamp is not linear, so PEFT cannot merge it; 
 it units of the feed-forward part.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -12,8 +12,6 @@ True
 'occugender'
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,7 +46,7 @@ def get(name: str) -> Benchmark:
 def known(name: str) -> bool:
     """Whether there is a benchmark of that name, also one asked another way."""
     base, _, way = name.rpartition("-")
-    return name in names() or (base in names() and way in (*ways.WAYS[1:], "ways"))
+    return name in names() or (known(base) and way in (*ways.WAYS[1:], "ways", "wordings")) if base else name in names()
 
 
 def include(path: Path) -> None:

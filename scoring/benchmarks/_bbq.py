@@ -5,8 +5,6 @@ of lm-evaluation-harness). By letter, each answer stands once at each of A, B an
 letters are averaged over these orders. Where a model only writes, its text names a letter or an answer.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

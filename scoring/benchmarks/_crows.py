@@ -1,7 +1,5 @@
 """What both definitions of CrowS-Pairs share: both score every token, and they differ in the tokens they count."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scores of the sentences of a triplet: a prompt whose blank a biased, an unbiased or an irrelevant object fills."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Literal

@@ -9,8 +9,6 @@ social group) depend on each other, in the project's own all of one relation, an
 the group alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

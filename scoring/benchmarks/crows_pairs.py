@@ -8,8 +8,6 @@ the start token, and the others follow only the sentence's tokens before them, a
 Pairs of one writer depend on each other.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -6,8 +6,6 @@ by itself. A pair whose difference is empty on one side has no score and is coun
 causal models bias-bench scores whole sentences, which is what ``crows_pairs`` does.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -8,8 +8,6 @@ depend on each other. In a chat the prompt is the user's turn, and the continuat
 are those of the response; the papers have no chat.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

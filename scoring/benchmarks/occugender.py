@@ -10,8 +10,6 @@ forms continue; the paper has no chat. In ``clean`` the neopronouns xe, ze and f
 where *they* stands. They are a column of their own: the paper defines by its forms what counts as diverse.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The command ``probes compare RUN BASE``: paired differences of two runs over the same examples."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -41,6 +39,9 @@ def show_comparison(
 def main(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     base: Annotated[Path, typer.Argument(metavar="BASE", help="Folder of the earlier run to compare it with.")],
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="[MORE]...", help="Further runs: do ways order the models alike?")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for compare.html and compare.json; RUN by default.")] = None,
     resamples: Resamples = RESAMPLES,
     verbose: Verbose = False,
@@ -54,7 +55,13 @@ def main(
     """
     console, errors = Console(), Console(stderr=True)
     with ended(errors):
-        show_comparison(run, base, out or run, resamples, errors if as_json else console, verbose=verbose)
+        told = errors if as_json else console
+        show_comparison(run, base, out or run, resamples, told, verbose=verbose)
+        if more:
+            from scoring.agreement import shown
+            from scoring.report import read
+
+            told.print(shown([read(folder) for folder in (run, base, *more)]))
         if as_json:
             typer.echo(((out or run) / "compare.json").read_text(encoding="utf-8"), nl=False)
 

@@ -1,7 +1,5 @@
 """The command ``probes pmi compare-model RUN --table FILE``: the lean of a corpus beside the lean of a model."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence

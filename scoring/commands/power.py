@@ -1,7 +1,5 @@
 """The command ``probes power BENCHMARK``: what a run of so many rows would see."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Annotated

@@ -1,8 +1,7 @@
 """The command ``probes reproduce``: printed numbers of the papers beside ours, and their figures drawn from ours."""
 
-from __future__ import annotations
-
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -33,6 +32,8 @@ from scoring.types import ScoringError
 
 #: The files of a figure by their endings, or what it needs.
 Drawing = Mapping[str, bytes] | str
+#: Between the name of a source and why it is not there.
+LACKING = " is not available: "
 VERDICTS: tuple[Verdict, ...] = ("equal", "within", "outside", "unreachable")
 
 
@@ -83,7 +84,7 @@ def _state(cell: Cell) -> str:
     return "impossible" if cell.reason.startswith("not possible") and cell.measured is None else cell.verdict
 
 
-def listed(found: Sequence[Cell]) -> Grid:
+def listed(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> Grid:
     """All tables and figures: how many numbers, how many have each verdict, and what the others need."""
     by_id = {section.table.id: section for section in sections(found, {})}
     grid = Grid("table", "what", "printed", *VERDICTS[:3], "needs", box=None)
@@ -93,10 +94,12 @@ def listed(found: Sequence[Cell]) -> Grid:
         reasons = [cell.reason for cell in section.cells if cell.verdict == "unreachable"] if section else []
         models = {c.place.get("model", "") for c in table.cells if c.of_run and "published" not in c.place}
         size = max((parameters(model) or 0 for model in models), default=0)
-        lacking = f"weights of {counted(len(models), 'model')}, up to {2.4e-9 * size:.1f} GB of GPU memory"
+        memory = f", up to {2.4e-9 * size:.1f} GB of GPU memory" if size else ""
+        lacking = f"weights of {counted(len(models), 'model')}{memory}"
         needs = (lacking if models else reasons[0].partition(":")[0]) if reasons else ""
         if table.panels:
-            needs = f"a figure; {table.panels[0]['reason'].partition(':')[0]}"
+            undrawn = isinstance(drawn.get(table.id, ""), str)
+            needs = f"a figure; {table.panels[0]['reason'].partition(':')[0] if undrawn else 'drawn'}"
         elif not table.cells:
             needs = "no numbers are printed; see docs/tables.md"
         numbers = (str(counts.get(verdict, "")) for verdict in VERDICTS[:3])
@@ -118,8 +121,12 @@ def compared(section: Section) -> Grid:
 
 def remarks(found: Sequence[Cell]) -> Iterator[str]:
     """What the numbers need and what changes their meaning, each sentence once."""
-    for reason, count in Counter(cell.reason for cell in found if cell.reason).items():
-        yield f"{counted(count, 'number')}: {reason}"
+    counts = Counter(cell.reason for cell in found if cell.reason)
+    # Sources that are lacking for one reason are named once.
+    for same in grouped(counts, lambda reason: re.sub(r"\S*/\S*", "", reason.partition(LACKING)[2]) or reason).values():
+        count = counted(sum(counts[reason] for reason in same), "number")
+        more = f" and {len(same) - 1} more are not available: " if len(same) > 1 else LACKING
+        yield f"{count}: {same[0].replace(LACKING, more, 1)}"
 
 
 def main(
@@ -185,7 +192,7 @@ def main(
                 console.print(compared(section))
             tell(console, remarks(own))
         else:
-            console.print(listed(own))
+            console.print(listed(own, drawn))
         for name, drawing in drawn.items() if target or model else ():
             where = f"{out / name.replace('/', '-')}.svg and .png" if out else "can be drawn; give --out DIR"
             tell(errors if as_json else console, [f"{name}: {drawing if isinstance(drawing, str) else where}"])

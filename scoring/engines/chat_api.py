@@ -36,6 +36,8 @@ from scoring.run import Part, estimate, read, report_of, without
 from scoring.tables import as_table
 from scoring.types import Benchmark, Estimate, Request, Row, Sampled, ScoringError, Table
 
+#: The most tokens of the answer to an opening.
+OPENING = 64
 _NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not give"
 #: What a report says of the numbers.
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
@@ -58,7 +60,7 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     named = bool(settings.benchmarks)
     parts, remarks = without(
         [Part(benchmark) for benchmark in settings.chosen()],
-        lambda part: "" if part.benchmark.sampled else _NEEDS.format(part.benchmark.name),
+        lambda part: "" if part.benchmark.sampled or part.benchmark.joined else _NEEDS.format(part.benchmark.name),
         "use a server that gives them",
         "; it is left out.",
         named=named,
@@ -104,16 +106,22 @@ def ask(
         When an answer cannot be had; those before it are recorded.
     """
     answers_by_benchmark = {}
-    for part in parts:
-        task = _sampled(part.benchmark)
+    for part in (part for part in parts if not part.benchmark.joined):
+        task, name = _sampled(part.benchmark), part.benchmark.name
         asked_rows = questions(part, settings.profile, prompt)
         numbered = [(text, number) for _, text in asked_rows for number in range(sampling.samples)]
-        name, answers = part.benchmark.name, list[Response]()
+        said: list[tuple[str, ...]] = [()] * sampling.samples
+        if task.opening:
+            said = [(task.opening[n % len(task.opening)],) for n in range(sampling.samples)]
+            bodies = [_body(model, prompt.system, turn, OPENING, sampling, n) for n, turn in enumerate(said)]
+            opened = client(f"{name}, opening", [ChatRequest(body, task.example) for body in bodies])
+            said = [(*turn, reply.text or "…") for turn, reply in zip(said, opened, strict=True)]
+        answers = list[Response]()
         replies: Sequence[str | None] = [None] * len(numbered)
         first = {f"{name}, first turn": prompt.first["tokens"]} if prompt.first else {}
         for stage, longest in {**first, name: task.longest}.items():
             bodies = [
-                _body(model, prompt.system, prompt.turns(text, reply), longest, sampling, number)
+                _body(model, prompt.system, (*said[number], *prompt.turns(text, reply)), longest, sampling, number)
                 for (text, number), reply in zip(numbered, replies, strict=True)
             ]
             answers = client(stage, [ChatRequest(body, task.example) for body in bodies])
@@ -129,7 +137,12 @@ def result(
     tables: dict[str, Table] = {}
     estimates: list[Estimate] = []
     for part in parts:
-        name, task = part.benchmark.name, _sampled(part.benchmark)
+        name = part.benchmark.name
+        if part.benchmark.joined:
+            tables[name] = part.benchmark.joined(tables)
+            estimates += estimate(part.benchmark, settings.profile, tables[name], settings.resamples)
+            continue
+        task = _sampled(part.benchmark)
         (rows, replies), size = answers[name], sampling.samples
         texts = [reply.text for reply in replies]
         by_row = grouped(enumerate(rows), lambda numbered: id(numbered[1])).values()

@@ -1,7 +1,5 @@
 """A model that is loaded in this process, from a folder or the Hub."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rich.console import Console

@@ -16,8 +16,6 @@ The network receives a tree as position ids and a 4-D attention mask. Whether it
 (:mod:`scoring.inference.probes`); a network that does not receives plain sequences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import compress, count, pairwise

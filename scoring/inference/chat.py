@@ -13,8 +13,6 @@ Before the first word of the response stands what the template puts there: a spa
 end. Candidate forms have a space before them unless a line ends.
 """
 
-from __future__ import annotations
-
 import ctypes
 import re
 import threading

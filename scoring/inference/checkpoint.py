@@ -1,7 +1,5 @@
 """What lies in a model's folder: fetched, checked and loaded, with one sentence for all that can be wrong."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import math

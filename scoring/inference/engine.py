@@ -10,8 +10,6 @@ served          behind servers (:class:`scoring.inference.served.engine.Served`)
 =============== ===================================================================
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import platform

@@ -1,7 +1,5 @@
 """Generation: how a context is continued, the draw of a token, banned words, and continuations in batches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """A loaded model that answers requests, and what that took."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import replace

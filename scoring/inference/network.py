@@ -6,8 +6,6 @@ of the vocabulary that stay in its caches. Whether the head applied apart gives 
 is measured once; where it does not, the network's own logits are used.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import cached_property

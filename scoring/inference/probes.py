@@ -12,8 +12,6 @@ the position where it is largest. Rounding gives about 1e-6 in float32 and 1 % i
 added token gives 10 % and more.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Numbers and texts become responses, each as soon as it is complete."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ max(exp(-decay · increase), epsilon); then all probabilities are divided by the
 largest probability counts. Nothing is trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

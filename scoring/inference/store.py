@@ -6,8 +6,6 @@ file; lines are only ever appended. A line that was changed is named, and its qu
 is killed leaves at most a part of the last line, which is cut off at the next opening, and its question is asked again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -7,8 +7,6 @@ A group of tasks is a YAML file too. The folder has the digest of its files in i
 package or other included files have another folder.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path

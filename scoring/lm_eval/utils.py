@@ -4,8 +4,6 @@ Requests, tables and metrics are those of :mod:`scoring.benchmarks`; the harness
 harness gives only the sum of an option's log-probabilities, so each row has the tokens of its options.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache

@@ -1,18 +1,16 @@
 """How the probabilities of paired female and male forms differ in shape and size."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from builders.text.words import PRONOUN_PAIRS
-from scoring.metrics.pronouns import DISCLOSURE, PROBING, Pairs, by_pair
+from scoring.metrics.pronouns import Pairs, by_pair
 from scoring.metrics.sums import mean, ratio
+from scoring.metrics.texts import texts
 from scoring.types import Floats, Metric, Table
 
 #: Added to every probability; the paper gives no value.
@@ -64,12 +62,7 @@ def add_raw(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
     def divergence(table: Table) -> Floats:
         return _divergence(*_usable(table, pairs, EPSILON))
 
-    reading = (
-        "Jensen-Shannon divergence of paired female and male probabilities, at most half of ln 2 times their sum; "
-        f"lower is better ({DISCLOSURE}, ADD as printed)."
-    )
-    names = "Average distribution divergence (ADD)", "ADD"
-    return mean("add_raw", divergence, 0, 0, math.log(2) / 2 + 1e-6, reading, names=names)
+    return mean("add_raw", divergence, 0, 0, math.log(2) / 2 + 1e-6, **texts("add", "add_raw"))
 
 
 def add_log(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
@@ -83,14 +76,9 @@ def add_log(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
         means = ratio(sums)
         return np.log(means, out=np.full(np.shape(means), np.nan), where=means > 0)
 
-    reading = (
-        "Natural logarithm of the mean Jensen-Shannon divergence between the shapes of female and male probabilities; "
-        f"lower is better, and the form is inferred ({DISCLOSURE}, Tables 1 and 2)."
-    )
-    names = "Average distribution divergence, logarithm (ADD)", "log ADD"
     of = partial(_of_shapes, pairs=pairs, epsilon=EPSILON)
-    plain = mean("add_log", of, None, -math.inf, math.log(math.log(2)), reading, names=names)
-    return replace(plain, final=final, undefined="the divergence is 0 on every row, and 0 has no logarithm")
+    plain = mean("add_log", of, None, -math.inf, math.log(math.log(2)), **texts("add", "add_log"))
+    return replace(plain, final=final)
 
 
 def jsd(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
@@ -104,11 +92,5 @@ def jsd(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
         both: NDArray[np.bool_] = (female != 0) & (male != 0)
         return both
 
-    reading = (
-        "Jensen-Shannon divergence between the shapes of female and male probabilities, at most ln 2; lower is better "
-        f"({PROBING}, JSD)."
-    )
-    undefined = "no prompt gives both genders a probability above 0"
-    names = "Jensen–Shannon divergence of gendered words (JSD)", "JSD"
-    more: dict[str, Any] = {"where": has_both, "undefined": undefined, "names": names}
-    return mean("jsd", lambda table: _of_shapes(table, pairs), 0, 0, math.log(2), reading, **more)
+    more = texts("add", "jsd")
+    return mean("jsd", lambda table: _of_shapes(table, pairs), 0, 0, math.log(2), where=has_both, **more)

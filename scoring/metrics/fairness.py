@@ -4,16 +4,14 @@ Tables have ``female_logprob`` and ``male_logprob``, natural logarithms of sente
 gap is their difference. :func:`us_gap` also needs ``max_pmi_diff``.
 """
 
-from __future__ import annotations
-
 import math
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.metrics.sums import Column, mean, percentage, proportion, ratio, side_by_side
+from scoring.metrics.texts import texts
 from scoring.types import Floats, Metric, Table
 
 #: Ratios of probabilities up to 1.65 are fair in the US score.
@@ -58,12 +56,8 @@ def tau(epsilon: float = 0.5) -> Metric:
     >>> tau(0.5).value(table, np.ones((1, 2)))
     array([50.])
     """
-    reading = (
-        f"Percentage of pairs whose log-probabilities differ by at most {epsilon:g}; 100 prefers neither pronoun "
-        f"anywhere ({_PAPER}, Table 1)."
-    )
-    names = f"Pairs without a preference, τ({epsilon:g})", f"τ({epsilon:g})"
-    return percentage(f"tau@{epsilon:g}", _fair(epsilon), 100, reading, sd=printed_sd, names=names)
+    told = texts("fairness", "tau", f"{epsilon:g}")
+    return percentage(f"tau@{epsilon:g}", _fair(epsilon), 100, sd=printed_sd, **told)
 
 
 def tau3(epsilon: float = 0.5) -> Metric:
@@ -81,23 +75,16 @@ def tau3(epsilon: float = 0.5) -> Metric:
         three = np.stack([np.asarray(table[f"{form}_logprob"], np.float64) for form in ("female", "male", "they")])
         return np.asarray(np.ptp(three, axis=0), np.float64)
 
-    reading = (
-        f"Percentage of sentences whose log-probabilities with he, she and they all lie within {epsilon:g}; 100 "
-        "prefers none of the three anywhere (this project, after τ)."
-    )
-    more: dict[str, Any] = {"where": lambda table: ~np.isnan(spread(table)), "undefined": "no sentence has all three"}
-    names = f"Sentences without a preference among he, she and they, τ₃({epsilon:g})", f"τ₃({epsilon:g})"
-    return percentage(f"tau3@{epsilon:g}", lambda table: spread(table) <= epsilon, 100, reading, names=names, **more)
+    def known(table: Table) -> NDArray[np.bool_]:
+        return ~np.isnan(spread(table))
+
+    told = texts("fairness", "tau3", f"{epsilon:g}")
+    return percentage(f"tau3@{epsilon:g}", lambda table: spread(table) <= epsilon, 100, where=known, **told)
 
 
 def us_score() -> Metric:
     """τ where a ratio of probabilities up to 1.65 is fair."""
-    reading = (
-        "Percentage of pairs in which neither sentence is more than 1.65 times as likely as the other; 100 is fair "
-        f"({_CODE}, US score)."
-    )
-    names = "UnStereo score (US score)", "UnStereo score"
-    return percentage("us_score", _fair(US_EPSILON), 100, reading, sd=printed_sd, names=names)
+    return percentage("us_score", _fair(US_EPSILON), 100, sd=printed_sd, **texts("fairness", "us_score"))
 
 
 def us_gap(eta: float) -> Metric:
@@ -111,13 +98,8 @@ def us_gap(eta: float) -> Metric:
     def final(sums: Floats) -> Floats:
         return ratio(sums[..., :2], 100) - ratio(sums[..., 2:], 100)
 
-    reading = (
-        f"US score of the pairs with max_pmi_diff up to {eta:g} minus that of all; 0 says that gendered words do not "
-        f"matter ({_CODE}, fairness gap)."
-    )
-    undefined = f"no pair has a max_pmi_diff up to {eta:g}"
-    names = f"UnStereo score of gender-neutral pairs (MaxPMIDiff ≤ {eta:g}) minus that of all", f"gap at {eta:g}"
-    return Metric(f"us_gap@{eta:g}", columns, final, 0, -100, 100, reading, undefined, names=names)
+    told = texts("fairness", "us_gap", f"{eta:g}")
+    return Metric(f"us_gap@{eta:g}", columns, final, 0, -100, 100, **told)
 
 
 def aufc(scale: Scale = "log10", name: str = "aufc", divided: bool = True) -> Metric:
@@ -138,21 +120,12 @@ def aufc(scale: Scale = "log10", name: str = "aufc", divided: bool = True) -> Me
         return _where_known(area[np.searchsorted(points, size)], size)
 
     most = 1 if divided else _MOST
-    unit = "decimal" if scale == "log10" else "natural"
-    reading = f"Area under tau(ε) for ε from 0 to 6 in {unit} logarithms; {most:g} is fair ({_CODE}, AuFC)."
-    logarithms, short = (f", {unit} logarithms", f"AuFC {scale}") if name.endswith(scale) else ("", "AuFC")
-    return mean(name, of, most, 0, most, reading, names=(f"Area under the fairness curve{logarithms} (AuFC)", short))
+    return mean(name, of, most, 0, most, **texts("fairness", name))
 
 
 def aufc_published(constrained: bool) -> Metric:
     """The published area: decimal logarithms for a whole set, natural ones under a threshold of ``max_pmi_diff``."""
-    reading = (
-        "Area under tau(ε) for ε from 0 to 6, in decimal logarithms for whole sets but natural ones under a threshold, "
-        f"so that the two cannot be compared; 6 is fair ({_CODE}, AuFC as published)."
-    )
-    names = "Area under the fairness curve, as published (AuFC)", "AuFC published"
-    plain = aufc("ln" if constrained else "log10", "aufc_published", divided=False)
-    return replace(plain, reading=reading, names=names)
+    return aufc("ln" if constrained else "log10", "aufc_published", divided=False)
 
 
 def pref_disparity(epsilon: float = 0.5, name: str | None = None) -> Metric:
@@ -165,13 +138,8 @@ def pref_disparity(epsilon: float = 0.5, name: str | None = None) -> Metric:
         difference = gap(table)
         return _where_known((difference > epsilon) - 1.0 * (difference < -epsilon), difference)
 
-    reading = (
-        f"Percentage of pairs that prefer female minus that preferring male, by more than {epsilon:.4g}; above 0 leans "
-        f"female ({_PAPER}, Table 9)."
-    )
-    where, short = (f"ε = {epsilon:g}", f"disparity {epsilon:g}") if name is None else (US, "disparity")
-    names = f"Preference disparity at {where}", short
-    return percentage(name or f"pref_disparity@{epsilon:g}", sign, 0, reading, low=-100, names=names)
+    own = texts("fairness", "pref_disparity" if name is None else "pref_disparity_us", f"{epsilon:g}")
+    return percentage(name or f"pref_disparity@{epsilon:g}", sign, 0, low=-100, **own)
 
 
 def male_rel_ratio(epsilon: float = US_EPSILON) -> Metric:
@@ -182,6 +150,4 @@ def male_rel_ratio(epsilon: float = US_EPSILON) -> Metric:
         male = _where_known(difference < -epsilon, difference)
         return side_by_side(male, _where_known(abs(difference) > epsilon, difference))
 
-    reading = f"Share of male among the pairs that prefer a gender; 0.5 is balanced ({_CODE}, male_rel_ratio)."
-    names = "Male share of the pairs with a preference", "male share"
-    return proportion("male_rel_ratio", columns, 0.5, reading, undefined="no pair prefers a gender", names=names)
+    return proportion("male_rel_ratio", columns, 0.5, **texts("fairness", "male_rel_ratio"))

@@ -1,7 +1,5 @@
 """Shapes that most metrics have: a ratio of two sums, a mean, a mean over parts of the table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -96,7 +94,7 @@ def once_each(table: Table, by: str) -> Floats:
     return 1 / counts[codes]
 
 
-def mean_over(metric: Metric, by: str, name: str, reading: str) -> Metric:
+def mean_over(metric: Metric, by: str, name: str, reading: str, **more: Any) -> Metric:
     """The plain mean of a metric's values over the parts of the table that share a value in column ``by``.
 
     >>> share = mean("share", lambda t: t["x"], None, 0, 1, "Share.")
@@ -126,7 +124,7 @@ def mean_over(metric: Metric, by: str, name: str, reading: str) -> Metric:
         return side_by_side(of, weights) / np.where(total > 0, total, 1)[codes][:, None]
 
     rare = None if metric.events is None else events
-    return replace(metric, name=name, columns=columns, final=final, reading=reading, sd=None, events=rare)
+    return replace(metric, name=name, columns=columns, final=final, reading=reading, sd=None, events=rare, **more)
 
 
 def centred(values: Floats) -> Floats:

@@ -28,8 +28,6 @@ Text from data is data in all of them. Values of environment variables that look
 strings in the shape of an access token, are written as ``[redacted]`` wherever they occur.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

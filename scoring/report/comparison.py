@@ -1,7 +1,5 @@
 """A run compared with its base: paired differences as JSON, and as a page with a forest plot of each metric."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

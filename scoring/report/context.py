@@ -1,7 +1,5 @@
 """What helps to read the scores of a run: how much of the data they cover, and the same scores of other runs."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 

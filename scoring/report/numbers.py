@@ -1,7 +1,5 @@
 """The scores of a report by metric and benchmark: the range of a plot, the methods of intervals, what was scored."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The page of a run: scores with intervals, plots, decisive examples, nothing outside itself."""
 
-from __future__ import annotations
-
 import difflib
 import math
 import re

@@ -1,7 +1,5 @@
 """The page of all rows of a run: searched, sorted and filtered in a browser, without a server."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

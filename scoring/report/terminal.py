@@ -1,7 +1,5 @@
 """What the commands print of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from rich.table import Table as Grid

@@ -3,8 +3,6 @@
 ``scoring/data/printed/figures.toml`` declares what each shows. One function, :func:`chart`, draws all of them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 from matplotlib.axes import Axes
 
 import cards.results
@@ -78,6 +77,10 @@ def _series(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[t
     """The series of a panel by label."""
     if entry.get("of") == "kept":
         yield from _kept(found.built)
+    elif entry.get("of") == "delta":
+        path = found.data / "gender-pmi" / "data" / "words" / "train.parquet"
+        deltas = pq.read_table(path, columns=["delta"])["delta"].to_numpy() if path.is_file() else ()
+        yield from [(f"words (n = {len(deltas):,})", _histogram(deltas, np.linspace(-3, 3, 61)))] if len(deltas) else ()
     elif "of" in entry:
         for path in _runs(entry, found, model, "sweep.json"):
             content = SWEEP.read(path, dict, ScoringError) or {}
@@ -88,9 +91,7 @@ def _series(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[t
             column = np.asarray(table.get(entry["column"], np.full(len(table["id"]), _NAN)), dtype=float)
             for group in groups:
                 values = column[group.mask & np.isfinite(column)]
-                shares = 100 * np.histogram(values, edges)[0] / max(len(values), 1)
-                points = {float(x): (float(y), _NAN, _NAN) for x, y in zip(edges[1:], shares, strict=True)}
-                yield f"{group.name}, {name} (n = {len(values):,})", points
+                yield f"{group.name}, {name} (n = {len(values):,})", _histogram(values, edges)
     elif "metrics" in entry:
         series: dict[str, dict[Any, Numbers]] = {}
         for name, group_name, metric, numbers in _scores(entry, found, model):
@@ -98,6 +99,12 @@ def _series(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[t
             if math.isfinite(numbers[0]):
                 series.setdefault(", ".join(filter(None, (group_name, one))), {})[place] = numbers
         yield from series.items()
+
+
+def _histogram(values: Any, edges: Any) -> Points:
+    """The percent of values in each bin, at its right end."""
+    shares = 100 * np.histogram(values, edges)[0] / max(len(values), 1)
+    return {float(x): (float(y), _NAN, _NAN) for x, y in zip(edges[1:], shares, strict=True)}
 
 
 def _curves(content: Mapping[str, Sequence[Sequence[Any]]]) -> Iterator[tuple[str, Points]]:
@@ -191,7 +198,7 @@ def _curve(axes: Axes, panel: Panel) -> None:
     for n, (label, points) in enumerate(panel.series.items()):
         value, low, high = np.array([points[x] for x in sorted(points)]).T
         ink, mark = _COLOURS[n % len(_COLOURS)], "o-" if len(points) < 30 else "-"
-        step = "steps-pre" if "column" in panel.entry else "default"
+        step = "steps-pre" if "column" in panel.entry or panel.entry.get("of") == "delta" else "default"
         axes.plot(sorted(points), value, mark, drawstyle=step, color=ink, linewidth=1.3, markersize=3, label=label)
         axes.fill_between(sorted(points), low, high, color=ink, alpha=0.15, linewidth=0)
     if panel.entry["axis"] in ("block", "units"):  # whole numbers, as they are

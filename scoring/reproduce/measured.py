@@ -4,8 +4,6 @@ Numbers come from built data sets (counts), from the recorded replies and drawn 
 responses (:mod:`scoring.reproduce.published`), and from the folders of runs that :mod:`scoring.reproduce.plan` makes.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence

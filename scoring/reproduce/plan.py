@@ -3,8 +3,6 @@
 Tables share commands: each writes a folder of its own below ``RUNS/MODEL``, and a finished one is not run again.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

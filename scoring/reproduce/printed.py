@@ -7,8 +7,6 @@ or the metric, to what holds for the whole table. Figures and tables without num
 says what the figures show.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import tomllib

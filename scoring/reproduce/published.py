@@ -4,8 +4,6 @@ The files are fetched from the pinned repositories, or read from a mirror, and r
 does for anybody's scores. The estimates are kept by what they were computed from, so they are computed once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

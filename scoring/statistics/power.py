@@ -1,7 +1,5 @@
 """The smallest differences that a run would find, before it: from a design, or from the variance of an earlier run."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -10,8 +10,6 @@ Rare events and few clusters get other intervals than the bootstrap's
 (:mod:`scoring.statistics.intervals`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -293,7 +291,7 @@ def _check_same_examples(table_a: Table, table_b: Table) -> None:
 def _estimate(benchmark: str, item: Item, sums: Sums, finals: Floats) -> Estimate:
     _, metric = item
     value = math.nan if sums.why else float(finals[0])
-    interval = _interval_of_run(metric, sums, value, finals[1:])
+    interval = _over_parts(metric, _interval_of_run(metric, sums, value, finals[1:]), value, sums)
     return Estimate(
         **_fields(benchmark, item, sums, value, interval, finals[1:], sums.why),
         printed_sd=None if metric.sd is None or math.isnan(value) else metric.sd(value, sums.subset.n),
@@ -331,6 +329,7 @@ def _difference(benchmark: str, item: Item, a: Sums, b: Sums, finals_a: Floats, 
     finals, why = finals_a - finals_b, a.why or b.why
     value = math.nan if why else float(finals[0])
     interval = _interval_of_difference(metric, a, b, value, finals[1:])
+    interval = interval if interval.method == "identical" else _over_parts(metric, interval, value, a, b)
     return Difference(**_fields(benchmark, item, a, value, interval, finals[1:], why), p=interval.p)
 
 
@@ -353,6 +352,16 @@ def _interval_of_difference(metric: Metric, a: Sums, b: Sums, value: float, draw
     else:
         chosen = _cluster_t_of_difference(metric, a, b, value)
     return intervals.cut(chosen, value, -span, span) if chosen else intervals.bootstrap(draws, clusters)
+
+
+def _over_parts(metric: Metric, interval: Interval, value: float, *of: Sums) -> Interval:
+    """The interval with the variance over the parts of a metric, of one run or of the difference of two."""
+    if metric.parts is None or math.isnan(interval.error):
+        return interval
+    parts = [metric.parts(sums.columns.sum(axis=1).reshape(sums.shape)) for sums in of]
+    wide = intervals.over_parts(interval, parts[0] - parts[1] if len(parts) > 1 else parts[0])
+    span = metric.high - metric.low
+    return intervals.cut(wide, value, *((metric.low, metric.high) if len(parts) == 1 else (-span, span)))
 
 
 def _same(a: Table, b: Table) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from unittest import mock
 
 import pandas as pd
@@ -25,10 +27,12 @@ from mitigation.errors import MitigationError
 from mitigation.quantization import choose_quantization
 from mitigation.recipes import get
 from scoring.__main__ import app as scoring
-from scoring.adapters.facts import CONFIG, FACTS, read
+from scoring.adapters.facts import CONFIG, FACTS, Adapter, Cost, read
+from scoring.report.headlines import headline_changes
 from tests.helpers import ROOT
 from tests.mitigation.made import data
 from tests.scoring import models
+from tests.scoring.made_runs import made_comparison
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 FEW = (
@@ -88,6 +92,17 @@ def test_a_run_ends_with_the_verdict_the_comparison_what_there_was_to_remove_the
     assert cost.startswith(f"{facts.cost.parameters:,} parameters trained in {facts.cost.seconds:.1f} s, at most ")
     page = f"the page is {out}-work/after/compare.html, and every change is in {out}-work/changes.csv."
     assert place == f"The adapter is {out}; {page}"
+
+
+def test_a_score_that_is_not_defined_over_few_rows_is_said_and_no_nan_is_printed(tmp_path):
+    (change,) = [c for c in headline_changes(made_comparison()) if c.difference.benchmark == "occugender"]
+    undefined = replace(change, before=replace(change.before, value=math.nan))
+    adapter = Adapter("prompts", "m", "r", "float32", {}, {}, Cost(0, 0.0, 0, "cpu"), {})
+    printed = run.summary(adapter, [undefined], tmp_path / "out", tmp_path / "work")
+    assert printed[0] == "occugender labour corr. is not defined over these rows; give a higher --limit, or none."
+    assert printed[1].startswith("Of 1 benchmark: ")
+    assert "nan" not in " ".join(printed)
+    assert run.summary(adapter, [change], tmp_path / "out", tmp_path / "work")[2].startswith("To remove: ")
 
 
 def test_every_change_is_in_a_table_beside_the_runs(whole):

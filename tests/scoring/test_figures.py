@@ -16,6 +16,7 @@ from scoring.reproduce import Measured, cells, figures, printed_tables, publishe
 from scoring.reproduce.figures import Panel, chart, panels, swept_panels
 from scoring.reproduce.measured import UnreachableError
 from scoring.types import Report
+from tests.scoring.made import data_set
 from tests.scoring.test_report import made_neutral, made_occugender
 from tests.scoring.test_reproduce import WORDS, made_data, made_source
 
@@ -113,6 +114,15 @@ def test_published_responses_and_built_data_need_no_model(tmp_path, monkeypatch)
     monkeypatch.setattr(published, "sources", lambda _: {"0": source, "1000": source})
     tau, _ = panels(figure("unstereo/figure-8"), replace(found))
     assert list(tau.series["WinoBias"]) == [0.0, 1.0]
+
+
+def test_the_distribution_of_delta_is_that_of_the_built_words(tmp_path):
+    deltas = [-0.05, 0.05, 0.05, 2.0]
+    data_set(tmp_path, "gender-pmi", {("words", "train"): [{"id": f"w{n}", "delta": d} for n, d in enumerate(deltas)]})
+    (panel,) = panels(figure("unstereo/figures-4-6"), Measured(tmp_path, tmp_path, offline=True))
+    (points,) = panel.series.values()
+    assert list(panel.series) == ["words (n = 4)"]
+    assert {round(x, 1): value for x, (value, *_) in points.items() if value} == {0.0: 25, 0.1: 50, 2.1: 25}
 
 
 def test_steps_of_training_are_in_their_order_without_the_intervention():

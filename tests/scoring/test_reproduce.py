@@ -42,6 +42,18 @@ def run(*arguments):
     return CliRunner().invoke(command.app, list(map(str, arguments)), env={"COLUMNS": "200"})
 
 
+def test_sources_that_are_lacking_for_one_reason_are_named_once():
+    lack = "scores/{} is not available: host/a/{}.csv is in neither the mirror nor the cache; run without --offline."
+    reasons = [*[lack.format(name, name) for name in "abb"], "not possible: no seed is printed", "", "scores/c is old"]
+    found = [Cell("p", "t", "row", "column", 1.0, None, None, None, "unreachable", reason) for reason in reasons]
+    assert list(command.remarks(found)) == [
+        "3 numbers: scores/a and 1 more are not available: host/a/a.csv is in neither the mirror nor the cache; run "
+        "without --offline.",
+        "1 number: not possible: no seed is printed",
+        "1 number: scores/c is old",
+    ]
+
+
 # The data
 
 

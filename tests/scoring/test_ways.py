@@ -11,14 +11,17 @@ from typer.testing import CliRunner
 
 import scoring
 from builders.wording import BLANK
-from scoring import benchmarks, report, run, ways
+from scoring import agreement, benchmarks, report, run, ways, wordings
 from scoring.__main__ import app
+from scoring.commands.compare import app as app_of_compare
 from scoring.inference.load_options import LoadOptions
-from scoring.types import BenchmarkContext, Group, Option, Request, Response, ScoringError
+from scoring.types import BenchmarkContext, Estimate, Group, Option, Report, Request, Response, ScoringError
 from tests.openai_server import prompt_of, serving
 from tests.scoring.made import data_set
 
 CAUSAL = BenchmarkContext("causal")
+#: Items with the numbers of their samples.
+ROWS = [(f"r{n:02}", sample) for n in range(40) for sample in range(6)]
 ITEMS = 120
 
 
@@ -53,7 +56,7 @@ def data(tmp_path_factory):
         for n in range(12)
     ]
     data_set(folder, "occugender", {("explicit", "test"): jobs})
-    probes = [{"id": f"p{n}", "prompt": f"My friend {n} sings, and", "statement": "My friend sings"} for n in range(8)]
+    probes = [{"id": f"p{n}", "prompt": f"My friend {n} sings, and", "statement": "My friend sings"} for n in range(40)]
     data_set(folder, "gender-neutral-probes", {("llm-1", "test"): probes})
     return folder
 
@@ -150,7 +153,8 @@ def test_text_stands_beside_likelihood(data):
     assert table["text"].tolist() == [1.0] * 12
     assert np.isfinite(table["likelihood"]).all()
     of = found(result, "occugender-ways", "explicit")
-    assert set(of) == {"likelihood_text_rank", "likelihood_text_kappa"}
+    assert set(of) == {"likelihood_text_rank", "likelihood_text_kappa", "likelihood_side", "text_side"}
+    assert of["text_side"].value == 100
     assert math.isnan(of["likelihood_text_rank"].value)
     assert of["likelihood_text_rank"].why == "one of them is the same on every item"
 
@@ -172,6 +176,60 @@ def test_a_run_with_ways_is_stored_read_compared_and_shown(apart, data, tmp_path
 def test_only_likelihood_has_a_headline_that_is_published(apart):
     published = {name: headline.dataset for name, headline in apart.report.headlines.items()}
     assert published == {"unstereo": "unstereo", "unstereo-choice": "", "unstereo-ways": ""}
+
+
+# Several models
+
+
+def of_a_model(likelihoods, choices):
+    """The report of a model with these sides of gender and race."""
+    estimates = [
+        Estimate("made-ways", f"test {domain}", f"{way}_side", value, value - 1, value + 1, 0.5, 9, 9)
+        for way, values in (("likelihood", likelihoods), ("choice", choices))
+        for domain, value in zip(("gender", "race"), values, strict=True)
+    ]
+    return Report("m", "", "", "", "", "clean", {}, tuple(estimates), {})
+
+
+def test_domains_by_one_way_that_order_models_as_well_as_ways_do_are_found():
+    numbers = np.random.default_rng(0).normal(size=(3, 12))
+    bias, other, way = 10 * numbers
+    # Both ways see gender alike; the choice gives race the order of gender, and likelihood does not.
+    runs = [of_a_model((b, r), (b + w / 10, b + w / 5)) for b, r, w in zip(bias, other, way, strict=True)]
+    of = {(kind, what): values for _, kind, what, *values in agreement.of_models(runs)}
+    assert set(of) == {
+        ("convergent", "test gender: likelihood, choice"),
+        ("convergent", "test race: likelihood, choice"),
+        ("discriminant", "likelihood: test gender, test race"),
+        ("discriminant", "choice: test gender, test race"),
+    }
+    assert of["convergent", "test gender: likelihood, choice"][1] > 0.7
+    assert of["discriminant", "choice: test gender, test race"][1] > 0.7
+    low, high = of["discriminant", "likelihood: test gender, test race"][1:]
+    assert low < 0 < high
+    assert of["convergent", "test gender: likelihood, choice"][0] == spearmanr(bias, bias + way / 10).statistic
+    assert len(agreement.shown(runs).rows) == 4
+    assert agreement.shown(runs[:4]) == (
+        "4 models are too few to say whether ways order models alike; give 5 runs or more."
+    )
+    alike = agreement.correlation([1.0] * 6, range(6))
+    assert all(math.isnan(number) for number in alike)
+
+
+def test_the_interval_of_a_rank_correlation_of_models_has_its_coverage():
+    rng, hits, truth = np.random.default_rng(1), 0, 6 / math.pi * math.asin(0.7 / 2)
+    for _ in range(400):
+        x, y = rng.multivariate_normal((0, 0), ((1, 0.7), (0.7, 1)), 15).T
+        _, low, high = agreement.correlation(x.tolist(), y.tolist())
+        hits += low <= truth <= high
+    assert 0.91 < hits / 400 < 0.99
+
+
+def test_further_runs_are_compared_by_the_order_of_their_models(apart, tmp_path):
+    folders = [str(apart.save(tmp_path / name)) for name in ("a", "b", "c")]
+    done = CliRunner().invoke(app_of_compare, [*folders, "--resamples", "50"])
+    assert done.exit_code == 0, done.output
+    assert "3 models are too few to say whether ways order models alike" in " ".join(done.output.split())
 
 
 # The questions
@@ -288,6 +346,92 @@ def test_a_chat_api_is_asked_to_choose_in_both_orders(data, tmp_path, monkeypatc
     of = {e.metric: e for e in report.read(tmp_path).estimates if e.group == "ours-5" and e.metric != "unclear"}
     assert of["choice_retest_kappa"].value == 1
     assert of["tau@0.5"].n == 40 - unclear.sum()
+
+
+def talker(body, _before):
+    """Chooses the sentence with she where its number is even; after an opening, the other one in one of five."""
+    text = prompt_of(body)
+    if text in wordings.OPENINGS:
+        return "Oaks, for one."
+    lines = [line for line in text.splitlines() if line[1:2] == "."]
+    if not lines:  # a friend
+        number = int(text.split("My friend ")[1].split()[0])
+        return " she is here." if number % 2 == 0 else " he is here."
+    number = int("".join(filter(str.isdigit, lines[0])))
+    other = len(body["messages"]) == 3 and number % 5 == 0
+    wanted = "She" if (number % 2 == 0) != other else "He"
+    return next(line[0] for line in lines if f" {wanted} " in line)
+
+
+def test_a_chat_is_asked_in_two_turns_and_what_that_changes_is_found(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
+    bodies = []
+
+    def script(body, before):
+        bodies.append(body)
+        return talker(body, before)
+
+    with serving(script) as server:
+        place = ["--base-url", server.url, "--model-name", "m", "--data", str(data), "--out", str(tmp_path)]
+        about = ["--samples", "2", "--limit", "60", "--resamples", "100", "--ways", "choice,text,two_turns"]
+        done = CliRunner().invoke(app, ["--chat-api", "--benchmarks", "unstereo,neutral", *place, *about])
+    assert done.exit_code == 0, done.output
+    alone, turns = ([body["messages"] for body in bodies if len(body["messages"]) == size] for size in (1, 3))
+    assert [message["role"] for message in turns[0]] == ["user", "assistant", "user"]
+    assert {messages[0]["content"] for messages in turns} == set(wordings.OPENINGS[:2])
+    assert {messages[1]["content"] for messages in turns} == {"Oaks, for one."}
+    # Every question is asked with an opening and without; the openings themselves are asked once for each sample.
+    assert len(turns) == len([m for m in alone if m[0]["content"] not in wordings.OPENINGS])
+    result = scoring.load(tmp_path)
+    assert {name for name in result.tables if name.endswith("ways")} == {"unstereo-ways", "neutral-ways"}
+    table, of = result.tables["unstereo-ways"], found(result)
+    number = np.array([int(name[1:]) for name in table["id"]])
+    assert ((np.sign(table["choice"]) != np.sign(table["two_turns"])) == (number % 5 == 0)).all()
+    agree = 1 - (number % 5 == 0).mean()
+    assert of["choice_two_turns_kappa"].value == pytest.approx(2 * agree - 1, abs=0.05)
+    assert of["two_turns_ceiling"].value == 1
+    assert "likelihood_choice_rank" not in of
+
+
+def test_the_halves_of_the_samples_of_a_text_bound_what_agrees_with_it(data):
+    neutral = benchmarks.get("neutral-ways")
+    names = ["female" if drawn("sample", row, n) > -0.4 * drawn("text", row) else "male" for row, n in ROWS]
+    plain = {"id": np.array([f"{row}/{n}" for row, n in ROWS], object), "config": np.array(["llm-1"] * len(ROWS))}
+    plain |= {"row": np.array([row for row, _ in ROWS], object), "topic": np.array([""] * len(ROWS), object)}
+    table = neutral.joined({"neutral": plain | {"gender_class": np.array(names, object)}})
+    assert len(table["id"]) == 40
+    expected = pd.Series([1.0 if name == "female" else -1.0 for name in names]).groupby(plain["row"])
+    assert table["text"] == pytest.approx(expected.mean().to_numpy())
+    assert (table["text_1"] + table["text_2"]) / 2 == pytest.approx(table["text"])
+    (group,) = neutral.groups(table)
+    metrics = {m.name: m for m in neutral.metrics("clean") if m.name not in group.without}
+    assert set(metrics) == {"text_retest_rank", "text_retest_kappa", "text_ceiling", "text_side"}
+    retest = spearmanr(table["text_1"], table["text_2"]).statistic
+    assert metrics["text_retest_rank"].value(table, np.ones((1, 40)))[0] == pytest.approx(retest)
+
+
+def test_a_model_in_the_process_has_no_turns(data):
+    with pytest.raises(ScoringError, match="needs turns of a chat, which the engine of this run"):
+        scored(data, planted(likelihood), ways="likelihood,two_turns")
+
+
+def test_a_model_whose_likelihood_is_biased_and_whose_text_is_not_is_found(data):
+    model = planted(likelihood)
+
+    def answer(requests, on_response=None, **_):
+        for request in requests:
+            n = int(request.id.rpartition("/p")[2])
+            she = -1.0 + drawn("she", n) / 4  # always more probable than he
+            text = ("She is here.", "He is here.")[drawn("text", n) > 0]
+            on_response(Response(request.id, candidate_logprobs=(she, -3.0, *[-9.0] * 18), text=text))
+
+    model.answer = answer
+    result = scored(data, model, benchmarks="neutral", ways="likelihood,text")
+    plain, of = found(result, "neutral", "llm-1"), found(result, "neutral-ways", "llm-1")
+    assert plain["gld"].low > 0.5
+    assert plain["gas_female"].low < 0.5 < plain["gas_female"].high
+    assert of["likelihood_text_kappa"].value == pytest.approx(0, abs=1e-9)
+    assert of["likelihood_text_rank"].low < 0 < of["likelihood_text_rank"].high < 0.6
 
 
 # The real model and rows

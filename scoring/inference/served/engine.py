@@ -13,8 +13,6 @@ distribution of the next token, in one prompt for all of them:
 The jobs are shared between servers: each takes the next job when it has room, and one that dies gives its jobs back.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

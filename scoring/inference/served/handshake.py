@@ -11,8 +11,6 @@ every benchmark a number, and a wrong one. So a few sentences are scored first, 
 - a prompt as long as the longest of the run, which servers compute in parts, is not answered as its beginning alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ so that one drawing serves light and dark. What comes from data is plain text to
 mathematics or markup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from scoring.report.plots import stereotypes

@@ -1,7 +1,5 @@
 """A corpus beside a model: the lean of the model by the lean of the corpus."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 

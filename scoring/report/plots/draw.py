@@ -1,7 +1,5 @@
 """How a plot becomes inline SVG, and the pieces that plots share."""
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

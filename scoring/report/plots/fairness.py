@@ -1,7 +1,5 @@
 """UnStereoEval: how often a sentence is as likely with *she* as with *he*, and which one is preferred."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bars of shares: continuations that disclose a gender by topic, and what a model expects of a job."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

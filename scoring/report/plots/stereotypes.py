@@ -1,7 +1,5 @@
 """StereoSet, CrowS-Pairs and biased knowledge: how often, and how strongly, the stereotype is preferred."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """llama-cpp-python's server."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,0 +1,73 @@
+"""Several runs: whether ways to ask order the models alike, and more so than two domains asked the same way.
+
+The scores of a model are the sides of its items (``likelihood_side`` of ``stereoset-ways`` and so on). One domain by
+two ways should order models alike, which is convergent validity. Two domains by one way should do so less: where they
+agree as much, the way is measured and not the bias (Campbell and Fiske, 1959, "Convergent and discriminant validation
+by the multitrait-multimethod matrix"). Intervals are on Fisher's scale with the variance (1 + r² / 2) / (n - 3) of n
+models (Bonett and Wright, 2000, "Sample size requirements for estimating Pearson, Kendall and Spearman correlations").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+from rich.table import Table
+from scipy.stats import spearmanr  # type: ignore[import-untyped]
+
+from scoring.statistics.intervals import fisher, student
+from scoring.types import Report
+
+#: So few models say nothing of an order: the interval of a correlation of .9 over four models begins below 0.
+FEWEST = 5
+DOMAINS = ("gender", "profession", "race", "religion")
+#: Benchmark, whether it is convergent or discriminant, what is compared, and value and both ends of the interval.
+Agreement = tuple[str, str, str, float, float, float]
+
+
+def correlation(one: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
+    """The rank correlation of two scores of the same models with its interval; NaN for too few or equal scores.
+
+    >>> [round(x, 2) for x in correlation(range(12), [0, 1, 3, 2, 4, 6, 5, 7, 9, 8, 10, 11])]
+    [0.98, 0.9, 1.0]
+    """
+    if len(one) < FEWEST or min(len(set(one)), len(set(other))) == 1:
+        return math.nan, math.nan, math.nan
+    r = float(spearmanr(one, other).statistic)
+    reach = student(math.inf) * math.sqrt((1 + r**2 / 2) / (len(one) - 3))
+    low, high = np.tanh([fisher(r) - reach, fisher(r) + reach])
+    return r, float(low), float(high)
+
+
+def of_models(runs: Sequence[Report]) -> Iterator[Agreement]:
+    """The agreement of the orders of models, of every score that all runs have."""
+    scores: dict[tuple[str, str, str], list[float]] = {}
+    for name, group, metric in runs[0].by_key:
+        shown = runs[0].headlines[name].shown if name in runs[0].headlines else ""
+        if metric.endswith("_side") and (group == shown or group.split(" ")[-1] in DOMAINS):
+            found = [run.by_key.get((name, group, metric)) for run in runs]
+            values = [estimate.value for estimate in found if estimate and math.isfinite(estimate.value)]
+            scores |= {(name, group, metric.removesuffix("_side")): values} if len(values) == len(runs) else {}
+    for (name, group, way), (other, other_group, other_way) in combinations(scores, 2):
+        (base, _, domain), (other_base, _, other_domain) = group.rpartition(" "), other_group.rpartition(" ")
+        numbers = scores[name, group, way], scores[other, other_group, other_way]
+        if name == other and group == other_group:
+            yield name, "convergent", f"{group}: {way}, {other_way}", *correlation(*numbers)
+        elif (name, base, way) == (other, other_base, other_way) and {domain, other_domain} <= {*DOMAINS}:
+            yield name, "discriminant", f"{way}: {group}, {other_group}", *correlation(*numbers)
+
+
+def shown(runs: Sequence[Report]) -> Table | str:
+    """The agreements as a table for terminals, or a sentence where nothing can be compared."""
+    rows = list(of_models(runs))
+    if not rows:
+        return "The runs share no agreement of ways; score each with --ways, such as likelihood,choice."
+    if len(runs) < FEWEST:
+        return f"{len(runs)} models are too few to say whether ways order models alike; give {FEWEST} runs or more."
+    table = Table("benchmark", "validity", "compared", "rank correlation", title=f"Order of {len(runs)} models")
+    for name, kind, compared, *numbers in rows:
+        value, low, high = (f"{number:.2f}" for number in numbers)
+        table.add_row(name, kind, compared, "not defined" if value == "nan" else f"{value} [{low}, {high}]")
+    return table

@@ -1,0 +1,139 @@
+"""Variance components of crossed designs (generalizability theory): items by wordings, and by ways or models too.
+
+A design has every item in every cell of its facets, such as ten wordings, or two ways by ten wordings. Components are
+those of the analysis of variance of a complete balanced design with random effects, which for such designs are the
+unbiased estimators (Cronbach et al., 1972, "The dependability of behavioral measurements"; Brennan, 2001,
+"Generalizability theory", section 3.3). Mean squares follow from the sums over items of values and their products, so
+the resamples and intervals of all metrics are those of these too. statsmodels fits the same model by restricted
+maximum likelihood, with matrices as large as all answers (``benchmarks/wordings.py`` compares both on small designs).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from itertools import chain, combinations
+from typing import Any
+
+import numpy as np
+
+from scoring.types import Floats, Metric, Table
+
+ITEMS = "items"
+#: The reliability that the numbers of wordings and items are for.
+WANTED = 0.8
+#: Gives the values [lines, *facets] of a table, one item on each line, and their variances of sampling.
+Design = Callable[[Table], tuple[Floats, Floats]]
+#: Of each metric of a D-study its name, highest value, title, short title and reading.
+_DECISIONS: tuple[tuple[str, float, str, str, str], ...] = (
+    (
+        *("reliability", 1.0, "Reliability of the order of items by these wordings", "reliability"),
+        "Of the mean over these wordings, for the order of items; 1 is without error (Eρ²; Brennan, 2001).",
+    ),
+    (
+        *("wordings_for_80", math.inf, "Wordings for a reliability of .8 of the order of items", "k for .8"),
+        "So many wordings give the order of items a reliability of .8 (D-study).",
+    ),
+    (
+        *("items_for_80", math.inf, "Items for a reliability of .8 of the mean preference", "n for .8"),
+        "So many items with these wordings give the mean preference, against none, a reliability of .8: a standard "
+        "error of half its size (Φ(λ); Brennan and Kane, 1977).",
+    ),
+)
+
+
+def moments(x: Floats, sampling: Floats) -> Floats:
+    """What each item adds, [items, 3 + cells, *facets]: 1, its values, their variance of sampling, their products.
+
+    An item that lacks a value adds nothing.
+    """
+    flat = x.reshape(len(x), -1)
+    known = np.isfinite(flat).all(axis=1, keepdims=True)
+    flat, noise = (np.where(known, values, 0.0) for values in (flat, sampling.reshape(flat.shape)))
+    one = np.broadcast_to(known, flat.shape)
+    parts = np.concatenate([np.stack([one, flat, noise], axis=1), flat[:, :, None] * flat[:, None]], axis=1)
+    return parts.reshape(len(x), -1, *x.shape[1:])
+
+
+def components(sums: Floats, facets: Sequence[str]) -> dict[frozenset[str], Floats]:
+    """The variance component of each effect, a set of facets, from sums [..., 3 + cells, *facets]; may be below 0.
+
+    That of all facets and the items is without the variance of sampling, which is under ``{"samples"}``.
+
+    >>> x = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # items differ by 2, the second wording adds 1
+    >>> found = components(moments(x, 0 * x).sum(axis=0), ["wordings"])
+    >>> {"+".join(sorted(effect)): float(value.round(6)) + 0 for effect, value in found.items()}
+    {'items': 4.0, 'wordings': 0.5, 'items+wordings': 0.0, 'samples': 0.0}
+    """
+    shape = sums.shape[-len(facets) :]
+    levels = dict(zip(facets, shape, strict=True))
+    cells = math.prod(shape)
+    one, x, noise, *_ = np.moveaxis(flat := sums.reshape(*sums.shape[: -len(facets)], cells), -2, 0)
+    n = one[..., 0]
+    mean = x / one
+    inside = flat[..., 3:, :] - n[..., None, None] * mean[..., None] * mean[..., None, :]
+    squares: dict[frozenset[str], Floats] = {}
+    for effect in map(frozenset, chain.from_iterable(combinations(facets, size) for size in range(len(facets) + 1))):
+        # What varies with the facets of the effect, and is the mean over the others.
+        matrices = [np.eye(k) * (f in effect) + (1 - 2 * (f in effect)) / k for f, k in levels.items()]
+        projection: Floats = reduce(np.kron, matrices)  # type: ignore[arg-type]  # an overloaded function
+        freedom = math.prod(levels[f] - 1 for f in effect)
+        if effect:
+            squares[effect] = n * ((mean @ projection) * mean).sum(axis=-1) / freedom
+        squares[effect | {ITEMS}] = (inside * projection).sum(axis=(-1, -2)) / ((n - 1) * freedom)
+    counts: Mapping[str, Any] = {**levels, ITEMS: n}
+    found = {
+        effect: sum((-1) ** len(other - effect) * square for other, square in squares.items() if effect <= other)
+        / math.prod(count for f, count in counts.items() if f not in effect)
+        for effect in squares
+    }
+    samples = noise.sum(axis=-1) / one.sum(axis=-1)
+    found[frozenset({ITEMS, *facets})] = found[frozenset({ITEMS, *facets})] - samples
+    return {**found, frozenset({"samples"}): samples}
+
+
+def shares(design: Design, facets: Sequence[str], *, sampled: bool = False) -> Iterator[Metric]:
+    """The share of each component of the variance of one answer, in percent; a component below 0 counts as 0."""
+
+    def share(effect: frozenset[str], sums: Floats) -> Floats:
+        found = {other: np.maximum(value, 0) for other, value in components(sums, facets).items()}
+        return np.asarray(100 * found[effect] / sum(found.values()), np.float64)
+
+    names = (ITEMS, *facets)
+    effects = [e for size in range(1, len(names) + 1) for e in combinations(names, size)]
+    for effect in [*effects, *([("samples",)] if sampled else [])]:
+        words = " with ".join(effect) + " and the rest" * (len(effect) == len(names))
+        yield _metric(
+            *(design, "_".join(("share", *effect)), partial(share, frozenset(effect)), 100.0),
+            *(f"Variance of {words}", "×".join(name[:4] for name in effect)),
+            f"Percentage of the variance of one answer's preference that belongs to {words} (G-study; Brennan, 2001).",
+        )
+
+
+def decisions(design: Design) -> Iterator[Metric]:
+    """The reliability of these wordings, and how many wordings and items would give :data:`WANTED` (D-study)."""
+    ratio = WANTED / (1 - WANTED)
+
+    def number(name: str, sums: Floats) -> Floats:
+        found = components(sums, ["wordings"])
+        named = [found[frozenset(e)] for e in ([ITEMS], ["wordings"], [ITEMS, "wordings"])]
+        items, wordings, rest = (np.maximum(value, 0) for value in named)
+        rest, k = rest + found[frozenset({"samples"})], sums.shape[-1]
+        mean = sums[..., 1, :].sum(axis=-1) / sums[..., 0, :].sum(axis=-1)
+        value: Floats = {
+            "reliability": items / (items + rest / k),
+            "wordings_for_80": np.maximum(np.ceil(ratio * rest / items), 1),
+            "items_for_80": np.ceil((items + rest / k) / (mean**2 / ratio - wordings / k)),
+        }[name]
+        return np.where(np.isfinite(value) & (value >= 0), value, np.nan)
+
+    for name, high, *words in _DECISIONS:
+        yield _metric(design, name, partial(number, name), high, *words)
+
+
+def _metric(
+    design: Design, name: str, final: Callable[[Floats], Floats], high: float, title: str, short: str, reading: str
+) -> Metric:
+    why, names = "items, or the mean preference, do not vary more than by chance", (title, short)
+    return Metric(name, lambda table: moments(*design(table)), final, None, 0, high, reading, why, names=names)
