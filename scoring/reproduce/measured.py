@@ -343,6 +343,7 @@ def _judged(table: PrintedTable, cell: PrintedCell, found: Measured, other: Mapp
         return of(None, None, None, "unreachable", " ".join(filter(None, (reason, notes))))
     verdict: Verdict = ""
     if printed is not None:
+        # Compared as printed: a paper rounds, and 49.995 and 50.00 are the same number in a table of two decimals.
         same = f"{value:.{cell.digits}f}" == f"{printed:.{cell.digits}f}"
         verdict = "equal" if same else "within" if low <= printed <= high else "outside"
     known = math.isfinite(low)
