@@ -24,7 +24,8 @@ from rich.console import Console
 
 from benchmarks.machine import describe
 from cards.files import put
-from mitigation.editing import measure, session
+from mitigation.editing import session
+from mitigation.editing import session as measure
 from mitigation.editing.edit import edit
 from mitigation.editing.pairs import EditPair, each_possible, edit_pair, pair_rows
 from mitigation.editing.stamped import StampedNetwork

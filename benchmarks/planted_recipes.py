@@ -27,7 +27,7 @@ from benchmarks.planted_page import OCCUPATIONS, SETS, WINOBIAS
 from benchmarks.planted_page import TEMPLATES as TEMPLATE_SET
 from cards.files import put
 from mitigation import mitigate, recipes
-from mitigation.editing.measure import gap
+from mitigation.editing.session import gap
 from mitigation.evaluate import perplexity
 from mitigation.training.data import TrainingData
 from scoring import DATA

@@ -42,12 +42,7 @@ _NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
 
 
 def publication(
-    folder: Path,
-    repository: str,
-    licence: str,
-    base: str = "",
-    corpus_licence: str = "",
-    corpus_citation: str = "",
+    folder: Path, repository: str, licence: str, base: str = "", corpus_licence: str = "", corpus_citation: str = ""
 ) -> dict[str, bytes]:
     """File name to content: the files that ``mitigation.json`` describes, that file, and the card.
 

@@ -56,12 +56,7 @@ def versions(settings: CdaSettings) -> dict[str, str]:
 
 
 def changed(
-    lines: Iterable[str],
-    words: AttributeWords,
-    *,
-    published: bool,
-    seed: int,
-    names: Sequence[tuple[str, ...]] = (),
+    lines: Iterable[str], words: AttributeWords, *, published: bool, seed: int, names: Sequence[tuple[str, ...]] = ()
 ) -> list[tuple[str, str]]:
     """Each text with a listed word or name, as it is written and with the words and names replaced."""
     draw = random.Random(seed)

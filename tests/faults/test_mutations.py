@@ -40,7 +40,7 @@ WRITERS = {
     "mitigation.commands.table.write_sweep": "a sweep of layers and units",
     "mitigation.comparison_page.write": "a list of methods",
     "mitigation.cost": "a file of the kernel",
-    "mitigation.editing.measure.write_pairs": "adapter",
+    "mitigation.editing.session.write_pairs": "adapter",
     "mitigation.plots": "adapter",
     "mitigation.recipes": "adapter",
     "mitigation.run.mitigate": SHOWN,

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from benchmarks import fast_generalise
-from mitigation.editing import measure
+from mitigation.editing import session as measure
 from mitigation.training.data import TrainingData
 from tests.mitigation.test_fast import rows
 from tests.scoring.made import data_set

@@ -11,7 +11,8 @@ from rich.console import Console
 from builders.datasets import get as data_sets
 from builders.wording import BLANK
 from builders.write import tables
-from mitigation.editing import locate, measure, pairs
+from mitigation.editing import locate, pairs
+from mitigation.editing import session as measure
 from mitigation.errors import MitigationError
 from mitigation.evaluate import held_out_texts
 from mitigation.recipes import fast, get
