@@ -31,7 +31,7 @@ from mitigation.editing.measure import gap
 from mitigation.evaluate import perplexity
 from mitigation.training.data import TrainingData
 from scoring import DATA
-from scoring.adapters.facts import PROMPT
+from scoring.adapters.facts import PROMPT, is_whole_model
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.self_debias import with_prompt
 from scoring.metrics import knowledge
@@ -51,7 +51,7 @@ ORDER = (
     *("prompts", "self_debias", "sentence_debias", "sentence_debias --reads predictions", "inlp", "leace", "steering"),
     *("steering --how project", "steering --contrast occupations", "steering --contrast occupations --how project"),
     *("ablation", "task_vector", "auto_debias", "cda", "dropout", "debias_tuning", "dpo", "fine_tuning", "mabel"),
-    *("decoding", "fast"),
+    *("decoding", "fast", "gradiend", "gradiend --contrast occupations"),
 )
 #: What is shorter than the defaults, because the defaults take hours on one core.
 SHORT: Mapping[str, Mapping[str, Any]] = {
@@ -148,7 +148,7 @@ class Bed:
         biased = work / "biased.txt"  # what a user who knows the stereotype would write, for `task_vector`
         put(biased, "".join(f"{pair.pro}\n" for pair in pairs(PLANTED, TEMPLATES)).encode())
         # And the contrast of such a user: the same sentences by the gender of the occupation, with both pronouns.
-        kinds = {"first": "female", "second": "male"}
+        kinds = {"first": "male", "second": "female"}
         texts_of = {kind: [_choice(pair) for pair in pairs({g: PLANTED[g]}, TEMPLATES)] for kind, g in kinds.items()}
         put(work / "contrast.json", json.dumps(texts_of).encode())
 
@@ -201,7 +201,8 @@ class Bed:
             return {"refused": str(error).replace(str(name), run.model)}
         seconds = time.process_time() - start
         is_prompt = (out / PROMPT).is_file()
-        model = load(name, adapter=None if is_prompt else out, device="cpu")
+        whole = is_whole_model(out)
+        model = load(out if whole else name, adapter=None if is_prompt or whole else out, device="cpu")
         prompt = read_prompt(out / PROMPT) if is_prompt else plain
         measures = {key: list(value) for key, value in made.facts.measures.items()}
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -62,6 +62,31 @@ def reading_map(model: Model) -> tuple[str, torch.nn.Linear]:
     return name, module
 
 
+class Words(NamedTuple):
+    """The words in which two texts differ: their ids [2, words], the texts' [2, 1, tokens], and where they are read."""
+
+    ids: torch.Tensor
+    inputs: torch.Tensor
+    at: torch.Tensor
+
+
+def differing_words(model: Model, texts: Sequence[str], most_tokens: int) -> Words | None:
+    """The words in which two texts differ, which a masked model reads as masks; None for other numbers of tokens.
+
+    A causal model is read at the token before a word, a masked one at the word.
+    """
+    tokenizer, causal = model.tokens.tokenizer, model.kind == "causal"
+    rows = [tokenizer(text, truncation=True, max_length=most_tokens)["input_ids"] for text in texts]
+    places = [n for n, both in enumerate(zip(*rows, strict=False)) if len(set(both)) == 2]
+    if len(rows[0]) != len(rows[1]) or not places or (causal and not places[0]):
+        return None
+    inputs = torch.tensor(rows, device=model.device)[:, None]
+    ids = inputs[:, 0, places]
+    if not causal:
+        inputs[:, 0, places] = tokenizer.mask_token_id
+    return Words(ids, inputs, torch.tensor(places, device=model.device) - int(causal))
+
+
 def prediction_gradients(model: Model, pairs: Sequence[Sequence[str]], most_tokens: int) -> Floats:
     """How the log-odds of a word and its partner change with the state that predicts them [places, width].
 
@@ -69,16 +94,8 @@ def prediction_gradients(model: Model, pairs: Sequence[Sequence[str]], most_toke
     are left out. The direction goes to the word of the first text.
     """
     _, module = reading_map(model)
-    tokenizer, causal, found = model.tokens.tokenizer, model.kind == "causal", []
-    for texts in pairs:
-        rows = [tokenizer(text, truncation=True, max_length=most_tokens)["input_ids"] for text in texts[:2]]
-        places = [n for n, both in enumerate(zip(*rows, strict=False)) if len(set(both)) == 2]
-        if len(rows[0]) != len(rows[1]) or not places or (causal and not places[0]):
-            continue
-        one, other = torch.tensor([[row[n] for n in places] for row in rows], device=model.device)
-        ids = torch.tensor(rows[:1], device=model.device)
-        if not causal:
-            ids[0, places] = tokenizer.mask_token_id
+    found = []
+    for words in filter(None, (differing_words(model, texts[:2], most_tokens) for texts in pairs)):
         states: list[torch.Tensor] = []
 
         def follow(_: Any, inputs: tuple[torch.Tensor, ...], states: list[torch.Tensor] = states) -> Any:
@@ -86,11 +103,10 @@ def prediction_gradients(model: Model, pairs: Sequence[Sequence[str]], most_toke
             return states[0], *inputs[1:]
 
         with torch.enable_grad(), module.register_forward_pre_hook(follow):
-            at = torch.tensor(places, device=model.device) - int(causal)
-            answers = model.network(input_ids=ids).logits[0, at]
-            odds = answers.gather(1, one[:, None]) - answers.gather(1, other[:, None])
+            answers = model.network(input_ids=words.inputs[0]).logits[0, words.at]
+            odds = answers.gather(1, words.ids[0][:, None]) - answers.gather(1, words.ids[1][:, None])
             (gradient,) = torch.autograd.grad(odds.sum(), states)
-        found.append(gradient[0, at].double().cpu().numpy())
+        found.append(gradient[0, words.at].double().cpu().numpy())
     return np.concatenate(found) if found else np.empty((0, 0))
 
 
@@ -172,20 +188,22 @@ def probe_ids(model: Model) -> torch.Tensor:
 
 
 @torch.inference_mode()
-def predicting_states(model: Model, texts: Sequence[tuple[str, str]], block: str = "") -> Floats:
-    """The last hidden states, or those of a block, that predict the word between two parts of texts [texts, width].
+def predicting_states(model: Model, pairs: Sequence[Sequence[str]], most_tokens: int, block: str = "") -> Floats:
+    """The last hidden states, or those of a block, that predict the words in which two texts differ [words, width].
 
-    That is the state of the last token before it in a causal model, and of a mask in its place in a masked one.
+    Raises
+    ------
+    MitigationError
+        If in each pair the texts have other numbers of tokens.
     """
-    tokenizer, masked, found = model.tokens.tokenizer, model.kind == "masked", []
-    for before, after in texts:
-        whole = f"{before}{tokenizer.mask_token}{after}" if masked else before.rstrip()
-        ids = model.tokens.tokenizer(whole, return_tensors="pt")["input_ids"].to(model.device)
-        at = int((ids[0] == tokenizer.mask_token_id).nonzero()[0]) if masked else -1
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    found = []
+    for words in filter(None, (differing_words(model, texts, most_tokens) for texts in pairs)):
+        inputs = {"input_ids": words.inputs[0], "attention_mask": torch.ones_like(words.inputs[0])}
         states = outputs_of(model.network, [block], inputs)[0] if block else last_hidden_state(model.network, inputs)
-        found.append(states[0, at].double().cpu().numpy())
-    return np.array(found)
+        found.append(states[0, words.at].double().cpu().numpy())
+    if not found:
+        raise MitigationError(f"{model.name} has no two words of a choice in equally many tokens; give other words.")
+    return np.concatenate(found)
 
 
 @torch.inference_mode()
@@ -201,6 +219,7 @@ def mean_states(model: Model, texts: Sequence[str], most_tokens: int, batch: int
     longest = min(most_tokens, model.tokens.window or most_tokens)
     with without_remarks():  # transformers would warn of texts longer than the window, which are cut here
         rows = [ids[:longest] or [model.tokens.pad] for ids in tokenizer(list(texts))["input_ids"]]
+    # By length, so that a batch has little padding; the means go back to their places.
     order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
     states: list[Any] = [None] * len(rows)
     for start in range(0, len(order), batch):

@@ -76,6 +76,7 @@ def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tu
             "ends; give pairs of words."
         )
     chosen = sentences.tuples(lines, words, settings.sentences, settings.seed)
+    # Words that are in both groups do not tell who a sentence is about.
     sides = words.side(0) - words.side(1), words.side(1) - words.side(0)
     written: tuple[list[Pair], list[Pair]] = ([], [])
     longest = min(settings.most_tokens, (model.tokens.window or settings.most_tokens) - 2)
@@ -95,6 +96,7 @@ def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tu
             f"The corpus has {len(written[0])} sentences with words of the first group alone and {len(written[1])} "
             f"with words of the second, and at least {LEAST} of each are needed; give a larger corpus."
         )
+    # Alternating, so that every part of the list has as many sentences about each group.
     pairs = [pair for both in zip(*written, strict=False) for pair in both]
     fitted = 2 * round(FITTED * count)
     return pairs[:fitted], pairs[fitted:][: settings.held]
@@ -108,19 +110,16 @@ class Contrast(TypedDict):
     second: Annotated[list[ChoiceText], Field(min_length=FEWEST)]
 
 
-def contrast(model: Model, path: str, block: str) -> tuple[Floats, list[Pair]]:
-    """The mean state that predicts the choice in the second kind of texts less that in the first one [width].
+def contrast_pairs(path: str) -> tuple[tuple[list[Pair], list[Pair]], list[Pair]]:
+    """The texts of a contrast by kind, each with the word of its kind and with the other one; and held-out texts.
 
-    It is read at a block's output, or last where ``block`` is empty. Every fourth text of a kind is held out; those
-    are given too, with each of their two words.
+    Every fourth text of a kind is held out, with the first and with the second word.
 
     Raises
     ------
     MitigationError
         If the file cannot be read or is no such contrast.
     """
-    from mitigation.projections.states import predicting_states
-
     try:
         given = TypeAdapter(Contrast).validate_json(Path(path).read_bytes())
     except (OSError, ValidationError) as error:
@@ -129,13 +128,23 @@ def contrast(model: Model, path: str, block: str) -> tuple[Floats, list[Pair]]:
             f"The contrast {path} cannot be read ({fault}); give a JSON object with first and second, each a list of "
             f"{FEWEST} texts or more with one choice such as [he|she]."
         ) from None
-    kinds = [[re.split(CHOICE, text) for text in texts] for texts in (given["first"], given["second"])]
-    means = [
-        predicting_states(model, [(one[0], one[3]) for n, one in enumerate(texts) if n % FEWEST != 3], block).mean(0)
-        for texts in kinds
-    ]
-    held = [one for texts in kinds for one in texts[3::FEWEST]]
-    return means[1] - means[0], [(before + one + end, before + other + end) for before, one, other, end in held]
+    both = [[re.split(CHOICE, text) for text in texts] for texts in (given["first"], given["second"])]
+    first, second = ([(a + one + end, a + other + end) for a, one, other, end in texts] for texts in both)
+    apart = zip(first[FEWEST - 1 :: FEWEST], second[FEWEST - 1 :: FEWEST], strict=False)
+    held = [pair for both in apart for pair in both]
+    del first[FEWEST - 1 :: FEWEST], second[FEWEST - 1 :: FEWEST]
+    return (first, [(other, one) for one, other in second]), held
+
+
+def predicting_difference(model: Model, kinds: Sequence[Sequence[Pair]], block: str, most_tokens: int) -> Floats:
+    """The mean state that predicts the word in the second kind of texts less that in the first [width].
+
+    It is read at a block's output, or last where ``block`` is empty.
+    """
+    from mitigation.projections.states import predicting_states
+
+    first, second = (predicting_states(model, texts, most_tokens, block).mean(0) for texts in kinds)
+    return np.asarray(second - first, np.float64)
 
 
 def block_names(model: Model, number: int) -> tuple[list[str], int]:

@@ -29,8 +29,27 @@ from scoring.terminal import tell
 
 
 @dataclass(frozen=True)
-class SteeringSettings(stream.StreamSettings):
-    """What the vector is from, whether it is added or projected out, and which strengths are tried."""
+class ContrastSettings(stream.StreamSettings):
+    """A corpus or a contrast, and how much worse the held-out loss may become."""
+
+    contrast: str = setting(
+        "",
+        "A JSON file with two lists of texts, first and second, each with a choice such as [he|she], in the place of "
+        "the corpus.",
+        OPEN,
+    )
+    loss_limit: float = setting(
+        0.0, "Nats per token by which the held-out loss may rise; 0 for any rise.", OPEN, least=0
+    )
+
+    def kept(self, loss: float, before: float) -> bool:
+        """Whether the limit allows a loss."""
+        return not self.loss_limit or loss <= before + self.loss_limit
+
+
+@dataclass(frozen=True)
+class SteeringSettings(ContrastSettings):
+    """Whether the vector is added or projected out, and which strengths are tried."""
 
     how: str = setting(
         "add",
@@ -38,37 +57,28 @@ class SteeringSettings(stream.StreamSettings):
         OPEN,
         choices=("add", "project"),
     )
-    contrast: str = setting(
-        "",
-        "A JSON file with two lists of texts, first and second, each with a choice such as [he|she]: the vector is "
-        "from what predicts it there, not from a corpus.",
-        OPEN,
-    )
-
     strengths: str = setting("1", "Multiples of the vector that are tried, each with both signs; with commas.", OPEN)
-    loss_limit: float = setting(
-        0.0, "Nats per token by which the held-out loss may rise; 0 for any rise.", OPEN, least=0
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.multiples()
+        both_signs(self.strengths, "strengths")
 
-    def multiples(self) -> list[float]:
-        """The strengths with both signs, without zero.
 
-        Raises
-        ------
-        MitigationError
-            If one is no number above 0.
-        """
-        try:
-            sizes = [float(size) for size in split_list(self.strengths)]
-        except ValueError:
-            sizes = []
-        if not sizes or not all(0 < size < float("inf") for size in sizes):
-            raise MitigationError(f"The setting strengths is {self.strengths!r}; give numbers above 0, with commas.")
-        return [sign * size for size in sorted(sizes) for sign in (1, -1)]
+def both_signs(text: str, name: str) -> list[float]:
+    """The numbers of a setting, each with both signs, the smallest first.
+
+    Raises
+    ------
+    MitigationError
+        If one is no number above 0.
+    """
+    try:
+        sizes = [float(size) for size in split_list(text)]
+    except ValueError:
+        sizes = []
+    if not sizes or not all(0 < size < float("inf") for size in sizes):
+        raise MitigationError(f"The setting {name} is {text!r}; give numbers above 0, with commas.")
+    return [sign * size for size in sorted(sizes) for sign in (1, -1)]
 
 
 def run(job: Job[SteeringSettings]) -> Adapter:
@@ -84,7 +94,8 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     names, number = stream.block_names(model, settings.block)
     block = "" if settings.how == "project" else names[number]
     if settings.contrast:
-        found, held = stream.contrast(model, settings.contrast, block)
+        kinds, held = stream.contrast_pairs(settings.contrast)
+        found = stream.predicting_difference(model, kinds, block, settings.most_tokens)
         job.data.versions.update(versions(settings))
     else:
         fitted, held = stream.text_pairs(model, settings, job.data)
@@ -100,13 +111,12 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     last = feed_forwards(model.network)[number].last
     module = model.network.get_submodule(last)
     best, strength = before, 0.0
-    for multiple in settings.multiples():
+    for multiple in both_signs(settings.strengths, "strengths"):
         with stream.shifted(module, (multiple * vector).to(model.device)):
             measured = stream.preference(model, held)
-        kept = not settings.loss_limit or measured.loss <= before.loss + settings.loss_limit
         # Stereotypes of both directions cancel in the gap, but not in its size.
         nearer = measured.size < best.size if settings.contrast else abs(measured.gap) < abs(best.gap)
-        if kept and nearer:
+        if nearer and settings.kept(measured.loss, before.loss):
             best, strength = measured, multiple
     if not strength:
         raise MitigationError(
@@ -121,8 +131,8 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     return job.done(parameters, before.measures("before") | best.measures("after") | {"strength": strength})
 
 
-def versions(settings: SteeringSettings) -> dict[str, str]:
-    """Name to fingerprint of what the vector is from: the contrast, or the corpus and the list of words."""
+def versions(settings: ContrastSettings) -> dict[str, str]:
+    """Name to fingerprint of what a recipe reads: the contrast, or the corpus and the list of words."""
     return fingerprints(settings.contrast) if settings.contrast else text_versions(settings)
 
 
