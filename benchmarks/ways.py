@@ -39,40 +39,37 @@ def kept(estimates: dict[tuple[str, str, str], Estimate], name: str, group: str,
     return {m: [e.value, e.low, e.high, e.n, e.clusters] for m, e in found.items() if e}
 
 
-def of_model(model: str, data: str, out: Path, limit: int, resamples: int) -> list[dict[str, Any]]:
-    """What is kept of the runs of a model, one run for each benchmark."""
-    lines: list[dict[str, Any]] = []
-    for benchmark, groups in GROUPS.items():
-        result = None
-        for ways in (WAYS.get(benchmark, "likelihood"), "likelihood"):  # a masked model has likelihood alone
-            try:
-                result = scoring.evaluate(
-                    model,
-                    benchmarks=benchmark,
-                    data=data,
-                    ways=ways,
-                    wordings="all",
-                    limit=limit,
-                    resamples=resamples,
-                    out=out / f"{Path(model).name}-{benchmark}-{limit}",
-                )
-                break
-            except ScoringError as error:
-                print(model, benchmark, ways, error, flush=True)
-        if result is None:
-            continue
-        by_key, metric = result.report.by_key, METRICS[benchmark]
-        for name, group in product(result.report.benchmarks, groups):
-            way = name.removeprefix(benchmark).lstrip("-")
-            own = [m.name for m in benchmarks.get(name).metrics("clean")]
-            own = own if way.endswith(("ways", "wordings")) else [metric]
-            about = {"model": Path(model).name, "benchmark": benchmark, "way": way or "likelihood"}
-            each = [kept(by_key, name, f"{group}, {wording}", [metric]).get(metric) for wording in wordings.NAMES]
-            for place in (group, *(f"{group} {domain}" for domain in DOMAINS)):
-                if scores := kept(by_key, name, place, own):
-                    more = {"each": each} if way.endswith("wordings") and place == group else {}
-                    lines.append(about | {"group": place, "scores": scores} | more)
-        print(model, benchmark, len(lines), flush=True)
+def of_run(model: str, benchmark: str, data: str, out: Path, limit: int, resamples: int) -> list[dict[str, Any]]:
+    """What is kept of the run of a model on a benchmark; nothing where it does not suit the model."""
+    result = None
+    for ways in (WAYS.get(benchmark, "likelihood"), "likelihood"):  # a masked model has likelihood alone
+        try:
+            result = scoring.evaluate(
+                model,
+                benchmarks=benchmark,
+                data=data,
+                ways=ways,
+                wordings="all",
+                limit=limit,
+                resamples=resamples,
+                out=out / f"{Path(model).name}-{benchmark}-{limit}",
+            )
+            break
+        except ScoringError as error:
+            print(model, benchmark, ways, error, flush=True)
+    if result is None:
+        return []
+    by_key, metric, lines = result.report.by_key, METRICS[benchmark], []
+    for name, group in product(result.report.benchmarks, GROUPS[benchmark]):
+        way = name.removeprefix(benchmark).lstrip("-")
+        own = [m.name for m in benchmarks.get(name).metrics("clean")]
+        own = own if way.endswith(("ways", "wordings")) else [metric]
+        about = {"model": Path(model).name, "benchmark": benchmark, "way": way or "likelihood", "limit": limit}
+        each = [kept(by_key, name, f"{group}, {wording}", [metric]).get(metric) for wording in wordings.NAMES]
+        for place in (group, *(f"{group} {domain}" for domain in DOMAINS)):
+            if scores := kept(by_key, name, place, own):
+                more = {"each": each} if way.endswith("wordings") and place == group else {}
+                lines.append(about | {"group": place, "scores": scores} | more)
     return lines
 
 
@@ -97,7 +94,7 @@ def tables(lines: list[dict[str, Any]]) -> str:
     )
     shown += "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
     for line in lines:
-        if not line.get("each"):
+        if "each" not in line:
             continue
         metric, scores = METRICS[line["benchmark"]], line["scores"]
         each = [one[0] for one in line["each"] if one]
@@ -107,7 +104,7 @@ def tables(lines: list[dict[str, Any]]) -> str:
         shares = [cell(scores.get(f"share_{of}"), 0) for of in ("items", "wordings", "items_wordings")]
         needed = cell(scores.get("wordings_for_80"), 0).partition(" ")[0]
         name = f"{line['benchmark']} {line['group']}{f' ({way})' if way else ''}, {metric}"
-        ends = f"{number(min(each), 1)}, {number(max(each), 1)}"
+        ends = f"{number(min(each), 1)}, {number(max(each), 1)}" if each else ""
         row = [line["model"], name, before, cell(scores.get(metric)), ends, *shares, needed]
         shown += f"| {' | '.join(row)} |\n"
     return shown
@@ -121,16 +118,19 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=40)
     parser.add_argument("--resamples", type=int, default=2000)
     parser.add_argument("--out", type=Path, default=Path("runs/ways"))
+    parser.add_argument("--benchmarks", default=",".join(GROUPS))
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     path = Path(__file__).with_suffix(".json")
     results = json.loads(path.read_text()) if path.exists() else {}
-    for model in arguments.models:
-        lines = of_model(model, arguments.data, arguments.out, arguments.limit, arguments.resamples)
-        results.setdefault("models", {})[Path(model).name] = {"limit": arguments.limit, "lines": lines}
-        path.write_text(json.dumps(results, separators=(",", ":")) + "\n")
+    for benchmark, model in product(arguments.benchmarks.split(","), arguments.models):
+        key = f"{Path(model).name} {benchmark}"
+        found = of_run(model, benchmark, arguments.data, arguments.out, arguments.limit, arguments.resamples)
+        results |= {key: found} if found else {}
+        path.write_text("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in results.items()) + "\n}\n")
+        print(key, len(found), flush=True)
     if arguments.table:
-        print(tables([line for found in results["models"].values() for line in found["lines"]]))
+        print(tables([line for found in results.values() for line in found]))
 
 
 if __name__ == "__main__":
