@@ -260,8 +260,6 @@ def built(data: Path) -> Iterator[str]:
 
 def main() -> None:
     """Runs the subcommand that the arguments name."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for terminals without Unicode
     start(app, "probes")
 
 

@@ -59,10 +59,6 @@ SHORT: Mapping[str, Mapping[str, Any]] = {
     "decoding": {"limit": 2},
     "fast": {"passes": 4},
     "fine_tuning": {"passes": 4},
-    "dpo": {"steps": 100},
-    "debias_tuning": {"steps": 150},
-    "cda": {"steps": 200},
-    "dropout": {"steps": 200},
 }
 
 

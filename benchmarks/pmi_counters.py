@@ -28,7 +28,7 @@ from pmi.counting.local import GENDERED_WORDS
 from pmi.counting.reading import RECORD_END
 
 #: Code for any x86-64 processor, because valgrind does not know all instructions of new ones.
-GENERIC = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+GENERIC = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+sse2"}
 #: Bytes of text: tables have most of their words after the first.
 FIRST, SECOND = 16_000_000, 24_000_000
 #: What cachegrind counts: instructions, accesses, misses of the first and of the last cache; branches and misses.

@@ -69,6 +69,7 @@ class BuildResult:
 def _project_digest() -> str:
     """SHA-256 of everything in the project that decides the rows: code, lists, templates."""
     digest = hashlib.sha256()
+    # These three packages are all that rows, cards and scores of rows are made with.
     for package in ("builders", "cards", "pmi"):
         for path in sorted((ROOT / package).rglob("*")):
             if path.is_file() and path.suffix in {".py", ".toml", ".txt", ".tsv", ".csv", ".j2", ".json"}:
@@ -78,6 +79,7 @@ def _project_digest() -> str:
 
 def code_digest(name: str, config: Config, files: Files) -> str:
     """SHA-256 of everything but the sources that decides the rows of a config, with versions of its libraries."""
+    # openpyxl decides what a cell holds, so its version counts where a workbook is read.
     workbook = any(path.suffix == ".xlsx" for file in files.values() for path in file.paths)
     path = datasets.included_file(name)
     parts = [_project_digest(), bytes_sha256(path.read_bytes()) if path else ""]
@@ -277,6 +279,7 @@ def build_datasets(
                     replaced.append(result.name)
             return results
         except OSError as error:
+            # Folders are exchanged one after another, so some may be new when the disk fails.
             rest = f"{', '.join(replaced)} is new and the rest of " * bool(replaced)
             raise BuildError(
                 f"{error.strerror or error} while writing to {out}; {rest}the old output is unchanged. "

@@ -111,6 +111,7 @@ def _stated(path: Path, file: str, entry: ConfigEntry, split: str) -> Iterator[s
 
 def _manifest_differences(published: Manifest, fresh: Manifest) -> Iterator[str]:
     """The facts in which a published manifest differs from a fresh one."""
+    # Flat, so that a difference is named by its path and not by a whole table.
     ours, theirs = (_flat(asdict(manifest)) for manifest in (fresh, published))
     # Configs that only the published folder has were named already.
     for key in sorted(theirs.keys() | ours.keys()):
@@ -127,6 +128,7 @@ def _flat(value: Any, key: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
 
 def _left_out_differences(published: Manifest, fresh: Manifest, dataset: DataSet) -> Iterator[str]:
     """Configs that are said to be left out and are not, or for a reason that none of their sources can give."""
+    # What a push withholds is left out for a reason that the licences give, not the sources.
     withheld = {name: reason for name, config in fresh.configs.items() if (reason := closed(fresh, config))}
     sources = {config.name: config.sources for config in dataset.configs if config.name not in published.configs}
     packages = {config.name: config.packages.items() for config in dataset.configs}
@@ -198,6 +200,7 @@ def _statistics(path: Path) -> list[Any]:
     """Number of values and nulls, lowest and highest value of each column of each row group."""
     metadata = pq.read_metadata(path)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    # A reader may trust these instead of the rows, so they are compared as well.
     statistics = [group.column(column).statistics for group in groups for column in range(group.num_columns)]
     return [
         metadata.num_rows,

@@ -15,15 +15,6 @@ from pydantic import ConfigDict, Field
 from builders.embedded import table
 from builders.text.words import normalise
 
-#: The last columns of every config: the source and the licence of the row.
-PROVENANCE = (
-    pa.field("language", pa.string(), nullable=False),
-    pa.field("source", pa.string(), nullable=False),
-    pa.field("source_file", pa.string(), nullable=False),
-    pa.field("source_row", pa.int64(), nullable=False),
-    pa.field("licence", pa.string(), nullable=False),
-)
-
 _STRICT = ConfigDict(extra="forbid", str_min_length=1)
 
 
@@ -213,7 +204,7 @@ class Config:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the table."""
-        return pa.schema([pa.field("id", pa.string(), nullable=False), *self.columns, *PROVENANCE])
+        return pa.schema([*columns("id"), *self.columns, *PROVENANCE])
 
     @property
     def profile(self) -> str:
@@ -305,6 +296,10 @@ def columns(text: str) -> tuple[pa.Field, ...]:
         )
         for name, kind, null in _COLUMN.findall(text)
     )
+
+
+#: The last columns of every config: the source and the licence of the row.
+PROVENANCE = columns("language source source_file source_row:int64 licence")
 
 
 def text(name: str, *, nullable: bool = False) -> pa.Field:

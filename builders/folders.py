@@ -20,6 +20,7 @@ def replace_folder(new: Path, target: Path) -> None:
     always a complete folder. Elsewhere the old one is moved aside between two renames, and
     :func:`recover_folder` moves it back if the process ends between them.
     """
+    # Content and names have to be on the disk before the old folder is gone.
     for folder, _, names in os.walk(new):
         for name in names:
             sync(Path(folder, name))

@@ -2,20 +2,186 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from builders.dataset import BuildError
-from builders.manifest import NAME
-from builders.publish.publication import make_publication
-from builders.publish.repository import BenchmarkRefused, Repository, push, show
+from builders.manifest import NAME, file_sha256
+from builders.publish.publication import Publication, make_publication
 from cards import leaderboard
-from cards.hub import HubRefusal, explained, unreachable
+from cards.dataset_card import BENCHMARK
+from cards.hub import HubRefusal, explained, refusal, refusals, sending, unreachable
 from cards.options import single, start
 from cards.text import CardError
+
+#: The Hub's own file for large files, which it creates with the repository.
+ATTRIBUTES = ".gitattributes"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """The change of a file: ``action`` is add, change or remove."""
+
+    path: str
+    action: str
+
+
+class Repository:
+    """A data-set repository of the Hub; ``api`` is a ``huggingface_hub.HfApi``."""
+
+    def __init__(self, name: str, api: Any) -> None:
+        self.name = name
+        self.api = api
+        self.arguments = {"repo_id": name, "repo_type": "dataset"}
+
+    def files(self, revision: str = "main") -> dict[str, str]:
+        """The digest of each file: SHA-256 of large files, git blob of others; empty without such a revision."""
+        from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+        from huggingface_hub.hf_api import RepoFile
+
+        try:
+            tree = list(self.api.list_repo_tree(recursive=True, revision=revision, **self.arguments))
+        except (RepositoryNotFoundError, RevisionNotFoundError):
+            return {}
+        return {
+            entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
+            for entry in tree
+            if isinstance(entry, RepoFile) and entry.path != ATTRIBUTES
+        }
+
+    def tags(self) -> set[str]:
+        """The names of its tags; empty without such a repository."""
+        if not self.api.repo_exists(**self.arguments):
+            return set()
+        return {tag.name for tag in self.api.list_repo_refs(**self.arguments).tags}
+
+    def commit(self, files: Mapping[str, bytes | Path], changes: list[ConfigChange], message: str) -> str:
+        """Commits changes at once; returns the revision.
+
+        The commit has the revision from before as its parent, so the Hub refuses one of two simultaneous commits.
+        Without changes the revision is that from before.
+        """
+        from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+        operations = [
+            CommitOperationAdd(change.path, files[change.path])
+            if change.path in files
+            else CommitOperationDelete(change.path)
+            for change in changes
+        ]
+        revision = str(self.api.repo_info(**self.arguments).sha)
+        if not operations:
+            return revision
+        with sending():
+            commit = self.api.create_commit(
+                operations=operations, commit_message=message, parent_commit=revision, **self.arguments
+            )
+        return str(commit.oid)
+
+
+def changes(files: Mapping[str, bytes | Path], published: Mapping[str, str]) -> list[ConfigChange]:
+    """The changes from the published files, given by their digests, to new files.
+
+    >>> [change.action for change in changes({"a": b"1", "b": b"2"}, {"b": "x", "c": "y"})]
+    ['add', 'change', 'remove']
+    """
+    # The Hub gives SHA-256 of large files and git blobs of small ones; either shows an equal file.
+    new = [path for path, content in files.items() if published.get(path) not in digests(content)]
+    removed = sorted(published.keys() - files.keys())
+    changed = [ConfigChange(path, "change" if path in published else "add") for path in new]
+    return changed + [ConfigChange(path, "remove") for path in removed]
+
+
+def digests(content: bytes | Path) -> tuple[str, str]:
+    """The two digests that the Hub uses for files: the git blob id, and the SHA-256 of the bytes.
+
+    >>> digests(b"hello")[0]
+    'b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0'
+    """
+    if isinstance(content, bytes):
+        return _git_blob(content), hashlib.sha256(content).hexdigest()
+    return _git_blob(content.read_bytes()), file_sha256(content)
+
+
+def _git_blob(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+class BenchmarkRefused(Exception):
+    """The data are published, but the Hub refused ``eval.yaml``; the message has its reason."""
+
+
+def show(publication: Publication, console: Console) -> None:
+    """Prints the repository, the version, and a line for each config: published, or withheld with the reason."""
+    if publication.files:
+        console.print(f"{publication.repository} {publication.version}")
+    else:
+        console.print(f"{publication.repository}: nothing of it may be published.")
+    for state in publication.states:
+        console.print(f"  {state}")
+
+
+def push(
+    publication: Publication, repository: Repository, console: Console, *, dry_run: bool, private: bool, benchmark: bool
+) -> None:
+    """Prints the changes and, unless it is a dry run, publishes them.
+
+    The data, the card and the licences are one commit. Then the version is tagged, so a tagged version is complete.
+    ``eval.yaml`` has a commit of its own at the end. Each step is left out if it has been done, so a push that broke
+    off can be repeated.
+
+    Raises
+    ------
+    BuildError
+        When the tag of the version exists with other content.
+    BenchmarkRefused
+        When the Hub refuses ``eval.yaml``. The data are published then.
+    """
+    name, tag, api = publication.repository, publication.tag, repository.api
+    evaluation = {BENCHMARK: publication.benchmark} if benchmark and publication.benchmark else {}
+    is_tagged = tag in repository.tags()
+    tree = repository.files()
+    current = {path: digest for path, digest in tree.items() if path != BENCHMARK}
+    if is_tagged:
+        # A version that is tagged never changes; eval.yaml is sent after the tag and is not part of it.
+        at_tag = {path: digest for path, digest in repository.files(tag).items() if path != BENCHMARK}
+        if differing := changes(publication.files, at_tag):
+            raise BuildError(
+                f"{name} has the tag {tag} with other content ({differing[0].action} {differing[0].path}"
+                f"{' and more' * (len(differing) > 1)}); give the data set a new version."
+            )
+        console.print(f"{name} {tag} exists already, with the same content.")
+        planned = []
+    else:
+        planned = changes(publication.files, current)
+    asked = changes(evaluation, {BENCHMARK: tree[BENCHMARK]} if evaluation and BENCHMARK in tree else {})
+    for change in (*planned, *asked):
+        console.print(f"  {change.action:6} {change.path}")
+    if not is_tagged:
+        kept = len(publication.files) - sum(change.action != "remove" for change in planned)
+        console.print(f"  {kept} of {len(publication.files)} files are unchanged; then the tag {tag}.")
+    if dry_run:
+        console.print("Nothing was sent (--dry-run).")
+        return
+    if not is_tagged:
+        api.create_repo(**repository.arguments, exist_ok=True, private=private)
+        revision = repository.commit(publication.files, planned, f"Version {publication.version}")
+        api.create_tag(tag=tag, revision=revision, **repository.arguments)
+        console.print(f"Published: {api.endpoint}/datasets/{name}")
+    if asked:
+        try:
+            repository.commit(evaluation, asked, "Describe the benchmark")
+        except refusals() as error:
+            raise BenchmarkRefused(
+                f"{name} {tag} is published, but not its {BENCHMARK}: {refusal(error)} The same command sends it "
+                "again, and --no-benchmark leaves it out."
+            ) from None
 
 
 def folders(out: Path, names: list[str]) -> list[Path]:

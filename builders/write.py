@@ -71,6 +71,7 @@ def _where(config: Config, origin: Origin) -> str:
 
 def _fault(record: dict[str, Any], columns: dict[str, bool]) -> str:
     """What is wrong with a record, or an empty text; ``columns`` maps each name to whether it is nullable."""
+    # Exactly the columns of the config: a missing one would be null without a word.
     if record.keys() != columns.keys():
         return f"differs from the config's columns in {', '.join(sorted(record.keys() ^ columns.keys()))}"
     for name, value in record.items():

@@ -96,6 +96,7 @@ def _file(name: str, split: str, entry: dict[str, Any], url: str, version: str) 
 def _records(name: str, split: str, config: dict[str, Any]) -> Any:
     record_set, columns = f"{name}-{split}", []
     for column, column_type in config["columns"].items():
+        # Such as list<item: string> or, as Parquet calls the values, list<element: string>.
         element_type = column_type.removeprefix("list<").removesuffix(">").rpartition(": ")[2]
         field = mlcroissant.Field(
             id=f"{record_set}/{column}",

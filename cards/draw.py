@@ -77,6 +77,7 @@ def canvas(width: float, height: float) -> Figure:
 def image(figure: Figure, image_format: Literal["svg", "png"] = "svg") -> bytes:
     """The file of a figure; the same figure gives the same bytes."""
     file = io.BytesIO()
+    # Metadata with a date or a version would make other bytes of the same figure.
     names = ("Date", "Creator", "Format", "Type") if image_format == "svg" else ("Software",)
     figure.savefig(file, format=image_format, dpi=150, metadata=dict.fromkeys(names))
     return file.getvalue()

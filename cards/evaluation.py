@@ -66,6 +66,7 @@ class Result:
         s = self.score
         if self.computed or s.ideal is None or not math.isfinite(s.most - s.least):
             return self.value
+        # The longer side of the range, so that 0 is the worst possible score on either side.
         percent = 100 / max(s.most - s.ideal, s.ideal - s.least)
         return float(supported_digits(100 - percent * abs(s.value - s.ideal), percent * s.low, percent * s.high))
 
@@ -211,6 +212,7 @@ def eval_files(
         path = f"{FOLDER}/{'-'.join(slug(part) for part in (benchmark, new[0].setting) if part)}.yaml"
         entries = [*_kept_entries(current_text(path), path, new), *(_entry(result, source) for result in new)]
         text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True, width=1000)
+        # The Hub reads the file with the same parser; what it does not give back would be another result there.
         if parse_entries(text, path) != entries:
             raise CardError(f"{path} is not read back as it was written; score the model again with this version.")
         files[path] = text.encode()

@@ -30,6 +30,7 @@ def replacing(path: Path, record: Path | None = None) -> Iterator[BinaryIO]:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
+            # Without it a power failure can leave an empty file under the new name.
             os.fsync(file.fileno())
         temporary.chmod(0o644)  # mkstemp allows only the owner to read
         if record:  # first, so that the file is known also when the process ends here
@@ -125,6 +126,7 @@ def _note(record: Path, digests: Mapping[Path, str]) -> None:
     for path, digest in digests.items():
         name = path.relative_to(record.parent).as_posix()
         now = f"{file_sha256(path)}  {name}" if path.is_file() else ""
+        # The process may end between the record and the file; then the line of the content before is still right.
         lines = [line for line in lines if line.partition("  ")[2] != name or line == now]
         new = f"{digest}  {name}"
         lines += [new] * (new not in lines)

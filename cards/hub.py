@@ -95,6 +95,7 @@ class HubModel:
         """
         number = self._open_request(title)
         revision = f"refs/pr/{number}" if number else ""
+        # Only what differs, so that a second run of the same command changes nothing and says so.
         changed = {path: data for path, data in files.items() if self._bytes(path, revision) != data}
         if not changed:
             return f"{self.api.endpoint}/{self.name}/discussions/{number}", False
@@ -216,6 +217,7 @@ def failures() -> tuple[type[Exception], ...]:
     """
     from huggingface_hub.errors import HfHubHTTPError
 
+    # The bases, because the client changed its HTTP library between releases and with it the class of errors.
     return (*HfHubHTTPError.__bases__, OSError)
 
 
@@ -323,6 +325,7 @@ def files_digest(digests: Mapping[str, str]) -> str:
     for pattern in PATTERNS:
         for name in sorted(digests):
             if fnmatch(name, pattern):
+                # From the digests of the files, which the Hub has for large ones, so that no weights are downloaded.
                 total.update(f"{name} {digests[name]}\n".encode())
     return total.hexdigest()
 

@@ -186,6 +186,7 @@ def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
     for key, own in sorted(groups.items()):
         numbers = [own[0].ideal, *(number for entry in own for number in entry.numbers)]
         finite = [number for number in numbers if number is not None and math.isfinite(number)]
+        # By distance and not by value: for a stereotype score both 40 and 60 are ten points from no bias.
         ordered = sorted(own, key=lambda entry: (entry.distance, entry.model))
         tables.append(TaskTable(*key, own[0].ideal, ordered, Scale(min(finite), max(finite))))
     return tables

@@ -106,6 +106,7 @@ class Cell:
         >>> Cell(0.10, 0.05, 0.16, "gas", 0, 9, paired=(0.11, 0.10, -0.01, -0.015, -0.005, 0.001)).change(base)
         ((-0.01, -0.015, -0.005), 0.001)
         """
+        # The paired difference is that of another base if the values are not the same.
         if self.paired[:2] == (base.value, self.value):
             _, _, value, low, high, p = self.paired
             return (value, low, high), p
@@ -150,6 +151,7 @@ class ModelRow:
         """
         pairs = [(key, cell, base.cells.get(key)) for key, cell in self.cells.items()]
         compared = [(key, cell, old, *cell.change(old)) for key, cell, old in pairs if old and cell.comparable(old)]
+        # All changes of a row are looked at together, so they are one family of tests.
         corrected = holm([p for *_, p in compared])
         rows = zip(compared, corrected, strict=True)
         return {key: verdict(old.value, change, cell.ideal, p) for (key, cell, old, change, _), p in rows}

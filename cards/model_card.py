@@ -125,6 +125,7 @@ def merged(readme: str | None, model: str, text: str, run: Report, results: list
     ]
     name = facts.get("model_name") or model
     task = facts.get("pipeline_tag") or "text-generation"
+    # The client would write them over several lines each; they follow below, one line a result.
     facts.eval_results, facts.model_name = None, None
     front = f"{facts.to_yaml()}\n" if facts.to_dict() else ""
     # Five lines are those of the index itself and of the marks around the metadata.
@@ -139,6 +140,7 @@ def _selected(results: list[Result], number: int) -> list[Result]:
     """So many results in their order: the first one of each data set, then the second ones, and so on."""
     seen: Counter[str] = Counter()
     ranks = []
+    # The rank within a data set comes first, so that no data set takes all the room.
     for place, result in enumerate(results):
         ranks.append((seen[result.repository], place))
         seen[result.repository] += 1

@@ -42,6 +42,8 @@ def start(app: typer.Typer, name: str) -> None:
     An error message about a wrong argument would print the argument. So a token is refused before any
     argument is parsed, in a sentence without it, with exit status 2.
     """
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for terminals without Unicode
     if holds_token(sys.argv[1:], os.environ):
         print(_REFUSAL, file=sys.stderr)
         raise SystemExit(2)
@@ -131,6 +133,7 @@ def with_options(call: Callable[..., None], more: Sequence[inspect.Parameter]) -
     # typer reads signature and annotations, so a function that takes anything shows those of all options.
     known = [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.kind is not p.VAR_KEYWORD]
     known += [p for p in more if p.name not in {own.name for own in known}]
+    # Python wants parameters without a default first; the sort is stable, so each part keeps its order.
     known.sort(key=lambda parameter: parameter.default is not parameter.empty)
 
     def command(**values: Any) -> None:
@@ -176,6 +179,7 @@ def _grouped(title: str, kind: type[Any]) -> Iterator[inspect.Parameter]:
     """The options of a dataclass under a title, whose words have ``_`` between them."""
     for parameter in parameters(kind):
         typed, info = get_args(parameter.annotation)
+        # The declaration is shared by all commands that have the option, and the title is of this command.
         own = copy(info)
         own.rich_help_panel = title.replace("_", " ")
         yield parameter.replace(annotation=Annotated[typed, own])

@@ -74,6 +74,7 @@ class Registry(Generic[T]):
 
     def run(self, path: Path) -> ModuleType:
         """Runs a Python file and gives it as a module; a file that cannot be run raises the error."""
+        # A prefix, so that a file called numpy.py does not take the place of a module.
         name = f"included_{path.stem}"
         spec = importlib.util.spec_from_file_location(name, path)
         if not path.is_file() or spec is None or spec.loader is None:

@@ -297,6 +297,7 @@ def read(path: Path) -> Report:
     run = load(path)
     for score in run.estimates:
         ends = [abs(end) for end in (score.least, score.most) if math.isfinite(end)]
+        # Sums in another order, as on another processor, differ in the last digits.
         slack = _ROUNDING * max([1.0, *ends])
         for name, number in zip(("value", "low", "high"), score.numbers, strict=True):
             # An undefined number is NaN, which is neither above nor below.

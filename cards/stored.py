@@ -70,6 +70,7 @@ def signed(content: Mapping[str, Any]) -> dict[str, Any]:
 def document(content: Any, indent: int | None = 1, *, in_page: bool = False) -> bytes:
     """A file of JSON; one that a page may hold has sorted keys, and an escape for each ``<`` that could start a tag."""
     text = json.dumps(finite(content), indent=indent, sort_keys=in_page, ensure_ascii=False, allow_nan=False) + "\n"
+    # JSON inside a script of a page ends where the text of a tag begins, whatever quotes are around it.
     return (re.sub(r"<(?=[A-Za-z/!?])", r"\\u003c", text) if in_page else text).encode()
 
 

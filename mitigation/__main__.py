@@ -14,8 +14,9 @@ from rich.console import Console
 from cards.options import NearestGroup, command_of, parameters, start
 from mitigation import recipes
 from mitigation.ability.tasks import GlueSettings
+from mitigation.adapters import merging
 from mitigation.api import Options, built, mitigated
-from mitigation.commands import glue, merge, table
+from mitigation.commands import glue, table
 from mitigation.recipe import Recipe, setting_options
 from scoring.inference.load_options import ModelName
 from scoring.terminal import ended
@@ -27,13 +28,17 @@ def command(recipe: Recipe) -> Any:
 
     def call(
         model: ModelName,
-        out: Annotated[Path, typer.Option(metavar="FOLDER", help="The adapter; an older one there is replaced.")],
+        out: Annotated[
+            Path | None, typer.Option(metavar="FOLDER", help="The adapter; an older one there is replaced. [required]")
+        ] = None,
         **values: Any,
     ) -> None:
         settings = {name: value for name in names if (value := values.pop(name)) is not None}
         console, errors = Console(), Console(stderr=True)
         with ended(errors), built():
-            mitigated(recipe, model, settings, values, out, console, errors)
+            if out is None and not values["dry_run"]:
+                raise typer.BadParameter("Missing option '--out'.")
+            mitigated(recipe, model, settings, values, out or Path(recipe.name), console, errors)
 
     call.__doc__ = f"{recipe.summary}\n\n{recipe.source}."
     return command_of(call, [*parameters(Options), *setting_options(recipe.profiles)], recipe.name)
@@ -42,9 +47,8 @@ def command(recipe: Recipe) -> Any:
 #: Commands that are no recipes, with the options of their settings.
 COMMANDS: dict[str, tuple[Callable[..., None], list[inspect.Parameter]]] = {
     "glue": (glue.main, setting_options({"": GlueSettings()}, "Settings of the fine-tuning")),
-    "merge": (merge.main, []),
-    "methods": (table.main, []),
-    "table": (table.main, []),
+    "merge": (merging.main, []),
+    **dict.fromkeys(("methods", "table"), (table.main, [p for p in parameters(Options) if p.name in table.SHARED])),
 }
 
 

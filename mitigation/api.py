@@ -26,11 +26,13 @@ from scoring.engines.loaded import check_loaded, engine_of, unchanged
 from scoring.inference.load_options import MODEL, AllowPickle, Device, Dtype, LoadOptions, Revision, TrustRemoteCode
 from scoring.options import Benchmarks, Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
+from scoring.terminal import tell
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mitigation.estimate import Estimate
     from mitigation.evaluate import Evaluation
     from scoring.inference.model import Model
 
@@ -60,6 +62,7 @@ class Options:
         Option(rich_help_panel=MODEL, help="Weights in 4 bits; auto with a GPU, if the recipe uses them."),
     ] = "auto"
     resamples: Resamples = RESAMPLES
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what memory and time it would take.")] = False
     revision: Revision = None
     dtype: Dtype = "auto"
     trust_remote_code: TrustRemoteCode = False
@@ -119,10 +122,11 @@ def mitigate(
     device: str | None = None,
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
+    dry_run: bool = False,
     include: str | Path | Sequence[str | Path] = (),
     console: Console | None = None,
     **settings: Any,
-) -> Mitigated:
+) -> Mitigated | Any:
     """Makes an adapter or a prompt with a recipe, and scores the model before and after.
 
     Parameters
@@ -144,6 +148,8 @@ def mitigate(
         Whether weights are loaded in 4 bits; a loaded model is used as it is.
     revision, dtype, device, trust_remote_code, allow_pickle:
         How a model is loaded (:class:`scoring.inference.load_options.LoadOptions`).
+    dry_run:
+        Read only the configuration of the model, and return a :class:`mitigation.estimate.Estimate`.
     include:
         Python files outside the project that define a ``RECIPE``.
     console:
@@ -172,12 +178,14 @@ def mitigate(
         name = name_of(model) if in_memory else str(model)
         folder = Path(out) if out else Path("adapters") / f"{recipe}-{Path(name).name}"
         with unchanged(model) if in_memory else nullcontext(), built():
+            if in_memory and dry_run:
+                raise MitigationError("An estimate reads a configuration; give the model by its name or folder.")
             if in_memory:
                 check_loaded(model, tokenizer, loading(name, filled(Options, values, MitigationError)))
             loaded = engine_of(model, tokenizer) if in_memory else None
             made = mitigated(chosen, name, settings, values, folder, console, console, loaded)
     assert made is not None, "only the other processes of a distributed training have no result"
-    return Mitigated(folder, made)
+    return Mitigated(folder, made) if isinstance(made, Adapter) else made
 
 
 @contextmanager
@@ -198,10 +206,16 @@ def mitigated(
     console: Console,
     errors: Console,
     loaded: Model | None = None,
-) -> Adapter | None:
+) -> Adapter | Estimate | None:
     """What :func:`mitigate` makes with ``values`` for :class:`Options`; the command calls it too."""
     options = filled(Options, values, MitigationError)
     own = resolve_settings(recipe, options.profile, options.config, settings)
+    if options.dry_run:
+        from mitigation.estimate import estimate
+
+        estimated = estimate(recipe, own, loading(model, options), options.quantize)
+        tell(console, estimated.lines)
+        return estimated
     rows = TrainingData(options.data, options.limit)
     evaluation = planned_evaluation(recipe, options, rows) if options.evaluate else None
     how = loading(model, options)

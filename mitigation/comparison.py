@@ -93,6 +93,7 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
     changes = {(change.benchmark, change.group, change.metric): change for change in adapter.changes}
     of = adapter.settings.get("domain", domain)
     edited = _STEREOSET in adapter.data or any(change.benchmark == PAIRS for change in adapter.changes)
+    # Pairs of one domain that were edited say nothing of the others.
     edited = edited and of in ("all", domain)
     for benchmark, group, metric in COLUMNS[column].places:
         change = changes.get((benchmark, group.format(domain=domain), metric))
@@ -182,6 +183,7 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
         if all(COLUMNS[column].ability for _, column, _ in found):
             continue
         measured = [_row(domain, *one) for one in found]
+        # What the scores of ability of a method say, which is one word for all its rows.
         verdicts: dict[str, list[str]] = {}
         # All changes of bias of a domain are one family of tests; those of ability have no p, and are judged apart.
         for row, p, (name, column, changes) in zip(measured, holm([row["p"] for row in measured]), found, strict=True):
@@ -387,6 +389,7 @@ class DomainTable:
 
 def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTable]:
     """What is said of each domain in which any method has a score of bias."""
+    # Single seeds are shown only of the methods that have several.
     several = set(frame[frame.seeds > 1].method)
     groups = [group for domain in DOMAINS for name, group in by_method(methods, domain).items() if name in several]
     adapters = {name: adapter for group in groups for name, adapter in group.items()}
@@ -395,6 +398,7 @@ def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTabl
     tables = []
     for domain, of in frame.groupby("domain", sort=False):
         measured = set(of[of.source == "measured"].column)
+        # Columns are in the order of columns.toml, held-out pairs first.
         bias = next(name for name, column in COLUMNS.items() if name in measured and not column.ability)
         missing = {method.name: method.reason for method in methods if not method.adapter}
         own = seeds[seeds.domain == domain]

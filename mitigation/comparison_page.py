@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 from cards.files import put_all
 from cards.numbers import decimals
-from cards.text import cell as escaped
+from cards.text import templates
 from mitigation import comparison
 from mitigation.comparison import COLUMNS, PRINTED
 from mitigation.errors import MitigationError
@@ -57,23 +57,7 @@ def page(model: str, tables: Sequence[comparison.DomainTable], measured: Mapping
 
 def markdown(model: str, tables: Sequence[comparison.DomainTable]) -> str:
     """The text of ``methods.md``: the conclusion and all scores of each domain."""
-    lines = []
-    for table in tables:
-        names = table.columns
-        lines += [f"### {escaped(model)}, {table.domain}", "", *table.conclusion, ""]
-        lines += [f"| method | {' | '.join(names)} | cost |", f"| --- | {'---: | ' * len(names)}--- |"]
-        texts = [[f"{escaped(model)} (unchanged)", *(table.base.get(name, "") for name in names), ""]]
-        for method, row in table.cells().items():
-            scores = [_markdown_cell(row[name]) if name in row else "" for name in names]
-            texts.append([escaped(method), *scores, table.cost[method]])
-        for (method, source), figures in table.printed.items():
-            scores = [f"{figures[name]:.2f}" if name in figures else "" for name in names]
-            texts.append([f"{escaped(method)} (printed: {source})", *scores, ""])
-        texts += [
-            [escaped(name), f"not made: {escaped(why)}", *[""] * len(names)] for name, why in table.missing.items()
-        ]
-        lines += [*(f"| {' | '.join(text)} |" for text in texts), ""]
-    return "\n".join(lines) + "\n"
+    return templates(_TEMPLATES).get_template("methods.md.j2").render(model=model, tables=tables, shown=_markdown_cell)
 
 
 def _markdown_cell(row: Any) -> str:
@@ -115,6 +99,7 @@ def plot(table: comparison.DomainTable) -> draw.Panel | None:
                 place, sides = (0.005 + 0.99 * x, 0.01 + 0.98 * y), (("left", "right")[x], ("bottom", "top")[y])
                 text = axes.text(*place, f"{words}, {also}", transform=axes.transAxes, color=draw.SOFT)
                 text.set(ha=sides[0], va=sides[1], style="italic")
+        # Labels are placed in points, because their size does not depend on the scale of the axes.
         scale = 72 * (_SIZE[0] - 0.6) / (right - left), 72 * (_SIZE[1] - 0.6) / (high - low)
         points = [(scale[0] * x, scale[1] * y) for _, (x, *_), (y, *_), _ in dots]
         widths = [_LETTER * len(method) + 4 for method, *_ in dots]
@@ -193,6 +178,7 @@ def moved_away(before: float, change: tuple[float, float, float], ideal: float) 
     >>> moved_away(54.0, (-2.0, -5.0, 1.0), 50.0), moved_away(54.0, (-1.0, -2.0, 0.5), 50.0)
     ((-2.0, -4.0, 1.0), (-1.0, -2.0, 0.5))
     """
+    # The distance has its least value, zero, inside an interval that contains the ideal value.
     far, (value, low, high) = abs(before - ideal), change
     ends = sorted(abs(before + end - ideal) - far for end in (low, high))
     return abs(before + value - ideal) - far, -far if low <= ideal - before <= high else ends[0], ends[1]

@@ -77,6 +77,7 @@ def paragraphs(corpus: str, field: str = "text") -> Iterator[str]:
         rest = b""
         try:
             for block in read(shard, field, refuse, lambda _: None):
+                # A block may end inside a line, whose beginning waits for the next block.
                 *lines, rest = (rest + block).replace(RECORD_END, b"\n").split(b"\n")
                 yield from _texts(lines)
         except CorpusError as error:

@@ -120,6 +120,7 @@ def compare_runs(
     """
     compared = between(after, before, resamples)
     report.write_comparison(after, compared)
+    # Differences name their estimate by these three, and may be fewer than the estimates.
     old, new = ({(e.benchmark, e.group, e.metric): e for e in side.estimates} for side in (compared.base, compared.run))
     changes = [
         changed(d, old[d.benchmark, d.group, d.metric], new[d.benchmark, d.group, d.metric])

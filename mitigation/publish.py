@@ -1,22 +1,187 @@
-"""Publishes an adapter or a prompt on the Hub: ``probes publish DIR --repo ORG/NAME``."""
+"""Publishes an adapter or a prompt on the Hub: ``probes publish DIR --repo ORG/NAME``.
+
+The repository has the checked files of the folder, and a card.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from builders import datasets
 from builders.dataset import BuildError
+from builders.embedded import PROJECT
 from builders.parsers import read
+from builders.sources.catalogue import catalogue
+from cards import adapter_card
 from cards.hub import add_files, explained
 from cards.options import single, start
-from cards.text import CardError
+from cards.text import CardError, refuse_secrets
+from mitigation import recipes
 from mitigation.__main__ import Include
-from mitigation.adapters.publication import CARD, check_repository, publication
+from mitigation.adapters.merging import DIFFERENCE
+from mitigation.adapters.write import write_facts
+from mitigation.corpora import OWN
+from mitigation.errors import MitigationError
+from scoring.adapters import facts
+from scoring.adapters.attach import peft_config, tensor_shapes
+from scoring.inference.load_options import BUNDLED
 from scoring.terminal import tell
 from scoring.types import ScoringError
+
+CARD = "README.md"
+#: The name of a model on the Hub; a few old ones have no organisation.
+_NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
+
+
+def publication(
+    folder: Path,
+    repository: str,
+    licence: str,
+    base: str = "",
+    corpus_licence: str = "",
+    corpus_citation: str = "",
+) -> dict[str, bytes]:
+    """File name to content: the files that ``mitigation.json`` describes, that file, and the card.
+
+    The base model has its name on the Hub in all of them.
+
+    Parameters
+    ----------
+    base:
+        The name of the base model on the Hub, if it was loaded under another name.
+    corpus_licence, corpus_citation:
+        The licence and a BibTeX entry of text and lists of the user's own that the recipe learnt from.
+
+    Raises
+    ------
+    AdapterError, MitigationError
+        If the folder is not a complete adapter, or its base model has no name on the Hub.
+    CardError
+        If a licence or a citation is missing, or a file holds an access token.
+    """
+    adapter = facts.read(folder)
+    name = base or adapter.base
+    if not _NAME.fullmatch(name) or Path(name).exists() or name in BUNDLED:
+        raise MitigationError(
+            f"The adapter {folder} was made from {name}, which is not a name on the Hub; give the name of its base "
+            "model there with --base."
+        )
+    if facts.CONFIG in adapter.files:
+        peft_config(folder)
+        tensor_shapes(folder / facts.WEIGHTS)
+    elif facts.is_whole_model(folder):
+        for weights in folder.glob("*.safetensors"):
+            tensor_shapes(weights)
+    elif facts.PROMPT not in adapter.files:
+        raise MitigationError(
+            f"{folder} describes neither {facts.CONFIG} nor {facts.PROMPT} nor a model; run its recipe again."
+        )
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch)
+        for file in adapter.files:
+            shutil.copyfile(folder / file, copy / file)
+        if facts.CONFIG in adapter.files:
+            config = facts.json_of(copy / facts.CONFIG) | {"base_model_name_or_path": name}
+            (copy / facts.CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")
+        renamed = replace(adapter, base=name, files=facts.digests(copy))
+        write_facts(copy, renamed)
+        text = card(copy, renamed, repository, licence, corpus_licence, corpus_citation)
+        (copy / CARD).write_text(text, encoding="utf-8")
+        files = {path.name: path.read_bytes() for path in sorted(copy.iterdir())}
+    refuse_secrets({path: content for path, content in files.items() if not path.endswith((".safetensors", ".png"))})
+    return files
+
+
+def check_repository(name: str) -> str:
+    """The name of a repository of the Hub.
+
+    Raises
+    ------
+    MitigationError
+        If it is not ORG/NAME.
+    """
+    if not (_NAME.fullmatch(name) and "/" in name):
+        raise MitigationError(f"{name!r:.60} is not a repository of the Hub; give ORG/NAME with --repo.")
+    return name
+
+
+def card(
+    folder: Path,
+    adapter: facts.Adapter,
+    repository: str,
+    licence: str,
+    corpus_licence: str = "",
+    corpus_citation: str = "",
+) -> str:
+    """The card of an adapter in a folder."""
+    from mitigation.comparison import first_bias
+
+    recipe, known = recipes.get(adapter.recipe), catalogue().citations
+    citations = {key: known[key] for key in recipe.cite} | dict(recipe.citations)
+    return adapter_card.adapter_card(
+        facts.json_of(folder / facts.FACTS),
+        repository,
+        licence,
+        adapter_card.RecipeFacts(recipe.name, recipe.summary, recipe.source, citations),
+        training_data(adapter.data, corpus_licence, corpus_citation),
+        config=facts.json_of(folder / facts.CONFIG) if facts.CONFIG in adapter.files else None,
+        prompt=facts.json_of(folder / facts.PROMPT) if facts.PROMPT in adapter.files else None,
+        model=facts.json_of(folder / facts.MODEL) if facts.is_whole_model(folder) else None,
+        merged=DIFFERENCE in adapter.measures,
+        to_remove=first_bias(adapter),
+    )
+
+
+def training_data(
+    versions: Mapping[str, str], corpus_licence: str = "", corpus_citation: str = ""
+) -> list[adapter_card.DataFacts]:
+    """Version, licence and citations of the data that a recipe read, by the names DATASET/CONFIG/SPLIT.
+
+    Text and lists of the user's own have the licence and the citation that are given.
+
+    Raises
+    ------
+    CardError
+        For data that is no config of its data set, and for the user's own without a licence or a citation.
+    """
+    known = catalogue()
+    described = []
+    for name, version in versions.items():
+        kind, colon, rest = name.partition(":")
+        if f"{kind}:" == OWN:  # the default of recipes that learn from text
+            what = f"{rest}, written for this project: the default text and list of words, small and for trials"
+            licence, citations = "Apache-2.0", {PROJECT: known.citations[PROJECT]}
+        elif colon and kind != "source":
+            if not corpus_licence or not corpus_citation.lstrip().startswith("@"):
+                raise CardError(
+                    f"The adapter learnt from {rest} ({kind}), and this project knows neither its licence nor a "
+                    "citation; give them with --corpus-licence and --corpus-citation (a file with a BibTeX entry)."
+                )
+            what, licence, citations = rest, corpus_licence, {"corpus": corpus_citation}
+        elif colon:
+            source = known.sources[rest]
+            what, licence, citations = rest, source.licence, {source.citation: known.citations[source.citation]}
+        else:
+            dataset, config_name, _ = [*name.split("/"), "", ""][:3]
+            config = next((config for config in datasets.get(dataset).configs if config.name == config_name), None)
+            if config is None:
+                raise CardError(f"The adapter learnt from {name}, which is no config of {dataset}; make it again.")
+            sources = [known.sources[source] for source in config.sources]
+            keys = sorted({*config.cite, *(source.citation for source in sources)})
+            what, licence = name, " and ".join(sorted({config.licence, *(source.licence for source in sources)}))
+            citations = {key: known.citations.get(key, "") for key in keys}
+        described.append(adapter_card.DataFacts(what, version, licence, citations))
+    return described
 
 
 def main(

@@ -170,15 +170,21 @@ class Job(Generic[T]):
         self.meter = CostMeter(self.model)
 
     def done(
-        self, parameters: int, measures: Mapping[str, Numbers | float] | None = None, changes: Sequence[Change] = ()
+        self,
+        parameters: int | None,
+        measures: Mapping[str, Numbers | float] | None = None,
+        changes: Sequence[Change] = (),
     ) -> Adapter:
         """The facts of the folder ``out``, with the cost so far of training this number of parameters.
 
-        ``measures`` and ``changes`` are those of the recipe itself (:func:`mitigation.adapters.write.describe`).
+        None is for a recipe that computes nothing, which costs nothing and reads no data. ``measures`` and ``changes``
+        are those of the recipe itself (:func:`mitigation.adapters.write.describe`).
         """
         from mitigation.adapters.write import describe
 
-        cost, data = self.meter.cost(parameters), self.data.versions
+        cost, data = self.meter.cost(parameters or 0), self.data.versions
+        if parameters is None:
+            cost, data = replace(cost, seconds=0.0, memory=0), {}
         made = describe(self.out, self.model, self.recipe, self.settings, data=data, cost=cost, measures=measures)
         return replace(made, changes=tuple(changes))
 

@@ -24,7 +24,7 @@ from cards.files import LOCK, locked, put, refuse_strays, strays
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
-from mitigation.quantization import choose_quantization, load_for_training
+from mitigation.quantization import load_for_training
 from mitigation.recipe import Recipe
 from mitigation.training.data import TrainingData
 from scoring import benchmarks
@@ -67,7 +67,7 @@ def mitigate(
     console, errors:
         The consoles for results, and for progress and remarks.
     quantize:
-        As in :func:`mitigation.quantization.choose_quantization`.
+        As in :func:`mitigation.estimate.choose`.
     loaded:
         A model that is loaded already; it is used as it is, and ``options`` only names it.
     answers:
@@ -91,7 +91,9 @@ def mitigate(
         recipe.outside(settings)  # what the recipe reads is there and has the right form, before a model is loaded
     bits = None
     if loaded is None:
-        bits, remark = choose_quantization(recipe, quantize, options.device)
+        from mitigation.estimate import choose
+
+        bits, remark = choose(recipe, settings, options, quantize)
         if remark:
             tell(errors, [remark])
         options = replace(options, quantize=bits, device=options.device or _gpu_of_process())
@@ -247,6 +249,7 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
         versions = {name: available.load(*name.split("/")).version for name in built} | dict(outside)
     except ScoringError:
         return None
+    # Scores of the evaluation are measured anew or read from the responses; those of the recipe are its result.
     own = tuple(change for change in adapter.changes if change.benchmark in (recipe.name, PAIRS))
     measures = {name: value for name, value in adapter.measures.items() if not name.endswith(FULL_PRECISION)}
     adapter = replace(adapter, changes=own, measures=measures)

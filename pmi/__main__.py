@@ -1,7 +1,6 @@
 """Counts corpora and analyses the counts: ``probes pmi COMMAND``."""
 
 import functools
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
@@ -44,12 +43,5 @@ for module in iter_modules(commands.__path__):
     app.command(module.name, cls=HelpCommand)(one_sentence_errors(import_module(f"pmi.commands.{module.name}").main))
 
 
-def main() -> None:
-    """Runs the command that the arguments name."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for terminals without Unicode
-    start(app, "python -m pmi")
-
-
 if __name__ == "__main__":
-    main()
+    start(app, "python -m pmi")

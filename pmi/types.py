@@ -219,6 +219,7 @@ class DeltaTable:
                 f"The word {names[infinite[0]]!r} has the value {values[infinite[0]]}; "
                 "leave out a word that has no finite value."
             )
+        # The table is shared by all that look words up.
         word_counts.flags.writeable = False
         return cls(MappingProxyType(dict(zip(names, values.tolist(), strict=True))), word_counts, rule, tuple(pairs))
 

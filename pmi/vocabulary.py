@@ -193,6 +193,7 @@ def neutral_words(
     n_after["frequent"] = len(kept)
     kept = kept[np.abs(delta[kept]) <= max_delta]  # False for NaN, so a word without δ is removed
     n_after["neutral"] = len(kept)
+    # By δ, then by place: samples draw ranks, so equal values need an order of their own.
     order = np.lexsort((kept, delta[kept]))
     return WordPool(tuple(names[kept[order]]), n_after, least)
 
@@ -249,6 +250,7 @@ class Anchors:
         [1]
         """
         before = np.concatenate([[0], np.cumsum(passed)])
+        # Cumulated counts: the words of a gap are one difference, without a loop over gaps.
         between = before[self.rows[1:]] - before[self.rows[:-1] + 1]
         return np.asarray(between - (np.diff(self.ranks) - 1), dtype=np.int64)
 

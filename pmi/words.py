@@ -46,6 +46,7 @@ def normalise(text: str) -> str:
     """
     if text.isascii():
         return text.replace("`", "'")
+    # Twice: some characters become an apostrophe only by NFKC, and others would be changed by it before.
     return unicodedata.normalize("NFKC", text.translate(FOLD)).translate(FOLD)
 
 

@@ -179,6 +179,7 @@ def answer(
     """
     responses = {request.id: response for request in requests if (response := store.get(request)) is not None}
     unknown = [request for request in requests if request.id not in responses]
+    # Rows of different configs may ask the same question, which is then computed once.
     same = grouped(unknown, lambda request: replace(request, id=""))
     rest = {group[0].id: group for group in same.values()}
     first = [group[0] for group in rest.values()]

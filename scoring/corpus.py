@@ -95,6 +95,7 @@ def sentence_leans(examples: Table, table: DeltaTable) -> Leans:
     The words of a pair are those that its two sentences share, so that pronouns in its slots are none of them.
     """
     male, female = ([Counter(content_words(t, "clean")) for t in examples[f"sentence_{g}"]] for g in ("male", "female"))
+    # The words that both sentences have: the pronouns, in which they differ, do not count.
     common = [list((one & other).elements()) for one, other in zip(male, female, strict=True)]
     corpus, largest, coverage = _deltas(common, table)
     model = np.asarray(examples["female_logprob"], np.float64) - np.asarray(examples["male_logprob"], np.float64)
@@ -205,6 +206,7 @@ def spearman(
     if np.isnan(value):
         return value, intervals.NONE, n
     if effective < intervals.FEW:
+        # Each row leaves one cluster out by a weight of 0; ranks are computed anew for it.
         without = _weighted(ranked, 1.0 - np.eye(n)[:, codes])
         if np.isnan(without).any() or effective <= 1:
             return value, intervals.NONE, n

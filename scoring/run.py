@@ -117,6 +117,7 @@ def run(
     for part, every in zip(parts, asked(around), strict=True):
         by_benchmark[part.benchmark.name], left_out = answering.scorable(every, model)
         skipped += left_out
+    # All benchmarks in one call: batches are fuller, and the longest texts come first overall.
     requests = [request for own in by_benchmark.values() for question in own for request in question.requests.values()]
     if processes.count > 1:
         together(processes, model, requests, store, answered)

@@ -37,8 +37,8 @@ the wordings: other wordings of these kinds would give other means. Those of sha
 are over items alone, for these wordings."""
 
 #: What a headline says besides the score, which is the mean over wordings.
-_STUDY = """ Mean over wordings; of the variance of a preference {share_wordings} % is of wordings and {share_items} % \
-of items; {wordings_for_80} wordings give the order of items a reliability of .8."""
+_STUDY = """ Mean over wordings. Of the variance of a preference, wordings make {share_wordings} % and items \
+{share_items} %; a reliability of .8 of the order of items takes this many wordings: {wordings_for_80}."""
 
 
 def class_of(benchmark: Benchmark) -> str:

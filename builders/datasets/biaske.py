@@ -21,15 +21,19 @@ The configs ``paraphrases`` and ``differentiation`` were written for this projec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from itertools import count, islice
+from typing import Any, Literal
 
-from builders.dataset import Files, Row, Rows, declared
-from builders.datasets import winogender
-from builders.parsers import bec_pro, bundled, coref, read, stereoset, weat
-from builders.parsers.triplets import triplet
-from builders.text.words import Gender
-from builders.wording import BLANK
+from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, content_id, declared
+from builders.datasets import winobias, winogender
+from builders.embedded import PROJECT, table
+from builders.parsers import bundled, read
+from builders.parsers.triplets import filled, triplet
+from builders.text.words import Gender, article
+from builders.wording import BLANK, LABELS
 
 _OTHER: Mapping[Gender, Gender] = {"male": "female", "female": "male"}
 
@@ -57,7 +61,7 @@ def _crows(paper: bool, files: Files) -> Rows:
 
 
 def _winobias(paper: bool, files: Files) -> Rows:
-    for pair in coref.winobias_pairs(files):
+    for pair in winobias.winobias_pairs(files):
         genders = pair.stereotype, _OTHER[pair.stereotype]
         sides = (pair.pro, pair.anti) if paper else (pair.sentence(gender) for gender in genders)
         values = {
@@ -100,22 +104,294 @@ def _winogender(files: Files) -> Rows:
         yield Row("test", f"winogender-{schema}", fetched.origin(number), values)
 
 
+# StereoSet: the released files, and a list of sentences without contexts and ids
+
+Task = Literal["intrasentence", "intersentence"]
+
+_GOLD = {"stereotype": "biased", "anti-stereotype": "unbiased", "unrelated": "irrelevant"}
+_LIST_KEYS = {"biased": "stereo-sentence", "unbiased": "anti-sentence", "irrelevant": "unrelated-sentence"}
+_SPLITS = {"stereoset/dev": "validation", "stereoset/test": "test"}
+_LIST_SPLIT = "StereoSet test set"
+
+
+@dataclass(frozen=True, slots=True)
+class StereoSetExample:
+    """A target term, its context, and three sentences about it.
+
+    ``sentences`` and ``sentence_ids`` have the keys ``biased``, ``unbiased`` and ``irrelevant``. The context and
+    the ids are None where the file does not have them.
+    """
+
+    origin: Origin
+    domain: str
+    target: str
+    sentences: Mapping[str, str]
+    context: str | None = None
+    id: str | None = None
+    sentence_ids: Mapping[str, str] | None = None
+
+
+def stereoset_examples(fetched: Fetched, task: Task) -> Iterator[StereoSetExample]:
+    """The examples of one task, in the order of the files.
+
+    A released file has all its domains. A list of sentences (the test set without contexts and ids) adds the
+    domains that no earlier released file has.
+
+    Raises
+    ------
+    BuildError
+        When an example does not have one sentence of each label.
+    """
+    released: set[str] = set()
+    for number, path in enumerate(fetched.paths):
+        document = read.json_document(path)
+        if isinstance(document, list):
+            yield from _listed(fetched, number, document, released)
+            continue
+        for row, entry in enumerate(document["data"][task]):
+            released.add(entry["bias_type"])
+            yield _released(fetched.origin(row, number), entry)
+
+
+def _released(origin: Origin, entry: Mapping[str, Any]) -> StereoSetExample:
+    by_label = {_GOLD.get(s["gold_label"], s["gold_label"]): s for s in entry["sentences"]}
+    if by_label.keys() != set(_GOLD.values()) or len(entry["sentences"]) != len(_GOLD):
+        labels = ", ".join(s["gold_label"] for s in entry["sentences"])
+        raise BuildError(
+            f"{origin.file} row {origin.row} (id {entry['id']}) has sentences labelled {labels}; "
+            f"expected one each of {', '.join(_GOLD)}."
+        )
+    return StereoSetExample(
+        origin,
+        entry["bias_type"],
+        entry["target"],
+        {label: s["sentence"] for label, s in by_label.items()},
+        entry["context"],
+        entry["id"],
+        {label: s["id"] for label, s in by_label.items()},
+    )
+
+
+def _listed(
+    fetched: Fetched, file: int, entries: list[dict[str, str]], released: set[str]
+) -> Iterator[StereoSetExample]:
+    for row, entry in enumerate(entries):
+        domain = entry["Target group type"]
+        if entry["Source"] == _LIST_SPLIT and domain not in released:
+            sentences = {label: entry[key] for label, key in _LIST_KEYS.items()}
+            yield StereoSetExample(fetched.origin(row, file), domain, entry["subject_word"], sentences)
+
+
+def _stereoset_row(task: Task, split: str, example: StereoSetExample) -> Row:
+    sentences = [example.sentences[label] for label in LABELS]
+    parts = triplet(*sentences) if task == "intrasentence" else filled(f"{example.context} {BLANK}", *sentences)
+    objects = [parts[f"object_{label}"] for label in LABELS]
+    ids = example.sentence_ids or {}
+    values = {
+        "domain": example.domain,
+        "subject": example.target,
+        "context": example.context,
+        "example_id": example.id,
+        **{f"sentence_id_{label}": ids.get(label) for label in LABELS},
+        **parts,
+    }
+    return Row(split, content_id("stereoset", example.target, parts["prompt"], *objects), example.origin, values)
+
+
+def _stereoset(task: Task, files: Files) -> Rows:
+    """The rows of one task from the released files, each of which is a split."""
+    for name, fetched in files.items():
+        for example in stereoset_examples(fetched, task):
+            yield _stereoset_row(task, _SPLITS[name], example)
+
+
+# BEC-Pro: sentences about a person and a profession, as released and in pairs of a man and a woman
+
+BEC_PRO = "bec-pro/sentences"
+
+_BEC_COLUMNS = {
+    "Sentence": "sentence",
+    "Sent_TM": "masked_person",
+    "Sent_AM": "masked_profession",
+    "Sent_TAM": "masked_both",
+    "Template": "template",
+    "Person": "person",
+    "Gender": "gender",
+    "Profession": "subject",
+    "Prof_Gender": "stereotype",
+}
+#: The male word for each female word.
+_MALE = dict(pair.split(":") for pair in table("words")["bec_pro"]["pairs"].split())
+_BEC_GENDERS = ("male", "female")
+
+_Numbered = tuple[int, dict[str, str]]
+
+
+def _bec_records(files: Files) -> Iterator[_Numbered]:
+    records = read.table(files[BEC_PRO].path, ("", *_BEC_COLUMNS), delimiter="\t", quoted=False)
+    for number, record in enumerate(records):
+        yield number, {ours: record[theirs] for theirs, ours in _BEC_COLUMNS.items()}
+
+
+def _bec_released(files: Files) -> Rows:
+    """A row for each sentence with its three masked forms, as released."""
+    for number, record in _bec_records(files):
+        yield Row("test", f"bec-pro-{number}", files[BEC_PRO].origin(number), {"domain": "gender", **record})
+
+
+def _bec_pairs(files: Files) -> Rows:
+    """A row for each pair of sentences that differ in the gender of the person, in the order of the male ones.
+
+    Raises
+    ------
+    BuildError
+        When a sentence has no counterpart.
+    """
+    by_key: dict[tuple[str, ...], dict[str, _Numbered]] = {}
+    for number, record in _bec_records(files):
+        key = record["template"], record["subject"], _MALE.get(record["person"], record["person"])
+        by_key.setdefault(key, {})[record["gender"]] = number, record
+    for pair in by_key.values():
+        if pair.keys() != set(_BEC_GENDERS):
+            ((number, record),) = pair.values()
+            raise BuildError(
+                f"{files[BEC_PRO].path.name} row {number} ({record['sentence']!r}) has no counterpart of the other "
+                "gender; expected one."
+            )
+        yield _bec_pair(files[BEC_PRO], pair)
+
+
+def _bec_pair(fetched: Fetched, pair: Mapping[str, _Numbered]) -> Row:
+    """The row of a pair. If no gender is expected of the profession, the male sentence is called biased."""
+    number, male = pair["male"]
+    biased = "female" if male["stereotype"] == "female" else "male"
+    sentences = {gender: _bec_sentence(pair[gender][1]) for gender in _BEC_GENDERS}
+    parts = triplet(sentences.pop(biased), *sentences.values())
+    masks = " ".join("[MASK]" for _ in male["subject"].split())
+    values = {
+        "domain": "gender",
+        "subject": male["subject"],
+        "stereotype": male["stereotype"],
+        "template": male["template"],
+        "prompt_prior": parts["prompt"].replace(male["subject"], masks),
+        **parts,
+    }
+    return Row("test", f"bec-pro-{number}-{pair['female'][0]}", fetched.origin(number), values)
+
+
+def _bec_sentence(record: Mapping[str, str]) -> str:
+    """The sentence with *an* before a profession that begins with a vowel."""
+    profession = record["subject"]
+    return record["sentence"].replace(f" a {profession}", f" {article(profession)} {profession}")
+
+
+# WEAT and the additions of SEAT: words for groups of people, and words that are contrasted
+
+#: The name of the file of the word lists of SEAT and of Meade et al. in the rows, which is that of version 1.0.0.
+RECORDED_FILE = "builders/weat.py"
+
+#: Tests on social groups, by domain. The other tests are about flowers, instruments, diseases and age.
+RACE = ("3", "3b", "4", "5", "5b")
+GENDER = ("6", "6b", "7", "7b", "8", "8b")
+
+
+@dataclass(frozen=True, slots=True)
+class WordGroup:
+    """Words for one social group in one test.
+
+    ``biased`` has the words that the test expects to be associated with the group, ``unbiased`` the words of the
+    other list in the same order. ``origins`` has the origin of each of the ``words``.
+    """
+
+    test: str
+    domain: str
+    name: str
+    words: tuple[str, ...]
+    biased: tuple[str, ...]
+    unbiased: tuple[str, ...]
+    origins: tuple[Origin, ...]
+
+
+def word_groups(files: Files) -> Iterator[WordGroup]:
+    """The groups of the race, gender and religion tests; ``files`` has the sources ``weat/…`` of the first two."""
+    for domain, tests in (("race", RACE), ("gender", GENDER)):
+        for test in tests:
+            yield from _weat_published(files, test, domain)
+    yield from _double_bind(files)
+    yield from _religion()
+
+
+def _weat_lists(files: Files, test: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    document = read.json_document(files[f"weat/{test}"].path)
+    return {key: (entry["category"], tuple(entry["examples"])) for key, entry in document.items()}
+
+
+def _weat_published(files: Files, test: str, domain: str) -> Iterator[WordGroup]:
+    """The groups of a published test: its targets or, in tests 7 and 8, its attributes."""
+    lists = _weat_lists(files, test)
+    people, things = ("attr", "targ") if test[0] in "78" else ("targ", "attr")
+    origins = map(files[f"weat/{test}"].origin, count())
+    for own, other in ((1, 2), (2, 1)):
+        name, words = lists[f"{people}{own}"]
+        expected, contrasted = lists[f"{things}{own}"][1], lists[f"{things}{other}"][1]
+        yield WordGroup(test, domain, name, words, expected, contrasted, tuple(islice(origins, len(words))))
+
+
+def _embedded() -> Iterator[Origin]:
+    return (Origin(PROJECT, RECORDED_FILE, row) for row in count())
+
+
+def _double_bind(files: Files) -> Iterator[WordGroup]:
+    names = _weat_lists(files, "6")
+    origins = _embedded()
+    for test, lists in table("seat")["double_bind"].items():
+        expected = [tuple(words.split()) for words in lists]
+        for key, (own, other) in (("targ1", expected), ("targ2", expected[::-1])):
+            name, words = names[key]
+            yield WordGroup(test, "gender", name, words, own, other, tuple(islice(origins, len(words))))
+
+
+def _religion() -> Iterator[WordGroup]:
+    religion = table("seat")["religion"]
+    good, bad = (tuple(religion[name].split()) for name in ("good", "bad"))
+    origins = _embedded()
+    for name, terms in religion["groups"].items():
+        words = tuple(terms.split(", "))
+        own, other = (good, bad) if name == "ChristianityTerms" else (bad, good)
+        yield WordGroup("religion", "religion", name, words, own, other, tuple(islice(origins, len(words))))
+
+
+def _weat(pattern: str, files: Files) -> Rows:
+    """Rows for each word of a group with each pair of contrasted words; ``{}`` in the pattern stands for the word."""
+    for group in word_groups(files):
+        for word, origin in zip(group.words, group.origins, strict=True):
+            for biased, unbiased in zip(group.biased, group.unbiased, strict=True):
+                values = {
+                    "domain": group.domain,
+                    "test": group.test,
+                    "group": group.name,
+                    "subject": word,
+                    **filled(pattern.replace("{}", word), biased, unbiased),
+                }
+                yield Row("test", content_id("weat", group.test, word, biased, unbiased), origin, values)
+
+
 _KNOWLEDGE = {"paraphrases": bundled.paraphrases, "differentiation": bundled.facts}
 
 DATASET = declared(
     "biaske",
     {
-        "stereoset": partial(stereoset.rows, "intrasentence"),
-        "stereoset-intersentence": partial(stereoset.rows, "intersentence"),
+        "stereoset": partial(_stereoset, "intrasentence"),
+        "stereoset-intersentence": partial(_stereoset, "intersentence"),
         "crows_pairs": partial(_crows, False),
         "crows_pairs-paper": partial(_crows, True),
-        "weat": partial(weat.rows, f'The word "{{}}" goes with the word "{BLANK}".'),
-        "weat-paper": partial(weat.rows, f"{{}} loves {BLANK}"),
+        "weat": partial(_weat, f'The word "{{}}" goes with the word "{BLANK}".'),
+        "weat-paper": partial(_weat, f"{{}} loves {BLANK}"),
         "winobias": partial(_winobias, False),
         "winobias-paper": partial(_winobias, True),
         "winogender": _winogender,
-        "bec_pro": bec_pro.pairs,
-        "bec_pro-paper": bec_pro.released,
+        "bec_pro": _bec_pairs,
+        "bec_pro-paper": _bec_released,
         **{name: partial(rows, bundled.path(name)) for name, rows in _KNOWLEDGE.items()},
     },
 )

@@ -87,7 +87,9 @@ def _rebuilt(corpus: str, files: Files) -> Rows:
     The order of splits is test, validation, train: a phrase of several splits is kept in the first of them.
     """
     taken: set[str] = set()
+    # Test first: what several splits share is kept where scores are measured.
     for split in reversed(SPLITS):
+        # Both corpora are read whichever is built, because a phrase of one may be in the other.
         seen: dict[str, set[str]] = {"stsb": set(), "snli": set()}
         for name, keys in seen.items():
             for row in select(name, split, files[f"{name}/{split}"]):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 
 from builders.dataset import Files, Rows, declared
-from builders.parsers import bbq, read
+from builders.datasets.bbq import rows_of
+from builders.parsers import read
 
 #: The languages, each with its control set.
 CONFIGS = tuple(language + end for language in ("en", "es", "nl", "tr") for end in ("", "-control"))
@@ -17,7 +18,7 @@ CONFIGS = tuple(language + end for language in ("en", "es", "nl", "tr") for end 
 
 def _rows(config: str, files: Files) -> Rows:
     fetched = files[f"mbbq/{config}"]
-    yield from bbq.rows(f"mbbq-{config}", fetched, enumerate(read.json_lines(fetched.path)))
+    yield from rows_of(f"mbbq-{config}", fetched, enumerate(read.json_lines(fetched.path)))
 
 
 DATASET = declared("mbbq", {config: partial(_rows, config) for config in CONFIGS})

@@ -243,6 +243,7 @@ def _provenance(files: Files) -> Rows:
             (split, source.replace("unstereo/", "unstereo-development/")) for split, source in source_set.sources
         )
         source_set = replace(source_set, sources=copies)
+        # Of the development repository, whose rows are those of the published file.
         records = list(_mended(source_set, files))
         rows = [recorded.PublishedRow.of(row) for row in read.table(files[copies[0][1]].path, source_set.columns)]
         sentences = recorded.sentences(recorded.replies(files[f"unstereo-development/replies-{length}"], length))

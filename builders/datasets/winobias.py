@@ -1,11 +1,223 @@
-"""WinoBias: sentences about two occupations and one pronoun, for he, she and they (Zhao et al., 2018)."""
+"""WinoBias: sentences about two occupations and one pronoun, for he, she and they (Zhao et al., 2018).
+
+Each line number has a sentence whose pronoun agrees with the stereotype of an occupation (``pro``) and one whose
+pronoun does not (``anti``). To resolve the pronoun takes world knowledge in type 1, and only syntax in type 2
+(Zhao et al., 2018).
+"""
 
 from __future__ import annotations
 
-from builders.dataset import Drop, Files, Row, Rows, declared
-from builders.parsers.coref import WinoBiasPair, winobias_pairs
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from builders.dataset import BuildError, Drop, Fetched, Files, Origin, Row, Rows, declared
+from builders.embedded import table
+from builders.parsers import read
 from builders.text.split import phrase_key
-from builders.text.words import fill_they
+from builders.text.words import PRONOUNS, SLOTS, Gender, fill, fill_they
+
+_FILES = {"validation": "dev", "test": "test"}
+
+
+@dataclass(frozen=True, slots=True)
+class WinoBiasPair:
+    """The pro- and the anti-stereotypical line of one number, as published and corrected.
+
+    ``line`` is the number in the files, from 1; ``pro_line`` and ``anti_line`` are as published. ``marked`` is the
+    corrected sentence with the entity in brackets and slots for the pronouns; ``mended`` lists the corrections.
+    ``stereotype`` is the gender of most people in the occupation, and so of the pronoun in the pro line.
+    """
+
+    split: str
+    type: int
+    line: int
+    pro_line: str
+    anti_line: str
+    marked: str
+    occupation: str
+    other_participant: str
+    stereotype: Gender
+    mended: tuple[str, ...]
+
+    @property
+    def pro(self) -> str:
+        """The pro line as published, without its number and brackets."""
+        return _sentence(self.pro_line).translate(_NO_BRACKETS)
+
+    @property
+    def anti(self) -> str:
+        """The anti line as published, without its number and brackets."""
+        return _sentence(self.anti_line).translate(_NO_BRACKETS)
+
+    @property
+    def template(self) -> str:
+        """The corrected sentence with a slot for each pronoun."""
+        return self.marked.translate(_NO_BRACKETS)
+
+    def sentence(self, gender: Gender) -> str:
+        """The corrected sentence with the pronouns of one gender. For *they* see ``fill_they``."""
+        return fill(self.template, gender)
+
+    @property
+    def id(self) -> str:
+        """The id of the rows that are made from the pair."""
+        return f"winobias-{self.split}-type{self.type}-{self.line}"
+
+    def origin(self, files: Files) -> Origin:
+        """The record of the pro line."""
+        return files[self.source("pro")].origin(self.line - 1)
+
+    def source(self, side: str) -> str:
+        """The name of the source of the ``pro`` or ``anti`` line; the record number in it is ``line - 1``."""
+        return f"winobias/{side}-type{self.type}-{_FILES[self.split]}"
+
+
+_NO_BRACKETS = str.maketrans("", "", "[]")
+_BRACKET = re.compile(r"\[([^\[\]]+)\]")
+# The bracket of an entity has an article before it, in it, or both; the bracket of a pronoun has none.
+_ENTITY_START = re.compile(r"(?:\b(the|an?) )?\[ ?(?:(the|an?) )?", re.IGNORECASE)
+_GENDERS: tuple[Gender, Gender] = ("male", "female")
+
+
+def _forms(slot: str) -> set[str]:
+    return {getattr(forms, slot) for forms in PRONOUNS.values()}
+
+
+_PRONOUNS = sorted(set().union(*map(_forms, SLOTS)))
+_PRONOUN = re.compile(rf"\b({'|'.join(_PRONOUNS)})\b", re.IGNORECASE)
+_MARKED_PRONOUN = re.compile(rf"\[({'|'.join(_PRONOUNS)})\]", re.IGNORECASE)
+
+# Corrections of single lines, by split, type and line number.
+_CORRECTIONS = table("winobias")
+
+
+def _sentence(line: str) -> str:
+    return line.partition(" ")[2]
+
+
+def _candidates(form: str) -> set[str]:
+    return {slot for slot in SLOTS if form.lower() in _forms(slot)}
+
+
+def _with_slots(marked: str, other: str) -> str:
+    """The line with slots for its bracketed pronouns.
+
+    *her* is accusative or possessive; the pronoun in the same place of the other line decides (*him* or *his*).
+    """
+    here, there = _PRONOUN.findall(marked), _PRONOUN.findall(other)
+    # Lines with other wording have other pronouns, which decide nothing.
+    counterparts = there if len(here) == len(there) else here
+
+    def slot(match: re.Match[str]) -> str:
+        place = len(_PRONOUN.findall(marked, 0, match.start()))
+        candidates = _candidates(match.group(1))
+        candidates = candidates & _candidates(counterparts[place]) or candidates
+        if len(candidates) > 1:  # the other line is another sentence and does not decide
+            candidates -= {"possessive"} if marked[match.end()] in ".," else {"accusative", "possessive_absolute"}
+        (name,) = candidates
+        return f"{{{name}}}"
+
+    return _MARKED_PRONOUN.sub(slot, marked)
+
+
+def _article(match: re.Match[str]) -> str:
+    article = match.group(1) or match.group(2)
+    return f"[{article} " if article else match.group()
+
+
+def _tidy(marked: str) -> tuple[str, list[str]]:
+    """The line with one article, in the bracket of the entity, and no space before ``'s``; and notes on the changes."""
+    notes = []
+    tidied = _ENTITY_START.sub(_article, marked)
+    if tidied != marked:
+        notes.append("article")
+    if " 's" in tidied:
+        notes.append("space before 's")
+    return tidied.replace(" 's", "'s"), notes
+
+
+def _mend(key: tuple[str, int, int], pro: str, anti: str) -> tuple[str, tuple[str, ...]]:
+    """The corrected line with slots, and notes on the corrections.
+
+    Raises
+    ------
+    BuildError
+        When the two lines differ by more than the pronoun and are not in the list of such pairs.
+    """
+    (pro, pro_notes), (anti, anti_notes) = _tidy(pro), _tidy(anti)
+    # With slots for the pronouns both lines of a pair are the same sentence, except in the listed pairs.
+    lines = {"pro": _with_slots(pro, anti), "anti": _with_slots(anti, pro)}
+    differ = lines["pro"] != lines["anti"]
+    place = " ".join(map(str, key))
+    kept = _CORRECTIONS["kept"].get(place)
+    if differ and not kept:
+        raise BuildError(
+            f"WinoBias {key[0]} type {key[1]} line {key[2]}: the pro and the anti sentence differ by more than the "
+            "pronoun; the files are not the ones this builder reads."
+        )
+    side = kept or "pro"
+    old, new = _CORRECTIONS["replaced"].get(place, ("", ""))
+    line = re.sub(rf"\b{old}\b", new, lines[side]) if old else lines[side]
+    wording = [f"wording of the {side} line"] * differ + ["word"] * bool(old)
+    return line, tuple(dict.fromkeys([*pro_notes, *anti_notes, *wording]))
+
+
+def _occupations(files: Files) -> dict[str, Gender]:
+    return {
+        line.strip().lower(): gender
+        for gender in _GENDERS
+        for line in read.lines(files[f"winobias/{gender}-occupations"].path)
+    }
+
+
+def _numbered(file: Fetched) -> list[str]:
+    lines = read.lines(file.path)
+    for number, line in enumerate(lines, 1):
+        if not line.startswith(f"{number} "):
+            raise BuildError(f"{file.path.name} line {number} does not begin with {number}; expected numbered lines.")
+    return lines
+
+
+def _participants(text: str, occupations: Mapping[str, Gender]) -> list[str]:
+    """The listed occupations of a text, in lower case and in their order."""
+    return re.findall(rf"\b(?:{'|'.join(occupations)})\b", text.lower())
+
+
+def _pair(key: tuple[str, int, int], lines: tuple[str, str], occupations: Mapping[str, Gender]) -> WinoBiasPair:
+    marked, notes = _mend(key, *map(_sentence, lines))
+    entities = [name for entity in _BRACKET.findall(marked) for name in _participants(entity, occupations)]
+    # One sentence names a third occupation; the first two are the participants.
+    others = [name for name in _participants(marked, occupations) if name not in entities]
+    if len(entities) != 1 or not others:
+        raise BuildError(
+            f"WinoBias {key[0]} type {key[1]} line {key[2]}: {marked!r} should have one listed occupation in brackets "
+            "and one other; the files are not the ones this builder reads."
+        )
+    return WinoBiasPair(*key, *lines, marked, entities[0], others[0], occupations[entities[0]], notes)
+
+
+def winobias_pairs(files: Files) -> Iterator[WinoBiasPair]:
+    """The pairs of lines: validation before test, type 1 before type 2, in the order of the files.
+
+    ``files`` has the sources ``winobias/…`` of ``sources.toml``.
+
+    Raises
+    ------
+    BuildError
+        When a line is not numbered or has no counterpart, or the sentences of a pair do not have two
+        participants or differ in an unknown way.
+    """
+    occupations = _occupations(files)
+    for split, part in _FILES.items():
+        for kind in (1, 2):
+            pro, anti = (_numbered(files[f"winobias/{side}-type{kind}-{part}"]) for side in ("pro", "anti"))
+            if len(pro) != len(anti):
+                raise BuildError(
+                    f"WinoBias {split} type {kind} has {len(pro)} pro and {len(anti)} anti lines; expected as many."
+                )
+            for number, lines in enumerate(zip(pro, anti, strict=True), 1):
+                yield _pair((split, kind, number), lines, occupations)
 
 
 def _about(pair: WinoBiasPair) -> dict[str, str | int]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, declared
+from builders.datasets.occugender import share_of_women
 from builders.parsers import read
-from builders.parsers.occupations import share_of_women
 from builders.text.words import fill, fill_they
 
 SENTENCES, TEMPLATES, OCCUPATIONS = "winogender/sentences", "winogender/templates", "winogender/occupations"

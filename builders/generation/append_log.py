@@ -83,6 +83,7 @@ class AppendLog:
         self.path, self.sync, self._writable = path, sync, writable
         self._file: BinaryIO | None = None
         self._closed = False
+        # One line at a time: lines of two threads must not be mixed.
         self._writing = threading.Lock()
         self._lock = FileLock(lock, timeout=0)
         if writable:
@@ -108,6 +109,7 @@ class AppendLog:
             if self._closed:
                 raise ValueError(f"{self.path} is closed.")
             if self._file is None:
+                # A new name has to be written through as well, or a power failure could lose the whole file.
                 is_new = not self.path.exists()
                 self._file = self.path.open("ab")
                 if is_new and self.sync:

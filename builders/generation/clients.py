@@ -47,6 +47,7 @@ ChatClient = Callable[[str, Sequence[Request]], list[Response]]
 
 def _missing(requests: Sequence[Request], cache: ResponseCache) -> dict[str, Body]:
     """The bodies of the requests without a recorded response, by key."""
+    # Equal requests of a stage are sent once.
     bodies = {request.key: request.body for request in requests}
     return {key: body for key, body in bodies.items() if key not in cache}
 
@@ -160,6 +161,7 @@ class LiveClient:
 
     def _send_all(self, stage: str, bodies: Sequence[Body], endpoint: Endpoint) -> None:
         task = self.progress.add_task(stage, total=len(bodies))
+        # Responses arrive in any order; the caller takes them by key, in the order of the requests.
         with ThreadPoolExecutor(self.concurrency) as pool:
             calls = [pool.submit(self._send, body, endpoint) for body in bodies]
             try:

@@ -54,6 +54,7 @@ class CostModel:
         """
         usage = response.usage or {}
         prompt_tokens, reply_tokens = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
+        # A server that reports nothing must not make a request free.
         if prompt_tokens <= 0 or reply_tokens < 0 or (response.text and not reply_tokens):
             return self.highest_cost(response.request)
         return self.cost(prompt_tokens, reply_tokens)
@@ -174,6 +175,7 @@ class SentLog(AppendLog):
 
     def unanswered(self, answered: Collection[str]) -> list[tuple[int, int]]:
         """The most tokens of each request of earlier runs that nobody answered; ``answered`` has keys of responses."""
+        # Each request that was sent counts up and one that was not processed counts down; an answer settles one.
         left = {key: count - (key in answered) for key, count in self._count.items()}
         return [self._tokens[key] for key, count in left.items() for _ in range(count)]
 

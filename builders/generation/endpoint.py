@@ -137,6 +137,7 @@ class Endpoint:
         choice = _object(choices[0] if isinstance(choices, list) else None)
         message, usage = _object(choice.get("message")), _object(reply.get("usage"))
         counts: list[Any] = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        # Whatever is not two plain counts is none, and then the highest cost is charged.
         are_counts = all(type(count) is int and 0 <= count < _MANY_TOKENS for count in counts)
         return response(
             body,

@@ -87,6 +87,7 @@ def without_markup(entry: str) -> str:
     """
     entry = plain(entry)
     while match := _EMPHASIS.match(entry) or _QUOTED.match(entry):
+        # The last group that matched is the text inside the marks.
         entry = next(group for group in reversed(match.groups()) if group is not None).strip()
     return entry
 
@@ -117,6 +118,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
+    # Numbered lines are the surest sign of an entry, then bullets; other lines may be remarks.
     lines = [line for line in _one_entry_a_line(text) if line.strip()]
     bullets = [match[1] for line in lines if (match := _BULLET.match(line))]
     return list(_numbered_texts(lines)) or bullets or lines

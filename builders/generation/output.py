@@ -46,6 +46,7 @@ def read_reviews(path: Path) -> dict[str, Review]:
         return {}
     reviews = {}
     for number, line in enumerate(read.lines(path)[1:], 2):
+        # Two more tabs, so that a line with an id alone has all three cells.
         row_id, verdict, note, *_ = (cell.strip().strip('"') for cell in (line + "\t\t").split("\t"))
         verdict = verdict.casefold()
         if verdict not in _VERDICTS:
@@ -91,6 +92,7 @@ def generation_manifest(
 
     It has no paths, and no dates but those of the responses.
     """
+    # By key, so that the digest does not depend on the order in which responses arrived.
     used = [responses[key] for key in sorted(responses)]
     digest = hashlib.sha256("\n".join(response.to_line() for response in used).encode()).hexdigest()
     usages = [response.usage for response in used if response.usage]

@@ -56,6 +56,7 @@ class FilterLog:
 
     def stages(self) -> dict[str, dict[str, Any]]:
         """Number of texts given, kept, and dropped by reason, for each stage in its order."""
+        # Also stages that dropped nothing are listed.
         reasons: dict[str, Counter[str]] = {stage: Counter() for stage in self.given}
         for entry in self.dropped:
             reasons[entry["stage"]][entry["reason"]] += 1
@@ -183,6 +184,7 @@ def request_lists(
     """
     responses = client(stage, [request for _, request in requests])
     lists = [list_entries(response.text, response.is_truncated) for response in responses]
+    # Counted, not listed: a run may have thousands of responses.
     problems = Counter(map(response_problem, responses, map(len, lists), repeat(count)))
     log.remarks += [
         f"{stage}: {problems[problem]} of {len(responses)} replies {problem}" for problem in sorted(problems) if problem

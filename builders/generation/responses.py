@@ -232,6 +232,7 @@ class ResponseCache(AppendLog):
             undo.callback(self.close)
             self.damaged: list[str] = []
             self.own = read_responses(*[path] * path.is_file(), damaged=self.damaged)
+            # The own file goes first in order and in value.
             self._responses = self.own | read_responses(*also, damaged=self.damaged) | self.own
             undo.pop_all()
 

@@ -77,6 +77,7 @@ def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | D
         When the responses cannot be read, or the budget cannot be kept.
     """
     prices = _prices(options)
+    # Only a run that sends requests locks the file and may repair its end.
     is_live = not (options.offline or options.dry_run)
     path = options.replies or options.out / CACHE
     with ResponseCache(path, options.also or (), writable=is_live) as cache:
@@ -119,6 +120,7 @@ def _budget(
             f"The price of {options.model} is unknown, so --budget cannot be kept; give --price-prompt and "
             "--price-reply, or --prices."
         )
+    # Opened before the first request, because each one is noted before it is sent.
     sent = opened_files.enter_context(costs.SentLog(cache.path, options.model))
     return Budget.after(prices, limit, [r for r in cache.own.values() if r.request["model"] == options.model], sent)
 

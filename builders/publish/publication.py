@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,22 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from builders.dataset import BuildError
-from builders.manifest import NAME, ConfigEntry, Manifest, file_sha256, read_manifest
-from builders.publish import licences
+from builders.embedded import DATA
+from builders.manifest import NAME, ConfigEntry, Manifest, SourceEntry, file_sha256, read_manifest
 from builders.publish.published import PublishedConfig, licence_facts, published
+from builders.sources.catalogue import catalogue
 from cards.dataset_card import dataset_card, default_config, eval_yaml
 from cards.packages import required
+from cards.text import templates
+
+TEXTS = DATA / "licences"
+#: The folder of licence texts in a repository, with SPDX names, and the page about them.
+FOLDER, PAGE = "LICENSES", "LICENSES.md"
+#: The licence of what the project wrote itself.
+OWN = "Apache-2.0"
+#: The prefix of identifiers of licences without a standard text, and with that of licences that take a link.
+_OTHER = "LicenseRef-"
+_LINKED = (_OTHER, "CC-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +113,8 @@ def make_publication(folder: Path, organisation: str, url: str, *, restricted: b
         "README.md": card.encode(),
         NAME: facts.encode(),
         CROISSANT: croissant(facts, f"{url}/datasets/{repository}").encode(),
-        licences.PAGE: licences.page(text).encode(),
-        **licences.texts(text),
+        PAGE: licence_page(text).encode(),
+        **licence_texts(text),
         **data,
     }
     evaluation = eval_yaml(facts)
@@ -127,3 +138,72 @@ def _first_row(files: Mapping[str, bytes | Path], config: ConfigEntry) -> dict[s
     table = pq.read_table(io.BytesIO(content) if isinstance(content, bytes) else content)
     row: dict[str, Any] = table.slice(0, 1).to_pylist()[0]
     return row
+
+
+def licence_texts(manifest: Manifest) -> dict[str, bytes]:
+    """The text of each licence of a data set, by its path in the repository.
+
+    A standard licence that allows redistribution needs its text, except that the licences of Creative Commons take a
+    link for it (section 3.a.1.C). Other licences are only linked on the page.
+
+    Raises
+    ------
+    BuildError
+        When the text of a licence is missing.
+    """
+    result = {}
+    for key in sorted({OWN, *_used(manifest)}):
+        file = _file(key)
+        if file and file.is_file():
+            result[f"{FOLDER}/{key}.txt"] = file.read_bytes()
+        elif file or (licence_facts(manifest, key)["redistribute"] and not key.startswith(_LINKED)):
+            raise BuildError(
+                f"{manifest.name} is published under {key}, whose text is missing; add it to "
+                f"builders/data/{TEXTS.name} and give the name of the file as its text in sources.toml."
+            )
+    return result
+
+
+def licence_page(manifest: Manifest) -> str:
+    """A Markdown page: each licence with its configs and sources, and the notices of the sources.
+
+    Raises
+    ------
+    BuildError
+        When a source has no notice in ``sources.toml``.
+    """
+    under = {}
+    for key in sorted(_used(manifest)):
+        configs = [name for name, config in manifest.configs.items() if config.licence == key]
+        sources = sorted({source.name for source in _sources(manifest) if source.licence == key})
+        under[key] = {"configs": configs, "sources": sources}
+    facts = {key: {**licence_facts(manifest, key), "file": _file(key)} for key in {OWN, *under}}
+    made = templates(DATA).get_template("licences.md.j2")
+    return made.render(own=OWN, folder=FOLDER, facts=facts, under=under, notices=list(_notices(manifest)))
+
+
+def _used(manifest: Manifest) -> set[str]:
+    """The licences of the configs and of their sources."""
+    return {config.licence for config in manifest.configs.values()} | {source.licence for source in _sources(manifest)}
+
+
+def _sources(manifest: Manifest) -> Iterator[SourceEntry]:
+    """The sources that something is published of."""
+    for config in manifest.configs.values():
+        yield from (source for source in config.sources if source.name not in config.filters)
+
+
+def _file(key: str) -> Path | None:
+    """The file with the text of a licence, or None."""
+    known = catalogue().licences.get(key)
+    return TEXTS / known.text if known and known.text else None
+
+
+def _notices(manifest: Manifest) -> Iterator[tuple[str, Any]]:
+    """The copyright notices of the sources under standard licences, with the address of each statement."""
+    known = catalogue()
+    standard = {source.name for source in _sources(manifest) if not source.licence.startswith(_OTHER)}
+    for family in sorted({name.partition("/")[0] for name in standard}):
+        if family not in known.notices:
+            raise BuildError(f"{family} has no entry in [notices] of sources.toml; add where it states its licence.")
+        yield family, known.notices[family]

@@ -55,6 +55,7 @@ def published(folder: Path, manifest: Manifest, name: str, *, restricted: bool) 
     """
     config = manifest.configs[name]
     copies = {source.name: _open_copy(manifest, source) for source in config.sources}
+    # Sources that may be published themselves need no copy.
     copies = {old: copy for old, copy in copies.items() if copy.name != old}
     # A config under the licence of a source that has an open copy is under the licence of the copy.
     replaced = {source.licence: copies[source.name].licence for source in config.sources if source.name in copies}

@@ -106,6 +106,7 @@ class HttpClient:
         self.root = self.base_url.removesuffix("/v1")
         self.key = os.environ.get("OPENAI_API_KEY", "").strip()
         headers = {"Authorization": f"Bearer {self.key}"} if self.key.isascii() and self.key.isprintable() else {}
+        # No limit for single reads: the deadline is of the whole request.
         limits = httpx2.Timeout(None, connect=min(CONNECT, self.timeout))
         self.session = httpx2.AsyncClient(
             headers={"Accept-Encoding": "identity", **(headers if self.key else {})},

@@ -185,6 +185,7 @@ class Fetcher:
     def _download(self, remote: Remote, path: Path) -> None:
         """Downloads the file to ``path``, with retries after temporary failures."""
         host = urlsplit(remote.url).netloc
+        # A host that did not answer once is not asked again for each of its files.
         if failed := self._failed.get(host) or self._failed.get(remote.url):
             raise _NotAvailable(failed)
         retry = retrying(self.attempts, self.sleep)

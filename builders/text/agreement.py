@@ -74,6 +74,7 @@ def _inverted(words: Sequence[str], at: int) -> bool:
 
 def _verb(words: Sequence[str], at: int) -> tuple[int, str | None]:
     """The index and the new form of the verb of the pronoun at ``at``; the form is None if it is not decided."""
+    # The auxiliary of a question stands before the pronoun.
     before, after = words[at - 1] if at else "", words[at + 1]
     if before in _FORMS or before in _AUXILIARIES:
         return at - 1, _FORMS.get(before, before) if _inverted(words, at) else None
@@ -81,6 +82,7 @@ def _verb(words: Sequence[str], at: int) -> tuple[int, str | None]:
         ending = words[at + 2]
         following = words[_skip_adverbs(words, at + 3)]
         return at + 2, _uncontracted(following) if ending == "s" else ending if ending in ("d", "ll") else None
+    # "as tall as he." has no verb after the pronoun.
     if before in ("as", "than") and after in (".", "!", "?", ";"):
         return at + 1, after
     place = _skip_adverbs(words, at + 1)

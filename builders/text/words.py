@@ -134,6 +134,7 @@ def gendered_words(text: str) -> list[str]:
     text = plain(text)
     gendered = []
     for match in _WORD.finditer(text):
+        # Before a capital "Miss" is a title; else it is a verb.
         title = _MISS.match(text, match.start())
         is_title = title is not None and title.group()[-1].isupper()
         gendered += ["miss"] if is_title else _gendered_parts(match.group().casefold())

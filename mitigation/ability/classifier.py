@@ -107,6 +107,7 @@ class Classifiers:
         if is_whole_model(adapter):
             self.effect, self._inside = Effect.WHOLE, whole_network(model, adapter).base_model
             return
+        # Its name is needed below to tell a projection from a change of the head.
         reader = _reading_map(model)  # before a layer is inserted
         network = attach(model.network, adapter, base=model.name, revision=model.revision).get_base_model()
         changed = [name for name, module in network.named_modules() if isinstance(module, BaseTunerLayer)]
@@ -182,6 +183,7 @@ def _projection(layer: Any) -> StateChange | None:
     weight = layer.get_base_layer().weight.detach().double().cpu()
     down = b.weight.detach().double().cpu() * layer.scaling[name]
     bias = torch.zeros(len(down)) if b.bias is None else b.bias.detach().cpu() * layer.scaling[name]
+    # Both equations have the same left side, so the bias is one more column.
     wanted = torch.cat([down, bias.double()[:, None]], dim=1)
     solution = torch.linalg.lstsq(weight, wanted, driver="gelsd").solution
     if torch.linalg.norm(weight @ solution - wanted) > _SAME * torch.linalg.norm(wanted):

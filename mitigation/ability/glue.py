@@ -148,6 +148,7 @@ def fine_tune(
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
         outputs = trainer.predict(_encoded(models, data.validation, length, data.task.classes)).predictions
+    # Some heads also give hidden states; the logits come first.
     values = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs, dtype=np.float64)
     if not np.isfinite(values).all():
         raise MitigationError(
@@ -196,18 +197,11 @@ def with_interval(values: Sequence[float]) -> Numbers:
 def changes(before: Runs, after: Runs) -> tuple[Change, ...]:
     """The change of each task and of the average; differences are paired by seed, and ``n`` is the number of seeds."""
     old, new = by_seed(before), by_seed(after)
-    return tuple(
-        Change(
-            BENCHMARK,
-            name,
-            METRIC,
-            with_interval(old[name]),
-            with_interval(new[name]),
-            with_interval(np.subtract(new[name], old[name]).tolist()),
-            len(old[name]),
-        )
-        for name in old
-    )
+    made = []
+    for name in old:
+        one, other, difference = map(with_interval, (old[name], new[name], np.subtract(new[name], old[name]).tolist()))
+        made.append(Change(BENCHMARK, name, METRIC, one, other, difference, len(old[name])))
+    return tuple(made)
 
 
 def compare(

@@ -150,33 +150,17 @@ def _from_hub(task: GlueTask, split: str) -> list[Example]:
     return [(tuple(row[name] for name in task.texts), float(row["label"])) for row in rows]
 
 
-def _correlation(name: str) -> Callable[[Floats, Floats], float]:
-    """A correlation of scipy, 0 for a constant prediction, as Matthews' correlation of scikit-learn is."""
+def _metric(name: str, labels: Floats, predicted: Floats) -> float:
+    """A correlation of scipy, or a score of scikit-learn; without variation both are 0."""
+    from scipy import stats  # type: ignore[import-untyped]
+    from sklearn import metrics
 
-    def value(labels: Floats, predicted: Floats) -> float:
-        from scipy import stats  # type: ignore[import-untyped]
-
-        return float(getattr(stats, name)(labels, predicted).statistic) if np.ptp(predicted) else 0.0
-
-    return value
-
-
-def _classified(name: str, **more: Any) -> Callable[[Floats, Floats], float]:
-    def value(labels: Floats, predicted: Floats) -> float:
-        from sklearn import metrics
-
-        return float(getattr(metrics, name)(labels.astype(int), predicted.astype(int), **more))
-
-    return value
-
-
-_METRICS = {
-    "accuracy": _classified("accuracy_score"),
-    "f1": _classified("f1_score", zero_division=0),
-    "matthews": _classified("matthews_corrcoef"),
-    "pearson": _correlation("pearsonr"),
-    "spearman": _correlation("spearmanr"),
-}
+    if name in ("pearson", "spearman"):
+        # scipy has NaN for a constant prediction, where Matthews' correlation of scikit-learn is 0.
+        return float(getattr(stats, f"{name}r")(labels, predicted).statistic) if np.ptp(predicted) else 0.0
+    score = {"accuracy": "accuracy_score", "f1": "f1_score", "matthews": "matthews_corrcoef"}[name]
+    more = {"zero_division": 0} if name == "f1" else {}
+    return float(getattr(metrics, score)(labels.astype(int), predicted.astype(int), **more))
 
 
 def scores(task: GlueTask, labels: Floats, outputs: Floats) -> dict[str, float]:
@@ -191,4 +175,4 @@ def scores(task: GlueTask, labels: Floats, outputs: Floats) -> dict[str, float]:
     {'f1': 66.66666666666666, 'accuracy': 66.66666666666666}
     """
     predicted = outputs[:, 0] if task.classes == 1 else outputs.argmax(1).astype(float)
-    return {name: 100 * _METRICS[name](labels, predicted) for name in task.metrics}
+    return {name: 100 * _metric(name, labels, predicted) for name in task.metrics}

@@ -22,14 +22,18 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.console import Console
+from typer import Argument, Option
 
 from builders.embedded import DATA
 from builders.parsers import read
 from mitigation.adapters.write import check_target, save_whole, write
 from mitigation.errors import MitigationError
 from scoring.adapters import facts
-from scoring.inference.load_options import Dtype, LoadOptions
+from scoring.inference.load_options import Device, Dtype, LoadOptions, ModelName, Revision
+from scoring.terminal import ended, tell
 
 if TYPE_CHECKING:
     import torch
@@ -103,6 +107,7 @@ def merge(
     tokenizer = loaded.tokens.tokenizer
     adapted = attach(loaded.network, folder, base=loaded.name, revision=loaded.revision)
     del loaded  # its weights, once they are written
+    # Before merging, because merging changes the network in place.
     expected = logits(adapted, tokenizer)
     settings = peft_config(folder)
     stamped = hasattr(settings, "units")
@@ -113,6 +118,7 @@ def merge(
         made = Path(scratch) / "made"
         save_whole(network, tokenizer, made, state)
         del network, state, adapted
+        # Loaded from the written files, as users will: what a configuration cannot say is noticed here.
         again = checkpoint.network(made, str(out), kind, dtype=numbers, use_safetensors=True).to(place).eval()
         merged = logits(again, tokenizer)
         apart = float((merged - expected).abs().max())
@@ -125,6 +131,22 @@ def merge(
         measures = {**known.measures, DIFFERENCE: (apart, _NAN, _NAN)}
         write(made, replace(known, files=facts.digests(made), dtype=kept, measures=measures), out)
     return Merged(out, apart, tuple(changes))
+
+
+def main(
+    model: ModelName,
+    adapter: Annotated[str, Argument(metavar="ADAPTER", help="An adapter that was made for this model.")],
+    out: Annotated[Path, Option(metavar="FOLDER", help="Folder of the whole model.")],
+    revision: Revision = None,
+    dtype: Dtype = "auto",
+    device: Device = None,
+) -> None:
+    """Writes a whole model that equals MODEL with ADAPTER, for plain transformers, servers and probes score."""
+    console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+    with ended(errors):
+        made = merge(model, adapter, out=out, revision=revision, dtype=dtype, device=device)
+        compared = f"its logits differ by at most {made.difference:.1e} from those of the adapted one"
+        tell(console, [*made.changes, f"The model is {out}; {compared}, over {COMPARED} statements."])
 
 
 def logits(network: Any, tokenizer: Any) -> torch.Tensor:
@@ -149,6 +171,7 @@ def with_weights(adapted: Any, name: str) -> tuple[Any, dict[str, torch.Tensor],
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     base: Any = adapted.get_base_model()
+    # A weight that is used twice may only be changed where the adapter is, so that use gets a copy.
     uses = Counter(id(weight) for _, weight in base.named_parameters(remove_duplicate=False))
     untied, biased = False, list[str]()
     for path, layer in base.named_modules():
@@ -157,6 +180,7 @@ def with_weights(adapted: Any, name: str) -> tuple[Any, dict[str, torch.Tensor],
         own: Any = layer.get_base_layer()
         if uses[id(getattr(own, "weight", None))] > 1:
             own.weight, untied = torch.nn.Parameter(own.weight.detach().clone()), True
+        # PEFT adds the bias of a LoRA to that of the map, so there has to be one.
         if any(getattr(layer, "lora_bias", {}).values()) and own.bias is None:
             own.bias = torch.nn.Parameter(own.weight.new_zeros(own.out_features))
             biased.append(path)
@@ -183,6 +207,7 @@ def _find_place(network: Any, biased: list[str]) -> str:
     wanted, before = {f"{path}.bias" for path in biased}, shapes(network).keys()
     for option in _options(network.config, lambda name, value: value is False and "bias" in name):
         found = shapes(network, {option: True}).keys()
+        # The option must give the biases that are needed and nothing else but biases.
         if wanted <= found and all(key.endswith(".bias") for key in found - before):
             setattr(network.config, option, True)
             return f"Maps have biases ({option})."
@@ -203,6 +228,7 @@ def _moved_into_norm(network: Any, path: str) -> bool:
     """
     import torch
 
+    # The norm that runs last is the one before the head.
     head, ran = network.get_submodule(path), []
     norms = [module for module in network.modules() if isinstance(module, torch.nn.LayerNorm)]
     handles = [module.register_forward_hook(lambda module, *_: ran.append(module)) for module in norms]
@@ -239,12 +265,14 @@ def with_units(adapted: Any, stamp: Any) -> tuple[Any, dict[str, torch.Tensor], 
     network = adapted.unload()
     block = stamp.first.rpartition(".")[0]
     size = {name: tuple(module.weight.shape) for name, module in network.named_modules() if _is_map(module)}
+    # Maps between the first and the last one of the same shape as the first are factors of a gate.
     within = list(size)[list(size).index(stamp.first) : list(size).index(stamp.last)]
     factors = [name for name in within[1:] if name.startswith(f"{block}.") and size[name] == size[stamp.first]]
     turned = type(network.get_submodule(stamp.first)) is not torch.nn.Linear  # GPT-2 has inputs first
     inner = size[stamp.last][0 if turned else 1]
     before, wider = shapes(network), inner + stamp.units
     changed: dict[str, Any] = {}
+    # Which option is the width is found by trying: it makes the last map exactly that much wider.
     for option in _options(network.config, lambda name, value: value == inner or (value is None and "inner" in name)):
         found = shapes(network, {option: wider})
         if found.get(f"{stamp.last}.weight", ()) == tuple(wider if n == inner else n for n in size[stamp.last]):
@@ -269,6 +297,7 @@ def with_units(adapted: Any, stamp: Any) -> tuple[Any, dict[str, torch.Tensor], 
     grown = {key: _padded(state[key], shape) if key in state else _zeros(state, shape) for key, shape in after.items()}
     into, out_of = (grown[f"{name}.weight"] for name in (stamp.first, stamp.last))
     into, out_of = (into.T, out_of.T) if turned else (into, out_of)
+    # In the limit of a steep slope GELU and SiLU are the ReLU of the stamp.
     into[inner:], out_of[:, inner:] = keys * STEEPNESS, values / STEEPNESS
     for name in factors:
         grown[f"{name}.bias"][inner:] = 1

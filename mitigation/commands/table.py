@@ -30,7 +30,7 @@ from cards.numbers import decimals
 from cards.text import split_list
 from mitigation import comparison, recipes
 from mitigation.ability.tasks import named
-from mitigation.api import Options, Text, planned_evaluation
+from mitigation.api import Options, planned_evaluation
 from mitigation.commands.glue import add_to_methods
 from mitigation.comparison import BENCHMARKS, COLUMNS, DOMAINS, change_of
 from mitigation.errors import MitigationError
@@ -38,11 +38,8 @@ from mitigation.quantization import choose_quantization
 from mitigation.recipe import Recipe, read_settings, resolve_settings
 from mitigation.run import finished, mitigate
 from mitigation.training.data import TrainingData
-from scoring import DATA
 from scoring.adapters.facts import FACTS, read
-from scoring.inference.load_options import Device, LoadOptions
-from scoring.options import Data, Limit, Profile, Resamples
-from scoring.statistics.stats import RESAMPLES
+from scoring.inference.load_options import LoadOptions
 from scoring.terminal import ended, tell, tell_wrapped
 from scoring.types import ScoringError
 
@@ -52,6 +49,10 @@ if TYPE_CHECKING:
     from mitigation.evaluate import Evaluation
     from scoring.inference.model import Model
     from scoring.run import Part
+
+
+#: The options of recipes that this command has too.
+SHARED = ("profile", "data", "limit", "text", "device", "resamples")
 
 
 def main(
@@ -79,8 +80,6 @@ def main(
             metavar="FILE", help="TOML or JSON: a table of settings for each recipe; of RECIPE, its settings."
         ),
     ] = None,
-    profile: Profile = "clean",
-    data: Data = DATA,
     benchmarks: Annotated[
         str,
         typer.Option(
@@ -89,10 +88,6 @@ def main(
             "some 16,000 rows of a causal model; unstereo takes half of the time.",
         ),
     ] = "",
-    limit: Limit = None,
-    text: Text = None,
-    device: Device = None,
-    resamples: Resamples = RESAMPLES,
     glue: Annotated[
         str, typer.Option(metavar="A,B", help="Tasks of GLUE, each fine-tuned three times for every method.")
     ] = "",
@@ -100,6 +95,7 @@ def main(
         bool,
         typer.Option("--sweep", help="fast also in each block and with several numbers of units: sweep.json, .png."),
     ] = False,
+    **values: Any,
 ) -> None:
     """Makes an adapter or prompt of MODEL with each recipe, and writes all before and after scores on one page.
 
@@ -124,25 +120,24 @@ def main(
         from scoring.adapters.feed_forward import feed_forwards
 
         reasons = comparison.reasons_before(out)
-        measured = None
+        measured, asked = None, Options(benchmarks=benchmarks, **values)
+        rows, options = TrainingData(asked.data, asked.limit), LoadOptions(model, device=asked.device)
         if chosen:
-            rows, options = TrainingData(data, limit), LoadOptions(model, device=device)
-            asked = Options(profile=profile, benchmarks=benchmarks, text=text, resamples=resamples)
             planned = planned_columns(chosen[0], asked, rows)
             with errors.status(f"Loading {model} …"):
                 loaded = options.load()
-            measured = how_measured(planned(loaded), limit, text)
+            measured = how_measured(planned(loaded), asked.limit, asked.text)
             comparison.check_same(out, measured)
         for recipe in chosen:
-            values = swept(len(feed_forwards(loaded.network))) if sweep and recipe.name == "fast" else [{}]
-            for row, changed in variants(recipe, profile, of_domains, seeds, values):
+            points = swept(len(feed_forwards(loaded.network))) if sweep and recipe.name == "fast" else [{}]
+            for row, changed in variants(recipe, asked.profile, of_domains, seeds, points):
                 try:
-                    settings = settings_of(recipe, profile, given.get(recipe.name, {}), corpus, **changed)
+                    settings = settings_of(recipe, asked.profile, given.get(recipe.name, {}), corpus, **changed)
                     if finished(recipe, settings, loaded, rows, out / row):
                         continue
                     reasons.pop(row, None)
                     # Weights in 4 bits are of the recipes that want them; the others share the loaded model.
-                    shared = None if choose_quantization(recipe, "auto", device)[0] else loaded
+                    shared = None if choose_quantization(recipe, "auto", asked.device)[0] else loaded
                     mitigate(
                         recipe,
                         settings,
@@ -161,7 +156,7 @@ def main(
                     tell(errors, [f"{row}: {error}"])
                     loaded = options.load()  # what a recipe left in the middle is not for the next one
         if glue:
-            add_to_methods(out, LoadOptions(model, device=device), split_list(glue), limit, errors)
+            add_to_methods(out, options, split_list(glue), asked.limit, errors)
         if sweep and one == ["fast"]:
             write_sweep(out, model, f"fast-{of_domains[0]}")
         tables = write(out, model, comparison.rows_of(out, reasons), measured)

@@ -77,9 +77,11 @@ class PairBatch:
 
     def __init__(self, prefixed: Sequence[PrefixedPair]) -> None:
         self.pairs = [pair for versions in prefixed for pair in versions]
+        # All sentences of a step are one list of queries, so equal prefixes and sentences are computed once.
         sides = StampedNetwork.sides(self.pairs)
         alone = [versions[0].alone for versions in prefixed]
         self.queries = [query for side in sides for query in side] + alone
+        # Only the biased sentences are needed here: up to the object both of a pair are the same.
         starts = np.cumsum([0, *(len(side) for side in sides)])
         self.prompts = [
             Place(int(start) + pair.prompt.query, pair.prompt.answer)
@@ -93,6 +95,7 @@ class PairBatch:
         logprobs, edited, base = network.answers(self.queries, [*self.prompts, *self.alone])
         biased, unbiased = network.pair_scores(self.pairs, logprobs[: len(logprobs) - len(self.alone)])
         count, objects = len(self.pairs), self.objects.to(edited.device)
+        # kl_div(reduction="mean") of PyTorch divides by all elements, the vocabulary too.
         size = edited.shape[1] if schedule.divergence == "mean" else 1
         terms = {
             "l_e": pair_gap(biased, unbiased, schedule.compare).mean(),
@@ -150,6 +153,7 @@ def edit(
         state.curve.held.append({"step": 0, **mean_terms(network, held, schedule)})
     steps, saved = range(state.step, schedule.passes * per_pass), time.monotonic()
     for step in track(steps, "editing", console=console, transient=True, disable=not steps):
+        # A step depends on its number alone, so a continued training takes the same batches.
         batch = PairBatch([prefixed(n, step // per_pass) for n in schedule.pair_numbers(step, count)])
         optimizer = _adam(trained, schedule) if single_pass else optimizer
         state.curve.train.append(_train(network, batch, schedule.at_step(step, count), optimizer, step))
@@ -163,6 +167,7 @@ def edit(
 
 
 def _adam(trained: Mapping[str, torch.nn.Parameter], schedule: EditingSchedule) -> torch.optim.Optimizer:
+    # The second matrix of a stamp may have a rate of its own, and the order of groups is that of checkpoints.
     values = {name: "fast_values" in name for name in trained}
     both = ([weight for name, weight in trained.items() if values[name] == second] for second in (False, True))
     groups = [{"params": some, "share": share} for some, share in zip(both, (1.0, schedule.value_rate), strict=True)]
@@ -191,6 +196,7 @@ def _train(
 
     if schedule.passes > 1 or schedule.keep != "best":
         return [iterate() for _ in range(schedule.iterations)][-1]
+    # Ties go to the earlier step, so a batch that cannot improve leaves the weights as they were.
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     best: tuple[dict[str, float], list[torch.Tensor]] = ({"loss": math.inf}, [])
     for _ in range(schedule.iterations + 1):  # the last iteration only measures the result of the one before

@@ -99,6 +99,7 @@ def traces(rows: Sequence[Row], kind: str, seed: int = 42) -> list[Trace]:
     by_domain: dict[str, set[str]] = {}
     for row in rows:
         by_domain.setdefault(row["domain"], set()).add(subject_of(row))
+    # Sorted, so that the draw does not depend on the order of a set.
     names = {domain: sorted(subjects) for domain, subjects in by_domain.items()}
     traced = []
     for row in rows:
@@ -109,6 +110,7 @@ def traces(rows: Sequence[Row], kind: str, seed: int = 42) -> list[Trace]:
             start, end = place
             text = f"{before[:start]}{{}}{before[end:]}{BLANK}{after}"
             other = others[generator.integers(len(others))]
+            # At the beginning of a sentence the other subject has a capital too.
             other = other[:1].upper() + other[1:] if before[start].isupper() else other
             traced.append(Trace(row["id"], text, row["object_biased"], (before[start:end], other)))
         elif place := whole_word(after, name):
@@ -167,6 +169,7 @@ def _effects(model: Model, trace: Trace, names: Sequence[str]) -> tuple[dict[str
     the second one with one block restored at one position; the second and following entries are rows of one batch.
     """
     count = len(names)
+    # In float64: an answer of several tokens adds up small log-probabilities.
     logs = torch.zeros(len(POSITIONS) * count + 2, dtype=torch.float64)
     readings = [list(_readings(model.tokens, trace, name)) for name in trace.subjects]
     for first, second in zip(*readings, strict=True):
@@ -174,6 +177,7 @@ def _effects(model: Model, trace: Trace, names: Sequence[str]) -> tuple[dict[str
         logs[0] += first_logs[0]
         logs[1:] += _restore(model.network, second.query, outputs, pairs_of_positions(first, second))
     probabilities = logs.exp().numpy()
+    # The last row is the second run without restoring; all effects are differences from it.
     indirect = probabilities[1:-1] - probabilities[-1]
     by_position = {name: indirect[n * count : (n + 1) * count] for n, name in enumerate(POSITIONS)}
     return by_position, float(probabilities[0] - probabilities[-1])
@@ -213,6 +217,7 @@ def _readings(tokens: Tokens, trace: Trace, subject: str) -> Iterator[Reading]:
     start = trace.text.index("{}")
     before, after = trace.text.replace("{}", subject).split(BLANK)
     text = before + trace.answer + after
+    # The subject follows the blank, which the answer replaces by a text of another length.
     if start > len(before):
         start += len(trace.answer) - len(BLANK)
     span = (len(before), len(before) + len(trace.answer))
@@ -250,6 +255,7 @@ def _restore(
     number = {name: n for n, name in enumerate(outputs)}
 
     def restore(name: str, output: torch.Tensor) -> None:
+        # Each row of the batch restores one block at one position, so one pass measures all of them.
         for n, (first, second) in enumerate(positions.values()):
             output[n * len(number) + number[name], second] = outputs[name][first]
 
@@ -271,6 +277,7 @@ def _run(
         hook(name, output.view(count, len(query.ids), -1))
 
     def answer_only(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...] | None:
+        # A head that already gets chosen positions is left alone.
         if arguments[0].shape[:2] != ids.shape:
             return None
         chosen.append(True)

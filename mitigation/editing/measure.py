@@ -108,6 +108,7 @@ def reworded(row: Row, frame: str) -> Row:
 def _table(network: StampedNetwork, sided: Sequence[SidedPair]) -> Table:
     pairs = [pair for _, pair in sided]
     parts = (pairs[start : start + MEASURED] for start in range(0, len(pairs), MEASURED))
+    # In parts, so that memory does not grow with the number of pairs.
     scores: list[Floats] = [network.scores(part).double().cpu().numpy() for part in parts]
     biased, unbiased = np.concatenate([np.empty((2, 0)), *scores], 1)
     longer = np.array([np.sign(other - one) for one, other in (pair.lengths for pair in pairs)], dtype=np.int64)
@@ -136,6 +137,7 @@ def gap() -> Metric:
 
 def pair_changes(before: tuple[Table, Table], after: tuple[Table, Table], profile: str) -> tuple[Change, ...]:
     """SS, PS and gap of held-out and of edited subjects, SS of edited pairs by length, and PS of each source."""
+    # Ties count as half in this project, and as not preferred in the published code.
     half = profile == "clean"
     wanted = ([knowledge.ss(half), gap()], [knowledge.ps(half)])
     changes: list[Change] = []

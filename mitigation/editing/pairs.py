@@ -158,6 +158,7 @@ def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, profile: str = "cle
     """
     context = BenchmarkContext(tokens.kind, family=family)
     request = score_request(row, profile, context)
+    # The prefix moves the spans of what is scored, and is not scored itself.
     opening = f"{prefix} " if prefix else ""
     length = len(opening)
     options = [_after(option, opening) for option in request.options]
@@ -170,12 +171,14 @@ def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, profile: str = "cle
         requests.append(Request(row["id"], options=rest))
     (both, _), (alone, _), *after = tokens.queries(requests)
     biased, unbiased = (tuple(queries) for queries in both)
+    # In a masked model the object is masked whole, so its first token is the first answer.
     firsts = [0, 0]
     if after:
         firsts = [_answers(side) - _answers(rest) for side, rest in zip((biased, unbiased), after[0][0], strict=True)]
     places = [_place(side, first) for side, first in zip((biased, unbiased), firsts, strict=True)]
     one, other = (side[place.query].want[place.answer] for side, place in zip((biased, unbiased), places, strict=True))
     first = alone[0][0]
+    # "person" may be several tokens; the distribution of the first one is compared.
     first = first._replace(at=first.at[:1], want=first.want[:1])
     return EditPair(row["id"], subject_of(row), biased, unbiased, places[0], (one, other), first)
 
@@ -218,6 +221,7 @@ def mean_scores(logprobs: torch.Tensor, side: torch.Tensor, count: int, profile:
     """
     probabilities = _triplets.averages_probabilities(profile, kind)
     values = logprobs.exp() if probabilities else logprobs
+    # A sum by sentence that keeps gradients, divided by the number of tokens.
     lengths = torch.bincount(side, minlength=count)
     means = torch.zeros(count, dtype=values.dtype, device=values.device).index_add(0, side, values) / lengths
     return means.log() if probabilities else means

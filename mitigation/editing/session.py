@@ -140,6 +140,7 @@ def split_subjects(rows: Sequence[Row], settings: PairSettings) -> tuple[list[Ro
         raise MitigationError(
             f"A share of {settings.held_out} of {len(names)} subjects cannot be held out; give more pairs, or 0."
         )
+    # Subjects are drawn, not rows, so that no wording of a held-out subject is trained.
     order = np.random.default_rng(settings.seed).permutation(len(names))
     held_out = {names[n] for n in order[:count]}
     sides: tuple[list[Row], list[Row]] = [], []

@@ -65,7 +65,9 @@ class StampedNetwork:
     def __init__(self, network: Any, layer: int | None, kind: Kind, pad: int, profile: str = "clean") -> None:
         self.network, self.kind, self.pad, self.profile = network.eval(), kind, pad, profile
         self.bare = network.get_base_model()
+        # None where the class does not say which module is the head; then the whole network runs.
         self.head = self.bare.get_output_embeddings()
+        # None until it is measured at the first queries.
         self.in_parts: bool | None = None if layer is not None else False
         if layer is not None:
             members = [block for _, block in blocks(self.bare)]
@@ -98,6 +100,7 @@ class StampedNetwork:
 
     def pair_scores(self, pairs: Sequence[EditPair], logprobs: torch.Tensor) -> torch.Tensor:
         """The scores [2, pairs] from the log-probabilities of the answers of :meth:`sides`, in order."""
+        # Answers of one sentence follow each other, so the number of the sentence is repeated for each.
         sizes = torch.tensor([sum(len(query.at) for query in side) for side in self.sides(pairs)])
         number = torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(logprobs.device)
         return mean_scores(logprobs, number, len(sizes), self.profile, self.kind).view(2, -1)
@@ -112,6 +115,7 @@ class StampedNetwork:
         answer: list[int] = []
         for query in queries:
             for at in query.at:
+                # A causal answer depends on what is before it, a masked one on the whole sentence.
                 key = query.ids[: at + 1] if self.kind == "causal" else (query.ids, at)
                 if key not in numbers:
                     numbers[key] = len(reads)
@@ -130,6 +134,7 @@ class StampedNetwork:
         """Log-probabilities with the stamp at all positions read, and without it at those ``compared`` by number."""
         if self.in_parts is None:
             self.in_parts = self._measured(reads[:8])
+        # Several positions of one sequence are read in one forward pass.
         of_row: dict[Ids, list[int]] = {}
         for number, (ids, _) in enumerate(reads):
             of_row.setdefault(ids, []).append(number)
@@ -168,6 +173,7 @@ class StampedNetwork:
         rows = list(dict.fromkeys(ids for ids, _ in reads))
         try:
             with torch.no_grad():
+                # Both ways on the first sequences: the same numbers within rounding, or the parts are not used.
                 own, parts = (run(rows, reads, reads[:1]) for run in (self._whole, self._upper))
         except UNSUITED:
             return False
@@ -192,12 +198,14 @@ class StampedNetwork:
         missing = {ids for ids in rows if ids not in self.entering}
         missing |= {read[0] for read in compared if read not in self.leaving}
         entering, leaving = self._recorded([ids for ids in rows if ids in missing], compared) if missing else ({}, {})
+        # States were kept without padding; a batch pads them to its own longest row.
         width = len(max(rows, key=len))
         known = [entering[ids] if ids in entering else self.entering[ids] for ids in rows]
         states = torch.stack([torch.nn.functional.pad(state, (0, 0, 0, width - len(state))) for state in known])
         base = [leaving[read] if read in leaving else self.leaving[read] for read in compared]
         at = _index(rows, reads)
 
+        # The head computes the positions that are read, and behind them the kept states without the stamp.
         def read_only(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
             chosen = torch.cat([arguments[0][at], *(state[None] for state in base)])
             return (chosen[None], *arguments[1:])
@@ -224,6 +232,7 @@ class StampedNetwork:
         own = [read for read in compared if read[0] in set(rows)]
 
         def enter(_: Any, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+            # Some architectures give hidden states by name.
             caught.append(arguments[0] if arguments else named["hidden_states"])
 
         def see(_: Any, __: Any, output: Any) -> None:
@@ -231,6 +240,7 @@ class StampedNetwork:
 
         def leave(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
             caught.append(arguments[0])
+            # One position is enough, since the logits of this pass are not used.
             return (arguments[0][:, :1], *arguments[1:])
 
         with ExitStack() as hooks:
@@ -265,6 +275,7 @@ def _skipped(members: Sequence[torch.nn.Module], *, tuples: bool) -> Iterator[No
         states = arguments[0] if arguments else named["hidden_states"]
         return (states, None) if tuples else states
 
+    # An instance may have its own forward already (accelerate), which is put back.
     replaced = [(block, vars(block).get("forward")) for block in members]
     try:
         for block in members:

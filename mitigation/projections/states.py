@@ -219,6 +219,7 @@ def mean_states(model: Model, texts: Sequence[str], most_tokens: int, batch: int
     longest = min(most_tokens, model.tokens.window or most_tokens)
     with without_remarks():  # transformers would warn of texts longer than the window, which are cut here
         rows = [ids[:longest] or [model.tokens.pad] for ids in tokenizer(list(texts))["input_ids"]]
+    # By length, so that a batch has little padding; the means go back to their places.
     order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
     states: list[Any] = [None] * len(rows)
     for start in range(0, len(order), batch):

@@ -76,6 +76,7 @@ def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tu
             "ends; give pairs of words."
         )
     chosen = sentences.tuples(lines, words, settings.sentences, settings.seed)
+    # Words that are in both groups do not tell who a sentence is about.
     sides = words.side(0) - words.side(1), words.side(1) - words.side(0)
     written: tuple[list[Pair], list[Pair]] = ([], [])
     longest = min(settings.most_tokens, (model.tokens.window or settings.most_tokens) - 2)
@@ -95,6 +96,7 @@ def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tu
             f"The corpus has {len(written[0])} sentences with words of the first group alone and {len(written[1])} "
             f"with words of the second, and at least {LEAST} of each are needed; give a larger corpus."
         )
+    # Alternating, so that every part of the list has as many sentences about each group.
     pairs = [pair for both in zip(*written, strict=False) for pair in both]
     fitted = 2 * round(FITTED * count)
     return pairs[:fitted], pairs[fitted:][: settings.held]

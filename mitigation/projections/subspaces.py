@@ -90,6 +90,7 @@ def inlp(
     width, basis, accuracies = train.shape[1], np.zeros((train.shape[1], 0)), []
     projections = np.zeros((width, width))
     share = np.bincount(held_labels - held_labels.min()).max() / len(held_labels)
+    # The standard error of the share of the largest class is what a classifier by chance varies by.
     chance = share + margin * np.sqrt(share * (1 - share) / len(held_labels))
     for _ in range(classifiers):
         removed = Projection.orthogonal(basis)
@@ -145,6 +146,7 @@ def leace(
     one_hot = torch.from_numpy(np.eye(labels.max() + 1)[labels])
     fitter = LeaceFitter(states.shape[1], one_hot.shape[1], dtype=torch.float64, shrinkage=shrinkage, svd_tol=tolerance)
     eraser = fitter.update(torch.from_numpy(states.astype(np.float64)), one_hot).eraser
+    # Columns of zeros are directions below the tolerance.
     used = eraser.proj_left.norm(dim=0) > 0
     return Projection(eraser.proj_left[:, used].numpy(), eraser.proj_right[used].numpy(), eraser.bias.numpy())
 

@@ -11,13 +11,11 @@ of a chat. A JSON file of the user's own works too. The result is a file for ``p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from cards.files import put
-from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Model, Recipe, TrainingData, setting
-from scoring.adapters.facts import PROMPT, Cost
+from mitigation.recipe import Adapter, Job, declared, setting
+from scoring.adapters.facts import PROMPT
 from scoring.prompts import get
 from scoring.terminal import tell
 
@@ -38,23 +36,13 @@ class PromptSettings:
             )
 
 
-def run(model: Model, settings: PromptSettings, _: TrainingData, out: Path, console: Console) -> Adapter:
+def run(job: Job[PromptSettings]) -> Adapter:
     """Writes the prompt into ``out``."""
-    prompt = get(settings.prompt)
-    put(out / PROMPT, prompt.json().encode())
+    prompt = get(job.settings.prompt)
+    put(job.out / PROMPT, prompt.json().encode())
     said = prompt.instruction or prompt.system or " … ".join(prompt.turns("QUESTION", "ANSWER")[::2])
-    tell(console, [f"{prompt.name}: {said}"])
-    cost = Cost(0, 0.0, 0, str(model.environment["device"]))
-    return describe(out, model, RECIPE.name, settings, data={}, cost=cost)
+    tell(job.console, [f"{prompt.name}: {said}"])
+    return job.done(None)
 
 
-RECIPE = Recipe(
-    name="prompts",
-    summary="An instruction in each prompt: by name, or from a file of your own.",
-    source="Causally Testing Gender Bias in LLMs (Chen et al., 2024); Disclosure and Mitigation (Dong et al., 2024); "
-    "BiasFreeBench (Xu et al., 2025)",
-    cite=("chen2024occugender", "dong2024disclosure", "xu2025biasfreebench"),
-    profiles={"clean": PromptSettings(), "paper": PromptSettings("instruction")},
-    run=run,
-    kinds=("causal", "masked"),
-)
+RECIPE = declared("prompts", PromptSettings, run)

@@ -11,14 +11,14 @@ lowered, and bias grows: docs/recipes.md has the numbers of a planted stereotype
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from cards.files import put
 from cards.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Job, Settings, declared, setting
-from scoring.adapters.facts import PROMPT, Cost
+from scoring.adapters.facts import PROMPT
 from scoring.prompts import Prompt
 
 _PAPER = "Schick et al. 2021"
@@ -59,8 +59,7 @@ def run(job: Job[SelfDebiasSettings]) -> Adapter:
         self_debias=own,
     )
     put(job.out / PROMPT, prompt.json().encode())
-    # Nothing is computed, so nothing of the process is counted as its cost.
-    return replace(job.done(0), cost=Cost(0, 0.0, 0, str(job.model.environment["device"])))
+    return job.done(None)
 
 
 RECIPE = declared("self_debias", SelfDebiasSettings, run)

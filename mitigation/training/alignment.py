@@ -111,6 +111,7 @@ def divergence(one: torch.Tensor, other: torch.Tensor, *, reverse: bool = False)
     >>> [round(divergence(p, q, reverse=reverse).item(), 4) for reverse in (False, True)]
     [0.1017, 0.118]
     """
+    # The logarithm of the mean of both, without leaving logarithms, where small probabilities would be zero.
     middle = torch.stack([one, other]).logsumexp(0) - torch.log(torch.tensor(2.0, device=one.device))
     sides = ((middle.exp() * (middle - side)) if reverse else side.exp() * (side - middle) for side in (one, other))
     first, second = (side.sum(1) for side in sides)
@@ -130,6 +131,7 @@ class AlignmentLoss:
     def divergences(self, network: Any, rows: Sequence[PromptedPair]) -> torch.Tensor:
         """The divergence of each row [rows]."""
         device = next(network.parameters()).device
+        # Both sides of all pairs are one batch: first all of the one word, then all of the other.
         both = [pair[side] for side in (0, 1) for pair in rows]
         logits = network(**network_inputs([query.ids for query in both], self.pad, device)).logits
         read = logits[torch.arange(len(both)), [query.at for query in both]].float()
@@ -149,6 +151,7 @@ def candidates(model: Model, count: int) -> list[str]:
     """
     tokenizer = model.tokens.tokenizer
     written = (tokenizer.decode([number]).strip() for number in range(len(tokenizer)))
+    # Each word once, although a vocabulary may have it with and without a space before.
     words = dict.fromkeys(
         word for word in written if len(word) >= _LEAST_LETTERS and word.isascii() and word.isalpha() and word.islower()
     )

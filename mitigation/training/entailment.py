@@ -58,6 +58,7 @@ def contrastive(states: torch.Tensor, temperature: float) -> torch.Tensor:
     0.7437
     """
     premise, hypothesis, swapped_premise, swapped_hypothesis = states
+    # The right hypothesis of each premise is on the diagonal; all others of the batch are wrong ones.
     table = similarities(
         torch.cat([premise, swapped_premise]), torch.cat([hypothesis, swapped_hypothesis]), temperature
     )

@@ -39,6 +39,7 @@ def token_rows(model: Model, texts: Sequence[str], length: int, *, join: bool) -
     with without_remarks():  # transformers would warn of texts longer than the window, which are cut below
         encoded: list[list[int]] = model.tokens.tokenizer(list(texts))["input_ids"]
     if join:
+        # The special tokens between texts stay and mark where one ends.
         encoded = [[token for ids in encoded for token in ids]]
     rows = [ids[start : start + window] for ids in encoded for start in range(0, len(ids), window)]
     if join and len(rows) > 1 and len(rows[-1]) < window:
@@ -79,10 +80,12 @@ class LanguageLoss:
 
         At least one token is predicted, so that the mean is defined.
         """
+        # Special tokens and padding are never predicted.
         ordinary = ~torch.isin(ids, self.special)
         chosen = (torch.rand(ids.shape, generator=generator) < self.share) & ordinary
         if not chosen.any():
             chosen[tuple(ordinary.nonzero()[0])] = True
+        # One draw decides which of the three a chosen token becomes.
         part = torch.rand(ids.shape, generator=generator)
         other = torch.randint(self.size, ids.shape, generator=generator)
         corrupted = torch.where(chosen & (part < MASKED), torch.tensor(self.mask), ids)
@@ -146,6 +149,7 @@ def dropout(network: Any, rates: Mapping[str, float]) -> Iterator[int]:
     for name, module in network.named_modules():
         parts = name.split(".")
         if isinstance(module, torch.nn.Dropout) and not {"lora_dropout"} & set(parts):
+            # A dropout inside an attention module is of its weights, but one before the residual stream is not.
             weights = parts[-2:-1] and parts[-2] in ATTENTION and "resid" not in parts[-1]
             places.append((module, "p", rates["attention" if weights else "hidden"]))
         for attribute in ("attention_dropout", "dropout"):

@@ -50,6 +50,7 @@ def form_tokens(tokens: Tokens, model: str) -> FormTokens:
             f"In the vocabulary of {model} no female and male form are one token each, so its next token cannot be "
             "balanced; give a model with larger tokens."
         )
+    # A form without a partner of one token still counts for the total of its gender.
     female, male = ([i for pair in PRONOUN_PAIRS if (i := token[pair[side]]) is not None] for side in (0, 1))
     return FormTokens(female, male, [[int(i or 0) for i in pair] for pair in pairs])
 
@@ -160,6 +161,7 @@ class DebiasLoss:
         with torch.no_grad(), tuned.disable_adapter():
             base = tuned.eval()(**inputs, use_cache=False).logits
         tuned.train(training)
+        # Every position of the prompts is kept, not only the last one; padding is no position.
         real = inputs["attention_mask"].bool()
         return retention(base[real], logits[real], self.forms).sum() / len(real)
 

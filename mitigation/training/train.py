@@ -119,6 +119,7 @@ class TrainingState:
 
 def checkpoint_path(job: Job[Any], name: str = "") -> Path:
     """The file of a training's state, next to ``out``; its name depends on the recipe, model, settings and data."""
+    # Another model, setting or version of the data has another file, so no state is mixed up.
     key = [job.model.revision, job.model.dtype, asdict(job.settings), job.data.versions]
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     return job.out.parent / f"{name or job.recipe}-{digest}.pt"
@@ -164,10 +165,12 @@ def restore(path: Path, trained: Mapping[str, torch.nn.Parameter], optimizer: to
     if not path.exists():
         return TrainingState()
     try:
+        # Mapped, not read: a checkpoint of all weights may be larger than the free memory.
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             with memoryview(mapped)[:-66] as archive:
                 digest = hashlib.sha256(archive)
             digest.update(_NO_COMMENT)
+            # The archive was hashed with the length of its comment as zero, as torch wrote it.
             if digest.hexdigest().encode() != mapped[-64:]:
                 raise ValueError("its checksum is not that of its content")
         content = torch.load(path, weights_only=True, map_location="cpu", mmap=True)
@@ -190,6 +193,7 @@ def network_inputs(rows: Sequence[Sequence[int]], pad: int, device: torch.device
     >>> inputs["input_ids"].tolist(), inputs["attention_mask"].tolist()
     ([[5, 6], [7, 0]], [[1, 1], [1, 0]])
     """
+    # Padded to the longest row of this batch only.
     width = max(map(len, rows))
     lengths = torch.tensor([[len(row)] for row in rows], device=device)
     ids = torch.from_numpy(padded(rows, pad, width)).to(device)
@@ -274,6 +278,7 @@ def _step(
 ) -> dict[str, float]:
     """Takes a step and returns the terms of the loss before it, as means over all processes."""
     network.train()
+    # Dropout of a step is drawn from its number, so a continued training has the same.
     torch.manual_seed(
         int(np.random.SeedSequence([schedule.seed, step, accelerator.process_index]).generate_state(1)[0])
     )
@@ -281,6 +286,7 @@ def _step(
         group["lr"] = schedule.rate_at(step)
     sums: dict[str, torch.Tensor] = {}
     size = schedule.at_once or len(rows)
+    # The gradients of the parts add up to that of the step; each part counts by its rows.
     for part in (rows[start : start + size] for start in range(0, len(rows), size)):
         with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=schedule.precision == "bf16"):
             terms = {name: term * (len(part) / len(rows)) for name, term in loss(network, part).items()}
@@ -289,6 +295,7 @@ def _step(
         sums = {name: sums.get(name, 0.0) + term.detach() for name, term in terms.items()}
     means = accelerator.reduce(sums, "mean")
     values = {name: float(mean) for name, mean in means.items()}
+    # Clipping after all parts, as if the step had been computed at once.
     norm = torch.nn.utils.clip_grad_norm_(trained.values(), MAX_GRADIENT_NORM)
     check_finite({**values, "gradient": float(norm)}, f"Step {step + 1}")
     optimizer.step()

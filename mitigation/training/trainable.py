@@ -86,6 +86,7 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
             )
         # In the memory of the processor, because a GPU has no room for a second copy of all weights.
         original = {name: tensor.detach().to("cpu", copy=True) for name, tensor in network.state_dict().items()}
+        # Weights that the class of the network freezes are frozen again afterwards.
         frozen = [weight for weight in network.parameters() if not weight.requires_grad]
         try:
             yield Trainable(network.requires_grad_(True), model, original)
@@ -115,6 +116,7 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
         raise MitigationError(f"The modules {modules!r} cannot be adapted ({error}).") from None
     if checkpointing:
         with quiet():
+            # Without reentrance, since the inputs of the first block need no gradient here.
             tuned.get_base_model().gradient_checkpointing_enable({"use_reentrant": False})
     try:
         yield Trainable(tuned, model)

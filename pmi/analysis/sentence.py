@@ -111,6 +111,7 @@ def _treebank_words(text: str) -> Iterator[str]:
     """Words by the rule of the paper: NLTK's tokenizer and its 179 stop words."""
     stop = stop_words("nltk")
     for chunk in _SEPARATORS.sub(" ", text.lower()).split():
+        # The full stop of a sentence belongs to its last word until here; that of Mr. is a part of it.
         stripped = chunk if _TITLE.fullmatch(chunk) else chunk.rstrip(".'")
         parts = _CONTRACTION.fullmatch(stripped)
         for word in filter(None, parts.groups() if parts else (stripped,)):

@@ -11,19 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pmi.counting.counts import Counts
 from pmi.types import SHE_HE, DeltaTable, FloatArray, GenderedPair, IntArray, TableError, as_pairs, words_of
 
 #: Key of the schema metadata that has the rule, the totals and the pairs of a table.
 METADATA_KEY = b"gender-neutral-probes-pmi"
-
-#: The quantiles in :class:`ColumnStatistics`.
-QUANTILES = (0.05, 0.5, 0.95)
 
 
 def pmi(counts: Counts, word: str) -> FloatArray:
@@ -40,6 +37,7 @@ def pmi(counts: Counts, word: str) -> FloatArray:
     values = np.full(len(counts.words), np.nan)
     defined = (pair_counts > 0) & (counts.word_counts > 0)
     if count_of_word and counts.totals.pairs:
+        # PMI = log p(w, g) / (p(w) p(g)), with p(w, g) = c(w, g) / pairs and p(w) = c(w) / words.
         constant = 2 * math.log(counts.totals.words) - math.log(counts.totals.pairs) - math.log(count_of_word)
         values[defined] = np.log(pair_counts[defined]) - np.log(counts.word_counts[defined]) + constant
     return values
@@ -93,44 +91,19 @@ def _nullable(values: FloatArray) -> pa.Array:
     return pa.array(values, pa.float64(), from_pandas=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnStatistics:
-    """The distribution of the values of one column.
+def column_statistics(rows: pa.Table) -> list[Any]:
+    """The distribution of every column of PMI and δ of a :func:`table`, a row each.
 
-    Parameters
-    ----------
-    name:
-        Name of the column.
-    n_defined:
-        Number of words that have a value.
-    share:
-        That number as a share of all words of the table; NaN for a table without words.
-    mean, sd, low, median, high:
-        Mean, standard deviation and the :data:`QUANTILES` of the values; NaN when there is no value.
+    A row has ``name``, ``n_defined`` (the number of words that have a value), ``share`` (that number as a share of all
+    words, NaN for a table without words), ``mean``, ``sd``, and as ``low``, ``median`` and ``high`` the quantiles 5 %,
+    50 % and 95 % of the values, which are NaN when there is no value.
     """
-
-    name: str
-    n_defined: int
-    share: float
-    mean: float
-    sd: float
-    low: float
-    median: float
-    high: float
-
-
-def column_statistics(rows: pa.Table) -> list[ColumnStatistics]:
-    """The distribution of every column of PMI and δ of a :func:`table`."""
-    return [_statistics(rows, name) for name in rows.column_names if name.startswith(("pmi_", "delta"))]
-
-
-def _statistics(rows: pa.Table, name: str) -> ColumnStatistics:
-    values = pc.drop_null(rows[name]).to_numpy()
-    share = len(values) / len(rows) if len(rows) else math.nan
-    if not len(values):
-        return ColumnStatistics(name, 0, share, *[math.nan] * 5)
-    low, median, high = (float(q) for q in np.quantile(values, QUANTILES))
-    return ColumnStatistics(name, len(values), share, float(values.mean()), float(values.std()), low, median, high)
+    names = [name for name in rows.column_names if name.startswith(("pmi_", "delta"))]
+    values = rows.select(names).to_pandas()
+    found = values.agg(["count", "mean"]).T.rename(columns={"count": "n_defined"}).astype({"n_defined": int})
+    found["share"], found["sd"] = values.notna().mean(), values.std(ddof=0)
+    found[["low", "median", "high"]] = values.quantile([0.05, 0.5, 0.95]).T.to_numpy()
+    return list(found.rename_axis("name").reset_index().itertuples(index=False))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

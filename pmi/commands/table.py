@@ -5,7 +5,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +16,7 @@ from rich.progress import track
 from rich.table import Table
 
 from cards.numbers import decimals, formatted
-from pmi.analysis.table import Agreement, ColumnStatistics, agreement, column_statistics
+from pmi.analysis.table import Agreement, agreement, column_statistics
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts
 from pmi.files import WRITABLE, write_rows
@@ -83,7 +83,7 @@ def description(counts: Counts, rows: pa.Table, min_count: int) -> str:
     return "\n".join(lines + [f"Gendered words that do not occur: {', '.join(absent)}."] * bool(absent))
 
 
-def statistics_table(columns: Sequence[ColumnStatistics]) -> Table:
+def statistics_table(columns: Sequence[Any]) -> Table:
     """The distribution of each column of values."""
     table = number_table("", "words", "share", "mean", "sd", "5 %", "median", "95 %", title="Distributions")
     for column in columns:

@@ -88,6 +88,7 @@ def eight(data: Uint8Array, i: int) -> tuple[Scalar, Scalar]:
     data8: Scalar = _eight_bytes(data, i)
     lower = data8 | _CASE
     low_bits, digits = lower & ~_HIGH, data8 & ~_HIGH
+    # Adding 0x80 − "a" sets the high bit of a byte from "a" on, and 0x80 − "{" that of one after "z".
     letter = (low_bits + _FROM_A) & ~(low_bits + _AFTER_Z)
     digit = (digits + _FROM_0) & ~(digits + _AFTER_9)
     bits = _trailing_zeros(~((letter | digit) & ~data8) & _HIGH) & ~np.uint64(7)
@@ -108,6 +109,7 @@ def decode(data: Uint8Array, i: int, n: int) -> Scalar:
     if first < 0xC2 or first > 0xF4:
         return _INVALID
     length = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    # The first byte has as many ones as the character has bytes, then a zero and the first bits of the code.
     code = first & (0x7F >> length)
     for k in range(1, length):
         if i + k >= n:

@@ -177,6 +177,7 @@ def _steps(package: str) -> Any:
 
 def _unfinished(job: CountingJob, files: Sequence[Shard]) -> list[Shard]:
     """The files without a table, large ones first."""
+    # The longest tasks begin first, so that the last machine does not start with one.
     return sorted((shard for shard in files if not is_readable(job.part(shard))), key=lambda shard: -shard.size)
 
 
@@ -204,6 +205,7 @@ def _connected(address: str | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    # Ray would hide the GPUs of a task that asks for none, and warns that it will stop doing so.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)

@@ -80,6 +80,7 @@ def shards(corpus: Sequence[str | Path], format: Format | None = None) -> list[S
                 f"{', '.join(COMPRESSED)} after that when it is compressed, or give the format."
             )
         shards_by_address |= {shard.address: shard for shard in known}
+        # Device and inode of a local file, so that a link and its target are counted once.
         identities |= {address: identity for address, _, _, identity in files}
     # Of several names of one file, the last in reverse order is the first in order.
     addresses = {identities[address]: address for address in sorted(shards_by_address, reverse=True)}

@@ -171,6 +171,7 @@ class Counts:
         for pair in pairs if defined.any() else ():
             first, second = (self.pair_counts_of(word)[defined] for word in (pair.first, pair.second))
             ratio = np.log(first) - np.log(second)
+            # The counts of the word itself and of all pairs are in both PMI and cancel out.
             ratio = ratio - math.log(self.count_of(pair.first)) + math.log(self.count_of(pair.second))
             values[defined] += pair.weight / total_weight * ratio
         return values
@@ -257,6 +258,7 @@ def _sum(parts: Sequence[Counts | str | Path]) -> tuple[pa.Array, IntArray, Pair
         for rows, read in zip(rows_by_table, readers, strict=True):
             # Rows ascend, so a range of rows of the sum is a range of rows of the table.
             first, last = np.searchsorted(rows, [start, stop])
+            # No row occurs twice in a table, so the sum by index misses none.
             total[rows[first:last] - start] += read(int(last - first))
         return total
 
@@ -432,6 +434,7 @@ def _union(word_lists: Sequence[pa.Array]) -> pa.Array:
     """Every word of several lists once, sorted."""
     words = word_lists[0]
     for other in word_lists[1:]:
+        # One table at a time, so that at most two lists of words are in memory with their union.
         words = pc.unique(pa.concat_arrays([words, other]))
     return words.take(pc.sort_indices(words))
 

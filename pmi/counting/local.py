@@ -260,6 +260,7 @@ def _run_in_processes(job: CountingJob, files: Sequence[Shard], jobs: int, progr
             progress(done.value)
     except BaseException:
         for process in list((pool._processes or {}).values()):
+            # shutdown alone would wait for files that take hours.
             process.terminate()
         raise
     finally:

@@ -104,6 +104,7 @@ def _row_text(row: Any, field: str) -> str:
 def _zstd(max_window: int) -> Any:
     import zstandard
 
+    # A frame says how much memory it needs; without a limit a small file could take all of it.
     return zstandard.ZstdDecompressor(max_window_size=max_window).decompressobj()
 
 
@@ -289,6 +290,7 @@ def _parquet(address: str, file: BinaryIO, field: str, report: Report) -> Iterat
     n_empty = 0
     try:
         for batch in table.iter_batches(_ROWS_PER_BATCH, columns=[field], use_threads=False):
+            # Bytes and no texts: UTF-8 is not decoded and encoded again only to be counted.
             texts = batch.column(0).cast(text_type).cast(pa.large_binary()).to_pylist()
             n_empty += texts.count(None)
             yield from _blocks(_without_record_ends(text) + RECORD_END for text in texts if text is not None)

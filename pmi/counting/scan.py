@@ -139,6 +139,7 @@ def tokenise(
             slot = slot_of(a, b, mask)
             entry = slots[slot]
             while entry >= 0 and (low[entry] != a or high[entry] != b):
+                # Linear probing: the next slot is in the same cache line most of the time.
                 slot = (slot + 1) & mask
                 entry = slots[slot]
             if entry < 0:
@@ -226,6 +227,7 @@ def count_pairs(
         gendered = words[g]
         if gendered < 0 or gendered >= n_gendered:
             continue
+        # Arrays cannot grow in here; the caller enlarges them and comes back at this place.
         if rows + 2 * window > pair_counts.shape[0] * ROWS_PER_BLOCK:
             state.rows = rows
             return g
@@ -235,6 +237,7 @@ def count_pairs(
             begin -= 1
         while end < highest and words[end] >= 0:
             end += 1
+        # Words carried over were counted with those before them already, so only pairs with new words are left.
         for j in range(begin if g >= n_carried else max(g + 1, n_carried), end):
             if j != g:
                 other = words[j]

@@ -114,6 +114,7 @@ class Scanner:
             self.buffer[filled : filled + characters.PADDING] = 0
             done = self._scan(self.buffer[: filled + characters.PADDING], final)
             self.n_pending = filled - done
+            # Copied first, because both parts may overlap.
             self.buffer[: self.n_pending] = self.buffer[done:filled].copy()
 
     def _scan(self, buffer: npt.NDArray[np.uint8], final: bool) -> int:
@@ -154,6 +155,7 @@ class Scanner:
     def _move_large_counts(self) -> None:
         """Moves counts of at least 2³¹ out of the 32-bit array before they can overflow."""
         for block, gendered, place in np.argwhere(self.pair_counts >= _HALF).tolist():
+            # A dictionary, because hardly any pair of words occurs two billion times.
             self.large_counts[block * ROWS_PER_BLOCK + place, gendered] += int(self.pair_counts[block, gendered, place])
             self.pair_counts[block, gendered, place] = 0
         self.max_added = 0
@@ -197,6 +199,7 @@ class Scanner:
     def _spelling(self, numbers: npt.NDArray[np.int32]) -> pa.Array:
         """The texts of numbered runs."""
         ends = np.zeros(len(numbers) + 1, np.int32)
+        # The first call only measures the length, so that the texts are written into memory of the right size.
         size = word_table.spell(numbers, self.table, np.empty(0, np.uint8), ends[1:])
         data = np.empty(size, np.uint8)
         word_table.spell(numbers, self.table, data, ends[1:])

@@ -41,6 +41,7 @@ class WordTable(NamedTuple):
 def slot_of(low: int, high: int, mask: int) -> Scalar:
     """The first slot to probe for a key."""
     h = low * np.uint64(0x9E3779B97F4A7C15) ^ high * np.uint64(0xC2B2AE3D27D4EB4F)
+    # A product moves bits upwards only; as in SplitMix64, a shift first brings those of late letters down.
     h ^= h >> np.uint64(29)
     h *= np.uint64(0xBF58476D1CE4E5B9)
     return np.int64((h >> np.uint64(32)) & np.uint64(mask))
@@ -129,6 +130,7 @@ def rehash(table: WordTable, n: int) -> None:
     slots, low, high = table.slots, table.low, table.high
     mask = slots.shape[0] - 1
     for entry in range(n):
+        # Long runs are hashed by their low part alone, as when they were entered.
         is_long = high[entry] >> np.uint64(56) == _LONG
         slot = slot_of(low[entry], np.uint64(0) if is_long else high[entry], mask)
         while slots[slot] >= 0:

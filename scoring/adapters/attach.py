@@ -112,6 +112,7 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     try:
         with path.open("rb") as file:
             size, length = path.stat().st_size, int.from_bytes(file.read(8).ljust(8, b"\xff"), "little")
+            # A header may claim any length; without this check that much memory would be taken before it is read.
             if length > min(size - 8, LONGEST_HEADER):
                 raise AdapterError(
                     f"{refusal}: its header claims {length} bytes and the file has {size}; fetch it again."
@@ -120,6 +121,7 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     except (OSError, ValueError, RecursionError) as error:
         raise AdapterError(f"{refusal} ({type(error).__name__}); fetch it again.") from None
     try:
+        # Free text of the writer, and the only entry that is no tensor.
         header.pop("__metadata__", None)
         spans = sorted(tuple(tensor["data_offsets"]) for tensor in header.values())
         shapes = {name: tuple(map(int, tensor["shape"])) for name, tensor in header.items()}

@@ -71,10 +71,12 @@ def features(module: Any, *names: str) -> int:
 
 def _feed_forward(block: str, module: nn.Module) -> FeedForward:
     maps = list(_linear_maps(module))
+    # The last map of a block brings the inner width back to that of the hidden state in all that are tested.
     last, inner, width = maps[-1]
     # Attention may have maps of these shapes too, and is built before: only the run of maps next to the last counts.
     first = ""
     for name, inputs, outputs in reversed(maps[:-1]):
+        # Gated parts (SwiGLU) compute gate and value in one map of twice the width.
         if inputs != width or outputs not in (inner, 2 * inner):
             break
         first = name

@@ -111,6 +111,7 @@ class StampLayer(nn.Module, BaseTunerLayer):
         output: torch.Tensor = self.base_layer(hidden, *arguments, **named)
         for name in active:
             if name in self.fast_values:
+                # Popped, so that no activation of one forward pass is kept, or read by the next one.
                 output = output + self.fast_values[name](self.activations.pop(name)).to(output.dtype)
         return output
 

@@ -191,10 +191,12 @@ def score(
             folder = Path(settings.out or stack.enter_context(tempfile.TemporaryDirectory()))
             if processes.first:
                 stack.enter_context(locked(folder, ScoringError))
+                # Refused before anything is asked: a run of hours must not end at a folder that it may not replace.
                 planned = run.model_report(model, parts, settings, prompt, chat)
                 report.check_finished(folder, planned, overwrite=settings.overwrite)
             stack.enter_context(processes.connected())
             store = stack.enter_context(Store(folder / "responses", stored, processes.rank))
+            # A server may have got another model since the responses were stored.
             model.recognise(store)
             result = run.run(model, parts, store, settings, prompt, chat, console, processes)
             damaged = "{} line {} was not as it was written; its question was asked again."

@@ -124,10 +124,12 @@ def plan(queries: Sequence[Query], *, share: bool, merge: bool, reach: float, lo
     if share:
         starts = _starts(np.array(lengths), np.array(shared), reach, longest)
     else:
+        # Without shared contexts only queries with the same tokens are merged: all of both is shared.
         same = (merge and n == a == b for n, (a, b) in zip(shared[1:], pairwise(lengths), strict=True))
         starts = {0, *(n for n, with_last in enumerate(same, 1) if not with_last)}
     trees: list[Tree] = []
     path: list[int] = []
+    # A query continues the path of the one before it, of which it keeps the shared nodes.
     for place, number in enumerate(order):
         if place in starts:
             trees.append(Tree())
@@ -171,6 +173,8 @@ def _starts(lengths: Ints, shared: Ints, reach: float, longest: int) -> set[int]
         while low < last and lengths[low] + grown[last] - grown[low] > longest:
             low += 1
         sizes = lengths[low : last + 1] + grown[last] - grown[low : last + 1]
+        # Weights cost the size of a tree times the reach, attention its square: dynamic programming over where it
+        # begins.
         costs = least[low : last + 1] + sizes * (reach + sizes)
         best = int(costs.argmin())
         least[last + 1], begun[last] = costs[best], low + best
@@ -210,6 +214,7 @@ def batch_end(rows: Sequence[Sized], start: int, limits: Limits, tokens: int) ->
     >>> batch_end(["abc", "abc", "ab"], 0, bounds, tokens=8)
     2
     """
+    # Rows come longest first, so the first one is the width to which all others are padded.
     most = max(tokens // max(len(rows[start]), 1), 1)
     end = min(start + min(most, limits.size or most), len(rows))
     return next((n for n in range(start + 1, end) if not limits.together(rows[start], rows[n])), end)
@@ -235,6 +240,7 @@ def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) 
                 raise
             if len(batch) == 1:
                 raise limits.alone(batch[0], error) from None
+            # Half of what did not fit, for this batch and those that follow, which have shorter rows.
             tokens = max(len(batch) * len(batch[0]) // 2, 1)
             continue
         yield batch, result

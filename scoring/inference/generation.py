@@ -78,6 +78,7 @@ class Next(transformers.LogitsProcessor):
             self._warpers.append(transformers.TopPLogitsWarper(decoding.top_p))
         self._numbers = None
         if decoding.sampled:
+            # A row draws by the id of its request, so that a sample does not depend on what else is in its batch.
             drawn = [np.random.default_rng([decoding.seed, crc32(p.request.id.encode())]).random(new) for p in prompts]
             self._numbers = iter(torch.from_numpy(np.array(drawn).T[:, :, None]).to(device))
 
@@ -192,6 +193,7 @@ class Generator:
         continued = [until(row[: p.new], ends) for p, row in zip(prompts, rows, strict=True)]
         tokens, generated = sum(len(p.ids) for p in prompts), sum(map(len, continued))
         tokenizer = self.tokens.tokenizer
+        # Decoded with the prompt, because a tokenizer may drop or add a space where a text begins.
         texts = [continued_text(tokenizer, p.ids, ids) for p, ids in zip(prompts, continued, strict=True)]
         return Batch(texts, tokens + generated, len(prompts) * width - tokens, generated)
 

@@ -177,6 +177,7 @@ class Model(Engine):
         if network.device.type == "cpu":
             tokens = int(min(max(CACHED // network.width, tokens), MOST_TOKENS))
         if not network.head_apart:
+            # All logits of a batch exist at one time here, which for large vocabularies is most of the memory.
             tokens = min(tokens, max(WHOLE_LOGITS // network.config.vocab_size, 1))
         return tokens
 
@@ -238,6 +239,7 @@ class Model(Engine):
         # The head takes places in ascending order, and the answers go back to the order of the trees.
         order = np.argsort(places, kind="stable")
         values = np.empty(len(want))
+        # One transfer to the processor for a batch: each would wait for the device.
         values[order] = self._network.logprobs(outputs, places[order], want[order]).cpu().numpy()
         answers = np.array([number for tree in trees for number in tree.answer], dtype=np.int64)
         self.stats.add(tokens=tokens, padding=len(trees) * max(map(len, trees)) - tokens, read=len(outputs))

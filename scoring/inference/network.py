@@ -101,6 +101,7 @@ class Network:
         # Token i attends to token j where j is not later, and i is before the end of j.
         visible = (place[:, None] >= place) & (place[:, None] < ends[:, None, :])
         mask = torch.zeros(visible.shape, dtype=self.dtype, device=ids.device)
+        # The lowest finite number instead of -inf: a row that sees nothing would be NaN after the softmax.
         mask = mask.masked_fill_(~visible, torch.finfo(mask.dtype).min)[:, None]
         position_ids = self.tensor(padded([tree.position_ids for tree in trees], 0, width))
         return {"input_ids": ids, "position_ids": position_ids, "attention_mask": mask}
@@ -119,6 +120,7 @@ class Network:
         width = max(map(len, trees))
         # Places in the flattened batch; a position that several answers are read from is computed once.
         where = np.concatenate([np.array(tree.at) + n * width for n, tree in enumerate(trees)])
+        # The head costs as much as many layers where the vocabulary is large, so it sees each position once.
         read, places = np.unique(where, return_inverse=True)
         states = self.forward(self.inputs(trees))
         # An adapter (prompt tuning) may put tokens before each row.
@@ -201,6 +203,7 @@ class Network:
             logits = torch.nn.functional.linear(outputs, head.weight[tile], bias)
         scale = getattr(self.config, "logit_scale", None)
         if isinstance(scale, float):  # Cohere; MPT has a text or None.
+            # Each of these three changes log-probabilities, and is applied after the module that counts as the head.
             logits = logits * scale
         if scaling := getattr(self.config, "logits_scaling", None):  # Granite
             logits = logits / scaling
@@ -248,6 +251,8 @@ class Network:
                 # A floor, because all tokens of a tile may have a logit of -inf.
                 tops.append(logits.amax(-1).clamp(min=torch.finfo(numbers).min))
                 sums.append((logits - tops[-1][:, None]).exp_().sum(-1))
+            # log Σ exp over all tiles from those of each: Σ exp(x − top) with the largest of the tops, which cannot
+            # overflow.
             top = torch.stack(tops).amax(0)
             total = (torch.stack(sums) * (torch.stack(tops) - top).exp()).sum(0)
             parts.append((chosen - top[row]) - total.log()[row])

@@ -131,6 +131,7 @@ def together(
     """
     import torch.distributed as dist
 
+    # The same question is asked once by all processes together, whatever ids it has.
     unique = list({replace(request, id=""): request for request in requests}.values())
     left = [[n for n, request in enumerate(unique) if store.get(request) is None]]
     dist.broadcast_object_list(left, src=0)
@@ -158,6 +159,7 @@ def _collect(gathered: Sequence[Any], requests: Mapping[str, Request], store: St
             if store.get(requests[name]) is None:
                 store.put(requests[name], response)
         for field in fields(stats):
+            # Processes work side by side: their tokens add up, and the longest time is that of the run.
             together = max if field.name.endswith("seconds") else sum
             setattr(stats, field.name, together((getattr(stats, field.name), getattr(theirs, field.name))))
     if failed:

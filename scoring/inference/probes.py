@@ -84,6 +84,7 @@ def difference(one: torch.Tensor, other: torch.Tensor) -> float:
     if not torch.equal(finite, other.isfinite()):
         return float("inf")
     one, other = (values.masked_fill(~finite, 0.0) for values in (one, other))
+    # A constant added to all logits of a row changes no probability, so the mean of the row is taken away.
     one, other = (values - values.mean(-1, keepdim=True) for values in (one, other))
     spread = other.square().mean(-1).sqrt().clamp(min=torch.finfo(torch.float32).tiny)
     return float(((one - other).square().mean(-1).sqrt() / spread).max())
@@ -196,6 +197,8 @@ class Probes:
         try:
             once, again = self._alone([first]), self._alone([first])
             self.broken = not bool(once.isfinite().all())
+            # The first half stays: what is read there may not change with the tokens after it, nor with how many
+            # follow.
             changed = self._alone([first._replace(ids=before + other)])
             shorter = self._alone([first._replace(ids=first.ids[:-1])])
         except UNSUITED as error:
@@ -258,6 +261,7 @@ class Probes:
         while length >= min(SHORTEST, self._length(longest)):
             if self._measured("shares", length, self._branches, share=True):
                 return length
+            # Errors grow with length (rotary positions in half precision), so a shorter tree may still be right.
             length //= 2
         self.findings["shares"] = (
             "Contexts are not shared, because a row with branches changes the answers of this model."
@@ -292,6 +296,7 @@ class Probes:
 
     def _generation(self, length: int) -> tuple[GenerationMode, bool]:
         new = 3
+        # The forced tokens need room in the window as well.
         length = max(length - new, 4) if self.window else length
         # From the fastest way to the slowest: the first one whose answers are those of plain sequences is taken.
         first = error = None
@@ -370,6 +375,7 @@ class Probes:
     def _alone_once(self, query: Query) -> torch.Tensor:
         """Logits of a plain sequence, computed once: most of the time of the probes goes into these."""
         if query not in self._plain:
+            # The oldest goes first, as a dict keeps the order in which it was filled.
             if len(self._plain) == KEPT:
                 del self._plain[next(iter(self._plain))]
             self._plain[query] = self._alone([query])
@@ -394,6 +400,7 @@ class Probes:
     def _ids(self, seed: int, length: int) -> tuple[int, ...]:
         """Made-up token ids, the same on every machine."""
         vocabulary = min(self.network.config.vocab_size, 2**15)
+        # A special token in a made-up text could end it or be masked.
         allowed = [i for i in range(vocabulary) if i not in self.avoid] or list(range(vocabulary))
         drawn = np.random.default_rng(seed).integers(len(allowed), size=length)
         return tuple(allowed[n] for n in drawn)

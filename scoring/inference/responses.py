@@ -80,6 +80,7 @@ class Responses:
             self._bounds.append(list(accumulate(lengths, initial=len(owners))))
             numbers = count(self._bounds[-1][-1])
             self._candidates.append([None if word is None else next(numbers) for word in words])
+            # The next unused number says how many answers this request has.
             owners += [number] * (next(numbers) - len(owners))
         self._owner = np.array(owners, dtype=np.int64)
         # How many answers each request still waits for; a continuation is one of them.

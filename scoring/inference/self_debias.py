@@ -46,6 +46,7 @@ def debiased_logprobs(plain: torch.Tensor, prefixed: torch.Tensor, decay: float,
     [0.2689, 0.7311]
     """
     before = plain.float().softmax(-1)
+    # Only tokens that the announced bias makes more probable are lowered, by the prefix that raises them most.
     increase = (prefixed.float().softmax(-1).amax(0) - before).clamp(min=0)
     lowered = (-decay * increase).clamp(min=float(np.log(epsilon)))
     return (plain.float().log_softmax(-1) + lowered).log_softmax(-1)
@@ -111,6 +112,7 @@ class SelfDebiased(Model):
 
     def _answers(self, query: Query, rows: Sequence[Sequence[int]], logits: torch.Tensor, first: int) -> Scored:
         places = torch.tensor(query.at, device=logits.device)
+        # A row with a prefix is longer, and what it says of a token stands as much further to the right.
         after = [values[places + len(row) - len(rows[0])] for values, row in zip(logits[1:], rows[1:], strict=True)]
         logs = debiased_logprobs(logits[0][places], torch.stack(after), self.settings.decay, self.settings.epsilon)
         wanted = torch.tensor(query.want, device=logs.device)[:, None]

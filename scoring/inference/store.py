@@ -102,6 +102,7 @@ class Store(AppendLog):
         for path in sorted(self.path.parent.glob(f"{self.path.stem}.part-*.jsonl")):
             try:
                 with AppendLog(path, path.with_suffix(".lock"), sync=False) as log:
+                    # A process that was killed left its file; one with another header is only removed.
                     entries = [(line, self._entry(line)) for line in log.lines[1:]] if log.lines[:1] == [header] else []
                     for line, entry in entries:
                         if entry is not None and entry[0] not in self._responses:

@@ -35,6 +35,7 @@ class Encoding:
 def _prefix_offsets(tokenizer: Any, text: str, ids: list[int]) -> list[tuple[int, int]]:
     """Offsets for a tokenizer that has none: the shortest beginnings of the text that give the first tokens."""
     ends = {0: 0, len(ids): len(text)}
+    # From the end, so that the shortest beginning that gives the same tokens is the one that stays.
     for end in range(len(text), 0, -1):
         first = tokenizer(text[:end], add_special_tokens=False, verbose=False)["input_ids"]
         if first and ids[: len(first)] == first:
@@ -48,6 +49,7 @@ def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     full = tokenizer("a")["input_ids"]
     for start in range(len(full) - len(bare) + 1):
+        # T5 puts tokens only after a text, GPT-2 none, BERT one on each side.
         if full[start : start + len(bare)] == bare:
             return full[:start], full[start + len(bare) :]
     raise ScoringError(
@@ -89,6 +91,7 @@ class Query(NamedTuple):
         """
         if not self.gap:
             return self
+        # The padding token after the first one is repeated, and all that follows moves to the right by the gap.
         ids = self.ids[:1] + self.ids[1:2] * self.gap + self.ids[1:]
         at = tuple(i + self.gap if i else i for i in self.at)
         return Query(ids, at, self.want, self.hidden + self.gap)
@@ -216,6 +219,7 @@ class Tokens:
             part = requests[first : first + ENCODED]
             # Each text once: requests may have the same options, and encoding takes as long as a small network.
             texts = dict.fromkeys(a.context + o.text for a in part for o in a.options)
+            # A dict keeps the order of the texts, so that one call of the tokenizer answers all of them in order.
             texts |= dict.fromkeys(a.context for a in part if a.candidates)
             encoded = dict(zip(texts, self.encode(list(texts)), strict=True))
             for request in part:
@@ -321,6 +325,7 @@ class Tokens:
         pads = max(width - len(piece.ids), 0)
         frame = [self.first, self.padding] if pads else self._before(piece.ids, piece.start)
         gap = max(pads - 1, 0)
+        # Without a token before the text, one of the context has to stay, which the first scored token follows.
         drop, end = self._fit(request, piece.start - (not frame), targets[-1] + 1, len(frame) - 1 + gap)
         # A beginning-of-sequence token that the text itself brings has nothing before it and is not scored.
         scored = targets[bisect_left(targets, 0 if frame else 1) : bisect_left(targets, end)]
@@ -356,6 +361,7 @@ class Tokens:
             raise self._cut_off(request)
         if how == "each":
             return [self._hidden(ids, i, i + 1) for i in sorted({i for span in spans for i in span})]
+        # From left to right: the token and all after it in the run are hidden by one mask, so none sees what is asked.
         return [self._hidden(ids, i, run[-1] + 1) for span in spans for run in _runs(span) for i in run]
 
     def _decoded(self, request: Request, option: Option) -> Iterable[Query]:
@@ -420,6 +426,7 @@ class Tokens:
         only be compared between forms that are one token each, and no token may count twice (Dong et
         al. 2023, section 6.3: the forms of she and he).
         """
+        # A tokenizer may merge a form with what stands before it, so the form is read after a letter or a line break.
         before, space = ("a\n", "") if context.endswith("\n") else ("a", " ")
         tokens = [self.word(before, space + form) for form in forms]
         return [None if token in tokens[:n] else token for n, token in enumerate(tokens)]
@@ -439,6 +446,7 @@ class Tokens:
 
     def _fit(self, request: Request, free: int, total: int, extra: int) -> tuple[int, int]:
         """Which tokens [drop, end) of ``total`` are kept, where the first ``free`` may be dropped."""
+        # What is too much is cut from the left of the context first, then from the right end of the text.
         over = total + extra - (self.window or total + extra)
         if over <= 0:
             return 0, total

@@ -122,6 +122,7 @@ def tests(differences: Iterable[Difference]) -> Tests:
 def _forest(changes: list[Change]) -> Forest:
     differences = [change.difference for change in changes]
     found = [score for change in changes for score in (change.after, change.before) if score]
+    # Symmetric around 0, so that equal bars to the left and to the right are equal differences.
     reach = max((abs(x) for d in differences for x in d.numbers if math.isfinite(x)), default=0.0)
     return Forest(
         differences[0].metric,

@@ -144,6 +144,7 @@ def _headline(headline: Headline | None, estimates: list[Estimate]) -> HeadlineS
     wanted = headline or Headline("", estimates[0].metric)
     of_metric = [e for e in estimates if e.metric == wanted.metric]
     candidates = of_metric or [e for e in estimates if e.metric == estimates[0].metric]
+    # A run over a part of the rows may lack the group that is meant to be shown.
     defined = [e for e in candidates if math.isfinite(e.value)] or candidates
     chosen = next((e for e in defined if e.group == wanted.shown), defined[0])
     values = {e.metric: e.value for e in estimates if e.group == chosen.group}
@@ -225,8 +226,10 @@ def headline_changes(compared: Comparison) -> list[HeadlineChange]:
         d = change.difference
         if d.ability:
             first_found = ability.setdefault(d.benchmark, change).difference
+            # Ability in the group of the headline is preferred to that in the first group.
             if d.group == groups.get(d.benchmark) and first_found.group != d.group:
                 ability[d.benchmark] = change
+    # Corrected among what is shown together, not among all differences of the comparison.
     chosen = [*first, *(change for change in ability.values() if change not in first)]
     differences = corrected([change.difference for change in chosen])
     return [replace(change, difference=d) for change, d in zip(chosen, differences, strict=True)]

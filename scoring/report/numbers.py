@@ -45,6 +45,7 @@ def scale(estimates: Iterable[Estimate]) -> Scale:
     low, high = _ends(x for e in listed for x in (e.value, e.low, e.high, e.ideal) if x is not None)
     least, most = min((e.least for e in listed), default=-math.inf), max((e.most for e in listed), default=math.inf)
     reach = max(-low, high)
+    # Four times the room is the most that a plot may leave empty before it shows a part of the range.
     if reach >= max(-least, most) / 4:
         return Scale(least, most)
     return around(low, high)

@@ -45,6 +45,7 @@ def decisive(table: Table, contrast: Contrast | None, count: int = SHOWN) -> lis
         return []  # sampled answers have no probabilities to compare
     first, second = (np.asarray(table[column], dtype=np.float64) for column in contrast.numbers)
     difference = np.where(np.isfinite(first) & np.isfinite(second), first - second, 0.0)
+    # Stable, so that the page of the same run is the same on every machine.
     order = np.argsort(-np.abs(difference), kind="stable")[:count]
     return [_example(table, contrast, row, float(difference[row])) for row in order if difference[row]]
 
@@ -122,6 +123,7 @@ def page(
 
     estimates = numbers.by_benchmark(report.estimates)
     names = list(dict.fromkeys([*estimates, *tables]))
+    # Benchmarks of one data set share their text, which is shown once: reversed, the first one wins.
     first_with = {validity[name]: name for name in reversed(names) if name in validity}
     sections = [
         Section(

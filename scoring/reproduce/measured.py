@@ -244,7 +244,7 @@ class Measured:
 
     def _stages(self) -> Mapping[str, Mapping[str, int]]:
         from builders.datasets.gender_pmi import delta_table
-        from builders.generation.pipelines import _replay
+        from builders.generation.pipelines import unstereo
         from builders.parsers import recorded
 
         file = self.runs / "published" / "replay.json"
@@ -254,12 +254,12 @@ class Measured:
             result = {}
             for length in recorded.LENGTHS:
                 self.say(f"replay of ours-{length}")
-                names = (*_replay.source_names(length), "unstereo/pmi")
+                names = (*unstereo.source_names(length), "unstereo/pmi")
                 files = {name: self.fetcher.get(catalogue().sources[name]) for name in names}
-                record = _replay.read_run(files, length)
-                replayed = _replay.replay(record, "paper", file.parent / f"replay-{length}")
+                record = unstereo.read_run(files, length)
+                replayed = unstereo.replay(record, "paper", file.parent / f"replay-{length}")
                 rows = replayed.rows(delta_table(files["unstereo/pmi"]))
-                stages = _replay.stages(record, replayed, rows)
+                stages = unstereo.stages(record, replayed, rows)
                 result[f"ours-{length}"] = {stage.name: stage.ours - stage.different for stage in stages}
             REPLAYED.write(file, result)
         return result
@@ -343,6 +343,7 @@ def _judged(table: PrintedTable, cell: PrintedCell, found: Measured, other: Mapp
         return of(None, None, None, "unreachable", " ".join(filter(None, (reason, notes))))
     verdict: Verdict = ""
     if printed is not None:
+        # Compared as printed: a paper rounds, and 49.995 and 50.00 are the same number in a table of two decimals.
         same = f"{value:.{cell.digits}f}" == f"{printed:.{cell.digits}f}"
         verdict = "equal" if same else "within" if low <= printed <= high else "outside"
     known = math.isfinite(low)

@@ -143,6 +143,7 @@ def cost(step: Step, model: str, data: Path, limit: int | None = None) -> str:
     if size is None:
         return text
     weights = size * (4 if "float32" in step.words or "auto" in step.words else 2)
+    # Four characters a token is the usual rule for English; each token costs two operations a parameter.
     scored = sum(len(r.context) * bool(r.options) + sum(len(option.text) for option in r.options) for r in requests) / 4
     seconds = 2 * size * scored / _OPERATIONS + sum(r.max_new for r in requests) / 32 * weights / _BYTES
     return f"{text}, about {1.2 * weights / 1e9:.1f} GB of GPU memory and {seconds / 3600:.2f} hours"

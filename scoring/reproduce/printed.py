@@ -151,11 +151,13 @@ def _place(
     place |= {key: entry[key] for key in ("source", "reason") if key in entry}
     notes = [entry["note"]] if "note" in entry else []
     for label, separator in ((row, ", "), (column, "_")):
+        # A label is one term, or several that are joined, such as a data set and a threshold.
         for piece in [label] if label in terms else label.split(separator):
             found = dict(terms.get(piece, {}))
             notes += [found.pop("note")] if "note" in found else []
             place |= found
     for key, value in place.items():
+        # A text may name another field that itself names one, so it is filled until no brace is left.
         while isinstance(place[key], str) and "{" in place[key] and "reason" not in place:
             place[key] = value = value.format_map(place)
     return place, tuple(dict.fromkeys(notes))

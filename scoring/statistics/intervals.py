@@ -196,8 +196,10 @@ def effective_examples(counts: Counts, *, cautious: bool = True) -> float:
     largest = estimated = max(1.0, examples / counts.clusters)
     correction = 1.0
     if with_rarer and len(weights) > 1:
+        # The linearised variance of a ratio over clusters; against the binomial one it is the design effect.
         between = len(weights) / (len(weights) - 1) * float(((events - rate * weights) ** 2).sum()) / weights.sum() ** 2
         estimated = max(1.0, between * (examples - 1) / (rate * (1 - rate)))
+        # Korn and Graubard widen by the quantiles of t, because the variance comes from so few clusters.
         correction = min(1.0, (student(max(1.0, examples - 1)) / student(max(1.0, counts.clusters - 1))) ** 2)
     if not cautious:
         return examples / estimated
@@ -297,6 +299,7 @@ def bootstrap(draws: Floats, clusters: int) -> Interval:
     defined = draws[~np.isnan(draws)]
     if clusters < 2 or len(defined) < 2:
         return NONE
+    # Percentiles are too narrow for few clusters: the tail is that of t, and √(n / (n − 1)) undoes the division by n.
     tail = float(ndtr(-student(clusters - 1) * math.sqrt(clusters / (clusters - 1))))
     low, high = np.quantile(defined, (tail, 1 - tail))
     # p is moved outwards as the percentiles are. The observed value counts as a resample, so p is never 0.
@@ -335,6 +338,7 @@ def rule_of_three(value: float, clusters: float, span: float) -> Interval:
     >>> rule_of_three(0.0, 60, span=1.0).high < 3.7 / 60
     True
     """
+    # The share that n clusters could have missed with a probability of the tail: (1 − share)ⁿ = tail.
     reach = span * (1 - _TAIL ** (1 / clusters))
     p = 1.0 if value == 0 else min(1.0, 2 * 0.5**clusters)
     return Interval.of(value - reach, value + reach, "rule of three", p)

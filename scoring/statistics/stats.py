@@ -121,7 +121,9 @@ def _distinct(sums: Sequence[Sums], clusters: int) -> tuple[Floats, list[list[in
         where.append([])
         for own in metric_sums.columns:
             column = np.zeros(clusters)
+            # Groups without a row in a cluster add 0 there, so one draw of clusters serves all groups and metrics.
             column[metric_sums.subset.clusters] = own
+            # Many metrics share a denominator or a whole column; each costs a row of the product only once.
             number = numbers.setdefault(column.tobytes(), len(columns))
             if number == len(columns):
                 columns.append(column)
@@ -412,6 +414,7 @@ def _scaled(exact: Interval, metric: Metric) -> Interval:
     """The interval of a proportion in the unit of its metric."""
     low, high = exact.low, exact.high
     if metric.absolute:
+        # The size of a signed value: an interval around 0 begins at 0 and reaches as far as its longer side.
         low, high = max(0.0, low, -high), max(-low, high)
     return replace(exact, low=metric.high * low, high=metric.high * high, error=metric.high * exact.error)
 
@@ -424,6 +427,7 @@ def _cluster_t(metric: Metric, sums: Sums, value: float) -> Interval | None:
     if not metric.fisher:
         return intervals.cluster_t(value, without, _freedom(sums.subset))
     interval = intervals.cluster_t(float(intervals.fisher(value)), intervals.fisher(without), _freedom(sums.subset))
+    # The derivative of tanh takes the standard error of z to that of the correlation.
     error = (1 - value**2) * interval.error
     return replace(interval, low=math.tanh(interval.low), high=math.tanh(interval.high), error=error)
 
@@ -441,6 +445,7 @@ def _cluster_t_of_difference(metric: Metric, a: Sums, b: Sums, value: float) -> 
         return intervals.cluster_t(value, without[0] - without[1], _freedom(a.subset))
     r = np.array([metric.final(sums.columns.sum(axis=1).reshape(sums.shape)) for sums in (a, b)])
     z, z_without = intervals.fisher(r), intervals.fisher(np.array(without))
+    # The interval is symmetric in z; the slope between both points takes it back to the scale of the correlation.
     slope = (r[0] - r[1]) / (z[0] - z[1]) if z[0] != z[1] else 1 - r[0] ** 2
     interval = intervals.cluster_t(float(z[0] - z[1]), z_without[0] - z_without[1], _freedom(a.subset))
     return replace(interval, low=slope * interval.low, high=slope * interval.high, error=slope * interval.error)
@@ -467,5 +472,6 @@ def _discordant(a: Floats, b: Floats, subset: Subset) -> Counts:
     Σ ((event_a - p · weight_a) - (event_b - p · weight_b)) / W, in which concordant examples are 0.
     """
     (events_a, weights_a), (events_b, weights_b) = a.T, b.T
+    # Where an example has another weight in b, the difference of the weights counts at the mean rate of both.
     p = (events_a.sum() / weights_a.sum() + events_b.sum() / weights_b.sum()) / 2
     return Counts.of(events_a - events_b - p * (weights_a - weights_b), (weights_a + weights_b) / 2, subset.codes)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from builders import write
 from builders.dataset import Alternative, BuildError, Fetched, Source
+from builders.datasets import biaske
 from builders.datasets.biaske import DATASET
 from builders.generation.responses import response
-from builders.parsers import bundled, weat
+from builders.parsers import bundled
 from builders.parsers.triplets import blank, filled
 from builders.text.split import phrase_key
 from builders.wording import BLANK, LABELS
@@ -297,8 +298,8 @@ def test_weat_has_the_words_for_social_groups_of_the_paper(name):
     words = {(row["domain"], row["test"], row["subject"]) for row in built(name)}
     assert Counter(domain for domain, _, _ in words) == {"gender": 128, "race": 188, "religion": 18}
     by_test = Counter(test for _, test, _ in words)
-    assert [by_test[test] for test in weat.RACE] == [64, 30, 32, 32, 30]
-    assert {by_test[test] for test in (*weat.GENDER, "double-bind-competent", "double-bind-likable")} == {16}
+    assert [by_test[test] for test in biaske.RACE] == [64, 30, 32, 32, 30]
+    assert {by_test[test] for test in (*biaske.GENDER, "double-bind-competent", "double-bind-likable")} == {16}
 
 
 @pytest.mark.mirror

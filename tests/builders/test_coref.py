@@ -4,7 +4,7 @@ import pytest
 
 from builders import datasets
 from builders.dataset import BuildError
-from builders.parsers.coref import winobias_pairs
+from builders.datasets.winobias import winobias_pairs
 from builders.text.words import PRONOUNS, fill, gendered_words, slots
 from tests.helpers import made, mirrored
 

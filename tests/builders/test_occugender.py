@@ -14,9 +14,10 @@ from builders.datasets.occugender import (
     TEMPLATES,
     article,
     derive,
+    read_bls,
+    read_jobs,
 )
 from builders.parsers import read
-from builders.parsers.occupations import read_bls, read_jobs
 from builders.wording import DEBIASING_PROMPTS
 from tests.helpers import beside, made, mirrored
 

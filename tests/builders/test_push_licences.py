@@ -9,8 +9,8 @@ import pytest
 from builders import datasets
 from builders.dataset import BuildError
 from builders.manifest import ConfigEntry, Manifest, SourceEntry
-from builders.publish import licences
-from builders.publish.licences import page, texts
+from builders.publish import publication
+from builders.publish.publication import licence_page, licence_texts
 from builders.sources.catalogue import catalogue, mirror_path
 from tests.helpers import ROOT, mirror, missing
 
@@ -45,13 +45,13 @@ def test_every_standard_licence_that_allows_publishing_has_its_text_in_the_packa
     assert texts == {"Apache-2.0", "MIT", "CC-BY-4.0", "CC-BY-SA-4.0"}
     assert {item.id for item in standard if item.redistribute} == texts | {"CC-BY-NC-4.0"}, "one that takes a link"
     for item in standard:
-        assert not item.text or licences.TEXTS / item.text in packed
+        assert not item.text or publication.TEXTS / item.text in packed
 
 
 def test_a_licence_of_a_config_or_a_source_goes_along_once_and_that_of_the_project_always():
     made = manifest(config("MIT", ("winogender/sentences", "CC-BY-4.0")), config("MIT"))
-    assert texts(made) == {
-        f"LICENSES/{key}.txt": (licences.TEXTS / f"{key}.txt").read_bytes()
+    assert licence_texts(made) == {
+        f"LICENSES/{key}.txt": (publication.TEXTS / f"{key}.txt").read_bytes()
         for key in ("Apache-2.0", "CC-BY-4.0", "MIT")
     }
 
@@ -64,23 +64,26 @@ def test_every_config_that_may_be_published_takes_the_texts_and_notices_of_its_l
         under = {item.licence, *(known.sources[s].licence for s in item.sources)}
         if all(known.licences[key].redistribute for key in under):
             standard = {key for key in under if known.licences[key].text}
-            assert texts(made).keys() == {f"LICENSES/{key}.txt" for key in standard | {"Apache-2.0"}}
-            assert all(f"- {key}: " in page(made) for key in under)
+            assert licence_texts(made).keys() == {f"LICENSES/{key}.txt" for key in standard | {"Apache-2.0"}}
+            assert all(f"- {key}: " in licence_page(made) for key in under)
 
 
 def test_what_is_no_standard_text_or_not_for_others_to_publish_is_linked_to():
     made = manifest(config("LicenseRef-US-Government-Work", ("weat/3", "CC-BY-NC-4.0")))
-    assert list(texts(made)) == ["LICENSES/Apache-2.0.txt"]
-    assert "[Creative Commons Attribution-NonCommercial 4.0 International](https://creativecommons.org/" in page(made)
+    assert list(licence_texts(made)) == ["LICENSES/Apache-2.0.txt"]
+    assert (
+        "[Creative Commons Attribution-NonCommercial 4.0 International](https://creativecommons.org/"
+        in licence_page(made)
+    )
 
 
 def test_a_text_that_is_not_there_is_an_error_that_names_the_licence(tmp_path, monkeypatch):
     for known in ("Apache-2.0.txt", "CC-BY-4.0.txt"):
-        (tmp_path / known).write_bytes((licences.TEXTS / known).read_bytes())
-    monkeypatch.setattr(licences, "TEXTS", tmp_path)
-    assert set(texts(manifest(config("CC-BY-4.0")))) == {"LICENSES/Apache-2.0.txt", "LICENSES/CC-BY-4.0.txt"}
+        (tmp_path / known).write_bytes((publication.TEXTS / known).read_bytes())
+    monkeypatch.setattr(publication, "TEXTS", tmp_path)
+    assert set(licence_texts(manifest(config("CC-BY-4.0")))) == {"LICENSES/Apache-2.0.txt", "LICENSES/CC-BY-4.0.txt"}
     with pytest.raises(BuildError, match="probes is published under MIT, whose text is missing; add it to"):
-        texts(manifest(config("CC-BY-4.0"), config("MIT")))
+        licence_texts(manifest(config("CC-BY-4.0"), config("MIT")))
 
 
 def test_an_open_licence_that_the_project_does_not_know_is_an_error_that_names_it():
@@ -88,22 +91,22 @@ def test_an_open_licence_that_the_project_does_not_know_is_an_error_that_names_i
         "0BSD": {"name": "Zero-Clause BSD", "url": "https://opensource.org/license/0bsd", "redistribute": True}
     }
     with pytest.raises(BuildError, match="probes is published under 0BSD, whose text is missing"):
-        texts(manifest(config("0BSD"), **described))
+        licence_texts(manifest(config("0BSD"), **described))
 
 
 def test_the_text_of_apache_is_that_of_the_project():
-    assert (licences.TEXTS / "Apache-2.0.txt").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    assert (publication.TEXTS / "Apache-2.0.txt").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 def test_the_text_of_attribution_is_that_of_creative_commons():
-    assert hashlib.sha256((licences.TEXTS / "CC-BY-4.0.txt").read_bytes()).hexdigest() == CC_BY
+    assert hashlib.sha256((publication.TEXTS / "CC-BY-4.0.txt").read_bytes()).hexdigest() == CC_BY
 
 
 @pytest.mark.mirror
 def test_the_other_texts_are_word_for_word_those_that_sources_have():
-    shared = (licences.TEXTS / "CC-BY-SA-4.0.txt").read_bytes()
+    shared = (publication.TEXTS / "CC-BY-SA-4.0.txt").read_bytes()
     assert shared == stated("stereoset").read_bytes()
-    plain = words((licences.TEXTS / "MIT.txt").read_text())
+    plain = words((publication.TEXTS / "MIT.txt").read_text())
     line = words("Copyright (c) <year> <copyright holders>")
     start = next(n for n in range(len(plain)) if plain[n : n + len(line)] == line)
     for family in ("winobias", "winogender"):
@@ -141,7 +144,7 @@ def test_the_page_links_the_texts_and_gives_the_notices():
         config("MIT", ("winogender/sentences", "MIT")),
         config("CC-BY-SA-4.0", ("stereoset/dev", "CC-BY-SA-4.0"), ("unstereo/pmi", "LicenseRef-None-Stated")),
     )
-    text = page(made)
+    text = licence_page(made)
     link = "[MIT License](https://opensource.org/license/mit), [whole text](LICENSES/MIT.txt)"
     assert f"- MIT: {link}; configs `words-0`; sources `winogender/sentences`\n" in text
     assert "- `winogender`: Copyright (c) 2018 Rachel Rudinger (licence stated at <https://raw.g" in text
@@ -153,5 +156,5 @@ def test_the_page_links_the_texts_and_gives_the_notices():
 def test_a_source_whose_notice_is_not_told_is_an_error_that_names_it():
     made = manifest(config("MIT", ("words/all", "MIT")))
     with pytest.raises(BuildError, match=r"words has no entry in \[notices\] of sources\.toml; add where it states"):
-        page(made)
-    assert page(replace(made, configs={"words": config("MIT")}))
+        licence_page(made)
+    assert licence_page(replace(made, configs={"words": config("MIT")}))

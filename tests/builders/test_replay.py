@@ -12,8 +12,8 @@ from builders.dataset import BuildError
 from builders.datasets.gender_pmi import delta_table
 from builders.datasets.unstereo import DATASET, OURS_COLUMNS
 from builders.generate import app
-from builders.generation.pipelines import _replay as published
-from builders.generation.pipelines._replay import PAPER_SIZES, replay
+from builders.generation.pipelines import unstereo as published
+from builders.generation.pipelines.unstereo import PAPER_SIZES, replay
 from builders.generation.responses import read_responses
 from builders.parsers import read, recorded
 from builders.parsers.recorded import PublishedRow, Reply, ReplySentence, numbered_entries

@@ -22,8 +22,8 @@ from builders.text.split import leaks
 from cards.files import locked
 from mitigation import corpora, quantization, run
 from mitigation.__main__ import app
-from mitigation.adapters.publication import training_data
 from mitigation.errors import MitigationError
+from mitigation.publish import training_data
 from mitigation.quantization import choose_quantization
 from mitigation.recipes import get
 from scoring.__main__ import app as scoring

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from builders.parsers.triplets import filled
 from builders.wording import BLANK
-from mitigation.adapters import publication
+from mitigation import publish as publication
 from mitigation.adapters.write import write_facts
 from mitigation.editing import session
 from mitigation.errors import MitigationError

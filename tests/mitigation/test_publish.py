@@ -17,9 +17,9 @@ from transformers import AutoModelForCausalLM
 from cards.adapter_card import RecipeFacts, adapter_card
 from cards.text import CardError
 from mitigation import recipes
-from mitigation.adapters.publication import publication
 from mitigation.adapters.write import describe, write
 from mitigation.errors import MitigationError
+from mitigation.publish import publication
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import wrap
 from scoring.adapters.facts import CONFIG, FACTS, PROMPT, AdapterError, Change, Cost, digests, read

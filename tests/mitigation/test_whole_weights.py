@@ -10,10 +10,10 @@ import transformers
 from huggingface_hub import ModelCard
 
 from mitigation.ability.classifier import Classifiers, Effect
-from mitigation.adapters.publication import publication
 from mitigation.adapters.temporary import attached
 from mitigation.adapters.write import write, write_facts
 from mitigation.errors import MitigationError
+from mitigation.publish import publication
 from mitigation.recipes import get
 from mitigation.training.data import TrainingData
 from mitigation.training.trainable import trainable

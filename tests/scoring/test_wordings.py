@@ -172,7 +172,7 @@ def test_a_run_with_wordings_is_stored_read_and_compared(moved, data, tmp_path):
     again = scoring.load(moved.save(tmp_path / "run"))
     assert again.table().equals(moved.table())
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "wordings give the order of items a reliability of .8" in page
+    assert "a reliability of .8 of the order of items takes this many wordings: 1." in page
     other = scored(data, planted(by_wording=1.5, rest=0.5), wordings=10)
     row = other.compare(again, resamples=100).table().set_index(["benchmark", "group", "metric"])
     assert math.isfinite(row.loc[("unstereo-wordings", "ours-5", "us_score"), "p"])

@@ -94,6 +94,7 @@ def has_pronoun(gender: Gender, sentence: str) -> bool:
     (True, False)
     """
     forms = PRONOUNS[gender]
+    # Contractions of they are forms of their own; those of he and she are cut at the apostrophe.
     known = THEY_FORMS if gender == "they" else {normalise(getattr(forms, name)) for name in forms.__slots__}
     words = _WORD.findall(normalise(sentence))
     return any(word in known or word.partition("'")[0] in known for word in words)
@@ -305,6 +306,7 @@ def convert(run: UnstereoRun, drafts: Sequence[Draft], prompt: str) -> list[Draf
     The model first rewrites *she* and *they* sentences with *he*: *her* can mean *his* or *him*, so slots cannot
     be found in them by rule.
     """
+    # Sentences with he need no request: every form of he has one slot, or is decided by what follows.
     others = {number: draft for number, draft in enumerate(drafts) if draft.gender != "male" and draft.sentence}
     responses = run.client("convert", [convert_request(run, draft, prompt) for draft in others.values()])
     with_he = {number: _sentence(run, response) for number, response in zip(others, responses, strict=True)}
@@ -330,6 +332,7 @@ def convert_request(run: UnstereoRun, draft: Draft, prompt: str) -> Request:
 def judge(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
     """The drafts with ``natural``: whether the current template, filled with each pronoun, was judged likely."""
     versions = [versions_of(run, draft) for draft in drafts]
+    # Versions that several drafts share are asked once.
     sentences = list(dict.fromkeys(sentence for filled in versions for sentence in filled))
     responses = run.client("judge", [judge_request(run, sentence) for sentence in sentences])
     verdicts = [response.text if run.is_paper else parse_verdict(response) for response in responses]
@@ -403,6 +406,7 @@ def _filter(run: UnstereoRun, stage: str, drafts: Iterable[Draft], fault: Callab
 
 def repeat_fault(drafts: Sequence[Draft]) -> Callable[[Draft], str]:
     """Gives why a draft repeats an earlier one of these, or an empty text."""
+    # Reversed, so that the first of equal drafts stays in the mapping.
     first = {normalise(draft.template): draft for draft in reversed(drafts)}
     return lambda draft: "" if first[normalise(draft.template)] is draft else "occurs elsewhere in the set"
 

@@ -102,6 +102,7 @@ def run(settings: ProbeSettings, model: str, client: ChatClient, log: FilterLog)
         requests = [(seed, _request(settings, model, example, seed)) for seed, example in enumerate(examples, sent)]
         sent += calls
         entries = pipeline.request_lists("write", requests, settings.per_request, client, log)
+        # Reversed, so that of equal statements the first one's model stays.
         model_of = {statement(entry.text): entry.response.model for entry in reversed(entries)}
         neutral = log.filter("write", [statement(entry.text) for entry in entries], fault, str)
         kept |= {text: model_of[text] for text in log.filter("duplicates", neutral, duplicates.fault, str)}

@@ -70,6 +70,7 @@ def spread(
     # A server is among the places as often as it has room; None ends the threads that wait for one.
     places: SimpleQueue[Server | None] = SimpleQueue()
     done: SimpleQueue[Future[R]] = SimpleQueue()
+    # Round robin at the start: every server gets its first job before any gets a second one.
     for server in alive * concurrency:
         server.client.stop.clear()
         places.put(server)
@@ -157,6 +158,7 @@ def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tu
             ids = (*query.ids, query.want[-1]) if query.at[-1] == last else query.ids
             reads = [(place + 1, answer) for place, answer in zip(query.at, answers, strict=True)]
             prompts.append(TokenRow(ids, reads))
+    # A distribution costs one new token; for one candidate its own prompt is as cheap and merges with others.
     alone = [c for c in contexts.values() if len(c.wanted) == 1 or not points]
     prompts += [prompt for context in alone for prompt in context.apart(list(context.wanted))]
     prompts = merged(prompts) if share else prompts
@@ -175,6 +177,7 @@ def merged(prompts: Sequence[TokenRow]) -> list[TokenRow]:
     # Descending, a beginning comes after the prompts that it begins, and the last one kept is one of them.
     for prompt in sorted(prompts, key=lambda p: p.ids, reverse=True):
         if longest and common(longest[-1].ids, prompt.ids) == len(prompt.ids):
+            # A server returns the log-probability of every token, so the longer prompt has those of its beginning.
             longest[-1].reads += prompt.reads
         else:
             longest.append(TokenRow(prompt.ids, list(prompt.reads)))
@@ -282,6 +285,7 @@ class Served(Engine):
         """Seconds in which at least one request to a server was in progress."""
         total = until = 0.0
         for start, end in sorted(self._waited):
+            # The union of overlapping spans: only what reaches beyond all spans before it is added.
             total += max(end - max(start, until), 0.0)
             until = max(end, until)
         return total
@@ -474,6 +478,7 @@ def _connected(clients: Sequence[HttpClient], options: ServedOptions, revision: 
                 f"{first.client.host} and {other.client.host} serve different models, as log-probabilities of one "
                 f"sentence differ by {apart:.2g} on average; give the addresses of one model."
             )
+    # The smallest window of all servers, because any of them may get any prompt.
     windows = [window - EXTRA for server in servers if (window := server.window)]
     tokens.window = min([*windows, *([tokens.window] if tokens.window else [])], default=None)
     family = str(checkpoint.json_object(folder / "config.json").get("model_type", ""))

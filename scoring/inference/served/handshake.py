@@ -98,6 +98,8 @@ class Server:
         Ignored
             When its reply is not what was asked for.
         """
+        # The place depends on the prompts alone, so that a repeated request is the same and a cache of the server
+        # helps.
         place = crc32(repr(prompts).encode()) % (len(prompts) + 1)
         logprobs = self.dialect.sequences([*prompts[:place], self.sentence, *prompts[place:]])
         if not change(self.control, apart := logprobs.pop(place)) <= CHANGE:
@@ -306,10 +308,12 @@ def _logprobs(dialect: Dialect, prompts: Sequence[Ids], sampling: Mapping[str, f
 
 def _answers(dialect: Dialect, tokens: Tokens, *, trained: bool) -> tuple[list[float], float]:
     """Log-probabilities of the control sentence, and their largest change on a repeat."""
+    # A wrong tokenizer, or a prompt that does not arrive, makes order meaningless: both directions are as likely.
     backwards = [" ".join(reversed(text.split())) for text in SENTENCES]
     prompts = _ids(tokens, [*SENTENCES, *backwards])
     logprobs_of = _logprobs(dialect, prompts)
     (again,) = _logprobs(dialect, prompts[:1])
+    # Some servers apply temperature and penalties before they give log-probabilities; then the same tokens differ.
     (changed,) = _logprobs(dialect, prompts[:1], CHANGED)
     first = logprobs_of[0]
     if change(first, again) > CHANGE:
