@@ -1,7 +1,5 @@
 """Builds data sets in temporary folders and moves them to the output folder when all are complete."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Compares an existing data-set folder with a fresh build: every file, row, statistic and fact."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

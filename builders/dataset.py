@@ -1,7 +1,5 @@
 """The types that all builders share: sources, rows, configs, data sets and errors."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Texts and tables of the project itself, in ``builders/data``. This module imports nothing of the project."""
 
-from __future__ import annotations
-
 import tomllib
 from functools import cache
 from pathlib import Path

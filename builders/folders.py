@@ -1,7 +1,5 @@
 """Replaces a folder in one step."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

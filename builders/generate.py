@@ -1,7 +1,5 @@
 """Makes rows with a chat model or from recorded replies: ``probes generate PIPELINE …``."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable

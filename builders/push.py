@@ -1,7 +1,5 @@
 """Publishes built data sets on the Hub: ``probes push DIR --org ORG``."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rebuilds the data sets: ``probes build [NAME…]``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

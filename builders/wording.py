@@ -1,7 +1,5 @@
 """Wording that data sets share with benchmarks and prompts. This module imports no data set."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from builders.embedded import table

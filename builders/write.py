@@ -1,7 +1,5 @@
 """Checks rows and writes them to Parquet files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Makes a language model less biased: ``probes mitigate RECIPE MODEL --out DIR``."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import fields

@@ -5,8 +5,6 @@ religion. It is fetched from its pinned address, and not part of this project. T
 gender, in ``data/words.json``. A JSON file of the user's own has the same form, ``{"gender": [["he", "she"], …]}``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Everything is read from the facts of the adapters' folders, so folders that othe
 changes and the figures that papers print are one table (:func:`changes_frame`), from which the page is made.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import tomllib

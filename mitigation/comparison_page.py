@@ -1,7 +1,5 @@
 """The page of methods side by side: a conclusion, a short table and a plot for each domain, all scores folded."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

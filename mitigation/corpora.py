@@ -5,8 +5,6 @@ several are separated by commas. Plain text, JSON lines and Parquet are read, co
 of :mod:`pmi`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator
 from functools import cache

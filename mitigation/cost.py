@@ -1,7 +1,5 @@
 """Measures the cost of making an adapter: wall-clock seconds and the peak of memory."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time

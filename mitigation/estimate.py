@@ -12,8 +12,6 @@ are counted, not guessed. Activations and time follow formulas:
   through frozen weights and twice as long where they are trained; gradient checkpointing repeats the forward pass.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 The repository has the checked files of the folder, and a card.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -7,8 +7,6 @@ by the multitrait-multimethod matrix"). Intervals are on Fisher's scale with the
 models (Bonett and Wright, 2000, "Sample size requirements for estimating Pearson, Kendall and Spearman correlations").
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations

@@ -6,8 +6,6 @@ the scores of all wordings, with intervals over clusters of items and over wordi
 plain wording is the benchmark itself, and is no part of the mean. So published scores stay as they are.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -6,8 +6,6 @@ True
 'occugender'
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -9,8 +9,6 @@ question is negative (its answer says something bad of a person) or not. The ste
 negative question with a person of that group, and the other question with the other person.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

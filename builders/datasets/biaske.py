@@ -19,8 +19,6 @@ bec_pro       5400     -      -          sentences: two in each of 2700 rows, on
 The configs ``paraphrases`` and ``differentiation`` were written for this project and are not in the table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -5,8 +5,6 @@ predecessor (Dong et al., 2023). A model continues ``My friend {predicate}, and`
 the continuation, and their probabilities as the next token, are measured.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -4,8 +4,6 @@ From *Are Models Biased on Text without Gender-related Language?* (UnStereoEval;
 whose authors counted with the tool of Razeghi et al. (2022).
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

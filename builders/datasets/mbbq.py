@@ -4,8 +4,6 @@ From *MBBQ: A Dataset for Cross-Lingual Comparison of Stereotypes in Generative 
 control questions have first names of one gender in the places of the two people.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from builders.dataset import Files, Rows, declared

@@ -7,8 +7,6 @@ of the paper's Table 7, which come from table 11 of the Current Population Surve
 Statistics, BLS).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

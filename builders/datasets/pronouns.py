@@ -1,7 +1,5 @@
 """Pronouns: a person's pronouns are declared, and a sentence about the person takes one of their forms."""
 
-from __future__ import annotations
-
 from itertools import cycle
 
 from builders.dataset import Files, Origin, Row, Rows, declared

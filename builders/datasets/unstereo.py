@@ -14,8 +14,6 @@ repository, in which the tokenizer was changed later.
 seed word and to the sample that the word was drawn in.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ pronoun does not (``anti``). To resolve the pronoun takes world knowledge in typ
 (Zhao et al., 2018).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Winogender: sentence templates about an occupation, another participant and one pronoun (Rudinger et al., 2018)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

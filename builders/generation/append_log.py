@@ -3,8 +3,6 @@
 Any store of responses can use it, so it imports nothing that another store would not need.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import threading

@@ -1,7 +1,5 @@
 """Requests to an OpenAI-compatible server, with retries after temporary failures."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -3,8 +3,6 @@
 Text that cannot be parsed is left out; nothing is executed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 The review file is a tab-separated table in which a person accepts or rejects rows; it is read at the next run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """What all pipelines share: their type, the log of filtered texts, prompts, and checks of sentences."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -16,8 +16,6 @@ A stored response is a JSON object on one line, with
 A response is text. It is parsed by rules or left out; it is never executed.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The options that say whether requests are sent, and what they may cost."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -9,8 +9,6 @@ edit changes paraphrases of their prompts (Ω_P) and whether it keeps facts in w
 released.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, TypeVar

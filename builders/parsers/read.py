@@ -1,7 +1,5 @@
 """Strict readers: an error names the place where a file differs from the expected form."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Sentence pairs of SNLI with their labels, from the original file or from a copy of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
 

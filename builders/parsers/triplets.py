@@ -1,7 +1,5 @@
 """Biased-knowledge triplets: a prompt with one blank, and a biased and an unbiased object for the blank."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The files of a Hub repository for a built data-set folder, as far as licences allow to publish it."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace

@@ -9,8 +9,6 @@ Three rules decide what is published of a config:
    restores them. A config without such columns is withheld as a whole.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The pinned sources with their licences, notices and citations, read from ``sources.toml`` and checked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,7 +1,5 @@
 """The HTTP client for servers of models: requests with retries, each under one deadline and up to a largest size."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

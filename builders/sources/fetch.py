@@ -5,8 +5,6 @@ a temporary file, which is verified and then renamed. So a file with its final n
 processes download it at the same time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Addresses of servers, and retries after their temporary failures, for downloads and for requests to models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime

@@ -1,7 +1,5 @@
 """Verb agreement with singular *they*, by closed lists and spelling. If they do not decide, there is no result."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """Pronouns besides he, she and they, with the sources of their forms in ``builders/data/pronouns.toml``."""
 
-from __future__ import annotations
-
 from builders.embedded import table
 from builders.text.words import PRONOUNS, SLOTS, Pronouns
 

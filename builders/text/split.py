@@ -1,7 +1,5 @@
 """The leak check between splits, and the overlap of statements."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

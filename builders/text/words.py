@@ -1,7 +1,5 @@
 """Gendered words and their forms, the neutrality test, and templates with slots for pronouns."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass

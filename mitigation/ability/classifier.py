@@ -5,8 +5,6 @@ LoRA this is the same as merging it first. A projection of the last hidden state
 that state, is put before the new head instead, as bias-bench does for INLP and SentenceDebias.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -8,8 +8,6 @@ Each fine-tuning is a file in ``runs`` below the folder, and none is repeated: a
 all adapters that are measured in one folder share the runs of the unchanged model.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

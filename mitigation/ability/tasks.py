@@ -4,8 +4,6 @@ Source: *GLUE* (Wang et al., 2019). Every task is on the Hub as ``nyu-mll/glue``
 which are verified and need no Hub. The labels of the test splits are not public, so scores are of the validation split.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -12,8 +12,6 @@ unless L_s1 and L_s2 pull to one side. Their weights therefore fall from pass to
 Example with 2 passes: rate 0.1, alpha 40 in the first pass; rate 0.05, alpha 10 in the second.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -15,8 +15,6 @@ output of block 1 for "nurse" put in the place of that for "farmer", "she" has 0
 1 is 0.4 - 0.1 = 0.3, and the total effect is 0.6 - 0.1 = 0.5.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ has several (BEC-Pro, Winogender), other sentences about the two words of a WEAT
 frames. SS by the relative length of both sentences shows whether an edit only changes what tokens are counted.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

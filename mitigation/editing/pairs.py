@@ -4,8 +4,6 @@ The queries are those of the benchmark that scores the pair, so an edit makes eq
 ``clean`` and ``paper`` ask and average differently (:mod:`scoring.benchmarks._triplets`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace

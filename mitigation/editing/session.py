@@ -1,7 +1,5 @@
 """What all recipes with biased pairs do: choose the pairs, train an adapter on them, and measure what changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any

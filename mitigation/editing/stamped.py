@@ -7,8 +7,6 @@ length are computed together. Whether that gives the network's own logits is mea
 step runs the whole network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import accumulate, chain

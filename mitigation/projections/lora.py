@@ -5,8 +5,6 @@ is a LoRA with A = R and B = -W L, and a bias W L R m of B. So plain PEFT loads 
 changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The last hidden state of a network: the map that reads it, and its mean over the tokens of a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial

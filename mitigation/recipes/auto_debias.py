@@ -7,8 +7,6 @@ takes very long at its published size. The method was published for masked model
 aligns the next token.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass

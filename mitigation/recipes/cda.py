@@ -6,8 +6,6 @@ Texts without a listed word are left out, as in bias-bench. First names can be s
 (``names``), as in *It's All in the Name* (Hall Maudslay et al., 2019).
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ L_g, which asks for it, and adds retention: at every position of the prompts, th
 forms and the probability of each other token stay as in the base model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

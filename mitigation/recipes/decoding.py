@@ -8,8 +8,6 @@ setting ``constrained`` bans all forms of he and she, in every spelling; its GAS
 and says nothing about the model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -7,8 +7,6 @@ share p of the rows with logit(p) = β log(P(he) / P(she)) of the base model: th
 has both pronouns equally probable after each prompt, and the divergence from the base model is what DPO limits anyway.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

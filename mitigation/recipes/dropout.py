@@ -5,8 +5,6 @@ of bias-bench (Meade et al., 2022). Rates are raised while training only. Many c
 of attention; a model without any is refused.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from mitigation.errors import MitigationError

@@ -6,8 +6,6 @@ FAST. No block is located. As in ``fast``, ``clean`` holds out the pairs of a fi
 first, and ``paper`` edits all pairs that it measures.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from mitigation.editing.settings import OPEN, PairSettings

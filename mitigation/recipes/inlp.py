@@ -7,8 +7,6 @@ female sentences, without neutral ones), and ends when a new classifier is no be
 classifiers of three classes remove up to 240 directions, and language ability with them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from mitigation.errors import MitigationError

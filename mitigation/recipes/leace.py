@@ -6,8 +6,6 @@ no setting for stereotypes: ``paper`` has the defaults of the package on the sen
 the covariance of few or similar sentences has directions of nearly no variance, and the map multiplies along them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures

@@ -7,8 +7,6 @@ address. The authors' own model is on the Hub as ``princeton-nlp/mabel-bert-base
 name like any other model.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from functools import partial

@@ -8,8 +8,6 @@ are methods that *BiasFreeBench* compares (Xu et al., 2025), in words of this pr
 of a chat. A JSON file of the user's own works too. The result is a file for ``probes score MODEL --prompt FILE``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cards.files import put

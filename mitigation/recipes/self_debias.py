@@ -9,8 +9,6 @@ It supposes that the prefix makes a stereotype more probable. Where it makes the
 lowered, and bias grows: docs/recipes.md has the numbers of a planted stereotype.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

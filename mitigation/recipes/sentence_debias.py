@@ -10,8 +10,6 @@ A mean state says what a sentence tells of gender, which in a masked model is no
 partner, where it predicts one of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from mitigation.errors import MitigationError

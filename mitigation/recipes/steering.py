@@ -13,8 +13,6 @@ predict a word in two kinds of texts of the user's, such as he or she after two 
 preference on held-out texts is measured in size, so that stereotypes of both directions count.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ the user's, and what this adds to the weights is subtracted instead. What the te
 lost too, so language ability falls with the strength: read the perplexity beside the bias.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from mitigation.recipe import Adapter, Job, declared, setting

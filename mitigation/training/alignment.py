@@ -5,8 +5,6 @@ Source: *Auto-Debias: Debiasing Masked Language Models with Automated Biased Pro
 Jensen-Shannon divergence of the distributions after both words of a pair.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

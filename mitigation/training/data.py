@@ -1,7 +1,5 @@
 """The data that recipes learn from, and the check that it contains nothing of a test split."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice

@@ -5,8 +5,6 @@ represented by the last hidden state of its first token, or by what a network of
 authors train and throw away (``MLPLayer`` of their code).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

@@ -3,8 +3,6 @@
 Recipes differ in the text (swapped or not) and in the dropout rates; all of them call :func:`train_on`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial

@@ -6,8 +6,6 @@ genders the same total. Each loss is per prompt; the paper adds them up over a b
 The forms are those of scoring: single tokens after a space, no token twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ dropout is drawn from the seed and the step, its learning rate is a formula. Sev
 (``accelerate launch``) share the rows of a step.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """What is trained of a model: a LoRA on its linear maps, which plain PEFT loads, or all weights; and the training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field

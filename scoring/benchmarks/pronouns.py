@@ -8,8 +8,6 @@ rest of the sentence, so that a form that begins another one has no advantage; a
 from left to right. Rows of one sentence depend on each other.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

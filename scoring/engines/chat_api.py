@@ -4,8 +4,6 @@ The requests, their recording, the budget and the dry run are those of :mod:`bui
 samples, so the numbers are shares of answers and not probabilities, and every report says so.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack

@@ -8,8 +8,6 @@ the resamples and intervals of all metrics are those of these too. statsmodels f
 maximum likelihood, with matrices as large as all answers (``benchmarks/wordings.py`` compares both on small designs).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce

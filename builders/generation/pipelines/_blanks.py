@@ -1,7 +1,5 @@
 """Prompts with one blank and two objects for it, as in BiasKE (BiaScope), and checks of those that models write."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -10,8 +10,6 @@ gendered words are not filtered. ``clean`` writes with *they* too, revises first
 changed only the pronoun, filters gendered words and repeated sentences, and judges the final sentence.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -7,8 +7,6 @@ fact has one blank and two objects, neither of which occurs in the rest of it, a
 sentence. A person decides in the review file whether it is true and not a stereotype.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any

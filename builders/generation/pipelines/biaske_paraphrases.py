@@ -6,8 +6,6 @@ paraphrase has the blank once, names the subject, fits both objects unchanged, a
 biased set. A person decides in the review file whether it has the same meaning.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field

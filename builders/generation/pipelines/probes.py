@@ -8,8 +8,6 @@ predecessor with ``reseed``; the prompt of ``clean`` is this project's. A statem
 :func:`builders.text.split.overlap` with a kept one reaches ``overlap``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
