@@ -29,7 +29,7 @@ from cards.text import did_you_mean, secrets
 
 T = TypeVar("T")
 #: The error of a wrong command line, which has another module in each version of typer.
-_UsageError: Any = typer.BadParameter.__mro__[1]
+UsageError: Any = typer.BadParameter.__mro__[1]
 _REFUSAL = (
     "error: An argument looks like an access token; give tokens in the environment (HF_TOKEN) or by `hf auth login`, "
     "and delete this one from the history of the shell."
@@ -67,7 +67,7 @@ class NearestGroup(TyperGroup):
         """The command that the arguments name."""
         try:
             return super().resolve_command(ctx, args)
-        except _UsageError as error:
+        except UsageError as error:
             if error.message.startswith("No such command"):
                 names = self.list_commands(ctx)
                 error.message = f"No command is called {args[0]!r}{did_you_mean(args[0], names)}."

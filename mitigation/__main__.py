@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cards.options import NearestGroup, command_of, parameters, start
+from cards.options import NearestGroup, UsageError, command_of, parameters, start
 from mitigation import recipes
 from mitigation.ability.tasks import GlueSettings
 from mitigation.adapters import merging
@@ -35,7 +35,7 @@ def command(recipe: Recipe) -> Any:
         console, errors = Console(), Console(stderr=True)
         with ended(errors), built():
             if out is None and not values["dry_run"]:
-                raise typer.BadParameter("Missing option '--out'.")
+                raise UsageError("Missing option '--out'.")
             mitigated(recipe, model, settings, values, out or Path(recipe.name), console, errors)
 
     call.__doc__ = f"{recipe.summary}\n\n{recipe.source}."

@@ -7,8 +7,6 @@ sentences about the two words of a WEAT pair, else the sentence inside three fra
 sentences shows whether an edit only changes what tokens are counted.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
