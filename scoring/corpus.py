@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pmi.analysis.sentence import content_words
 from pmi.types import DeltaTable
 from scoring.metrics.occugender import shares
+from scoring.metrics.texts import texts
 from scoring.statistics import intervals
 from scoring.statistics.stats import RESAMPLES, draw
 from scoring.types import Estimate, Floats, ScoringError, Table
@@ -69,24 +70,6 @@ class Correlation(Estimate):
     def pair(self) -> str:
         """The two leans."""
         return self.metric.removeprefix("rho: ")
-
-
-#: How to read each correlation, its full and its short name.
-_PAIRS = {
-    "corpus and model": (
-        "Spearman's ρ of δ and the model's lean. A model that follows this corpus has "
-        "a positive one, a model that does not follow it has 0.",
-        *("Corpus and model (Spearman's ρ)", "ρ corpus"),
-    ),
-    "labour and model": (
-        "Share of women who hold the job, and model.",
-        *("Labour market and model (Spearman's ρ)", "ρ labour"),
-    ),
-    "corpus and labour": (
-        "Corpus, and share of women who hold the job.",
-        *("Corpus and labour market (Spearman's ρ)", "ρ corpus, jobs"),
-    ),
-}
 
 
 def sentence_leans(examples: Table, table: DeltaTable) -> Leans:
@@ -159,13 +142,13 @@ def correlations(benchmark: str, leans: Leans, *, resamples: int = RESAMPLES, se
             for pair, (x, y) in pairs.items():
                 usable = mask & np.isfinite(x) & np.isfinite(y)
                 value, interval, clusters = spearman(x[usable], y[usable], leans.clusters[usable], resamples, seed)
-                reading, title, short = _PAIRS[pair]
+                told = texts("corpus", pair)
                 yield Correlation(
                     *(benchmark, group, f"rho: {pair}", value, interval.low, interval.high, np.nan),
                     *(int(usable.sum()), clusters),
-                    reading=reading,
-                    title=title,
-                    short=short,
+                    reading=told["reading"],
+                    title=told["names"][0],
+                    short=told["names"][1],
                     method=interval.method,
                     why="" if np.isfinite(value) else "too few examples, or all with the same lean",
                     least=-1.0,

@@ -88,8 +88,9 @@ def main(
     **values: Any,
 ) -> None:
     """Score MODEL on the benchmarks and write a report with intervals.
-    An interrupted run goes on when it is started again. "sees" is the smallest change that 80 % of such runs
-    would tell. Exit status: 1 when something cannot be done, 2 when data is missing or an option is wrong.
+
+    An interrupted run goes on when it is started again. Exit status: 1 when something cannot be done, 2 when data is
+    missing or an option is wrong.
     """
     processes = Processes.launched()
     console, errors = Console(quiet=not processes.first), Console(stderr=True, quiet=not processes.first)

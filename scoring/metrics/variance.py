@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from scoring.metrics.texts import texts
 from scoring.types import Floats, Metric, Table
 
 ITEMS = "items"
@@ -23,22 +24,8 @@ ITEMS = "items"
 WANTED = 0.8
 #: Gives the values [lines, *facets] of a table, one item on each line, and their variances of sampling.
 Design = Callable[[Table], tuple[Floats, Floats]]
-#: Of each metric of a D-study its name, highest value, title, short title and reading.
-_DECISIONS: tuple[tuple[str, float, str, str, str], ...] = (
-    (
-        *("reliability", 1.0, "Reliability of the order of items by these wordings", "reliability"),
-        "Of the mean over these wordings, for the order of items; 1 is without error (Eρ²; Brennan, 2001).",
-    ),
-    (
-        *("wordings_for_80", math.inf, "Wordings for a reliability of .8 of the order of items", "k for .8"),
-        "So many wordings give the order of items a reliability of .8 (D-study).",
-    ),
-    (
-        *("items_for_80", math.inf, "Items for a reliability of .8 of the mean preference", "n for .8"),
-        "So many items with these wordings give the mean preference, against none, a reliability of .8: a standard "
-        "error of half its size (Φ(λ); Brennan and Kane, 1977).",
-    ),
-)
+#: Of each metric of a D-study the highest value.
+_DECISIONS = {"reliability": 1.0, "wordings_for_80": math.inf, "items_for_80": math.inf}
 
 
 def moments(x: Floats, sampling: Floats) -> Floats:
@@ -104,8 +91,8 @@ def shares(design: Design, facets: Sequence[str], *, sampled: bool = False) -> I
         words = " with ".join(effect) + " and the rest" * (len(effect) == len(names))
         yield _metric(
             *(design, "_".join(("share", *effect)), partial(share, frozenset(effect)), 100.0),
-            *(f"Variance of {words}", "×".join(name[:4] for name in effect)),
-            f"Percentage of the variance of one answer's preference that belongs to {words} (G-study; Brennan, 2001).",
+            **texts("variance", "share", words)
+            | {"names": (f"Variance of {words}", "×".join(name[:4] for name in effect))},
         )
 
 
@@ -126,12 +113,10 @@ def decisions(design: Design) -> Iterator[Metric]:
         }[name]
         return np.where(np.isfinite(value) & (value >= 0), value, np.nan)
 
-    for name, high, *words in _DECISIONS:
-        yield _metric(design, name, partial(number, name), high, *words)
+    for name, high in _DECISIONS.items():
+        yield _metric(design, name, partial(number, name), high, **texts("variance", name))
 
 
-def _metric(
-    design: Design, name: str, final: Callable[[Floats], Floats], high: float, title: str, short: str, reading: str
-) -> Metric:
-    why, names = "items, or the mean preference, do not vary more than by chance", (title, short)
-    return Metric(name, lambda table: moments(*design(table)), final, None, 0, high, reading, why, names=names)
+def _metric(design: Design, name: str, final: Callable[[Floats], Floats], high: float, **told: Any) -> Metric:
+    why = "items, or the mean preference, do not vary more than by chance"
+    return Metric(name, lambda table: moments(*design(table)), final, None, 0, high, undefined=why, **told)
