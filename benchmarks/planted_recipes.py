@@ -26,7 +26,9 @@ from benchmarks.occupations import NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, Pair,
 from benchmarks.planted_page import OCCUPATIONS, SETS, WINOBIAS
 from benchmarks.planted_page import TEMPLATES as TEMPLATE_SET
 from cards.files import put
+from cards.verdict import p_of
 from mitigation import mitigate, recipes
+from mitigation.comparison import over_seeds
 from mitigation.editing.session import gap
 from mitigation.evaluate import perplexity
 from mitigation.training.data import TrainingData
@@ -282,7 +284,7 @@ def estimates(
 ) -> dict[str, dict[str, list[float]]]:
     """Value and interval of each score, by its name; with ``before``, also of the paired changes and their p.
 
-    Runs of several seeds are one table, whose clusters are occupations, so an occupation is one cluster in all seeds.
+    The clusters are occupations. Several seeds are combined by :func:`of_seeds`.
     """
     result: dict[str, dict[str, list[float]]] = {}
     (now, texts), then = tables(files, questions), tables(before, questions) if before else None
@@ -300,6 +302,22 @@ def estimates(
                 own[f"change of {change.metric}"] = _rounded(change)
                 own[f"p of {change.metric}"] = [change.p]
     return result
+
+
+def of_seeds(each: Sequence[Mapping[str, Mapping[str, list[float]]]]) -> dict[str, Any]:
+    """The scores of several seeds as one, whose intervals and p have the chance of seeds and of examples in them."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for name, scores in each[0].items():
+        own = found[name] = {}
+        for score in scores:
+            if not score.startswith("p of"):
+                value, low, high = over_seeds([(n[0], n[1], n[2]) for n in (one[name][score] for one in each)])
+                if score == "ss":  # a percentage, whose interval may not leave its range
+                    low, high = max(low, 0.0), min(high, 100.0)
+                own[score] = [round(end, 4) for end in (value, low, high)]
+                if score.startswith("change of"):
+                    own[f"p of {score.removeprefix('change of ')}"] = [p_of((value, low, high))]
+    return found
 
 
 def _rounded(one: Any) -> list[float]:
@@ -327,7 +345,8 @@ def summary(work: Path, questions: Asked, resamples: int) -> dict[str, Any]:
             for name, where in (("bundled", "bundled"), ("twin", TWIN.name), ("planted", place)):
                 if not (some := list(of(kind, where, "").values())):
                     continue
-                own["before"][name] = estimates(some, (), questions, kind, resamples) | {"seeds": len(some)}
+                each = [estimates([one], (), questions, kind, resamples) for one in some]
+                own["before"][name] = (each[0] if len(each) == 1 else of_seeds(each)) | {"seeds": len(some)}
             for recipe in sorted(ORDER):
                 made = of(kind, place, recipe)
                 if not made:
@@ -336,7 +355,8 @@ def summary(work: Path, questions: Asked, resamples: int) -> dict[str, Any]:
                     own["recipes"][recipe] = {"refused": refused[0], "seeds": len(refused)}
                 good = {seed: one for seed, one in made.items() if "refused" not in one}
                 if good:
-                    scores = estimates(list(good.values()), [plain[seed] for seed in good], questions, kind, resamples)
+                    each = [estimates([good[n]], [plain[n]], questions, kind, resamples) for n in good]
+                    scores = each[0] if len(each) == 1 else of_seeds(each)
                     own["recipes"][recipe] = {
                         "seeds": len(good),
                         "refused_seeds": len(refused),
