@@ -18,7 +18,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import PreTrainedTokenizerFast
 
 from builders.datasets import biaske
-from builders.parsers import read, stereoset
+from builders.parsers import read
 from builders.wording import LABELS
 from scoring.benchmarks import get
 from scoring.inference.load_options import load
@@ -121,7 +121,7 @@ def model(name):
 
 def stereoset_rows():
     """The rows of the development set of StereoSet, intrasentence."""
-    built = stereoset.rows("intrasentence", mirrored("stereoset/dev"))
+    built = biaske._stereoset("intrasentence", mirrored("stereoset/dev"))
     return [{"id": r.id, "config": "stereoset", "split": r.split, **r.values} for r in built]
 
 
