@@ -58,6 +58,7 @@ def test_every_benchmark_for_causal_models_is_there(parts):
         "crows_pairs",
         "neutral",
         "occugender",
+        "pronouns",
         "stereoset",
         "unstereo",
     }
