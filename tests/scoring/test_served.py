@@ -225,6 +225,19 @@ def test_a_server_that_fails_at_long_prompts_is_refused_before_any_row_is_scored
     assert "--no-enable-chunked-prefill" in said
 
 
+def test_a_server_that_dies_at_the_long_prompt_is_dropped_while_another_does_it(local):
+    with serving(InParts("dies")) as dying, serving(InParts("")) as running:
+        engine = connected(dying, running)
+        first = engine.answer([LONG, *REQUESTS])
+        longer = Request("longer", "The old woman said that " * 14, LONG.options)
+        second = engine.answer([longer])
+    assert engine.remarks == [f"A server was dropped: {engine.servers[0].lost}."]
+    assert not engine.servers[1].lost
+    assert largest_difference(stand_in.model().answer([LONG]), first[:1]) < 1e-4
+    assert largest_difference(local, first[1:]) < 1e-4
+    assert largest_difference(stand_in.model().answer([longer]), second) < 1e-4
+
+
 def test_a_long_prompt_is_tried_once_and_not_again_for_shorter_ones():
     with serving(InParts("")) as running:
         engine = connected(running)

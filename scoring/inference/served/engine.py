@@ -343,12 +343,18 @@ class Served(Engine):
             yield Scored(np.array(answers, dtype=np.int64), np.array(logprobs))
 
     def _check_long(self, prompt: Ids, tokens: int, size: int) -> None:
-        """Checks with a full request that all servers can do the longest prompt, unless they did a longer one."""
-        if len(prompt) > self._longest:
+        """Checks with a full request that all servers can do the longest prompt, unless they did a longer one.
+
+        One that cannot be reached is dropped while another does it, since that one was perhaps only stopped.
+        """
+        if len(prompt) > self._longest and (alive := [server for server in self.servers if not server.lost]):
             copies = max(min(tokens // len(prompt), size), 2 if tokens else 1)
             # In threads of its own, as the servers are asked at the same time.
-            with ThreadPoolExecutor(len(self.servers)) as pool:
-                list(pool.map(lambda server: server.check_long(prompt, copies), self.servers))
+            with ThreadPoolExecutor(len(alive)) as pool:
+                checks = [(server, pool.submit(server.check_long, prompt, copies)) for server in alive]
+            for server, check in checks:
+                if not server.lost or all(other.lost for other in alive):
+                    check.result()
             self._longest = len(prompt)
 
     def generate(

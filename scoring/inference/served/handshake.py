@@ -118,7 +118,7 @@ class Server:
         Raises
         ------
         ScoringError
-            One sentence, when the server does not answer or answers otherwise.
+            One sentence, when the server answers otherwise or does not answer; one that cannot be reached is ``lost``.
         """
         try:
             first, *others = _logprobs(self.dialect, [prompt] * copies)
@@ -132,6 +132,7 @@ class Server:
             did = str(error)
         except HttpError as error:
             did = f"gave no answer ({error})"
+            self.lost = str(error) if isinstance(error, Unavailable) else ""
         did = f"fails at prompts as long as the longest of this run ({len(prompt)} tokens), because it {did}"
         raise refusal(self.client, self.software, did, WHOLE)
 
