@@ -15,6 +15,7 @@ import numpy as np
 from rich.table import Table
 from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
+from cards.numbers import with_interval
 from scoring.statistics.intervals import fisher, student
 from scoring.types import Report
 
@@ -66,6 +67,5 @@ def shown(runs: Sequence[Report]) -> Table | str:
         return f"{len(runs)} models are too few to say whether ways order models alike; give {FEWEST} runs or more."
     table = Table("benchmark", "validity", "compared", "rank correlation", title=f"Order of {len(runs)} models")
     for name, kind, compared, *numbers in rows:
-        value, low, high = (f"{number:.2f}" for number in numbers)
-        table.add_row(name, kind, compared, "not defined" if value == "nan" else f"{value} [{low}, {high}]")
+        table.add_row(name, kind, compared, with_interval(numbers, ".2f", "not defined"))
     return table

@@ -160,7 +160,7 @@ def chosen(answer: str, texts: Sequence[str]) -> int | None:
     return named[0] if len(named) == 1 else None
 
 
-def _record(benchmark: Benchmark, profile: str, row: Row, context: BenchmarkContext, scores: Floats) -> dict[str, Any]:
+def _record(benchmark: Benchmark, profile: str, row: Row, context: BenchmarkContext, scores: Floats) -> types.Line:
     """The line of a row whose options have scores [orders, options] as log-probabilities, with both wordings."""
     every = []
     for part in (scores, *np.split(scores, 2)):
@@ -180,14 +180,14 @@ def _choice(benchmark: Benchmark) -> dict[str, Any]:
             for number, text in enumerate(questions(request)):
                 yield Request(f"{request.id}/{number}", f"{text}\nAnswer:", letters)
 
-    def to_record(profile: str, row: Row, responses: Mapping[str, Response], about: BenchmarkContext) -> dict[str, Any]:
+    def to_record(profile: str, row: Row, responses: types.Responses, about: BenchmarkContext) -> types.Line:
         letters = np.array([[math.fsum(own) for own in response.logprobs] for response in responses.values()])
         letters -= np.logaddexp.reduce(letters, axis=1, keepdims=True)
         # The place of each option in each order, to which its letter belongs.
         places = np.argsort(orders(letters.shape[1]), axis=1)
         return _record(benchmark, profile, row, about, np.take_along_axis(letters, places, axis=1))
 
-    def to_records(row: Row, answers: Sequence[str]) -> list[dict[str, Any]]:
+    def to_records(row: Row, answers: Sequence[str]) -> list[types.Line]:
         (request,) = benchmark.requests("clean", row, plain)
         every = orders(len(request.options))
         counts = np.zeros((len(every), len(request.options)))
@@ -240,7 +240,7 @@ def _text(benchmark: Benchmark) -> dict[str, Any]:
         for request in islice(benchmark.requests(profile, row, context), bool(task.question(profile, row))):
             yield replace(request, options=(), candidates=(), max_new=task.longest)
 
-    def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
+    def to_record(_: str, row: Row, responses: types.Responses, _context: BenchmarkContext) -> types.Line:
         (line,) = task.to_records(row, [response.text for response in responses.values()])
         return line
 
