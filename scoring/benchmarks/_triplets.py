@@ -63,4 +63,5 @@ def _mean(logprobs: Sequence[float]) -> float:
 
 
 def _mean_probability(logprobs: Sequence[float]) -> float:
+    # A mean of probabilities: one probable token outweighs improbable ones, unlike in the mean of logarithms.
     return math.log(_mean([math.exp(p) for p in logprobs]))

@@ -40,6 +40,7 @@ def picture(panels: Sequence[tuple[str, Floats, Floats, str]]) -> bytes:
             titled(axes, title)
             _painter(corpus, model, axis)[1](axes)
         drawn = image(figure).decode()
+    # Inks stand for colours that a page changes with its theme; a file by itself has those of the palette.
     for ink, name in zip(draw.INKS, PALETTE, strict=True):
         drawn = drawn.replace(ink, PALETTE[name])
     return drawn.encode()
@@ -55,6 +56,7 @@ def _panel(name: str, corpus: Floats, model: Floats, axis: str) -> draw.Panel:
 def _painter(corpus: Floats, model: Floats, axis: str) -> tuple[tuple[Floats, Floats], Callable[[Axes], None]]:
     """The medians of the corpus and of the model by part, and what draws them."""
     summarised = len(corpus) > _MOST
+    # Parts of equal size, not of equal width: each median is of as many examples.
     parts = np.array_split(np.argsort(corpus, kind="stable"), _PARTS if summarised else len(corpus))
     x = np.array([np.median(corpus[part]) for part in parts])
     low, y, high = np.array([np.quantile(model[part], (0.25, 0.5, 0.75)) for part in parts]).T
