@@ -54,6 +54,7 @@ ORDER = (
     *("steering --how project", "steering --contrast occupations", "steering --contrast occupations --how project"),
     *("ablation", "task_vector", "auto_debias", "cda", "dropout", "debias_tuning", "dpo", "fine_tuning", "mabel"),
     *("decoding", "fast", "gradiend", "gradiend --contrast occupations"),
+    *("cda --loss_limit 0.05", "dropout --loss_limit 0.05"),
 )
 #: What is shorter than the defaults, because the defaults take hours on one core.
 SHORT: Mapping[str, Mapping[str, Any]] = {
