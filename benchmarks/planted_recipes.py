@@ -174,7 +174,8 @@ class Bed:
         profile = recipes.get(name).profiles["clean"]
         seed = {"seed": run.seed} if "seed" in {own.name for own in fields(profile)} else {}
         corpus = {"corpus": str(self.work / "biased.txt")} if name == "task_vector" else {}
-        more = dict(option.split(" ", 1) for option in options)
+        more: dict[str, Any] = dict(option.split(" ", 1) for option in options)
+        more |= {key: float(value) for key, value in more.items() if key == "loss_limit"}
         more |= {"contrast": str(self.work / "contrast.json")} if "contrast" in more else {}
         return seed | corpus | more | dict(SHORT.get(name, {})) | self.shorter
 
