@@ -145,7 +145,8 @@ def ended(curve: LossCurve, schedule: TrainingSchedule) -> str:
     best = min(inside, key=lambda terms: terms["gap"])
     gap, language = (f"{name} {first[name]:.3f} -> {best[name]:.3f} nats" for name in ("gap", "language"))
     ended_at = f"Ended after step {len(curve.train)} of {schedule.steps} with the weights of step {best['step']:g}"
-    return f"{ended_at}: {gap}, {language} a token."
+    less = "" if best["step"] else " Nothing was learnt in time; give a smaller validate_every or learning_rate."
+    return f"{ended_at}: {gap}, {language} a token.{less}"
 
 
 @dataclass(frozen=True, slots=True)
