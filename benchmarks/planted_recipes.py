@@ -54,6 +54,7 @@ ORDER = (
     *("steering --how project", "steering --contrast occupations", "steering --contrast occupations --how project"),
     *("ablation", "task_vector", "auto_debias", "cda", "dropout", "debias_tuning", "dpo", "fine_tuning", "mabel"),
     *("decoding", "fast", "gradiend", "gradiend --contrast occupations"),
+    *("cda --loss_limit 0.05 --validate_every 5", "dropout --loss_limit 0.05 --validate_every 5"),
 )
 #: What is shorter than the defaults, because the defaults take hours on one core.
 SHORT: Mapping[str, Mapping[str, Any]] = {
@@ -173,7 +174,8 @@ class Bed:
         profile = recipes.get(name).profiles["clean"]
         seed = {"seed": run.seed} if "seed" in {own.name for own in fields(profile)} else {}
         corpus = {"corpus": str(self.work / "biased.txt")} if name == "task_vector" else {}
-        more = dict(option.split(" ", 1) for option in options)
+        more: dict[str, Any] = dict(option.split(" ", 1) for option in options)
+        more |= {key: kind(more[key]) for key, kind in (("loss_limit", float), ("validate_every", int)) if key in more}
         more |= {"contrast": str(self.work / "contrast.json")} if "contrast" in more else {}
         return seed | corpus | more | dict(SHORT.get(name, {})) | self.shorter
 

@@ -398,7 +398,9 @@ def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTabl
         measured = set(of[of.source == "measured"].column)
         # Columns are in the order of columns.toml, held-out pairs first.
         bias = next(name for name, column in COLUMNS.items() if name in measured and not column.ability)
-        missing = {method.name: method.reason for method in methods if not method.adapter}
+        # A name that ends in another domain is of that domain alone.
+        others = tuple(f"-{other}" for other in DOMAINS if other != domain)
+        missing = {m.name: m.reason for m in methods if not m.adapter and not m.name.endswith(others)}
         own = seeds[seeds.domain == domain]
         tables.append(DomainTable(str(domain), of, own, bias, costs(methods, str(domain)), missing))
     return tables

@@ -22,7 +22,6 @@ from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
 from scoring import answering, report, run
 from scoring.adapters.facts import Change, Numbers
-from scoring.benchmarks import neutral
 from scoring.inference.chat import Chat
 from scoring.inference.store import Store
 from scoring.metrics.sums import ratio, side_by_side
@@ -31,7 +30,6 @@ from scoring.prompts import Prompt
 from scoring.report.headlines import HeadlineChange, headline_changes
 from scoring.result import between
 from scoring.statistics import stats
-from scoring.tables import DataMissing
 from scoring.types import Estimate, Floats, Group, Metric, Option, Request, Table
 
 if TYPE_CHECKING:
@@ -180,13 +178,7 @@ def held_out_texts(data: TrainingData, file: Path | None) -> tuple[str, ...]:
     if file == Path(WIKITEXT) and not file.exists():
         return _wikitext()
     if file is None:
-        statements = []
-        for config in neutral.CORPORA:
-            try:
-                statements += [row["statement"] for row in data.load(neutral.DATASET, config, "validation").rows]
-            except DataMissing:
-                continue
-        return tuple(statements)
+        return tuple(row["statement"] for row in data.validation_rows())
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -32,11 +32,15 @@ def write_losses(curve: LossCurve, out: Path, title: str, step: str = "step") ->
 
 
 def plot_losses(curve: LossCurve, path: Path, title: str, step: str = "step") -> None:
-    """Plots each term of the loss in a panel of its own: training batches, and held-out rows if there are any."""
+    """Plots each term of the loss in a panel of its own: training batches, and held-out rows if there are any.
+
+    What is measured at validations alone (``gap`` and ``language``) has a panel as well.
+    """
     steps = range(1, len(curve.train) + 1)
 
     def paint(axes: Axes, name: str) -> None:
-        axes.plot(steps, [terms[name] for terms in curve.train], linewidth=0.8, color=_GREY, label="training batch")
+        if name in curve.train[0]:
+            axes.plot(steps, [terms[name] for terms in curve.train], linewidth=0.8, color=_GREY, label="training batch")
         held_out = [(terms["step"], terms[name]) for terms in curve.held]
         if held_out:
             axes.plot(*zip(*held_out, strict=True), marker="o", markersize=3, color=_LINE, label="held out")
@@ -44,7 +48,7 @@ def plot_losses(curve: LossCurve, path: Path, title: str, step: str = "step") ->
         axes.grid(alpha=0.3)
         axes.set_ylim(bottom=0)
 
-    _panels(list(curve.train[0]), paint, path, title, legend=True)
+    _panels(list(curve.train[0] | dict.fromkeys([*(curve.held or [{}])[0]][1:])), paint, path, title, legend=True)
 
 
 def plot_effects(effects: IndirectEffects, path: Path, title: str) -> None:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from cards.options import in_python, visible_console
 from scoring import benchmarks as registry
-from scoring.engines import Call, chosen
+from scoring.engines import Call, check_folder, chosen
 from scoring.inference.parallel import ALONE, Processes
 from scoring.prompts import Prompt
 from scoring.result import RunResult
@@ -78,7 +78,8 @@ def evaluate(
     data, out, overwrite:
         A folder that :func:`builders.build` wrote, or ``hub:ORG``. A folder for the files of the run: responses are
         stored there as they arrive, so an interrupted call continues where it stopped. Without it nothing is written;
-        see :meth:`scoring.result.RunResult.save`. ``overwrite`` replaces a run with other settings there.
+        see :meth:`scoring.result.RunResult.save`. ``overwrite`` replaces a run with other settings there. A folder with
+        other files is refused; files that were added to a run stay as they are.
     prompt, system, chat, truncate, batch_tokens:
         How requests are put: a prompt by name, by file or as an object; a system text; the model's chat template; cut
         texts that are too long; the most tokens of a batch.
@@ -118,6 +119,7 @@ def evaluate(
 
 def evaluated(call: Call, console: Console, processes: Processes = ALONE) -> RunResult:
     """The result of a call of :func:`evaluate`; the command comes here too."""
-    for path in call.settings.include:
-        registry.include(path)
+    registry.include(*call.settings.include)
+    if call.settings.out and processes.first:
+        check_folder(call.settings.out)
     return chosen(call).run(call, console, processes)

@@ -48,7 +48,7 @@ class Settings:
 
     benchmarks: Benchmarks = ""
     data: Data = DATA
-    out: Annotated[Path | None, Option(metavar="FOLDER", help="Its folder; by default below runs.")] = None
+    out: Annotated[Path | None, Option(metavar="FOLDER", help="A folder of its own; by default below runs.")] = None
     profile: Profile = "clean"
     prompt: PromptName = "plain"
     chat: Annotated[bool, Option("--chat", help="Ask through the model's chat template.")] = False

@@ -114,8 +114,7 @@ def main(
     set, where known task; or the JSON of predictions.
     """
     with ended(Console(stderr=True)):
-        for path in include:
-            benchmarks.include(path)
+        benchmarks.include(*include)
         answers, remarks = rescore(benchmark, file, data, resamples, seed)
     typer.echo(document(answers, remarks, file, resamples, seed) if as_json else "\n".join(lines(answers, remarks)))
 

@@ -242,6 +242,10 @@ class HarnessTask:
     group: str | None = ""
 
 
+#: What a score is of, in words of the benchmark, with its group and metric.
+ScoredItem = tuple[Mapping[str, Any], Group, Metric]
+
+
 @dataclass(frozen=True, slots=True)
 class ScoredExamples:
     """Examples with existing scores: a table, the cluster of each row, and metrics of groups.
@@ -251,7 +255,7 @@ class ScoredExamples:
 
     table: Table
     clusters: NDArray[Any]
-    items: Sequence[tuple[Mapping[str, Any], Group, Metric]]
+    items: Sequence[ScoredItem]
 
 
 @dataclass(frozen=True, slots=True)

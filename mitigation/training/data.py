@@ -1,8 +1,10 @@
 """The data that recipes learn from, and the check that it contains nothing of a test split."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from builders.text.split import leaks
 from mitigation.errors import MitigationError
@@ -33,6 +35,14 @@ class TrainingData:
         loaded = tables.load(self.source, dataset, config, split, self.limit)
         self.versions[loaded.name] = loaded.version
         return loaded
+
+    def validation_rows(self) -> list[Mapping[str, Any]]:
+        """The neutral probes of the validation splits that are available; no recipe trains on them."""
+        rows: list[Mapping[str, Any]] = []
+        for config in neutral.CORPORA:
+            with suppress(DataMissing):
+                rows += self.load(neutral.DATASET, config, "validation").rows
+        return rows
 
 
 def load_prompts(data: TrainingData, corpora: Sequence[str], split: str) -> list[str]:

@@ -31,6 +31,12 @@ class TrainingSettings(Settings):
     gradient_checkpointing: bool = setting(False, "Compute activations twice, to need less memory.", OPEN)
     validate_every: int = setting(50, "Steps between measurements of held-out rows.", OPEN, above=0)
     patience: int = setting(0, "Measurements without improvement that end training; 0 never does.", OPEN, least=0)
+    loss_limit: float = setting(
+        0.0,
+        "Measure he against she and the loss of neutral texts; end where that rose by more nats a token. 0: neither.",
+        OPEN,
+        least=0,
+    )
 
     def schedule(self, **computed: Any) -> TrainingSchedule:
         """The settings that belong to the training loop; ``computed`` ones are those that a recipe computes."""

@@ -48,7 +48,8 @@ class TrainingSchedule:
     zero. Every ``validate_every`` steps the held-out rows are measured. With a ``patience`` above 0,
     training ends after so many validations in a row without improvement, and the best weights are used. With
     ``at_once`` above 0, so many rows of a step are computed at the same time and their gradients added. ``optimizer``
-    is a name of :data:`OPTIMIZERS`.
+    is a name of :data:`OPTIMIZERS`. With a ``loss_limit`` above 0, training also ends where language ability is lost:
+    see :func:`fit`.
     """
 
     steps: int
@@ -62,6 +63,7 @@ class TrainingSchedule:
     patience: int = 0
     at_once: int = 0
     optimizer: str = "adamw"
+    loss_limit: float = 0.0
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step.
@@ -110,9 +112,14 @@ class TrainingState:
         return len(self.curve.train)
 
     def validations_since_best(self) -> int:
-        """The number of validations after the one with the lowest loss."""
-        losses = [terms["loss"] for terms in self.curve.held]
-        return len(losses) - 1 - int(np.argmin(losses)) if losses else 0
+        """The number of validations after the one with the lowest ``gap``, or loss where no gap is measured."""
+        values = [terms.get("gap", terms["loss"]) for terms in self.curve.held]
+        return len(values) - 1 - int(np.argmin(values)) if values else 0
+
+    def lost(self) -> float:
+        """By how much ``language``, if it is measured, is above its value before training, in nats a token."""
+        first, *_, last = (terms.get("language", 0.0) for terms in self.curve.held[:1] + self.curve.held[-1:])
+        return last - first
 
 
 def checkpoint_path(job: Job[Any], name: str = "") -> Path:
@@ -206,8 +213,12 @@ def fit(
     schedule: TrainingSchedule,
     checkpoint: Path,
     console: Console,
+    watch: Callable[[], Mapping[str, float]] = dict,
 ) -> LossCurve:
     """Trains the parameters of a network that require gradients, and returns the losses.
+
+    Where ``watch`` measures bias (``gap``) and the loss of language (``language``, nats a token), training ends when
+    the latter has risen by more than ``schedule.loss_limit``, and the weights with the lowest gap before are used.
 
     Parameters
     ----------
@@ -217,6 +228,8 @@ def fit(
         Rows for validation.
     checkpoint:
         The file to resume from and to save to.
+    watch:
+        Called at each validation, also at the one before training; what it returns stands beside the held-out losses.
 
     Raises
     ------
@@ -236,16 +249,23 @@ def fit(
     # A network in 4 bits must not be moved, so accelerate prepares only what several processes share.
     parallel = accelerator.prepare_model(network) if accelerator.num_processes > 1 else network
 
+    def over() -> bool:
+        return 0 < schedule.loss_limit < state.lost()
+
     def validate() -> None:
-        state.curve.held.append({"step": state.step, **mean_terms(network, loss, held, schedule.batch_size)})
-        if schedule.patience and not state.validations_since_best():
+        terms = mean_terms(network, loss, held, schedule.batch_size)
+        state.curve.held.append({"step": state.step, **terms, **watch()})
+        wanted = (schedule.patience or schedule.loss_limit) and not over()
+        if wanted and not state.validations_since_best():
             state.best = {name: weight.detach().clone() for name, weight in trained.items()}
 
     shown = console if accelerator.is_main_process else None
     with progress_bar("training", schedule.steps, shown, state.step) as update:
         if not state.curve.held:
             validate()
-        while state.step < schedule.steps and not 0 < schedule.patience <= state.validations_since_best():
+        while state.step < schedule.steps and not over():
+            if 0 < schedule.patience <= state.validations_since_best():
+                break
             step = state.step
             # Each process takes every n-th row of the same batch.
             numbers = schedule.rows_at(step, len(rows))[accelerator.process_index :: accelerator.num_processes]

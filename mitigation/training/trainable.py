@@ -1,9 +1,11 @@
 """What is trained of a model: a LoRA on its linear maps, which plain PEFT loads, or all weights; and the training."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -15,8 +17,13 @@ from mitigation.errors import MitigationError
 from mitigation.plots import write_losses
 from mitigation.recipe import Job
 from mitigation.training import train
+from mitigation.training.data import TrainingData
 from mitigation.training.train import LossCurve, LossTerms, TrainingSchedule, checkpoint_path
 from scoring.inference.model import Model
+from scoring.types import Option, Request
+
+#: Neutral probes that are measured while a model is trained.
+WATCHED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,22 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
         model.network.eval()
 
 
+def ended(curve: LossCurve, schedule: TrainingSchedule) -> str:
+    """Where a training with a ``loss_limit`` ended, and which weights it used.
+
+    >>> curve = LossCurve([{}] * 4, [{"step": n, "gap": 2.0 - n / 4, "language": 3 + n / 50} for n in (0, 2, 4)])
+    >>> ended(curve, TrainingSchedule(9, 1, 0.1, loss_limit=0.05))
+    'Ended after step 4 of 9 with the weights of step 2: gap 2.000 -> 1.500 nats, language 3.000 -> 3.040 nats a token.'
+    """
+    first = curve.held[0]
+    inside = [terms for terms in curve.held if terms["language"] <= first["language"] + schedule.loss_limit]
+    best = min(inside, key=lambda terms: terms["gap"])
+    gap, language = (f"{name} {first[name]:.3f} -> {best[name]:.3f} nats" for name in ("gap", "language"))
+    ended_at = f"Ended after step {len(curve.train)} of {schedule.steps} with the weights of step {best['step']:g}"
+    less = "" if best["step"] else " Nothing was learnt in time; give a smaller validate_every or learning_rate."
+    return f"{ended_at}: {gap}, {language} a token.{less}"
+
+
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """What a training found: the losses, those of held-out rows at the end, and the number of trained parameters."""
@@ -133,6 +156,38 @@ class Tuned:
     curve: LossCurve
     after: Mapping[str, float]
     parameters: int
+
+
+def watcher(job: Job[Any]) -> Callable[[], dict[str, float]]:
+    """A function that measures a model while it is trained, on at most :data:`WATCHED` neutral validation probes.
+
+    ``gap`` is the mean absolute difference of the log-probabilities of *he* and *she* after their prompts, in nats, and
+    ``language`` the mean negative log-likelihood of their statements, in nats a token: the logarithm of the perplexity
+    that is measured before and after.
+
+    Raises
+    ------
+    MitigationError
+        If no neutral probes are built.
+    """
+    # The versions of the data that a recipe learns from are recorded, and this is not learnt from.
+    rows = TrainingData(job.data.source, job.data.limit).validation_rows()[:WATCHED]
+    if not rows:
+        raise MitigationError(
+            f"There are no neutral probes to measure while training in {job.data.source}; run probes build "
+            "gender-neutral-probes, or leave loss_limit out."
+        )
+    pairs = [Request(row["id"], row["prompt"], (Option(" he"), Option(" she"))) for row in rows]
+    texts = [Request(f"text {row['id']}", options=(Option(row["statement"]),)) for row in rows]
+
+    def measure() -> dict[str, float]:
+        job.model.network.eval()
+        responses = job.model.answer([*pairs, *texts])
+        sides = [[math.fsum(values) for values in response.logprobs] for response in responses[: len(pairs)]]
+        nats = [values for response in responses[len(pairs) :] for values in response.logprobs[0]]
+        return {"gap": fmean(abs(he - she) for he, she in sides), "language": -fmean(nats)}
+
+    return measure
 
 
 def tune(
@@ -159,13 +214,26 @@ def tune(
         What training adds to the weights is multiplied by this; -1 does the opposite of what was learnt.
     measured:
         Whether the held-out rows are measured at the end.
+
+    Raises
+    ------
+    MitigationError
+        If ``loss_limit`` is given where it cannot be followed.
     """
+    if schedule.loss_limit and factor < 0:
+        raise MitigationError(
+            f"{job.recipe} does the opposite of what it learns, so what is measured while it learns does not tell when "
+            "to end; leave loss_limit out."
+        )
     with trainable(job.model, job.settings, job.settings.alpha) as tuned:
         parameters = trained_parameters(tuned.network)
         with within(tuned.network):
-            curve = train.fit(tuned.network, loss, rows, held, schedule, checkpoint_path(job), job.console)
+            watch = watcher(job) if schedule.loss_limit else dict
+            curve = train.fit(tuned.network, loss, rows, held, schedule, checkpoint_path(job), job.console, watch)
             after = train.mean_terms(tuned.network, loss, held, job.settings.batch_size) if measured else {}
         tuned.multiply(factor)
         tuned.save(job.out)
+    if schedule.loss_limit:
+        job.console.print(ended(curve, schedule))
     write_losses(curve, job.out, f"{job.recipe} of {job.model.name}")
     return Tuned(curve, after, parameters)

@@ -49,8 +49,8 @@ def known(name: str) -> bool:
     return name in names() or (known(base) and way in (*ways.WAYS[1:], "ways", "wordings")) if base else name in names()
 
 
-def include(path: Path) -> None:
-    """Adds what a Python file defines, for this process: a ``BENCHMARK``, or ``METRICS`` of other benchmarks.
+def include(*paths: Path) -> None:
+    """Adds what Python files define, for this process: a ``BENCHMARK``, or ``METRICS`` of other benchmarks.
 
     ``METRICS`` has metrics by the name of a benchmark that is there already, such as
     ``{"stereoset": [my_metric()]}``; they are reported after its own. The file is run, so include only files that
@@ -62,16 +62,17 @@ def include(path: Path) -> None:
         When there is no such file, it cannot be run, it defines neither, or another benchmark or metric has the
         same name.
     """
-    module = REGISTRY.run(path)
-    metrics = getattr(module, "METRICS", {})
-    if hasattr(module, "BENCHMARK") or not metrics:
-        REGISTRY.add(getattr(module, "BENCHMARK", None), path)
-    for name, added in metrics.items():
-        own = {metric.name for metric in get(name).metrics("clean")} - _metrics.get(name, {}).keys()
-        for metric in added:
-            if not isinstance(metric, Metric) or metric.name in own:
-                raise ScoringError(
-                    f"{path} adds {getattr(metric, 'name', metric)!r} to {name}, which is no scoring.types.Metric or "
-                    "has the name of another metric; give a list of metrics with names of their own."
-                )
-            _metrics.setdefault(name, {})[metric.name] = metric
+    for path in paths:
+        module = REGISTRY.run(path)
+        metrics = getattr(module, "METRICS", {})
+        if hasattr(module, "BENCHMARK") or not metrics:
+            REGISTRY.add(getattr(module, "BENCHMARK", None), path)
+        for name, added in metrics.items():
+            own = {metric.name for metric in get(name).metrics("clean")} - _metrics.get(name, {}).keys()
+            for metric in added:
+                if not isinstance(metric, Metric) or metric.name in own:
+                    raise ScoringError(
+                        f"{path} adds {getattr(metric, 'name', metric)!r} to {name}, which is no scoring.types.Metric "
+                        "or has the name of another metric; give a list of metrics with names of their own."
+                    )
+                _metrics.setdefault(name, {})[metric.name] = metric

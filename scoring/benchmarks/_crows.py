@@ -64,12 +64,10 @@ def split(row: Row, response: Response, context: BenchmarkContext) -> dict[str, 
     }
 
 
-def _record(
-    scores: Scores, profile: str, row: Row, responses: types.Responses, context: BenchmarkContext
-) -> types.Line:
+def _record(scores: Scores, profile: str, row: Row, given: types.Responses, context: BenchmarkContext) -> types.Line:
     """A line with a score of each sentence; the published codes round those of masked models to 3 decimals."""
     rounds = profile == "paper" and context.kind == "masked"
-    by_label = scores(row, responses[row["id"]], context)
+    by_label = scores(row, given[row["id"]], context)
     return {
         "id": row["id"],
         "domain": row["domain"],

@@ -11,10 +11,10 @@ here a causal model is asked how likely the next sentence is after its context, 
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -162,7 +162,7 @@ def score_file(path: Path, data: Path) -> tuple[list[types.ScoredExamples], list
     frame = pd.concat(parts, ignore_index=True)
     table = {str(name): frame[name].to_numpy() for name in frame.columns}
     everything = np.ones(len(frame), bool)
-    items: list[tuple[Mapping[str, Any], types.Group, types.Metric]] = []
+    items: list[types.ScoredItem] = []
     for task in [*given, *(["overall"] if given == known else [])]:
         for domain in ("overall",) if task == "overall" else (*DOMAINS, "overall"):
             of_task = everything if task == "overall" else table["task"] == task

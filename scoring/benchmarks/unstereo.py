@@ -11,10 +11,10 @@ occupation) depend on each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,9 +172,7 @@ def _natural(file: ScoreFile) -> NDArray[np.bool_]:
     return values.to_numpy(dtype=bool)
 
 
-def _scored_items(
-    dataset: str, max_pmi_diff: types.Floats, step: str = ""
-) -> Iterator[tuple[Mapping[str, Any], types.Group, types.Metric]]:
+def _scored_items(dataset: str, max_pmi_diff: types.Floats, step: str = "") -> Iterator[types.ScoredItem]:
     facts = {"dataset": dataset, **({"step": step} if step else {})}
     known = not np.isnan(max_pmi_diff).all()
     for limit in (None, *LIMITS) if known else (None,):

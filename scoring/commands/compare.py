@@ -13,15 +13,7 @@ from scoring.statistics.stats import RESAMPLES
 from scoring.terminal import ended, tell, tell_wrapped
 
 
-def show_comparison(
-    run: Path,
-    base: Path,
-    out: Path,
-    resamples: int,
-    console: Console,
-    *,
-    verbose: bool = False,
-) -> None:
+def show_comparison(run: Path, base: Path, out: Path, resamples: int, console: Console, *, verbose: bool) -> None:
     """Writes the comparison of two runs into a folder and prints its headlines; with ``verbose`` every metric."""
     from scoring.report import write_comparison
     from scoring.result import between

@@ -54,14 +54,12 @@ def show_run(result: RunResult, folder: Path, console: Console, *, verbose: bool
         console.print()
         console.print(details(name, result.report))
     console.print()
-    facts = [speed(result.report)] if result.report.speed else []
-    facts += filter(None, [result.report.environment.get("batching")])
+    facts = few_examples(result.report), speed(result.report) if result.report.speed else ""
     tell(
         console,
         [
             *result.remarks,
-            *filter(None, [few_examples(result.report)]),
-            *facts,
+            *filter(None, [*facts, result.report.environment.get("batching")]),
             f"The report is {folder / 'report.html'}; all numbers are in the same folder.",
             f"Next: {' '.join(next_steps(result.report, str(folder))).replace('`', '')}",
         ],
@@ -100,8 +98,7 @@ def main(
         console = Console(width=160, quiet=not processes.first)
     with ended(errors):
         if show:
-            for path in values["include"]:
-                benchmarks.include(path)
+            benchmarks.include(*values["include"])
             tell(console, catalogue())
             return
         if compare and not (compare / "results.json").is_file():

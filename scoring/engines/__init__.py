@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from cards.files import locked
+from builders.generation.run import CACHE
+from cards.files import LOCK, locked, strays
 from cards.options import filled
 from cards.packages import required
 from cards.registry import Registry
@@ -137,6 +138,16 @@ def refuse_loading(call: Call) -> None:
         raise ScoringError(
             f"--{given[0].replace('_', '-')} says how a model is loaded, and a server has loaded it already; leave it "
             "out, or start the server with it."
+        )
+
+
+def check_folder(folder: Path) -> None:
+    """Refuses a folder with files in which no run was begun; in that of a run, files of the user stay as they are."""
+    others = [name for name in strays(folder, ()) if CACHE not in name]  # a run may read recorded answers there
+    if others and not any((folder / name).is_file() for name in (LOCK, "results.json")):
+        raise ScoringError(
+            f"{folder / others[0]} was not written by this program, and a run has a folder of its own; move it away or "
+            "choose another --out."
         )
 
 

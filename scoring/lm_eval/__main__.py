@@ -129,8 +129,7 @@ def main(
 ) -> None:
     """Write the tasks of all benchmarks into a folder of the cache (PROBES_CACHE), and print it."""
     files = [path.resolve() for path in include or ()]
-    for path in files:
-        benchmarks.include(path)
+    benchmarks.include(*files)
     typer.echo(write(files))
 
 

@@ -167,10 +167,11 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False) ->
 
 def _settings(report: Report) -> dict[str, object]:
     """What the numbers of a report depend on, by name, without versions of libraries."""
-    names = ("model", "revision", "adapter", "dtype", "profile", "data")
+    names = ("model", "revision", "adapter", "dtype", "profile")
     prompt = f"prompt {report.prompt}"
     settings = {name: report.environment.get(name) for name in (prompt, "chat template", "system", "resamples")}
-    return {**{name: getattr(report, name) for name in names}, **settings}
+    data = {f"data {name}": version for name, version in report.data.items()}
+    return {**{name: getattr(report, name) for name in names}, **data, **settings}
 
 
 def write_comparison(folder: Path, compared: Comparison) -> None:

@@ -248,15 +248,15 @@ def model_name(report: Report) -> str:
 
 def few_examples(report: Report) -> str:
     """Advice where a run over a part of the rows has groups of one example or cluster; else an empty text."""
-    if not report.partial:
-        return ""
-    lone = dict.fromkeys(f"{e.benchmark} {e.group}" for e in report.estimates if e.clusters == 1)
-    if not lone:
-        return ""
+    lone = dict.fromkeys(f"{e.benchmark} {e.group}" for e in report.estimates if report.partial and e.clusters == 1)
     return (
-        f"{counted(len(lone), 'group')} {'has' if len(lone) == 1 else 'have'} one example or one cluster, so no "
-        f"interval, and no value where a score needs several (first: {next(iter(lone))}); give a higher --limit, or "
-        "none."
+        ""
+        if not lone
+        else (
+            f"{counted(len(lone), 'group')} {'has' if len(lone) == 1 else 'have'} one example or one cluster, so no "
+            f"interval, and no value where a score needs several (first: {next(iter(lone))}); give a higher --limit, "
+            "or none."
+        )
     )
 
 
@@ -275,15 +275,9 @@ def conclusion(changes: Sequence[HeadlineChange]) -> str:
         return "The two runs are identical: every example has the same scores in both."
     bias = Counter(change.verdict for change in changes if not change.difference.ability)
     ability = Counter(change.verdict for change in changes if change.difference.ability)
-    total = sum(bias.values())
-    parts = {
-        "nearer to the ideal": bias["nearer"],
-        "further from the ideal": bias["further"],
-        "unclear": bias["unclear"],
-        "without a verdict": bias[""],
-    }
-    by_verdict = ", ".join(f"{count} {words}" for words, count in parts.items() if count)
-    text = f"Of {counted(total, 'benchmark')}: {by_verdict or 'none to compare'}."
+    words = {"nearer": "nearer to the ideal", "further": "further from the ideal", "": "without a verdict"}
+    by_verdict = ", ".join(f"{bias[v]} {words.get(v, v)}" for v in ("nearer", "further", "unclear", "") if bias[v])
+    text = f"Of {counted(sum(bias.values()), 'benchmark')}: {by_verdict or 'none to compare'}."
     if ability:
         abilities = ", ".join(f"{name} in {ability[name]}" for name in ("kept", "lost", "unclear") if ability[name])
         text += f" Language ability: {abilities or 'without a verdict'}."

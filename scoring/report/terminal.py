@@ -43,8 +43,8 @@ def catalogue() -> Iterator[str]:
 def summary(report: Report, width: int) -> Grid:
     """One line a benchmark: its headline score with interval, the ideal value, and where the score is.
 
-    From :data:`WIDE` columns on the last column says in a sentence what the score means. The line below says which
-    way the model leans. "Sees" is the smallest distance from the ideal value that would have been found.
+    The last column, or below :data:`WIDE` columns a line under the table, says in a sentence what the score means, and
+    the last line which way the model leans. "Sees" is the smallest distance from the ideal that would have been found.
     """
     columns = ["benchmark", "score", "value [95 % interval]", "ideal", "sees", "vs ideal"]
     grid = _grid(*columns, "meaning") if width >= WIDE else _grid(*columns, gap=1)
@@ -54,7 +54,8 @@ def summary(report: Report, width: int) -> Grid:
         seen = would_see(e.detectable, on, "") if headline.standing else ""
         cells = [e.benchmark, e.short_name, _with_interval(e, on), formatted(e.ideal), seen, headline.standing or "–"]
         grid.add_row(*map(Text, [*cells, headline.sentence] if width >= WIDE else cells))
-    grid.caption, grid.caption_justify = Text(answer(headlines)) if answer(headlines) else None, "left"
+    lines = [*(f"{h.estimate.benchmark}: {h.sentence}" for h in headlines if width < WIDE), answer(headlines)]
+    grid.caption, grid.caption_justify = Text("\n".join(filter(None, lines))) or None, "left"
     return grid
 
 

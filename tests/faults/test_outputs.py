@@ -1,6 +1,7 @@
 """What lies where a command writes is the user's: it is refused, and left as it is."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 from rich.progress import Progress
 
+import scoring
 from builders import datasets
 from builders.builder import Profile, build_datasets
 from builders.dataset import BuildError
@@ -21,6 +23,7 @@ from mitigation.errors import MitigationError
 from mitigation.run import check_work_folder
 from pmi.files import FileError, write_rows
 from scoring import report
+from scoring.engines import check_folder
 from scoring.report.headlines import Comparison
 from scoring.types import ScoringError
 from tests import commands
@@ -228,6 +231,9 @@ def test_results_of_other_settings_are_replaced_only_when_asked(tmp_path):
     before = (tmp_path / "out" / "results.json").read_bytes()
     message = refused(score("--prompt", "instruction"))
     assert message.startswith(f"error: {tmp_path / 'out'} holds results with prompt ")
+    other_rows = refused(score("--limit", 2))
+    assert "holds results with data gender-neutral-probes/" in other_rows
+    assert len(other_rows) < 500
     assert message.endswith("; give another --out, or --overwrite to replace them.")
     with locked(tmp_path / "out", RuntimeError):
         assert "Another run is writing to" in refused(score())
@@ -256,6 +262,34 @@ def test_a_file_of_the_user_is_not_replaced_by_one_of_a_run(tmp_path, name):
             with pytest.raises(ScoringError, match=told):
                 report.check_finished(tmp_path, RUN, overwrite=overwrite)
     assert state(tmp_path) == before
+
+
+@pytest.mark.fault(81)
+def test_a_run_needs_a_folder_of_its_own_and_leaves_what_is_added_to_it(tmp_path):
+    out = tmp_path / "out"
+    told = r"was not written by this program, and a run has a folder of its own; move it away or choose another --out\."
+    for name in ("notes.txt", "kept/.hidden", "data.csv"):
+        shutil.rmtree(out, ignore_errors=True)
+        (out / name).parent.mkdir(parents=True)
+        (out / name).write_text("mine")
+        before = state(out)
+        with pytest.raises(ScoringError, match=rf"{re.escape(name)} {told}"):
+            check_folder(out)
+        with pytest.raises(ScoringError, match="was not written by this program, and a run has a folder of its own"):
+            scoring.evaluate("tiny-causal", out=out)
+        assert state(out) == before
+    shutil.rmtree(out)
+    check_folder(out)
+    out.mkdir()
+    check_folder(out)
+    (out / "replies.jsonl").write_text("recorded")  # of a chat API, also when it was interrupted
+    (out / ".replies.jsonl.lock").touch()
+    check_folder(out)
+    with locked(out, ScoringError):
+        pass
+    (out / "notes.txt").write_text("mine")
+    check_folder(out)
+    assert (out / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.fault(81)

@@ -154,3 +154,12 @@ def test_a_domain_with_one_example_is_drawn_without_intervals():
     single = [replace(c, difference=(c.difference[0], nan, nan)) for c in alone.changes]
     svg = plot(table_of([Method("cda", replace(alone, changes=tuple(single)))])).svg
     assert ">cda</text>" in svg
+
+
+def test_why_a_method_of_one_domain_could_not_be_made_is_said_in_that_domain_alone():
+    reasons = {"leace-race": "No words.", "inlp-gender": "No text.", "dpo": "No pairs."}
+    absent = [Method(name, reason=reason) for name, reason in reasons.items()]
+    assert table_of([Method("cda", adapter("cda", 53.0, 90.0)), *absent]).missing == {
+        "inlp-gender": "No text.",
+        "dpo": "No pairs.",
+    }

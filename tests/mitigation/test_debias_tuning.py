@@ -15,13 +15,17 @@ from mitigation.adapters.temporary import attached
 from mitigation.errors import MitigationError
 from mitigation.plots import plot_losses
 from mitigation.quantization import load_for_training
+from mitigation.recipe import Job
 from mitigation.recipes import get
 from mitigation.recipes.debias_tuning import DebiasTuningSettings
+from mitigation.training import trainable
+from mitigation.training.data import TrainingData
+from mitigation.training.train import TrainingSchedule
 from scoring.adapters.facts import read
-from scoring.inference.load_options import LoadOptions, load
+from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.metrics import pronouns
-from scoring.types import Request
-from tests.mitigation.made import bundled, data, probes, quick, scores, statements, tuned
+from scoring.types import Option, Request
+from tests.mitigation.made import bundled, data, probes, quick, scores, silent, statements, tuned
 from tests.scoring.models import folder
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -168,3 +172,39 @@ print(meter.cost(0).memory, cost.CostMeter(bundled()).cost(0).memory)
 def test_the_schedule_of_a_processor_is_not_mixed():
     assert DebiasTuningSettings().precision(torch.device("cpu")) == "no"
     assert DebiasTuningSettings(mixed_precision="bf16").precision(torch.device("cpu")) == "bf16"
+
+
+@pytest.mark.parametrize("limit", [0.3, 100.0])
+def test_training_with_a_loss_limit_ends_before_language_is_lost_and_takes_the_least_gap(tmp_path, limit):
+    source, console = data(tmp_path / "data"), silent()
+    made = tmp_path / "out-work" / "made"
+    made.mkdir(parents=True)
+    settings = quick(loss_limit=limit, learning_rate=5e-2, steps=24)
+    before = bundled()
+    get("debias_tuning").run(before, settings, TrainingData(str(source)), made, console)
+    curve = json.loads((made / "losses.json").read_text())
+    languages = [terms["language"] for terms in curve["held"]]
+    if limit == 100:
+        assert len(curve["train"]) == 24
+    else:
+        assert len(curve["train"]) < 24
+        assert languages[-1] > languages[0] + limit
+    inside = [terms for terms in curve["held"] if terms["language"] <= languages[0] + limit]
+    best = min(inside, key=lambda terms: terms["gap"])
+    # What is measured of the model that is left is what was measured while training.
+    adapted = load(BUNDLED["tiny-causal"], adapter=str(made), device="cpu")
+    pairs = [Request(row["id"], row["prompt"], (Option(" he"), Option(" she"))) for row in probes("validation")]
+    texts = [Request(text, options=(Option(text),)) for text in statements("validation")]
+    sides = [[sum(values) for values in response.logprobs] for response in adapted.answer(pairs)]
+    nats = [-value for response in adapted.answer(texts) for value in response.logprobs[0]]
+    assert np.mean(nats) == pytest.approx(best["language"], abs=1e-4)
+    assert np.mean([abs(he - she) for he, she in sides]) == pytest.approx(best["gap"], abs=1e-4)
+    assert f"with the weights of step {best['step']:g}: gap " in " ".join(console.file.getvalue().split())
+
+
+def test_a_loss_limit_that_cannot_be_followed_is_refused(tmp_path):
+    job = Job("task_vector", bundled(), quick(), TrainingData(str(tmp_path)), tmp_path, silent())
+    with pytest.raises(MitigationError, match="There are no neutral probes to measure while training in "):
+        trainable.watcher(job)
+    with pytest.raises(MitigationError, match="does the opposite of what it learns"):
+        trainable.tune(job, None, [], [], TrainingSchedule(1, 1, 0.1, loss_limit=1), factor=-1)

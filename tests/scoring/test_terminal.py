@@ -30,9 +30,10 @@ def shown(*parts, width=80):
 
 def test_the_summary_has_one_line_a_benchmark_at_80_columns():
     shown_lines = shown(terminal.summary(made_run(), 80))
-    (answer,) = [number for number, line in enumerate(shown_lines) if line.startswith("In ")]
-    lines = shown_lines[:answer]
-    assert "leans female" in " ".join(shown_lines[answer:])
+    under = next(number for number, line in enumerate(shown_lines) if line.startswith(f"{benchmarks.names()[0]}: "))
+    lines, words = shown_lines[:under], " ".join(shown_lines[under:])
+    assert "leans female" in words
+    assert "stereoset: Prefers the stereotype in 30 of 100 sentences, and a meaningful word in 30 of 100." in words
     assert [line.split()[0] for line in lines] == ["benchmark", *benchmarks.names()]
     assert max(map(len, lines)) <= 80
     line = next(line for line in lines if line.startswith("stereoset"))
