@@ -85,13 +85,14 @@ def _link(recipe: str) -> str:
 
 
 def _short(recipe: str) -> str:
-    """The name of a recipe with the values of its options.
+    """The name of a recipe with the values of its options, or with the name of one whose value is a number.
 
-    >>> _short("sentence_debias --reads predictions")
-    'sentence_debias (predictions)'
+    >>> _short("sentence_debias --reads predictions"), _short("cda --loss_limit 0.05 --validate_every 5")
+    ('sentence_debias (predictions)', 'cda (loss_limit)')
     """
-    name, *options = recipe.split(" --")
-    return name + "".join(f" ({option.split()[-1]})" for option in options)
+    name, *options = (option.split() for option in recipe.split(" --"))
+    shown = [option[0] if option[-1][0].isdecimal() else option[-1] for option in options]
+    return name[0] + "".join(f" ({option})" for option in shown if option != "validate_every")
 
 
 def _value(numbers: list[float], digits: int = 2, *, sign: bool = False) -> str:

@@ -23,7 +23,7 @@ from scoring import DATA
 from scoring.report.page import template
 from scoring.report.plots.draw import inline
 from scoring.reproduce.figures import chart, panels
-from scoring.reproduce.measured import Cell, Measured, UnreachableError, Verdict, cells
+from scoring.reproduce.measured import Cell, Measured, Verdict, cells
 from scoring.reproduce.plan import Step, cost, execute, parameters, steps
 from scoring.reproduce.printed import PrintedTable, paper, printed_tables
 from scoring.statistics.stats import RESAMPLES
@@ -43,7 +43,7 @@ def drawings(tables: Sequence[PrintedTable], found: Measured, model: str) -> Ite
         try:
             if table.panels:
                 yield table.id, chart(panels(table, found, model), table.title)
-        except UnreachableError as error:
+        except ScoringError as error:
             yield table.id, str(error)
 
 

@@ -124,7 +124,7 @@ class Measured:
         if (kind, *names) not in self._of:
             try:
                 self._of[kind, *names] = getattr(self, f"_{kind}")(*names)
-            except (BuildError, UnreachableError) as error:
+            except (BuildError, CardError, ScoringError) as error:
                 self._of[kind, *names] = error
         found = self._of[kind, *names]
         if isinstance(found, Exception):
@@ -148,10 +148,7 @@ class Measured:
     @cached_property
     def built(self) -> Sequence[Any]:
         """The rows of the built data set ``unstereo`` behind published files (:func:`published.built_rows`)."""
-        try:
-            return published.built_rows(self.data)
-        except ScoringError as error:
-            raise UnreachableError(str(error)) from None
+        return published.built_rows(self.data)
 
     def _published(self, benchmark: str, label: str) -> published.Scores:
         file = published.kept(benchmark, label, self.data, self.runs / "published", self.resamples)
@@ -160,10 +157,7 @@ class Measured:
             files = self.fetcher.get(published.sources(benchmark)[label]).paths
             self.say(f"scores of the published responses of {label}")
             built = () if benchmark == "stereoset" else self.built
-            try:
-                published.compute(benchmark, label, self.data, file, files, self.resamples, built)
-            except ScoringError as error:
-                raise UnreachableError(str(error)) from None
+            published.compute(benchmark, label, self.data, file, files, self.resamples, built)
         return published.read(file)
 
     def _computable(self) -> None:
@@ -174,10 +168,7 @@ class Measured:
         """The scores of a run by benchmark, group and metric; of a mitigated model those after it; empty if missing."""
         folder = self.runs / slug(model) / run
         if (folder / "results.json").is_file():
-            try:
-                report = cards.results.load(folder / "results.json")
-            except CardError as error:
-                raise UnreachableError(str(error)) from None
+            report = cards.results.load(folder / "results.json")
             return {e.key: asdict(e) | {"sd": e.printed_sd, "part": bool(report.gaps)} for e in report.estimates}
         if facts.is_own(folder):
             changes = facts.read(folder).changes
@@ -204,43 +195,59 @@ class Measured:
         found = ((task, own["mean"], *(own["interval"] or (math.nan, math.nan))) for task, own in scores.items())
         return {("glue", task, "score"): {"value": mean, "low": low, "high": high} for task, mean, low, high in found}
 
+    def _sweep(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+        """The block with the largest effect by the positions that are restored, of a sweep of FAST."""
+        path = self.runs / slug(model) / run / "sweep.json"
+        effects = json.loads(path.read_bytes())["effects"] if path.is_file() else {}
+        found = ((name, max(points, key=lambda point: point[1])[0]) for name, points in effects.items())
+        return {("fast", name, "block"): {"value": n, "low": math.nan, "high": math.nan} for name, n in found}
+
     def _data(self, group: str, metric: str) -> float:
         """A number that built rows have.
 
-        ``group`` is DATA SET/CONFIG/SPLIT; without a split all splits. ``metric`` is ``rows`` or ``distinct A,B``, each
-        also ``where COLUMN=VALUE``, or ``COLUMN of VALUE``, ``natural eps<=NUMBER`` or ``most pronouns``.
+        ``group`` is DATA SET/CONFIG/SPLIT; without a split all splits. ``metric`` is ``rows`` or ``natural``, the same,
+        ``natural eps<=NUMBER``, ``distinct A,B``, ``most pronouns``, ``mean COLUMN`` or ``100 minus COLUMN``, each also
+        ``where COLUMN=VALUE``.
         """
         dataset, config, *split = group.split("/")
-        if metric == "rows of all splits":
-            split, metric = [], "rows"
         files = sorted((self.data / dataset / "data" / config).glob(f"{split[0] if split else '*'}.parquet"))
         if not files:
             raise UnreachableError(
                 f"needs {group}, which is not in {self.data}: probes build {dataset} --out {self.data}"
             )
         frame = pd.concat([pq.read_table(file).to_pandas() for file in files])
-        if metric.startswith("natural"):
-            limit = metric.partition("<=")[2]
+        if "natural" in frame:
             frame = frame[frame["natural"] != False]  # noqa: E712 - an empty cell is not judged, and kept
-            return float((frame["max_pmi_diff"].abs() <= float(limit)).sum() if limit else len(frame))
-        if metric == "most pronouns":
-            return float(frame["template"].str.count("{").max())
-        if " of " in metric:
-            column, _, value = metric.removeprefix("100 minus ").partition(" of ")
-            (number,) = frame[frame["job"] == value][column]
-            return 100 - float(number) if metric.startswith("100 minus ") else float(number)
         metric, _, where = metric.partition(" where ")
         if where:
             column, _, value = where.partition("=")
             frame = frame[frame[column] == value]
-        columns = metric.removeprefix("distinct ").split(",")
-        if "natural" in frame:
-            frame = frame[frame["natural"] != False]  # noqa: E712
-        return float(len(frame) if metric == "rows" else len(frame[columns].dropna().drop_duplicates()))
+        kind, _, columns = metric.rpartition(" ")
+        match kind:
+            case "natural":
+                return float((frame["max_pmi_diff"].abs() <= float(columns.removeprefix("eps<="))).sum())
+            case "most":
+                return float(frame["template"].str.count("{").max())
+            case "mean":
+                return float(frame[columns].mean())
+            case "100 minus":
+                return 100 - float(frame[columns].mean())
+            case "distinct":
+                frame = frame[columns.split(",")].dropna().drop_duplicates()
+        return float(len(frame))
 
-    def _replay(self, group: str, metric: str) -> float:
-        """How many items of a stage of the generation are equal to the published ones, from the recorded replies."""
-        return float(self._once("stages")[group][metric])
+    def _models(self, sets: str, metric: str) -> float:
+        """The ``lowest`` or ``highest`` τ of published models on sets under 0.65, or its ``largest change``."""
+        scores = [self._once("published", "unstereo", label) for label in published.sources("unstereo")]
+        limits = ("", " eps<=1", " eps<=0.8", " eps<=0.65")
+        places = [(name + limit, "tau@0.5") for name in sets.split(",") for limit in limits]
+        tau = np.array([[of[place]["value"] for place in places] for of in scores]).reshape(-1, len(limits))
+        numbers = abs(tau.T - tau[:, 0]) if metric == "largest change" else tau[:, -1]
+        return float(numbers.min() if metric == "lowest" else numbers.max())
+
+    def _recorded(self, group: str, metric: str) -> float:
+        """How many items of a stage of the generation, or drawn ``words`` of a seed, equal the published ones."""
+        return float(self._once("words" if group == "words" else "stages")[group][metric])
 
     def _stages(self) -> Mapping[str, Mapping[str, int]]:
         from builders.datasets.gender_pmi import delta_table
@@ -264,11 +271,8 @@ class Measured:
             REPLAYED.write(file, result)
         return result
 
-    def _draw(self, _group: str, metric: str) -> float:
-        """How many drawn words of a seed are equal to the published ones; of ``all`` how many are different words."""
-        return float(self._once("words")[metric])
-
-    def _words(self) -> Mapping[str, int]:
+    def _words(self) -> Mapping[str, Mapping[str, int]]:
+        """How many drawn words of each seed equal the published ones; of ``all`` how many are different words."""
         from pmi.vocabulary import PUBLISHED_FLOOR, SEEDS, anchors, neutral_words, sample_words
 
         files = self.fetcher.get(catalogue().sources["unstereo-development/seed-words"]).paths
@@ -284,7 +288,7 @@ class Measured:
         again = sample_words([word for word, chosen in zip(words, pool, strict=True) if chosen], SEEDS, 100)
         pairs = zip(SEEDS, again, given, strict=True)
         equal = {str(seed): sum(a == b for a, b in zip(*pair, strict=True)) for seed, *pair in pairs}
-        return equal | {"all": len({word for words in again for word in words})}
+        return {"words": equal | {"all": len({word for words in again for word in words})}}
 
 
 def cells(target: str = "", *, model: str = "", measured: Measured | None = None) -> list[Cell]:
