@@ -176,7 +176,7 @@ def mitigate(
         chosen = recipes.get(recipe)
         in_memory = not isinstance(model, (str, Path))
         name = name_of(model) if in_memory else str(model)
-        folder = Path(out) if out else Path("adapters") / f"{recipe}-{Path(name).name}"
+        folder = checked("out", Path, out or Path("adapters") / f"{recipe}-{Path(name).name}", MitigationError)
         with unchanged(model) if in_memory else nullcontext(), built():
             if in_memory and dry_run:
                 raise MitigationError("An estimate reads a configuration; give the model by its name or folder.")

@@ -362,19 +362,17 @@ class DomainTable:
     @property
     def conclusion(self) -> list[str]:
         """Which methods bring the score of bias nearer to its ideal value and at what cost; "None" if none does."""
-        ideal, rows = (
-            COLUMNS[self.bias].ideal or 0.0,
-            [row[self.bias] for row in self.cells().values() if self.bias in row],
-        )
+        ideal = COLUMNS[self.bias].ideal or 0.0
+        rows = [row[self.bias] for row in self.cells().values() if self.bias in row]
         near, far = ([row for row in rows if row.verdict == which] for which in ("nearer", "further"))
         said = [
             f"{row.method} brings {self.bias} nearer to {ideal:g}: {change_text(row)} from {row.before:.2f}, language "
             f"ability {row.ability}, {self.cost[row.method]}."
             for row in near
         ]
-        none = f"None of {len(rows)} methods brings {self.bias} nearer to {ideal:g} beyond noise"
+        none = f"None of {len(rows)} methods brings" if len(rows) != 1 else "The one method does not bring"
         of_model = f" (unchanged model: {self.base[self.bias]})" if self.bias in self.base else ""
-        said = said or [f"{none}{of_model}."]
+        said = said or [f"{none} {self.bias} nearer to {ideal:g} beyond noise{of_model}."]
         if far:
             said.append(f"Further from it: {', '.join(f'{row.method} ({change_text(row)})' for row in far)}.")
         others = self.measured[(self.measured.verdict == "nearer") & (self.measured.column != self.bias)]

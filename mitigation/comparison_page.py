@@ -80,6 +80,9 @@ def plot(table: comparison.DomainTable) -> draw.Panel | None:
     if not dots:
         return None
 
+    # Lines do not run through a text.
+    behind = {"facecolor": draw.PAPER, "edgecolor": "none", "pad": 0.6}
+
     def paint(axes: Axes) -> None:
         for line in (axes.axvline, axes.axhline):
             line(0, color=draw.INK, linewidth=0.9, linestyle=(0, (4, 2)))
@@ -96,7 +99,7 @@ def plot(table: comparison.DomainTable) -> draw.Panel | None:
             for y, also in enumerate(("less able", "more able")):
                 place, sides = (0.005 + 0.99 * x, 0.01 + 0.98 * y), (("left", "right")[x], ("bottom", "top")[y])
                 text = axes.text(*place, f"{words}, {also}", transform=axes.transAxes, color=draw.SOFT)
-                text.set(ha=sides[0], va=sides[1], style="italic")
+                text.set(ha=sides[0], va=sides[1], style="italic", bbox=behind)
         # Labels are placed in points, because their size does not depend on the scale of the axes.
         scale = 72 * (_SIZE[0] - 0.6) / (right - left), 72 * (_SIZE[1] - 0.6) / (high - low)
         points = [(scale[0] * x, scale[1] * y) for _, (x, *_), (y, *_), _ in dots]
@@ -114,6 +117,7 @@ def plot(table: comparison.DomainTable) -> draw.Panel | None:
                 va="center",
                 fontsize=8.5,
                 color=draw.INK if colour else draw.SOFT,
+                bbox=behind,
                 arrowprops=leader if abs(shift[1]) > _LINE else None,
                 zorder=5,
             )

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from rich.console import Console
 
-from cards.options import in_python, visible_console
+from cards.options import checked, in_python, visible_console
 from scoring import benchmarks as registry
 from scoring.engines import Call, check_folder, chosen
 from scoring.inference.parallel import ALONE, Processes
@@ -114,7 +114,8 @@ def evaluate(
     """
     values = dict(locals())
     with in_python(ScoringError):
-        return evaluated(Call.of(model, values), console or visible_console())
+        shown = checked("console", Console, console or visible_console(), ScoringError)
+        return evaluated(Call.of(model, values), shown)
 
 
 def evaluated(call: Call, console: Console, processes: Processes = ALONE) -> RunResult:

@@ -156,10 +156,11 @@ class RunResult:
         Raises
         ------
         ScoringError
-            When a column of examples cannot be stored.
+            When the folder is no path or cannot be written, or a column of examples cannot be stored.
         """
-        report.write(Path(folder), self.report, self.tables, self.validity, beside)
-        return Path(folder)
+        path: Path = checked("folder", Path, folder, ScoringError)
+        report.write(path, self.report, self.tables, self.validity, beside)
+        return path
 
     def __repr__(self) -> str:
         """The headline of each benchmark, in one line."""
@@ -193,11 +194,10 @@ def load(folder: str | Path) -> RunResult:
     """
     path = checked("folder", Path, folder, ScoringError)
     stored = report.read(path)
-    names = stored.benchmarks
     return RunResult(
         stored,
-        {name: read_examples(path, name) for name in names},
-        {name: benchmarks.get(name).validity for name in names if benchmarks.known(name)},
+        {name: read_examples(path, name) for name in stored.benchmarks},
+        {name: benchmarks.get(name).validity for name in stored.benchmarks if benchmarks.known(name)},
     )
 
 

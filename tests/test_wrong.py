@@ -175,6 +175,12 @@ evaluate("tiny-causal", data="nowhere") -> There is no folder nowhere
 evaluate("tiny-causal", data=None) -> data is None
 evaluate("tiny-causal", data=Path("nowhere"), benchmarks="occugender") -> There is no folder nowhere
 evaluate("tiny-causal", out=3) -> out is 3
+evaluate("tiny-causal", console="yes") -> console is 'yes'; give an instance of Console
+evaluate("tiny-causal", wordings=99) -> There are no '99' wordings
+evaluate("tiny-causal", ways=["likelyhood"]) -> No way to ask is called 'likelyhood'
+evaluate("tiny-causal", beside="nowhere") -> nowhere cannot be read as results
+result.save(3) -> folder is 3
+mitigate("prompts", "tiny-causal", out=3) -> out is 3
 evaluate("tiny-causal", dtype="int8") -> dtype is 'int8'
 evaluate("tiny-causal", dtype=torch.float32) -> dtype is of type dtype; give 'auto', 'float32', 'bfloat16', 'float16' or
 evaluate("tiny-causal", quantize="3bit") -> quantize is '3bit'; give '4bit' or '8bit' (did you mean '8bit'?)

@@ -81,6 +81,7 @@ BENCHMARK = types.Benchmark(
     headline=types.Headline(
         DATASET,
         "consistency",
+        groups={"continuations": "neopronouns"},
         shown="neopronouns",
         sentence="Keeps a declared neopronoun in {consistency} of 100 sentences, where a guess keeps 17.",
     ),

@@ -146,8 +146,7 @@ def check_folder(folder: Path) -> None:
     others = [name for name in strays(folder, ()) if CACHE not in name]  # a run may read recorded answers there
     if others and not any((folder / name).is_file() for name in (LOCK, "results.json")):
         raise ScoringError(
-            f"{folder / others[0]} was not written by this program, and a run has a folder of its own; move it away or "
-            "choose another --out."
+            f"{folder / others[0]} was not written by this program, and a run has its own folder; give another --out."
         )
 
 

@@ -174,10 +174,9 @@ def answer(headlines: Sequence[HeadlineScore]) -> str:
     for headline in sorted(headlines, key=lambda h: h.leaning == UNCLEAR):
         if headline.leaning:
             by_words.setdefault(headline.leaning, []).append(headline.estimate.benchmark)
-    total = sum(map(len, by_words.values()))
     parts: list[str] = []
     for words, names in by_words.items():
-        of = "" if parts else f" of {counted(total, 'benchmark')}"
+        of = "" if parts else f" of {counted(sum(map(len, by_words.values())), 'benchmark')}"
         says = f"it {words} which way it leans" if words == UNCLEAR else f"it {words}"
         parts.append(f"In {len(names)}{of} {says} ({', '.join(names)}).")
     return " ".join(parts)
@@ -249,15 +248,12 @@ def model_name(report: Report) -> str:
 def few_examples(report: Report) -> str:
     """Advice where a run over a part of the rows has groups of one example or cluster; else an empty text."""
     lone = dict.fromkeys(f"{e.benchmark} {e.group}" for e in report.estimates if report.partial and e.clusters == 1)
-    return (
-        ""
-        if not lone
-        else (
-            f"{counted(len(lone), 'group')} {'has' if len(lone) == 1 else 'have'} one example or one cluster, so no "
-            f"interval, and no value where a score needs several (first: {next(iter(lone))}); give a higher --limit, "
-            "or none."
-        )
+    said = (
+        f"{counted(len(lone), 'group')} {'has' if len(lone) == 1 else 'have'} one example or one cluster, so no "
+        f"interval, and no value where a score needs several (first: {next(iter(lone), '')}); give a higher --limit, "
+        "or none."
     )
+    return said if lone else ""
 
 
 def described(report: Report) -> str:

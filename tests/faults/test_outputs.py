@@ -267,7 +267,7 @@ def test_a_file_of_the_user_is_not_replaced_by_one_of_a_run(tmp_path, name):
 @pytest.mark.fault(81)
 def test_a_run_needs_a_folder_of_its_own_and_leaves_what_is_added_to_it(tmp_path):
     out = tmp_path / "out"
-    told = r"was not written by this program, and a run has a folder of its own; move it away or choose another --out\."
+    told = r"was not written by this program, and a run has its own folder; give another --out\."
     for name in ("notes.txt", "kept/.hidden", "data.csv"):
         shutil.rmtree(out, ignore_errors=True)
         (out / name).parent.mkdir(parents=True)
@@ -275,7 +275,7 @@ def test_a_run_needs_a_folder_of_its_own_and_leaves_what_is_added_to_it(tmp_path
         before = state(out)
         with pytest.raises(ScoringError, match=rf"{re.escape(name)} {told}"):
             check_folder(out)
-        with pytest.raises(ScoringError, match="was not written by this program, and a run has a folder of its own"):
+        with pytest.raises(ScoringError, match="was not written by this program, and a run has its own folder"):
             scoring.evaluate("tiny-causal", out=out)
         assert state(out) == before
     shutil.rmtree(out)
