@@ -220,10 +220,22 @@ def test_the_list_names_an_included_benchmark(file):
 
 def test_a_limit_takes_a_part_of_its_rows(file, tmp_path):
     done = command(
-        "tiny-causal", "--include", file, "--benchmarks", "of_cats", "--out", tmp_path, "--limit", 5, "--resamples", 20
+        "tiny-causal",
+        "--include",
+        file,
+        "--benchmarks",
+        "of_cats",
+        "--out",
+        tmp_path / "run",
+        "--limit",
+        5,
+        "--resamples",
+        20,
     )
     assert done.exit_code == 0, done.output
-    assert json.loads((tmp_path / "results.json").read_text())["data"]["cats/all/test"].endswith(", 5 of 20 rows")
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["data"]["cats/all/test"].endswith(
+        ", 5 of 20 rows"
+    )
 
 
 @pytest.mark.parametrize(
