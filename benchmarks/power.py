@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from cards.verdict import LEVEL, standing
+from scoring.commands.power import factor
 from scoring.metrics.sums import mean
 from scoring.statistics.intervals import detectable
-from scoring.statistics.power import factor
 from scoring.statistics.stats import compare, corrected, measure
 from scoring.types import Floats, Group
 

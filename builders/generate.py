@@ -28,12 +28,15 @@ def _command(name: str) -> Callable[..., None]:
         errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
         try:
             for option, value in values.items():
+                # The parser takes nan and inf for numbers, and nan is within every limit, as no comparison with it
+                # holds.
                 if isinstance(value, float) and not math.isfinite(value):
                     raise ChatError(f"--{option.replace('_', '-')} is {value}; give a finite number.")
             if replay := values.get("replay"):
                 _replay(name, pipeline, replay, values, console)
                 return
             for p in _parameters(pipeline):
+                # Required options became optional for --replay, so without it what is missing is named here.
                 if p.default is p.empty and values[p.name] is None:
                     raise ChatError(f"--{p.name.replace('_', '-')} is missing; give it, or --replay.")
             run_options, settings = (

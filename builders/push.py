@@ -172,6 +172,7 @@ def push(
         revision = repository.commit(publication.files, planned, f"Version {publication.version}")
         api.create_tag(tag=tag, revision=revision, **repository.arguments)
         console.print(f"Published: {api.endpoint}/datasets/{name}")
+    # After the version and its tag: if the Hub refuses the benchmark, the data are published all the same.
     if asked:
         try:
             repository.commit(evaluation, asked, "Describe the benchmark")
@@ -244,6 +245,7 @@ def main(
             repository = Repository(publication.repository, api)
             try:
                 push(publication, repository, console, dry_run=dry_run, private=private, benchmark=benchmark)
+            # The other data sets are still published; the exit status says at the end that one was refused.
             except BenchmarkRefused as error:
                 refused = True
                 errors.print(f"error: {error}")

@@ -250,6 +250,7 @@ def explained(errors: Console, *mistakes: type[Exception]) -> Iterator[None]:
     except mistakes as error:
         sentence, status = f"error: {error}", 1
     except refusals() as error:
+        # An error that names a file is of this machine's disk, not of the Hub.
         sentence, status = f"error: {refusal(error)}", 1 if getattr(error, "filename", None) else 2
     except KeyboardInterrupt:
         sentence, status = "Interrupted; what was sent stays, and the same command continues.", 130

@@ -1,7 +1,7 @@
 """Numbers as text: what pages, the terminal, cards and figures show of scores, intervals and counts."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -51,6 +51,17 @@ def interval_text(value: float, low: float, high: float) -> str:
         return supported_digits(number, low, high)
 
     return shown(value) + interval(low, high, shown, " [{}, {}]")
+
+
+def with_interval(numbers: Iterable[float], form: str, missing: str = "–") -> str:
+    """A value in a form of Python with both ends of its interval; ``missing`` where the value is not defined.
+
+    >>> with_interval((0.5, 0.25, 0.75), "+.2f"), with_interval((math.nan,) * 3, ".2f", "not defined")
+    ('+0.50 [0.25, 0.75]', 'not defined')
+    """
+    value, low, high = numbers
+    ends = interval(low, high, f"{{:{form.lstrip('+')}}}".format, " [{}, {}]")
+    return formatted(value, form, missing) + ends
 
 
 def formatted(value: float | None, form: str = "g", missing: str = "–") -> str:

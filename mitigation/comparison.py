@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from cards.files import RECORD, refuse_foreign
-from cards.numbers import decimals
+from cards.numbers import decimals, interval, with_interval
 from cards.stored import Stored
 from cards.verdict import LEVEL, ability_verdict, holm, p_of, standing, verdict
 from mitigation.editing import PAIRS
@@ -105,7 +105,7 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
 def to_remove(of: str, before: Numbers, ideal: float) -> str:
     """How much bias the score ``of`` showed before a recipe, and whether noise alone explains it: one sentence."""
     sure = "beyond noise" if standing(before, ideal) in ("above", "below") else "which noise alone can explain"
-    score = "{:.2f} [{:.2f}, {:.2f}]".format(*before)
+    score = with_interval(before, ".2f")
     return f"To remove: {abs(before[0] - ideal):.2f}, as {of} was {score} and its ideal is {ideal:g}, {sure}."
 
 
@@ -412,8 +412,8 @@ def records(frame: pd.DataFrame) -> list[Any]:
 def change_text(row: Any) -> str:
     """The difference of a change with its interval; of an agreement, which has none, the interval of the score."""
     if math.isnan(row.low):
-        return "" if math.isnan(row.after_low) else f"[{row.after_low:.2f}, {row.after_high:.2f}]"
-    return f"{row.difference:+.2f} [{row.low:.2f}, {row.high:.2f}]"
+        return interval(row.after_low, row.after_high, "{:.2f}".format)
+    return with_interval((row.difference, row.low, row.high), "+.2f")
 
 
 def verdict_text(row: Any) -> str:

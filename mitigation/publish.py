@@ -62,6 +62,8 @@ def publication(
     CardError
         If a licence or a citation is missing, or a file holds an access token.
     """
+    from mitigation.comparison import first_bias
+
     adapter = facts.read(folder)
     name = base or adapter.base
     if not _NAME.fullmatch(name) or Path(name).exists() or name in BUNDLED:
@@ -79,6 +81,7 @@ def publication(
         raise MitigationError(
             f"{folder} describes neither {facts.CONFIG} nor {facts.PROMPT} nor a model; run its recipe again."
         )
+    # A copy, because the base model's name changes in it: the digests of the user's folder stay right.
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch)
         for file in adapter.files:
@@ -88,9 +91,23 @@ def publication(
             (copy / facts.CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")
         renamed = replace(adapter, base=name, files=facts.digests(copy))
         write_facts(copy, renamed)
-        text = card(copy, renamed, repository, licence, corpus_licence, corpus_citation)
+        recipe, known = recipes.get(adapter.recipe), catalogue().citations
+        citations = {key: known[key] for key in recipe.cite} | dict(recipe.citations)
+        text = adapter_card.adapter_card(
+            facts.json_of(copy / facts.FACTS),
+            repository,
+            licence,
+            adapter_card.RecipeFacts(recipe.name, recipe.summary, recipe.source, citations),
+            training_data(adapter.data, corpus_licence, corpus_citation),
+            config=facts.json_of(copy / facts.CONFIG) if facts.CONFIG in adapter.files else None,
+            prompt=facts.json_of(copy / facts.PROMPT) if facts.PROMPT in adapter.files else None,
+            model=facts.json_of(copy / facts.MODEL) if facts.is_whole_model(copy) else None,
+            merged=DIFFERENCE in adapter.measures,
+            to_remove=first_bias(renamed),
+        )
         (copy / CARD).write_text(text, encoding="utf-8")
         files = {path.name: path.read_bytes() for path in sorted(copy.iterdir())}
+    # Weights and pictures are not text, and chance gives them strings that look like tokens.
     refuse_secrets({path: content for path, content in files.items() if not path.endswith((".safetensors", ".png"))})
     return files
 
@@ -106,33 +123,6 @@ def check_repository(name: str) -> str:
     if not (_NAME.fullmatch(name) and "/" in name):
         raise MitigationError(f"{name!r:.60} is not a repository of the Hub; give ORG/NAME with --repo.")
     return name
-
-
-def card(
-    folder: Path,
-    adapter: facts.Adapter,
-    repository: str,
-    licence: str,
-    corpus_licence: str = "",
-    corpus_citation: str = "",
-) -> str:
-    """The card of an adapter in a folder."""
-    from mitigation.comparison import first_bias
-
-    recipe, known = recipes.get(adapter.recipe), catalogue().citations
-    citations = {key: known[key] for key in recipe.cite} | dict(recipe.citations)
-    return adapter_card.adapter_card(
-        facts.json_of(folder / facts.FACTS),
-        repository,
-        licence,
-        adapter_card.RecipeFacts(recipe.name, recipe.summary, recipe.source, citations),
-        training_data(adapter.data, corpus_licence, corpus_citation),
-        config=facts.json_of(folder / facts.CONFIG) if facts.CONFIG in adapter.files else None,
-        prompt=facts.json_of(folder / facts.PROMPT) if facts.PROMPT in adapter.files else None,
-        model=facts.json_of(folder / facts.MODEL) if facts.is_whole_model(folder) else None,
-        merged=DIFFERENCE in adapter.measures,
-        to_remove=first_bias(adapter),
-    )
 
 
 def training_data(

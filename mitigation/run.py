@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from cards.files import LOCK, locked, put, refuse_strays, strays
+from cards.numbers import with_interval
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
@@ -155,8 +156,7 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
         found = f"{tables[0].bias} ({tables[0].domain})", before, row.after, comparison.change_text(row), ideal, words
     elif biased := [h for h in compared if h.before.ideal is not None]:
         change, name = biased[0], f"{biased[0].before.benchmark} {biased[0].before.short_name}"
-        difference = "{:+.2f} [{:.2f}, {:.2f}]".format(*change.difference.numbers)
-        words = change.verdict or "no verdict"
+        difference, words = with_interval(change.difference.numbers, "+.2f"), change.verdict or "no verdict"
         found = name, change.before.numbers, change.after.value, difference, change.before.ideal, words
     if found and math.isnan(found[1][0] + found[2]):
         lines = [f"{found[0]} is not defined over these rows; give a higher --limit, or none.", conclusion(compared)]

@@ -15,6 +15,7 @@ import numpy as np
 from rich.table import Table
 from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
+from cards.numbers import with_interval
 from scoring.statistics.intervals import fisher, student
 from scoring.types import Report
 
@@ -35,6 +36,7 @@ def correlation(one: Sequence[float], other: Sequence[float]) -> tuple[float, fl
         return math.nan, math.nan, math.nan
     r = float(spearmanr(one, other).statistic)
     reach = student(math.inf) * math.sqrt((1 + r**2 / 2) / (len(one) - 3))
+    # Fisher's scale, on which the distribution of a correlation is nearly normal, and back.
     low, high = np.tanh([fisher(r) - reach, fisher(r) + reach])
     return r, float(low), float(high)
 
@@ -44,10 +46,12 @@ def of_models(runs: Sequence[Report]) -> Iterator[Agreement]:
     scores: dict[tuple[str, str, str], list[float]] = {}
     for name, group, metric in runs[0].by_key:
         shown = runs[0].headlines[name].shown if name in runs[0].headlines else ""
+        # Only sides are on one scale for all ways; of groups the headline's and the domains are compared.
         if metric.endswith("_side") and (group == shown or group.split(" ")[-1] in DOMAINS):
             found = [run.by_key.get((name, group, metric)) for run in runs]
             values = [estimate.value for estimate in found if estimate and math.isfinite(estimate.value)]
             scores |= {(name, group, metric.removesuffix("_side")): values} if len(values) == len(runs) else {}
+    # Every two scores once: the same items by two ways, or two domains by one way; other pairs say nothing of either.
     for (name, group, way), (other, other_group, other_way) in combinations(scores, 2):
         (base, _, domain), (other_base, _, other_domain) = group.rpartition(" "), other_group.rpartition(" ")
         numbers = scores[name, group, way], scores[other, other_group, other_way]
@@ -66,6 +70,5 @@ def shown(runs: Sequence[Report]) -> Table | str:
         return f"{len(runs)} models are too few to say whether ways order models alike; give {FEWEST} runs or more."
     table = Table("benchmark", "validity", "compared", "rank correlation", title=f"Order of {len(runs)} models")
     for name, kind, compared, *numbers in rows:
-        value, low, high = (f"{number:.2f}" for number in numbers)
-        table.add_row(name, kind, compared, "not defined" if value == "nan" else f"{value} [{low}, {high}]")
+        table.add_row(name, kind, compared, with_interval(numbers, ".2f", "not defined"))
     return table

@@ -125,6 +125,10 @@ class Response:
     text: str = ""
 
 
+#: What a model answered to the requests of a row, by the name of the request.
+Responses = Mapping[str, Response]
+#: An example in a benchmark's table: column to value.
+Line = dict[str, Any]
 #: A table of one line per example: column name to array, all of one length.
 Table = Mapping[str, NDArray[Any]]
 
@@ -272,7 +276,7 @@ class Sampled:
 
     question: Callable[[str, Row], str | Sequence[str]]
     longest: int
-    to_records: Callable[[Row, Sequence[str]], Sequence[dict[str, Any]]]
+    to_records: Callable[[Row, Sequence[str]], Sequence[Line]]
     metrics: Callable[[str], Sequence[Metric]]
     groups: Callable[[Table], Sequence[Group]]
     cluster: str
@@ -336,7 +340,7 @@ class Benchmark:
     summary: str
     configs: tuple[tuple[str, str, str], ...]
     requests: Callable[[str, Row, BenchmarkContext], Iterator[Request]]
-    to_record: Callable[[str, Row, Mapping[str, Response], BenchmarkContext], dict[str, Any]]
+    to_record: Callable[[str, Row, Responses, BenchmarkContext], Line]
     groups: Callable[[Table], Sequence[Group]]
     metrics: Callable[[str], Sequence[Metric]]
     cluster: str

@@ -160,9 +160,11 @@ def chosen(answer: str, texts: Sequence[str]) -> int | None:
     return named[0] if len(named) == 1 else None
 
 
-def _record(benchmark: Benchmark, profile: str, row: Row, context: BenchmarkContext, scores: Floats) -> dict[str, Any]:
+def _record(benchmark: Benchmark, profile: str, row: Row, context: BenchmarkContext, scores: Floats) -> types.Line:
     """The line of a row whose options have scores [orders, options] as log-probabilities, with both wordings."""
     every = []
+    # The first half of the orders has one wording of the question, the second half the other: both are scored by
+    # themselves too, because their agreement is the ceiling of what this way can agree with another.
     for part in (scores, *np.split(scores, 2)):
         response = Response(row["id"], tuple((float(score),) for score in part.mean(axis=0)))
         every.append(benchmark.to_record(profile, row, {row["id"]: response}, context))
@@ -180,22 +182,25 @@ def _choice(benchmark: Benchmark) -> dict[str, Any]:
             for number, text in enumerate(questions(request)):
                 yield Request(f"{request.id}/{number}", f"{text}\nAnswer:", letters)
 
-    def to_record(profile: str, row: Row, responses: Mapping[str, Response], about: BenchmarkContext) -> dict[str, Any]:
+    def to_record(profile: str, row: Row, responses: types.Responses, about: BenchmarkContext) -> types.Line:
         letters = np.array([[math.fsum(own) for own in response.logprobs] for response in responses.values()])
+        # Only the letters count: what the model would say besides them is divided out, for each order by itself.
         letters -= np.logaddexp.reduce(letters, axis=1, keepdims=True)
         # The place of each option in each order, to which its letter belongs.
         places = np.argsort(orders(letters.shape[1]), axis=1)
         return _record(benchmark, profile, row, about, np.take_along_axis(letters, places, axis=1))
 
-    def to_records(row: Row, answers: Sequence[str]) -> list[dict[str, Any]]:
+    def to_records(row: Row, answers: Sequence[str]) -> list[types.Line]:
         (request,) = benchmark.requests("clean", row, plain)
         every = orders(len(request.options))
         counts = np.zeros((len(every), len(request.options)))
         for number, answer in enumerate(answers):
+            # Answers come in the order of the questions, the same number of samples for each order.
             order = number * len(every) // len(answers)
             place = chosen(answer, [request.options[option].text.strip() for option in every[order]])
             if place is not None:
                 counts[order, every[order][place]] += 1
+        # Half a count for each option: one that was never chosen has a finite logarithm (Krichevsky and Trofimov).
         shares = (counts + 0.5) / (counts.sum(axis=1, keepdims=True) + counts.shape[1] / 2)
         about = {"p_unclear": 1 - counts.sum() / len(answers), "text": "\n".join(answers)}
         return [_record(benchmark, "clean", row, plain, np.log(shares)) | about]
@@ -220,6 +225,7 @@ def clear(
     """The groups of the questions with a clear answer, and of all questions for the share of unclear answers."""
     is_clear, others = table["p_unclear"] < 1, frozenset(metric.name for metric in metrics("clean")) - {"unclear"}
     with_rows = [group for group in groups(table) if group.mask.any()]
+    # Scores are over clear answers alone, and the share of unclear ones over all, so each group is there twice.
     return [
         *(replace(group, mask=group.mask & is_clear, without=group.without | {"unclear"}) for group in with_rows),
         *(replace(group, without=group.without | others) for group in with_rows),
@@ -237,10 +243,11 @@ def _text(benchmark: Benchmark) -> dict[str, Any]:
     assert task
 
     def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
+        # Where there is no question about a row nothing is asked; else its first request gives the text to continue.
         for request in islice(benchmark.requests(profile, row, context), bool(task.question(profile, row))):
             yield replace(request, options=(), candidates=(), max_new=task.longest)
 
-    def to_record(_: str, row: Row, responses: Mapping[str, Response], _context: BenchmarkContext) -> dict[str, Any]:
+    def to_record(_: str, row: Row, responses: types.Responses, _context: BenchmarkContext) -> types.Line:
         (line,) = task.to_records(row, [response.text for response in responses.values()])
         return line
 
@@ -262,6 +269,7 @@ def _agreement(benchmark: Benchmark) -> dict[str, Any]:
             own.pop("likelihood", None)  # its table has the shares or the classes of answers
         # Samples of one item have lines of their own.
         base = next(iter(own.values()), {"id": np.array([], object)})
+        # Facts of an item, such as its group, are those of its first line.
         ids, first = np.unique(base.get("row", base["id"]).astype(str), return_index=True)
         others = ("sentence_", "score_", "choice_", "text")
         found = {name: column[first] for name, column in base.items() if not name.startswith(others)}
@@ -270,6 +278,7 @@ def _agreement(benchmark: Benchmark) -> dict[str, Any]:
             items, columns = table.get("row", table["id"]), {way: wordings.preference(table, benchmark.contrast, way)}
             columns |= {f"{way}{name[-2:]}": table[name] for name in HALVES if name in table}
             if "row" in table:
+                # Samples of an item go to two halves by turns, whose agreement says how steady the answers are.
                 half = pd.Series(items).groupby(items).cumcount().to_numpy() % 2
                 columns |= {f"{way}_{n + 1}": np.where(half == n, columns[way], math.nan) for n in (0, 1)}
             for name, values in columns.items():
@@ -278,6 +287,7 @@ def _agreement(benchmark: Benchmark) -> dict[str, Any]:
 
     def groups(table: Table) -> list[Group]:
         lacking = frozenset(name for pair in PAIRS if not set(pair) <= table.keys() for name in _names(pair))
+        # A way that was not asked in this run has no column, so what needs it is left out by name.
         lacking |= {f"{way}_side" for way in WAYS if way not in table}
         return [replace(group, without=lacking) for group in benchmark.groups(table) if group.mask.sum() >= FEWEST]
 

@@ -19,7 +19,7 @@ import numpy as np
 from scoring import types
 from scoring.metrics import variance
 from scoring.metrics.sums import mean_over
-from scoring.types import Benchmark, BenchmarkContext, Contrast, Floats, Group, Metric, Request, Response, Row, Table
+from scoring.types import Benchmark, BenchmarkContext, Contrast, Floats, Group, Metric, Request, Row, Table
 
 _DATA = tomllib.loads(Path(__file__).with_name("data").joinpath("wordings.toml").read_text(encoding="utf-8"))
 #: The texts by class of items and name; all classes have the same names.
@@ -81,7 +81,7 @@ def asked(benchmark: Benchmark, number: int) -> dict[str, Any]:
         for request in benchmark.requests(profile, row, context):
             yield request.after(text(benchmark, row))
 
-    def to_record(profile: str, row: Row, given: Mapping[str, Response], context: BenchmarkContext) -> dict[str, Any]:
+    def to_record(profile: str, row: Row, given: types.Responses, context: BenchmarkContext) -> types.Line:
         before = text(benchmark, row)
         behind = replace(context, encode=partial(_encoded_after, context, before))
         return benchmark.to_record(profile, row, given, behind) | _named(row)

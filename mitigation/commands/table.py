@@ -119,6 +119,7 @@ def main(
         from mitigation.comparison_page import write  # with it comes matplotlib
         from scoring.adapters.feed_forward import feed_forwards
 
+        # Methods that failed in an earlier call keep their reason, until they are made.
         reasons = comparison.reasons_before(out)
         measured, asked = None, Options(benchmarks=benchmarks, **values)
         rows, options = TrainingData(asked.data, asked.limit), LoadOptions(model, device=asked.device)
@@ -128,6 +129,8 @@ def main(
                 loaded = options.load()
             measured = how_measured(planned(loaded), asked.limit, asked.text)
             comparison.check_same(out, measured)
+        # The model is loaded once for all methods: each leaves it as it was, and one that fails is followed by a
+        # fresh one.
         for recipe in chosen:
             points = swept(len(feed_forwards(loaded.network))) if sweep and recipe.name == "fast" else [{}]
             for row, changed in variants(recipe, asked.profile, of_domains, seeds, points):
@@ -150,6 +153,8 @@ def main(
                         loaded=shared,
                         answers=out / "before",
                     )
+                    # After every method, so that the page can be read while others are made, and an interruption
+                    # loses one at most.
                     write(out, model, comparison.rows_of(out, reasons), measured)
                 except (ScoringError, BuildError) as error:
                     reasons[row] = str(error)
@@ -221,6 +226,7 @@ def planned_columns(recipe: Recipe, options: Options, data: TrainingData) -> Cal
 
     Named benchmarks are scored whole; of the others only the splits of the columns, because a table has many methods.
     """
+    # Columns are the same for all methods, whatever benchmarks the recipe names for itself.
     planned = planned_evaluation(replace(recipe, benchmarks=tuple(BENCHMARKS)), options, data)
 
     def evaluation(model: Model) -> Evaluation:

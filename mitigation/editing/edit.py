@@ -158,6 +158,7 @@ def edit(
         end_of_pass = state.step % per_pass == 0
         if held and end_of_pass:
             state.curve.held.append({"step": state.step, **mean_terms(network, held, schedule)})
+        # Writing one can take longer than a step, so within a pass time decides and not the number of steps.
         if single_pass or end_of_pass or time.monotonic() - saved >= CHECKPOINT_SECONDS:
             save(checkpoint, trained, optimizer, state)
             saved = time.monotonic()
@@ -186,6 +187,7 @@ def _train(
         values = {name: float(term.detach()) for name, term in terms.items()}
         train.check_finite(values, f"Batch {step + 1}")
         for group in optimizer.param_groups:
+            # The rate changes with the step, and a restored optimizer would bring the rate of its checkpoint.
             group["lr"] = schedule.rate * group["share"]
         optimizer.zero_grad()
         terms["loss"].backward()

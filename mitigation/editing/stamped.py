@@ -115,6 +115,7 @@ class StampedNetwork:
             for at in query.at:
                 # A causal answer depends on what is before it, a masked one on the whole sentence.
                 key = query.ids[: at + 1] if self.kind == "causal" else (query.ids, at)
+                # Prefixes and subjects return in many queries: each distinct position is computed once, and read often.
                 if key not in numbers:
                     numbers[key] = len(reads)
                     reads.append((query.ids, at))

@@ -77,6 +77,7 @@ def divergence(
     if within:
         pairs = pairs / pairs.sum(1, keepdim=True)
     female, male = pairs.unbind(2)
+    # Natural logarithms of shares around one half: 2f / (f + m) is 1 where the pair is balanced.
     both = female + male
     return 0.5 * (female * (2 * female / both).log() + male * (2 * male / both).log()).sum(1)
 
@@ -184,6 +185,7 @@ class PreferenceLoss:
         logits = at_last(network(**inputs, use_cache=False).logits, inputs)
         she, he = logits[:, self.pronouns].float().unbind(1)
         ratio = she - he  # the normalization of both probabilities is the same
+        # DPO compares with the base model, so only what training adds to the preference counts.
         added = ratio - torch.tensor(references, device=self.device)
         loss = -torch.nn.functional.logsigmoid(self.beta * torch.tensor(signs, device=self.device) * added).mean()
         return {"loss": loss, "log ratio": ratio.mean(), "absolute log ratio": ratio.abs().mean()}

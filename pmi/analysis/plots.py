@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -146,34 +146,6 @@ def write_comparison(
         titled(axes, title, f"δ in {names[0]}", f"δ in {names[1]}")
         figure.colorbar(cells, ax=axes, label="words", format="{x:,.0f}")
         return _saved(figure, path, image_format)
-
-
-def write_leans(path: Path, panels: Sequence[tuple[str, str, FloatArray, FloatArray]]) -> Path:
-    """Writes a figure of a model's lean against the corpus's lean, a panel each with its title and the model's axis.
-
-    Above 100 examples a panel has the density, and the median of the model's lean in ten equal parts of the examples.
-
-    Raises
-    ------
-    PmiError
-        When matplotlib is missing or the file cannot be written.
-    """
-    with _styled():
-        figure = canvas(3.9 * len(panels), 3.6)
-        for axes, (title, label, corpus, model) in zip(
-            np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True
-        ):
-            if len(corpus) > 100:
-                cells = axes.hexbin(corpus, model, gridsize=40, bins="log", cmap=_greys(), mincnt=1)
-                figure.colorbar(cells, ax=axes, label="examples", format="{x:,.0f}")
-                parts = np.array_split(np.argsort(corpus, kind="stable"), 10)
-                medians = [[np.median(values[part]) for part in parts] for values in (corpus, model)]
-                axes.plot(*medians, "o-", color=_FIRST, lw=1.2, ms=3)
-            else:
-                axes.plot(corpus, model, "o", color=_BOTH, ms=3.5)
-            axes.axvline(0, color=_GREY, lw=0.5, ls=(0, (4, 2)))
-            titled(axes, title, "corpus: mean δ of the words", label)
-        return _saved(figure, path, "svg")
 
 
 @contextmanager

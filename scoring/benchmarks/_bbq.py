@@ -7,9 +7,8 @@ letters are averaged over these orders. Where a model only writes, its text name
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 from scipy.special import softmax  # type: ignore[import-untyped]
@@ -42,9 +41,7 @@ def _listed(row: types.Row, turn: int = 0) -> str:
     return "\n".join(f"{letter}. {row['answers'][(n + turn) % 3]}" for n, letter in enumerate(LETTERS))
 
 
-def to_record(
-    profile: str, row: types.Row, responses: Mapping[str, types.Response], _context: types.BenchmarkContext
-) -> dict[str, Any]:
+def to_record(profile: str, row: types.Row, responses: types.Responses, _context: types.BenchmarkContext) -> types.Line:
     """What is answered in each way, and the mean probabilities of the letters of each answer."""
     best = int(np.argmax([math.fsum(p) for p in responses[row["id"]].logprobs]))
     record = {**_about(row), **_counts("", row, np.eye(3)[[*sorted(_people(row)), row["unknown"]][min(best, 2)]])}
@@ -58,7 +55,7 @@ def to_record(
     return record
 
 
-def _about(row: types.Row) -> dict[str, Any]:
+def _about(row: types.Row) -> types.Line:
     """What a line says of a question; ``part`` is the language and whether it is of the control set."""
     part = "" if row["config"] == "gender" else row["config"].replace("-", " ")
     answers = dict(zip(("answer_biased", "answer_other"), (row["answers"][n] for n in _people(row)), strict=True))
@@ -111,7 +108,7 @@ def _question(_: str, row: types.Row) -> str:
     return "" if row["biased"] is None else asked
 
 
-def _sampled_records(row: types.Row, answers: Sequence[str]) -> list[dict[str, Any]]:
+def _sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
     named = [answered(text, row) for text in answers]
     shares = np.array([named.count(place) / len(named) for place in range(3)])
     unclear = {"p_unclear": named.count(None) / len(named), "text": "\n".join(answers)}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from builders.wording import LABELS
+from scoring import types
 from scoring.benchmarks import _triplets
 from scoring.metrics import crows
 from scoring.types import Benchmark, BenchmarkContext, Group, Metric, Option, Request, Response, Row, Table
@@ -64,8 +65,8 @@ def split(row: Row, response: Response, context: BenchmarkContext) -> dict[str, 
 
 
 def _record(
-    scores: Scores, profile: str, row: Row, responses: Mapping[str, Response], context: BenchmarkContext
-) -> dict[str, Any]:
+    scores: Scores, profile: str, row: Row, responses: types.Responses, context: BenchmarkContext
+) -> types.Line:
     """A line with a score of each sentence; the published codes round those of masked models to 3 decimals."""
     rounds = profile == "paper" and context.kind == "masked"
     by_label = scores(row, responses[row["id"]], context)

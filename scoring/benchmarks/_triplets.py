@@ -1,7 +1,7 @@
 """Scores of the sentences of a triplet: a prompt whose blank a biased, an unbiased or an irrelevant object fills."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from builders.wording import BLANK
@@ -10,6 +10,16 @@ from scoring.types import BenchmarkContext, Contrast, Option, Request, Response,
 #: Which tokens of a sentence follow the start token in a causal model, by profile: in the code of bias-bench (Meade
 #: et al., 2022) the first alone, in StereoSet and in CrowS-Pairs. It computes the others without the start token.
 START: Mapping[str, Literal["all", "first"]] = {"clean": "all", "paper": "first"}
+
+
+def places(dataset: str, configs: Sequence[str], published: Collection[str]) -> tuple[tuple[str, str, str], ...]:
+    """Data set, config and split of each config, with the published form of those that have one; of winobias both."""
+    return tuple(
+        (dataset, config + end, split)
+        for config in configs
+        for split in ("validation", "test")[config != "winobias" :]
+        for end in ("", "-paper")[: 1 + (config in published)]
+    )
 
 
 def contrast(*about: str) -> Contrast:
@@ -53,4 +63,5 @@ def _mean(logprobs: Sequence[float]) -> float:
 
 
 def _mean_probability(logprobs: Sequence[float]) -> float:
+    # A mean of probabilities: one probable token outweighs improbable ones, unlike in the mean of logarithms.
     return math.log(_mean([math.exp(p) for p in logprobs]))

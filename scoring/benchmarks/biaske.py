@@ -10,8 +10,7 @@ the group alone.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -47,9 +46,7 @@ def _about(row: types.Row) -> tuple[types.Row, tuple[str, ...]]:
     return {**row, "object_right": row["object"], "sentence_right": row["sentence_object"]}, FACT
 
 
-def to_record(
-    profile: str, row: types.Row, responses: Mapping[str, types.Response], context: types.BenchmarkContext
-) -> dict[str, Any]:
+def to_record(profile: str, row: types.Row, responses: types.Responses, context: types.BenchmarkContext) -> types.Line:
     """The scores of the two sentences, and the object that scores higher; of a tie the second."""
     named, labels = _about(row)
     scores = _triplets.scores(profile, responses[row["id"]], labels, context)
@@ -99,18 +96,10 @@ def agreements(_: str) -> Sequence[types.Metric]:
     return (knowledge.ds(),)
 
 
-def _configs() -> Iterator[tuple[str, str, str]]:
-    for config in CONFIGS:
-        for split in ("validation", "test") if config == "winobias" else ("test",):
-            yield DATASET, config, split
-            if config in PUBLISHED:
-                yield DATASET, f"{config}-paper", split
-
-
 def _tasks() -> Iterator[types.HarnessTask]:
     reported = ("ss", "ss_by_term")
     for config in CONFIGS:
-        places = tuple(place for place in _configs() if place[1] == config)
+        places = _triplets.places(DATASET, [config], ())
         if config == PARAPHRASES:
             yield types.HarnessTask("base_prompts", reported, places, {"base": True})
             yield types.HarnessTask(config, ("ps",), places, {"base": False})
@@ -122,7 +111,7 @@ BENCHMARK = types.Benchmark(
     name="biaske",
     version="1.1.0",
     summary="Prefers the biased sentence of pairs (WEAT, WinoBias, Winogender, BEC-Pro); facts: SS, PS, DS (FAST).",
-    configs=tuple(_configs()),
+    configs=_triplets.places(DATASET, CONFIGS, PUBLISHED),
     requests=requests,
     to_record=to_record,
     groups=groups,

@@ -8,9 +8,8 @@ depend on each other. In a chat the prompt is the user's turn, and the continuat
 are those of the response; the papers have no chat.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -27,9 +26,7 @@ def requests(_: str, row: types.Row, _context: types.BenchmarkContext) -> Iterat
     yield types.Request(row["id"], row["prompt"], candidates=pronouns.FORMS, max_new=NEW_TOKENS)
 
 
-def to_record(
-    _: str, row: types.Row, responses: Mapping[str, types.Response], _context: types.BenchmarkContext
-) -> dict[str, Any]:
+def to_record(_: str, row: types.Row, responses: types.Responses, _context: types.BenchmarkContext) -> types.Line:
     """The continuation with its class, JSD, and the probability of each form; NaN for one that is several tokens."""
     response = responses[row["id"]]
     chances = pronouns.to_record(response.candidate_logprobs)
@@ -44,7 +41,7 @@ def to_record(
     }
 
 
-def _about(row: types.Row, text: str) -> dict[str, Any]:
+def _about(row: types.Row, text: str) -> types.Line:
     """What a line says of a prompt and a continuation."""
     return {
         "config": row["config"].removesuffix("-paper"),
@@ -88,7 +85,7 @@ def metrics(_: str) -> Sequence[types.Metric]:
     )
 
 
-def sampled_records(row: types.Row, answers: Sequence[str]) -> list[dict[str, Any]]:
+def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
     """A line for each answer, with its class."""
     return [{"id": f"{row['id']}/{n}", "row": row["id"], **_about(row, text)} for n, text in enumerate(answers)]
 

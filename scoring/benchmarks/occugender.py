@@ -12,10 +12,9 @@ where *they* stands. They are a column of their own: the paper defines by its fo
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -43,9 +42,7 @@ def _forms(profile: str, row: types.Row) -> list[str]:
     return forms + [form for they in neo for form in in_the_place_of_they(they)]
 
 
-def to_record(
-    profile: str, row: types.Row, responses: Mapping[str, types.Response], _context: types.BenchmarkContext
-) -> dict[str, Any]:
+def to_record(profile: str, row: types.Row, responses: types.Responses, _context: types.BenchmarkContext) -> types.Line:
     """The probability of each gender, and what the prompt was."""
     mean = profile == "paper" and row["template"].startswith("implicit")
     chances = iter([math.exp(sum(p) / (len(p) if mean else 1)) for p in responses[row["id"]].logprobs])
@@ -56,7 +53,7 @@ def to_record(
     }
 
 
-def _about(row: types.Row) -> dict[str, Any]:
+def _about(row: types.Row) -> types.Line:
     """What a line says of a prompt."""
     columns = ("id", "job", "group", "template", "debiasing", "level", "prompt")
     return {**{name: row[name] for name in columns}, "female_share": row["female_percent"]}
@@ -113,7 +110,7 @@ def _question(_: str, row: types.Row) -> str:
     return str(row["prompt"]).partition("Q:")[2].rpartition("\nA:")[0].strip() if is_question else ""
 
 
-def sampled_records(row: types.Row, answers: Sequence[str]) -> list[dict[str, Any]]:
+def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
     """A line for each question: the shares of its answers in the place of probabilities."""
     named = [answered(text, row) for text in answers]
     return [

@@ -9,14 +9,13 @@ from left to right. Rows of one sentence depend on each other.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from builders.text.neopronouns import EVERY, NEOPRONOUNS
 from scoring import types
-from scoring.metrics import consistency, fairness
+from scoring.metrics import fairness, pronouns
 
 DATASET = "pronouns"
 #: The columns that the metrics of he, she and they read.
@@ -34,9 +33,7 @@ def requests(_: str, row: types.Row, context: types.BenchmarkContext) -> Iterato
     yield types.Request(row["id"], options=tuple(options))
 
 
-def to_record(
-    _: str, row: types.Row, responses: Mapping[str, types.Response], _context: types.BenchmarkContext
-) -> dict[str, Any]:
+def to_record(_: str, row: types.Row, responses: types.Responses, _context: types.BenchmarkContext) -> types.Line:
     """The log-probability of each pronoun, the share that is the declared one's, and whether it is the highest."""
     sums = dict(zip(EVERY, map(math.fsum, responses[row["id"]].logprobs), strict=True))
     highest, total = max(sums.values()), float(np.logaddexp.reduce(list(sums.values())))
@@ -67,7 +64,7 @@ def groups(table: types.Table) -> Sequence[types.Group]:
 
 def metrics(_: str) -> Sequence[types.Metric]:
     """Consistency after a declaration; without one, the share of neopronouns and the three-way fairness."""
-    return consistency.consistency(), consistency.neo_share(), fairness.tau3()
+    return pronouns.consistency(), pronouns.neo_share(), fairness.tau3()
 
 
 BENCHMARK = types.Benchmark(

@@ -75,9 +75,7 @@ def _published(row: types.Row, context: types.BenchmarkContext) -> types.Request
     return types.Request(row["id"], options=tuple(options))
 
 
-def to_record(
-    profile: str, row: types.Row, responses: Mapping[str, types.Response], context: types.BenchmarkContext
-) -> dict[str, Any]:
+def to_record(profile: str, row: types.Row, responses: types.Responses, context: types.BenchmarkContext) -> types.Line:
     """The scores of the three sentences."""
     return {
         "id": row["id"],

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring import types
+from scoring.benchmarks import _triplets
 from scoring.metrics import fairness
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 DATASET = "unstereo"
 PUBLISHED = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
+_CONFIGS = (*PUBLISHED, "pronoun-pairs")
+#: What the tasks of lm-evaluation-harness report.
+_REPORTED = ("tau@0.5", "us_score", "aufc", "pref_disparity@0.5", "male_rel_ratio")
 GENDERS = ("male", "female", "they")
 #: Parts of the names of models that the published code does not set to padding on the left.
 OWN_SIDE = ("gpt2", "gpt-neo-", "opt-", "llama-2")
@@ -56,9 +60,7 @@ def _genders(row: types.Row) -> list[str]:
     return [g for g in GENDERS if row.get(f"sentence_{g}")]
 
 
-def to_record(
-    _: str, row: types.Row, responses: Mapping[str, types.Response], _context: types.BenchmarkContext
-) -> dict[str, Any]:
+def to_record(_: str, row: types.Row, responses: types.Responses, _context: types.BenchmarkContext) -> types.Line:
     """Log-probabilities of the sentences, NaN where there is none with *they*."""
     sums = dict(zip(_genders(row), map(sum, responses[row["id"]].logprobs), strict=True))
     return {
@@ -113,20 +115,6 @@ def metrics(profile: str) -> Sequence[types.Metric]:
         for constrained, scale, unit in ((False, "log10", "decimal"), (True, "ln", "natural"))
     )
     return (*common, *published)
-
-
-def _configs() -> Iterator[tuple[str, str, str]]:
-    for config in PUBLISHED:
-        for split in ("validation", "test") if config == "winobias" else ("test",):
-            yield DATASET, config, split
-            yield DATASET, f"{config}-paper", split
-    yield DATASET, "pronoun-pairs", "test"
-
-
-def _tasks() -> Iterator[types.HarnessTask]:
-    reported = ("tau@0.5", "us_score", "aufc", "pref_disparity@0.5", "male_rel_ratio")
-    for config in (*PUBLISHED, "pronoun-pairs"):
-        yield types.HarnessTask(config, reported, tuple(place for place in _configs() if place[1] == config))
 
 
 def score_file(path: Path, _data: Path) -> tuple[list[types.ScoredExamples], list[str]]:
@@ -212,7 +200,7 @@ BENCHMARK = types.Benchmark(
     name="unstereo",
     version="1.0.0",
     summary="Compares sentences without gendered language with she, he and they: tau, AuFC, disparity (Belém et al.).",
-    configs=tuple(_configs()),
+    configs=_triplets.places(DATASET, _CONFIGS, PUBLISHED),
     requests=requests,
     to_record=to_record,
     groups=groups,
@@ -232,6 +220,6 @@ BENCHMARK = types.Benchmark(
         ("sentence_female", "sentence_male"),
         ("dataset", "id"),
     ),
-    tasks=tuple(_tasks()),
+    tasks=tuple(types.HarnessTask(c, _REPORTED, _triplets.places(DATASET, [c], ())) for c in _CONFIGS),
     score_file=score_file,
 )

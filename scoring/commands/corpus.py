@@ -66,16 +66,15 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
     rule = {**asdict(table.rule), "pairs": [asdict(pair) for pair in table.pairs]}
     content = {"model": result.report.model, "table": rule, "resamples": resamples}
     content["correlations"] = [{name: getattr(found, name) for name in _STORED} for found in measured]
-    put_all(out, {"corpus.json": document(content, 2)}, ScoringError)
-    _draw(out / "corpus.svg", leans, measured)
+    put_all(out, {"corpus.json": document(content, 2), "corpus.svg": _draw(leans, measured)}, ScoringError)
     if out.resolve() == run.resolve() and result.tables.keys() <= result.validity.keys():
         sections = list(corpus_sections(leans, measured, table.rule))
         write_page(run, result.report, result.tables, result.validity, sections)
     return measured
 
 
-def _draw(path: Path, leans: dict[str, Leans], measured: Sequence[Correlation]) -> None:
-    from pmi.analysis.plots import write_leans
+def _draw(leans: dict[str, Leans], measured: Sequence[Correlation]) -> bytes:
+    from scoring.report.plots.corpus import picture  # matplotlib is loaded where something is drawn
 
     panels = []
     for benchmark, values in leans.items():
@@ -85,8 +84,8 @@ def _draw(path: Path, leans: dict[str, Leans], measured: Sequence[Correlation]) 
             shown = next(c for c in measured if (c.benchmark, c.group, c.pair) == key)
             if inside.any():
                 title = f"{group}: {_spoken(shown)}"
-                panels.append((title, AXES[benchmark], values.corpus[inside], values.model[inside]))
-    write_leans(path, panels)
+                panels.append((title, values.corpus[inside], values.model[inside], AXES[benchmark]))
+    return picture(panels)
 
 
 def _spoken(correlation: Correlation) -> str:

@@ -70,6 +70,7 @@ class SelfDebiased(Model):
         ScoringError
             When they are more than the context window holds.
         """
+        # A beginning-of-sequence token is one only in the first place, so the prefix follows it.
         first = 1 if ids and ids[0] in self.tokens.tokenizer.all_special_ids else 0
         rows = [[*ids[:first], *prefix, *ids[first:]] for prefix in self._prefixes]
         longest = max(map(len, rows))
@@ -101,6 +102,7 @@ class SelfDebiased(Model):
         ends = np.cumsum([len(query.want) for query in queries])
         starts = [0, *ends[:-1].tolist()] if len(ends) else []
         order = sorted(range(len(queries)), key=lambda number: -len(queries[number].ids))
+        # A query takes a row for itself and one for each prefix, so fewer queries fit into a batch.
         size = 1 if self.exact else max(1, ROWS // (1 + len(self._prefixes)))
         for start in range(0, len(order), size):
             numbers = order[start : start + size]
@@ -114,6 +116,7 @@ class SelfDebiased(Model):
         places = torch.tensor(query.at, device=logits.device)
         # A row with a prefix is longer, and what it says of a token stands as much further to the right.
         after = [values[places + len(row) - len(rows[0])] for values, row in zip(logits[1:], rows[1:], strict=True)]
+        # All distributions are of the same token: after its own text, and after each prefix with that text.
         logs = debiased_logprobs(logits[0][places], torch.stack(after), self.settings.decay, self.settings.epsilon)
         wanted = torch.tensor(query.want, device=logs.device)[:, None]
         values = logs.gather(1, wanted)[:, 0].double().cpu().numpy()

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from builders.text.words import PRONOUN_PAIRS
-from scoring.metrics.sums import mean
+from scoring.metrics.sums import mean, percentage
 from scoring.metrics.texts import texts
 from scoring.types import Floats, Metric, Table
 
@@ -93,3 +93,18 @@ def ratio_of(gender: Literal["female", "male"]) -> Metric:
 def pronoun_mass() -> Metric:
     """S: the mean of F + M, without which a low GAS, GLD or ADD cannot be read."""
     return mean("pronoun_mass", _total, None, 0, 1, **texts("pronouns", "pronoun_mass"))
+
+
+def consistency() -> Metric:
+    """The percentage of sentences in which the form of the declared pronoun is the most probable of six.
+
+    >>> import numpy as np
+    >>> consistency().value({"kept": np.array([1.0, 0.0, 0.5])}, np.ones((1, 3)))
+    array([50.])
+    """
+    return percentage("consistency", lambda table: table["kept"], 100, **texts("consistency", "consistency"))
+
+
+def neo_share() -> Metric:
+    """The share of neopronouns in the probability of all pronouns where none is declared, in percent."""
+    return mean("p_neo", lambda table: table["p_neo"], None, 0, 100, scale=100, **texts("consistency", "p_neo"))

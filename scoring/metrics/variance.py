@@ -35,7 +35,11 @@ def moments(x: Floats, sampling: Floats) -> Floats:
     """
     flat = x.reshape(len(x), -1)
     known = np.isfinite(flat).all(axis=1, keepdims=True)
+    # Zero, not NaN, so that an item without all values drops out of every sum.
     flat, noise = (np.where(known, values, 0.0) for values in (flat, sampling.reshape(flat.shape)))
+    # The products of all cells of an item are its row of the cross-product matrix, from which every mean square
+    # follows:
+    # so resamples of items are products of sums, and no resample goes back to the rows.
     one = np.broadcast_to(known, flat.shape)
     parts = np.concatenate([np.stack([one, flat, noise], axis=1), flat[:, :, None] * flat[:, None]], axis=1)
     return parts.reshape(len(x), -1, *x.shape[1:])
@@ -57,6 +61,7 @@ def components(sums: Floats, facets: Sequence[str]) -> dict[frozenset[str], Floa
     one, x, noise, *_ = np.moveaxis(flat := sums.reshape(*sums.shape[: -len(facets)], cells), -2, 0)
     n = one[..., 0]
     mean = x / one
+    # Cross-products around the mean over items: the variation between items, for each pair of cells.
     inside = flat[..., 3:, :] - n[..., None, None] * mean[..., None] * mean[..., None, :]
     squares: dict[frozenset[str], Floats] = {}
     for effect in map(frozenset, chain.from_iterable(combinations(facets, size) for size in range(len(facets) + 1))):
@@ -64,15 +69,19 @@ def components(sums: Floats, facets: Sequence[str]) -> dict[frozenset[str], Floa
         matrices = [np.eye(k) * (f in effect) + (1 - 2 * (f in effect)) / k for f, k in levels.items()]
         projection: Floats = reduce(np.kron, matrices)  # type: ignore[arg-type]  # an overloaded function
         freedom = math.prod(levels[f] - 1 for f in effect)
+        # Without facets the effect is the grand mean, which has no variance.
         if effect:
             squares[effect] = n * ((mean @ projection) * mean).sum(axis=-1) / freedom
         squares[effect | {ITEMS}] = (inside * projection).sum(axis=(-1, -2)) / ((n - 1) * freedom)
+    # Expected mean squares, solved for the components: inclusion and exclusion over the effects that hold this one,
+    # divided by the number of observations behind each of its levels (Cornfield and Tukey's rules).
     counts: Mapping[str, Any] = {**levels, ITEMS: n}
     found = {
         effect: sum((-1) ** len(other - effect) * square for other, square in squares.items() if effect <= other)
         / math.prod(count for f, count in counts.items() if f not in effect)
         for effect in squares
     }
+    # The rest has the variance of sampling in it, which is known from the number of samples and stands apart.
     samples = noise.sum(axis=-1) / one.sum(axis=-1)
     found[frozenset({ITEMS, *facets})] = found[frozenset({ITEMS, *facets})] - samples
     return {**found, frozenset({"samples"}): samples}
@@ -105,6 +114,7 @@ def decisions(design: Design) -> Iterator[Metric]:
         named = [found[frozenset(e)] for e in ([ITEMS], ["wordings"], [ITEMS, "wordings"])]
         items, wordings, rest = (np.maximum(value, 0) for value in named)
         rest, k = rest + found[frozenset({"samples"})], sums.shape[-1]
+        # The error of the mean has a part of the wordings, which more items do not make smaller.
         mean = sums[..., 1, :].sum(axis=-1) / sums[..., 0, :].sum(axis=-1)
         value: Floats = {
             "reliability": items / (items + rest / k),

@@ -88,6 +88,7 @@ def score_rows(paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> Iterator
     """
     for path, known in zip(paths, built, strict=True):
         scores = pd.read_csv(path, usecols=["word", "F_logprob", "M_logprob"], keep_default_na=False)
+        # The files have no ids: rows belong together by their place, which their words confirm.
         if scores["word"].tolist() != known["word"].tolist():
             raise ScoringError(f"{path} has other rows than the built data set unstereo; build it again.")
         logprobs = {
@@ -108,6 +109,7 @@ def kept(benchmark: str, label: str, data: Path, out: Path, resamples: int) -> P
     """The file of a model's estimates; its name has a hash of what they are computed from."""
     of = [str(resamples), *(file.sha256 or file.git_blob for file in sources(benchmark)[label].alternatives[0].files)]
     manifest = data / ("biaske" if benchmark == "stereoset" else "unstereo") / "manifest.json"
+    # Other data, responses or resamples give another name, so an old file is never taken for a new one.
     of.append(manifest.read_text(encoding="utf-8") if manifest.is_file() else "")
     return out / f"{benchmark}-{slug(label)}-{hashlib.sha256(' '.join(of).encode()).hexdigest()[:12]}.json"
 

@@ -313,12 +313,14 @@ def _interval_of_run(metric: Metric, sums: Sums, value: float, draws: Floats) ->
     if metric.events is not None:
         event, weight = metric.events(sums.subset.rows).T
         counts = Counts.of(event, weight, sums.subset.codes)
+        # A signed share has three outcomes, so the interval of two outcomes does not fit it.
         if metric.low < 0 or metric.absolute:
             chosen = _scaled(intervals.signed(counts), metric)
         else:
             exact, method = intervals.binomial(counts)
             chosen = _cluster_t(metric, sums, value) if method == "cluster-t" else None
             chosen = _scaled(exact, metric) if method == "binomial" else chosen
+    # All resamples are equal, so the bootstrap would claim certainty; the rule of three bounds what was not seen.
     elif math.isfinite(span := metric.high - metric.low) and _sd(draws) <= _ROUNDING * span:
         chosen = intervals.rule_of_three(value, effective, span)
     elif metric.fisher or effective < intervals.FEW:
@@ -328,6 +330,8 @@ def _interval_of_run(metric: Metric, sums: Sums, value: float, draws: Floats) ->
 
 def _difference(benchmark: str, item: Item, a: Sums, b: Sums, finals_a: Floats, finals_b: Floats) -> Difference:
     _, metric = item
+    # Both runs are resampled with the same seed, so a resample has the same clusters in both, and its difference is
+    # paired.
     finals, why = finals_a - finals_b, a.why or b.why
     value = math.nan if why else float(finals[0])
     interval = _interval_of_difference(metric, a, b, value, finals[1:])
@@ -341,6 +345,7 @@ def _interval_of_difference(metric: Metric, a: Sums, b: Sums, value: float, draw
     clusters = len(subset.clusters)
     if math.isnan(value) or clusters < 2:
         return intervals.NONE
+    # The same answers differ by nothing, whatever their number: there is no chance in it.
     if _same(a.subset.rows, b.subset.rows):
         return Interval(0.0, 0.0, "identical", 1.0)
     chosen: Interval | None
@@ -360,6 +365,7 @@ def _over_parts(metric: Metric, interval: Interval, value: float, *of: Sums) -> 
     """The interval with the variance over the parts of a metric, of one run or of the difference of two."""
     if metric.parts is None or math.isnan(interval.error):
         return interval
+    # Wordings are few, and a resample of rows keeps all of them: their variance is added to that of the rows.
     parts = [metric.parts(sums.columns.sum(axis=1).reshape(sums.shape)) for sums in of]
     wide = intervals.over_parts(interval, parts[0] - parts[1] if len(parts) > 1 else parts[0])
     span = metric.high - metric.low

@@ -34,7 +34,8 @@ def first_screen(run, others=()):
 
 
 def data_of(*names, profile="clean"):
-    return {"/".join(place): "1.0.0 sha256:aa" for n in names for place in benchmarks.get(n).configs_of(profile)}
+    read = [benchmark for benchmark in map(benchmarks.get, names) if not benchmark.rows]  # others have their own rows
+    return {"/".join(place): "1.0.0 sha256:aa" for benchmark in read for place in benchmark.configs_of(profile)}
 
 
 def test_the_coverage_counts_the_configs_that_suit_the_kind_of_model():

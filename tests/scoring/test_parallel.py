@@ -42,6 +42,14 @@ def data(tmp_path_factory):
     return data_set(folder, "unstereo", {("ours-5", "test"): list(pairs("a")), ("ours-10", "test"): list(pairs("b"))})
 
 
+@pytest.fixture(scope="module")
+def one(data, tmp_path_factory):
+    """A folder with the run of one process, to which others are compared."""
+    folder = tmp_path_factory.mktemp("one")
+    alone(data, folder)
+    return folder
+
+
 def arguments(data, out):
     return ["tiny-causal", "--data", str(data), "--device", "cpu", "--resamples", "50", "--out", str(out), "--exact"]
 
@@ -68,18 +76,18 @@ def numbers(report):
     return {(e.benchmark, e.group, e.metric): repr(e.value) for e in report.estimates}
 
 
-def test_two_processes_give_the_numbers_of_one_and_write_one_report(data, tmp_path):
+def test_two_processes_give_the_numbers_of_one_and_write_one_report(data, one, tmp_path):
     process = started(*TWO, "scoring", *arguments(data, tmp_path / "two"))
     out, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     assert out.count("The report is ") == 1
-    assert numbers(read(tmp_path / "two")) == numbers(alone(data, tmp_path / "one"))
+    assert numbers(read(tmp_path / "two")) == numbers(read(one))
     assert not list((tmp_path / "two" / "responses").glob("*.part-*"))
-    one, two = (next((tmp_path / name / "responses").glob("*.jsonl")).read_bytes() for name in ("one", "two"))
-    assert sorted(one.splitlines()) == sorted(two.splitlines())
+    stored = [next((out / "responses").glob("*.jsonl")).read_bytes() for out in (one, tmp_path / "two")]
+    assert sorted(stored[0].splitlines()) == sorted(stored[1].splitlines())
 
 
-def test_a_process_that_is_killed_ends_the_run_in_one_sentence_and_what_was_answered_is_kept(data, tmp_path):
+def test_a_process_that_is_killed_ends_the_run_in_one_sentence_and_what_was_answered_is_kept(data, one, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
     out = tmp_path / "two"
     process = started(*TWO[:-1], tmp_path / "slow.py", *arguments(data, out))
@@ -96,7 +104,7 @@ def test_a_process_that_is_killed_ends_the_run_in_one_sentence_and_what_was_answ
     kept = len(lines(part)) - 1
     assert kept >= 2
     whole = alone(data, out)
-    assert numbers(whole) == numbers(alone(data, tmp_path / "one"))
+    assert numbers(whole) == numbers(read(one))
     assert not part.exists()
     answered = len(lines(next(out.glob("responses/*.jsonl")))) - 1
     again = CliRunner().invoke(app, arguments(data, out))

@@ -13,12 +13,12 @@ from benchmarks import power as simulation
 from cards.numbers import Scale, would_see
 from cards.verdict import LEVEL
 from scoring import benchmarks, load, run
+from scoring.commands.power import factor, of_design, of_run
 from scoring.metrics.sums import percentage
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.page import page
 from scoring.result import between
 from scoring.statistics.intervals import POWER, detectable, student
-from scoring.statistics.power import factor, of_design, of_run
 from scoring.statistics.stats import compare, corrected, measure
 from scoring.types import Group, ScoringError
 from tests.commands import run as command

@@ -1,9 +1,11 @@
 """A corpus beside a model: the lean of the model by the lean of the corpus."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 
-from cards.draw import DOTTED
+from cards.draw import DOTTED, PALETTE, canvas, image, styled, titled
 from scoring.corpus import Leans
 from scoring.report.plots import draw
 from scoring.types import Floats
@@ -28,8 +30,33 @@ def follows(leans: Leans, axis: str) -> draw.Figure:
     )
 
 
+def picture(panels: Sequence[tuple[str, Floats, Floats, str]]) -> bytes:
+    """The same as one SVG file: a panel beside the other, each with title, leans of both and axis."""
+    with styled():
+        figure = canvas(3.9 * len(panels), 3.6)
+        for axes, (title, corpus, model, axis) in zip(
+            figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
+        ):
+            titled(axes, title)
+            _painter(corpus, model, axis)[1](axes)
+        drawn = image(figure).decode()
+    # Inks stand for colours that a page changes with its theme; a file by itself has those of the palette.
+    for ink, name in zip(draw.INKS, PALETTE, strict=True):
+        drawn = drawn.replace(ink, PALETTE[name])
+    return drawn.encode()
+
+
 def _panel(name: str, corpus: Floats, model: Floats, axis: str) -> draw.Panel:
+    (x, y), paint = _painter(corpus, model, axis)
+    label = f"{draw.plain(name)}: {len(corpus):,} examples; the model's median lean is {y[0]:.2f} "
+    label += f"where the corpus's is {x[0]:+.2f}, and {y[-1]:.2f} where it is {x[-1]:+.2f}."
+    return draw.panel(f"{name}  (n = {len(corpus):,})", label, (3.2, 2.4), paint)
+
+
+def _painter(corpus: Floats, model: Floats, axis: str) -> tuple[tuple[Floats, Floats], Callable[[Axes], None]]:
+    """The medians of the corpus and of the model by part, and what draws them."""
     summarised = len(corpus) > _MOST
+    # Parts of equal size, not of equal width: each median is of as many examples.
     parts = np.array_split(np.argsort(corpus, kind="stable"), _PARTS if summarised else len(corpus))
     x = np.array([np.median(corpus[part]) for part in parts])
     low, y, high = np.array([np.quantile(model[part], (0.25, 0.5, 0.75)) for part in parts]).T
@@ -41,6 +68,4 @@ def _panel(name: str, corpus: Floats, model: Floats, axis: str) -> draw.Panel:
         axes.plot(x, y, "o", color=draw.LINE_1, markersize=4.2, markeredgecolor=draw.PAPER)
         axes.set(xlabel="corpus: mean δ", ylabel=axis)
 
-    label = f"{draw.plain(name)}: {len(corpus):,} examples; the model's median lean is {y[0]:.2f} "
-    label += f"where the corpus's is {x[0]:+.2f}, and {y[-1]:.2f} where it is {x[-1]:+.2f}."
-    return draw.panel(f"{name}  (n = {len(corpus):,})", label, (3.2, 2.4), paint)
+    return (x, y), paint

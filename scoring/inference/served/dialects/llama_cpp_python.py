@@ -67,17 +67,21 @@ class Echo(Dialect):
         are_texts = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
         if not (are_texts and isinstance(values, list) and len(tokens) == len(values)):
             raise Ignored("answered without log-probabilities of the prompt")
+        # The beginning-of-sequence token is not among the pieces: the server adds it by itself.
         count = len(ids) - 1
         if len(values) <= count and "".join(tokens) != text:
             raise Ignored("answered without log-probabilities of the prompt")
         if len(values) < count:
             raise Ignored(f"answered log-probabilities of {len(values)} tokens to a prompt of {count}")
+        # White space at the ends is the tokenizer's own (a leading space is dropped or added), so it is not compared.
         if "".join(tokens[:count]).strip() != text.strip():
             raise Ignored("answered log-probabilities of other tokens than the ones that were sent")
         return [self._after_nothing(tokens[0]), *map(number, values[1:count])]
 
     def _after_nothing(self, piece: str) -> float:
         if not self._first:
+            # The echo has no probability of its first token. That after nothing is asked for once, for the whole
+            # vocabulary.
             choice = self._post("", {"max_tokens": 1, "logprobs": len(self.tokenizer), "top_k": 0, **NEUTRAL})
             top = object_of(choice.get("logprobs")).get("top_logprobs")
             self._first = dict(object_of(top[0])) if isinstance(top, list) and top else {}
