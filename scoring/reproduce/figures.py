@@ -76,7 +76,7 @@ def panels(table: PrintedTable, found: Measured, model: str = "") -> list[Panel]
 def _series(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[tuple[str, Points]]:
     """The series of a panel by label."""
     if entry.get("of") == "kept":
-        yield from _kept(found.built)
+        yield from _kept(found._once("built"))
     elif entry.get("of") == "delta":
         path = found.data / "gender-pmi" / "data" / "words" / "train.parquet"
         deltas = pq.read_table(path, columns=["delta"])["delta"].to_numpy() if path.is_file() else ()

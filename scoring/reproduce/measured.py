@@ -145,8 +145,7 @@ class Measured:
             self.say(f"probes build {' '.join(missing)} --out {self.data}")
             builders.build(*missing, out=self.data, offline=self.offline)
 
-    @cached_property
-    def built(self) -> Sequence[Any]:
+    def _built(self) -> Sequence[Any]:
         """The rows of the built data set ``unstereo`` behind published files (:func:`published.built_rows`)."""
         return published.built_rows(self.data)
 
@@ -156,7 +155,7 @@ class Measured:
             self._computable()
             files = self.fetcher.get(published.sources(benchmark)[label]).paths
             self.say(f"scores of the published responses of {label}")
-            built = () if benchmark == "stereoset" else self.built
+            built = () if benchmark == "stereoset" else self._once("built")
             published.compute(benchmark, label, self.data, file, files, self.resamples, built)
         return published.read(file)
 
@@ -212,9 +211,7 @@ class Measured:
         dataset, config, *split = group.split("/")
         files = sorted((self.data / dataset / "data" / config).glob(f"{split[0] if split else '*'}.parquet"))
         if not files:
-            raise UnreachableError(
-                f"needs {group}, which is not in {self.data}: probes build {dataset} --out {self.data}"
-            )
+            raise UnreachableError(f"needs {group}, not in {self.data}: probes build {dataset} --out {self.data}")
         frame = pd.concat([pq.read_table(file).to_pandas() for file in files])
         if "natural" in frame:
             frame = frame[frame["natural"] != False]  # noqa: E712 - an empty cell is not judged, and kept

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cards.text import did_you_mean
 from scoring.types import ScoringError
 
 FOLDER = Path(__file__).parents[1] / "data" / "printed"
@@ -101,7 +102,8 @@ def printed_tables(target: str = "") -> tuple[PrintedTable, ...]:
     ]
     found = tuple(table for table in every if target in ("", table.paper, table.id, *_numbered(table)))
     if not found:
-        raise ScoringError(f"There is no table {target!r}; give a paper of {', '.join(PAPERS)}, or PAPER/TABLE.")
+        meant = did_you_mean(target, [*PAPERS, *(table.id for table in every)])
+        raise ScoringError(f"There is no table {target!r}{meant}; give a paper of {', '.join(PAPERS)}, or PAPER/TABLE.")
     return found
 
 

@@ -122,8 +122,10 @@ def test_the_numbers_are_those_of_the_transcribed_tables():
 
 
 def test_an_unknown_table_is_refused():
-    with pytest.raises(ScoringError, match="There is no table 'fast/table-99'; give a paper of disclosure, "):
-        printed_tables("fast/table-99")
+    with pytest.raises(ScoringError, match="There is no table 'page-3'; give a paper of disclosure, "):
+        printed_tables("page-3")
+    with pytest.raises(ScoringError, match=r"There is no table 'unsterio/table-5' \(did you mean 'unstereo/table-5'"):
+        printed_tables("unsterio/table-5")
 
 
 # Published responses
@@ -194,7 +196,7 @@ def test_what_is_not_there_is_unreachable_with_its_reason(tmp_path):
     found = Measured(tmp_path / "data", tmp_path / "runs", offline=True)
     done = cells("occugender/table-7", measured=found)
     assert {cell.verdict for cell in done} == {"unreachable"}
-    assert done[0].reason.startswith("needs occugender/jobs-paper/test, which is not in ")
+    assert done[0].reason.startswith("needs occugender/jobs-paper/test, not in ")
     (cell,) = [
         c
         for c in cells("unstereo/table-9", measured=replace(found, compute=False))
@@ -450,6 +452,7 @@ def pairs(few):
     [
         ("disclosure/table-1", {"neutral", "neutral-instruction", "drawn", "tuned"}),
         ("disclosure/figure-2", {"neutral"}),
+        ("disclosure/table-3", {f"tuned-without-l-{loss}" for loss in "lgd"} | {"tuned"}),
         ("predecessor/figure-1", {"neutral-complete"}),
         ("occugender/figure-2", {"occugender"}),
         ("fast/table-2", {"stereoset", "fast", "methods"}),
@@ -523,7 +526,7 @@ def test_the_list_has_every_table_and_the_page_every_number(few):
 
 def test_what_cannot_be_asked_is_refused_in_one_sentence(few, tmp_path):
     for arguments, sentence in (
-        (("fast/table-99",), "error: There is no table 'fast/table-99'; give a paper of "),
+        (("fast/table-99",), "error: There is no table 'fast/table-99' (did you mean "),
         (("fast", "--dry-run"), "error: A dry run is of the commands for one model; name it with --model."),
         (("occugender/table-7", "--model", "gpt2"), "error: No number of occugender/table-7 is of a run of a model."),
     ):
