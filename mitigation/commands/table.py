@@ -115,6 +115,10 @@ def main(
         if wrong := [name for name in of_domains if name not in DOMAINS]:
             raise MitigationError(f"The domain is {wrong[0]!r}; give some of {', '.join(DOMAINS)}.")
         given = read_config(config, *one)
+        if sweep and (one != ["fast"] or "layer" in given["fast"]):
+            raise MitigationError(
+                "--sweep is of `table fast MODEL` and searches the block: leave layer out of --config."
+            )
         comparison.check_files(out)
         from mitigation.comparison_page import write  # with it comes matplotlib
         from scoring.adapters.feed_forward import feed_forwards
@@ -132,7 +136,7 @@ def main(
         # The model is loaded once for all methods: each leaves it as it was, and one that fails is followed by a
         # fresh one.
         for recipe in chosen:
-            points = swept(len(feed_forwards(loaded.network))) if sweep and recipe.name == "fast" else [{}]
+            points = swept(len(feed_forwards(loaded.network))) if sweep else [{}]
             for row, changed in variants(recipe, asked.profile, of_domains, seeds, points):
                 try:
                     settings = settings_of(recipe, asked.profile, given.get(recipe.name, {}), corpus, **changed)
@@ -162,7 +166,7 @@ def main(
                     loaded = options.load()  # what a recipe left in the middle is not for the next one
         if glue:
             add_to_methods(out, options, split_list(glue), asked.limit, errors)
-        if sweep and one == ["fast"]:
+        if sweep:
             write_sweep(out, model, f"fast-{of_domains[0]}")
         tables = write(out, model, comparison.rows_of(out, reasons), measured)
         for table in tables:

@@ -115,6 +115,17 @@ def test_no_recipe_has_the_name_of_a_command():
     assert "table" not in recipes.names()
 
 
+@pytest.mark.parametrize(("names", "layer"), [(["fast", "tiny-causal"], 1), (["tiny-causal"], None)])
+def test_a_sweep_of_a_given_block_or_of_other_recipes_is_refused(tmp_path, names, layer):
+    config = tmp_path / "one.json"
+    config.write_text(json.dumps({} if layer is None else {"layer": layer}))
+    options = ["--config", str(config), "--sweep", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, ["table", *names, *options], env={"COLUMNS": "200"})
+    assert done.exit_code == 1
+    assert "--sweep is of `table fast MODEL` and searches the block: leave layer out of --config." in done.output
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_sweep_edits_blocks_and_numbers_of_units_once(tmp_path, monkeypatch):
     assert table.swept(2) == [{}, {"layer": 0}, {"layer": 1}, *({"units": n} for n in (64, 256, 1024, 4096))]
     monkeypatch.setattr(table, "swept", lambda blocks: [{}, {"layer": blocks - 1}, {"units": 2}])

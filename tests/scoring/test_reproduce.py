@@ -386,9 +386,14 @@ def few(tmp_path_factory):
 
 
 #: The smallest settings of the commands that have some, by their first words.
+#: Settings of an edit of one step in the first block.
+ONE_STEP = {"layer": 0, "units": 2, "passes": 1, "iterations": 1, "prefixes": 0}
 SMALLEST = {
     "score tiny-causal --profile paper --benchmarks stereoset": ("--benchmarks", "stereoset"),
-    "mitigate table fast": ("--config", "{folder}/fast.json", "--domains", "gender"),
+    "mitigate table fast tiny-causal --profile paper --domains gender --benchmarks stereoset,biaske --sweep": (
+        *("--config", "{folder}/sweep.json", "--benchmarks", "stereoset"),
+    ),
+    "mitigate table fast": ("--config", "{folder}/fast.json", "--domains", "gender", "--benchmarks", "stereoset"),
     "mitigate table": ("--methods", "self_debias"),
     "mitigate debias_tuning": ("--steps", "2", "--rank", "2"),
     "mitigate decoding": ("--grids", "top_p", "--corpora", "stsb-paper"),
@@ -443,7 +448,9 @@ def pairs(few):
     data_set(few / "made", "gender-neutral-probes", configs)
     for name in ("occugender", "unstereo", "gender-pmi"):
         (few / "made" / name).symlink_to(few / "data" / name)
-    (few / "fast.json").write_text(json.dumps({"layer": 0, "units": 2, "passes": 1, "iterations": 1, "prefixes": 0}))
+    (few / "fast.json").write_text(json.dumps(ONE_STEP))
+    # A sweep searches the block itself.
+    (few / "sweep.json").write_text(json.dumps({name: value for name, value in ONE_STEP.items() if name != "layer"}))
     return few
 
 
@@ -456,6 +463,7 @@ def pairs(few):
         ("predecessor/figure-1", {"neutral-complete"}),
         ("occugender/figure-2", {"occugender"}),
         ("fast/table-2", {"stereoset", "fast", "methods"}),
+        ("fast/blocks", {"sweep"}),
     ],
 )
 def test_plans_of_every_kind_run_whole_with_the_smallest_settings(pairs, monkeypatch, target, measured):
@@ -483,6 +491,18 @@ def test_the_plan_of_unstereo_runs_whole_on_its_rows(built, monkeypatch, tmp_pat
     groups = {f"{name}{own}" for name in ("ours-5", "winobias", "winogender") for own in ("", " eps<=0.65")}
     assert found.keys() == {(group, f"tau@0.5{sd}") for group in groups for sd in ("", " (sd)")}
     assert None not in found.values()
+
+
+@pytest.mark.mirror
+def test_the_plan_of_facts_and_further_sets_runs_whole_on_their_rows(built, monkeypatch, tmp_path):
+    (tmp_path / "fast.json").write_text(json.dumps(ONE_STEP))
+    monkeypatch.setitem(SMALLEST, "mitigate table fast", SMALLEST["mitigate table fast"][:4])
+    in_process(monkeypatch, tmp_path)
+    arguments = ("fast/table-8", "--model", "tiny-causal", "--limit", 4, "--resamples", 10, "--data", built.data)
+    done = run(*arguments, "--runs", tmp_path / "runs", "--json")
+    assert done.exit_code == 0, done.output[-1500:]
+    measured = {cell["row"] for cell in json.loads(done.stdout) if cell["measured"] is not None}
+    assert len(measured) == 2
 
 
 def test_a_command_that_fails_is_named_and_the_others_go_on(few, monkeypatch, tmp_path):
