@@ -254,13 +254,14 @@ def main(
         entries = [entry for path in paths for entry in entries_of(Path(path))]
         entries += [entry for name in names for entry in hub_entries(name, api, DATASETS)]
         tables = task_tables(entries)
+        left = [sentence for path in paths for sentence in left_out(Path(path))]
         if not tables:
-            raise CardError("None of these has a score of a published task; score models with probes score.")
+            raise CardError(" ".join([*left, "None has a score of a published task; score models with probes score."]))
         content = page(tables).encode()
         refuse_secrets({out.name: content})
         put_all(out.parent, {out.name: content}, CardError, record=beside(out))
         console.print(f"Written: {out}")
-        for sentence in (sentence for path in paths for sentence in left_out(Path(path))):
+        for sentence in left:
             console.print(sentence)
         if space:
             console.print(f"Space: {publish_space(api, space, content)}")

@@ -168,6 +168,10 @@ def test_benchmarks_that_the_page_cannot_show_are_named(runs, tmp_path):
         f"Left out: occugender of {both} (profile clean), because it has no value of labour_correlation for a "
         "published task."
     ]
+    alone = run(tmp_path / "alone", model="org/alone", estimates=scores[1:])
+    result = commands.run("cards.leaderboard", alone, "--out", tmp_path / "alone.html")
+    assert result.returncode == 1
+    assert "because it has no value of labour_correlation for a published task. None has a score" in result.stderr
 
 
 @pytest.mark.fault(86)
