@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from decimal import Decimal
 from itertools import chain
 
@@ -87,10 +88,14 @@ class Dialect:
         return [option for response in self.engine.answer(QUESTIONS) for option in response.logprobs]
 
     def quiet(self):
-        """Waits for a request of an earlier call that failed."""
+        """Waits for a request of an earlier call that failed, also at the server, which may read it after its end."""
         for thread in threading.enumerate():
             if thread.name.startswith("asking"):
                 thread.join()
+        asked = -1
+        while asked != len(self.server.asked):
+            asked = len(self.server.asked)
+            time.sleep(0.02)
 
     def close(self):
         self.engine.close()

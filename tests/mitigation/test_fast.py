@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 
 from builders.parsers.triplets import filled
 from builders.wording import BLANK
-from mitigation import publish as publication
 from mitigation.adapters.write import write_facts
 from mitigation.editing import session
 from mitigation.errors import MitigationError
+from mitigation.publish import publication
 from mitigation.recipes import fast, get
 from mitigation.run import mitigate
 from mitigation.training.data import TrainingData
@@ -216,7 +216,7 @@ def test_the_card_of_a_masked_stamp_loads_a_masked_model_and_has_the_held_out_su
     model = load(BUNDLED["tiny-masked"], device="cpu")
     adapter = run(model, data, tmp_path / "work", held_out=0.4)
     write_facts(tmp_path / "work", adapter)
-    text = publication.card(tmp_path / "work", adapter, "org/stamp", "mit")
+    text = publication(tmp_path / "work", "org/stamp", "mit", "org/base")["README.md"].decode()
     card = ModelCard(text)
     assert card.data.tags == ["gender-bias", "fairness", "fast"]
     assert card.data.pipeline_tag == "fill-mask"
