@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from scoring import types, wordings
+from scoring.metrics import variance
 from scoring.metrics.occugender import unclear
 from scoring.metrics.sums import pearson, percentage, products
 from scoring.types import Benchmark, BenchmarkContext, Floats, Group, Metric, Option, Request, Response, Row, Table
@@ -81,8 +82,8 @@ def asked(benchmark: Benchmark, way: str, number: int = len(wordings.NAMES)) -> 
         raise types.ScoringError(f"The benchmark {benchmark.name} has no way {way!r}; it has likelihood.")
     headline = replace(benchmark.headline, dataset="") if benchmark.headline else None  # only likelihood is published
     makers: dict[str, Callable[[Benchmark], dict[str, Any]]]
-    makers = {"choice": _choice, "text": _text, "two_turns": _two_turns, "ways": _agreement}
-    makers["wordings"] = partial(wordings.asked, number=number)
+    makers = {"choice": _choice, "text": _text, "two_turns": _two_turns}
+    makers |= {"ways": partial(_agreement, number=number), "wordings": partial(wordings.asked, number=number)}
     plain: dict[str, Any] = {"headline": headline, "tasks": (), "score_file": None, "agreements": lambda _: ()}
     plain |= {"kinds": ("causal", "chat"), "needs": lambda _profile, _context: frozenset(_NEEDS.get(way, ()))}
     names = {"name": f"{benchmark.name}-{way}", "summary": f"{benchmark.name}, {way}."}
@@ -105,7 +106,7 @@ def of_run(benchmarks: Sequence[Benchmark], names: Sequence[str], number: int = 
     for benchmark in benchmarks:
         own = [asked(benchmark, name) for name in dict.fromkeys(names) if possible(benchmark, name)]
         worded = [asked(way, "wordings", number) for way in own if number and wordings.class_of(way)]
-        own += [*worded, *([asked(benchmark, "ways")] if len(own) > 1 else [])]
+        own += [*worded, *([asked(benchmark, "ways", number)] if len(own) > 1 else [])]
         found |= {way.name: way for way in own}
     if not found:
         raise types.ScoringError(f"No benchmark here can be asked by {' or '.join(names)}; give --ways likelihood.")
@@ -258,7 +259,9 @@ def _text(benchmark: Benchmark) -> dict[str, Any]:
     }
 
 
-def _agreement(benchmark: Benchmark) -> dict[str, Any]:
+def _agreement(benchmark: Benchmark, number: int) -> dict[str, Any]:
+    facets = ["ways", "wordings"][: 1 + (number > 0)]
+
     def joined(tables: Mapping[str, Table]) -> Table:
         import pandas as pd  # slow to import
 
@@ -283,14 +286,34 @@ def _agreement(benchmark: Benchmark) -> dict[str, Any]:
                 columns |= {f"{way}_{n + 1}": np.where(half == n, columns[way], math.nan) for n in (0, 1)}
             for name, values in columns.items():
                 found[name] = pd.Series(values, dtype=float).groupby(items).mean().reindex(ids).to_numpy()
+            # An item in a wording has the id of the item with the name of the wording behind it.
+            worded = tables.get(f"{asked(benchmark, way).name}-wordings", {}) if number else {}
+            for name in wordings.NAMES[:number] if worded else ():
+                inside = worded["wording"] == name
+                of_item = pd.Series(worded.get("row", worded["id"])[inside]).str.removesuffix(f"/{name}").to_numpy()
+                sides = pd.Series(wordings.preference(worded, benchmark.contrast, way)[inside], dtype=float)
+                found[f"{way}, {name}"] = sides.groupby(of_item).mean().reindex(ids).to_numpy()
         return found
+
+    def cells(table: Table) -> list[list[str]]:
+        """The columns of each way that was asked; with wordings, of each way in all of them."""
+        every = [[f"{way}, {name}" for name in wordings.NAMES[:number]] or [way] for way in WAYS]
+        return [columns for columns in every if {*columns} <= table.keys()]
+
+    def design(table: Table) -> tuple[Floats, Floats]:
+        # Preferences of different ways have different units; the side of an item is the same for all.
+        sides = np.sign([[table[column].astype(float) for column in own] for own in cells(table)])
+        x = np.moveaxis(sides, -1, 0) if number else sides[:, 0].T
+        return x, np.zeros_like(x)
 
     def groups(table: Table) -> list[Group]:
         lacking = frozenset(name for pair in PAIRS if not set(pair) <= table.keys() for name in _names(pair))
         # A way that was not asked in this run has no column, so what needs it is left out by name.
         lacking |= {f"{way}_side" for way in WAYS if way not in table}
+        lacking |= {metric.name for metric in study} if len(cells(table)) < 2 else set()
         return [replace(group, without=lacking) for group in benchmark.groups(table) if group.mask.sum() >= FEWEST]
 
+    study = list(variance.shares(design, facets))
     other = "choice" if possible(benchmark, "choice") else "text"
     rank, kappa = _names(("likelihood", other))
     attainable = "choice alone allows {choice_ceiling:2}." if other == "choice" else "each was asked once."
@@ -300,7 +323,7 @@ def _agreement(benchmark: Benchmark) -> dict[str, Any]:
         "requests": lambda _profile, _row, _context: iter(()),
         "joined": joined,
         "groups": groups,
-        "metrics": lambda _: [*(metric for pair in PAIRS for metric in _metrics(pair)), *map(_side, WAYS)],
+        "metrics": lambda _: [*(metric for pair in PAIRS for metric in _metrics(pair)), *map(_side, WAYS), *study],
         "headline": types.Headline("", rank, shown=shown, sentence=says),
         "contrast": None,
         "sampled": None,

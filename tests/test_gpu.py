@@ -85,7 +85,7 @@ def test_every_step_measures_all_its_parts_and_says_where(made, name):
     assert found["peak_mb"] > 0
     assert found["load_per_core"] is not None
     assert found["figures"]
-    assert found["verdict"].startswith(("met", "not met"))
+    assert found["verdict"].startswith("all parts run" if name == "fast" else "met")
 
 
 def test_what_must_be_equal_is_equal(made):

@@ -232,4 +232,4 @@ SUMMARY = (
     "the peak in operations with weights and attention, and the seconds for all benchmarks, beside the two engines of "
     "lm-evaluation-harness at the same requests."
 )
-STEP = Step("fast", SUMMARY, GOALS, parts, figures)
+STEP = Step("fast", SUMMARY, GOALS, parts, figures, timed=True)

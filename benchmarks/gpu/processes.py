@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -53,10 +54,13 @@ def started(setting: Setting, count: int, folder: Path) -> float:
     options += ["--limit", str(setting.few(2, 40)), "--out", str(folder), "--overwrite"]
     options += ["--benchmarks", "occugender"] if setting.small else []
     launcher = ["-m", "accelerate.commands.launch", "--main_process_port", "0", *TWO] if count > 1 else ["-m"]
+    shutil.rmtree(folder, ignore_errors=True)  # answers of an earlier run would be taken
+    # One thread for each process on a processor: how many share a sum changes its last bits.
+    threads = {"OMP_NUM_THREADS": "1"} if setting.device == "cpu" else {}
     started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, *launcher, "scoring", "tiny-causal", *options],
-        env={**os.environ, "MASTER_ADDR": "127.0.0.1"},
+        env={**os.environ, **threads, "MASTER_ADDR": "127.0.0.1"},
         capture_output=True,
         text=True,
         check=False,

@@ -91,13 +91,17 @@ Part = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step: its parts by name, and from what they gave to the figure of each goal."""
+    """A step: its parts by name, and from what they gave to the figure of each goal.
+
+    ``timed`` says that its goals are about speed, which the smallest shapes say nothing of.
+    """
 
     name: str
     summary: str
     goals: tuple[Goal, ...]
     parts: Callable[[Setting], Mapping[str, Callable[[], Part]]]
     figures: Callable[[Mapping[str, Part]], Mapping[str, Measured]]
+    timed: bool = False
 
 
 def get(name: str) -> Step:
@@ -213,6 +217,8 @@ def write(step: Step, setting: Setting, found: Mapping[str, Any], parts: Mapping
     done = {name: result for name, result in parts.items() if result is not None}
     failed = {name: result["error"] for name, result in done.items() if "error" in result}
     figures = dict(step.figures({name: result for name, result in done.items() if name not in failed}))
+    if step.timed and setting.small:
+        figures = {what: figure._replace(met=None) for what, figure in figures.items()}
     missed = [what for what, figure in figures.items() if figure.met is False]
     left = [name for name in parts if name not in done]
     lacking = [goal.what for goal in step.goals if goal.what not in figures]
@@ -222,7 +228,7 @@ def write(step: Step, setting: Setting, found: Mapping[str, Any], parts: Mapping
         "seconds": round(sum(part.get("seconds", 0) for part in done.values()), 1),
         "peak_mb": max((part.get("peak_mb", 0) for part in done.values()), default=0),
         "load_per_core": max(loads, default=None),
-        "verdict": _verdict(failed, left, missed, lacking),
+        "verdict": _verdict(failed, left, missed, lacking, judged=not (step.timed and setting.small)),
         "figures": {what: figure._asdict() for what, figure in figures.items()},
         "left": left,
         "parts": done,
@@ -231,13 +237,15 @@ def write(step: Step, setting: Setting, found: Mapping[str, Any], parts: Mapping
     print(f"{step.name}: {content['verdict']}", flush=True)
 
 
-def _verdict(failed: Mapping[str, str], left: list[str], missed: list[str], lacking: list[str]) -> str:
-    """The first that holds: not finished, failed, goals that are not met or have no figure, or all met."""
+def _verdict(failed: Mapping[str, str], left: list[str], missed: list[str], lacking: list[str], *, judged: bool) -> str:
+    """The first that holds: not finished, failed, not judged, goals that are not met or have no figure, or all met."""
     if left:
         return f"not finished: {len(left)} parts are left; run it again"
     if failed:
         name, why = next(iter(failed.items()))
         return f"failed: {len(failed)} parts, first {name}: {why}"
+    if not judged:
+        return "all parts run; shapes this small say nothing of speed"
     if missed:
         return f"not met: {'; '.join(missed)}"
     return f"met, where possible here; no figure: {'; '.join(lacking)}" if lacking else "met"

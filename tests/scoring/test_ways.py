@@ -126,6 +126,44 @@ def test_the_correlation_is_spearmans_over_the_items(apart):
     assert found(apart)["choice_ceiling"].value == pytest.approx(math.sqrt(2 * retest / (1 + retest)))
 
 
+def two_way(sides):
+    """Shares of the variance of sides [items, ways] by items, ways and the rest: analysis of variance by hand."""
+    items, ways = sides.shape
+    rest = sides - sides.mean(1, keepdims=True) - sides.mean(0) + sides.mean()
+    rest = (rest**2).sum() / (items - 1) / (ways - 1)
+    of_items, of_ways = (
+        (ways * sides.mean(1).var(ddof=1) - rest) / ways,
+        (items * sides.mean(0).var(ddof=1) - rest) / items,
+    )
+    parts = np.maximum([of_items, of_ways, rest], 0)
+    return 100 * parts / parts.sum()
+
+
+def test_ways_are_a_facet_of_the_variance_of_sides(apart):
+    of, table = found(apart), apart.tables["unstereo-ways"]
+    expected = two_way(np.sign(np.stack([table["likelihood"], table["choice"]], axis=1)))
+    assert [of[f"share_{name}"].value for name in ("items", "ways", "items_ways")] == pytest.approx(expected)
+    # Likelihood is biased and choice is not, so ways make much of the variance, and items none that both share.
+    assert of["share_ways"].low > 10
+    assert of["share_items"].value < 15
+
+
+def test_ways_and_wordings_are_facets_together(data):
+    result = scored(data, planted(lambda n: drawn("choice", n)), wordings=3)
+    of, table = found(result), result.tables["unstereo-ways"]
+    effects = ("items", "ways", "wordings", "items_ways", "items_wordings", "ways_wordings", "items_ways_wordings")
+    assert sum(of[f"share_{effect}"].value for effect in effects) == pytest.approx(100)
+    # The planted choice follows the item in every wording, and the likelihood is the same for all items.
+    assert [of[f"share_{effect}"].value for effect in ("wordings", "items_wordings")] == pytest.approx([0, 0], abs=0.5)
+    assert of["share_items_ways"].low > 20
+    own = result.tables["unstereo-choice-wordings"]
+    story = own["wording"] == "story"
+    assert story.sum() == ITEMS
+    lean = own["female_logprob"][story] - own["male_logprob"][story]
+    of_item = dict(zip(own["id"][story], lean, strict=True))
+    assert [of_item[f"{item}/story"] for item in table["id"]] == pytest.approx(table["choice, story"].tolist())
+
+
 def test_a_preference_for_a_place_is_in_neither_wording(apart):
     table = apart.tables["unstereo-choice"]
     lean = table["female_logprob"] - table["male_logprob"]
@@ -153,7 +191,8 @@ def test_text_stands_beside_likelihood(data):
     assert table["text"].tolist() == [1.0] * 12
     assert np.isfinite(table["likelihood"]).all()
     of = found(result, "occugender-ways", "explicit")
-    assert set(of) == {"likelihood_text_rank", "likelihood_text_kappa", "likelihood_side", "text_side"}
+    agreement = {"likelihood_text_rank", "likelihood_text_kappa", "likelihood_side", "text_side"}
+    assert set(of) == agreement | {"share_items", "share_ways", "share_items_ways"}
     assert of["text_side"].value == 100
     assert math.isnan(of["likelihood_text_rank"].value)
     assert of["likelihood_text_rank"].why == "one of them is the same on every item"
