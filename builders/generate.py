@@ -16,7 +16,7 @@ from builders.generation.pipeline import REPLAY_OPTIONS, Pipeline
 from builders.generation.responses import ChatError
 from builders.generation.run import RunOptions, generate
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
-from cards.options import HelpCommand, group, parameters, start, with_options
+from cards.options import HelpCommand, ended, group, parameters, start, with_options
 
 
 def _command(name: str) -> Callable[..., None]:
@@ -26,7 +26,7 @@ def _command(name: str) -> Callable[..., None]:
     def command(**values: Any) -> None:
         console = Console(markup=False, highlight=False, soft_wrap=True)
         errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
-        try:
+        with ended(errors, BuildError, interrupted="all replies are kept, so run again to continue"):
             for option, value in values.items():
                 # The parser takes nan and inf for numbers, and nan is within every limit, as no comparison with it
                 # holds.
@@ -44,15 +44,6 @@ def _command(name: str) -> Callable[..., None]:
                 for kind in (RunOptions, pipeline.settings)
             )
             generate(name, run_options, settings, console, errors)
-        except BuildError as error:
-            errors.print(f"error: {error}", style="red")
-            raise typer.Exit(error.exit_code) from None
-        except OSError as error:
-            errors.print(f"error: {error.filename} cannot be read ({error.strerror}).", style="red")
-            raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            errors.print("Interrupted; all replies are kept, so run again to continue.")
-            raise typer.Exit(130) from None
 
     options = _parameters(pipeline)
     if pipeline.replays:

@@ -15,7 +15,7 @@ from builders.builder import BuildResult, Profile, build_datasets
 from builders.check import check as check_datasets
 from builders.dataset import BuildError
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
-from cards.options import single, start
+from cards.options import ended, single, start
 
 #: In the reason of a config that was left out for want of a Python package.
 PACKAGE = "the package"
@@ -85,7 +85,7 @@ def main(
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for terminals without Unicode
     console = Console(markup=False, highlight=False, soft_wrap=True)
     errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
-    try:
+    with ended(errors, BuildError, interrupted="each data set is as it was, or complete and new"):
         for path in include or ():
             datasets.include(path)
         names = names or list(datasets.names())
@@ -117,12 +117,6 @@ def main(
         # Offline, sources are expected to be missing, unless nothing of a data set named by the user could be built.
         named_but_missing = len(names) < len(datasets.names()) and any(result.manifest is None for result in results)
         code = 2 if named_but_missing or (left_out and not offline) else 0
-    except BuildError as error:
-        errors.print(f"error: {error}", style="red")
-        code = error.exit_code
-    except KeyboardInterrupt:
-        errors.print("Interrupted; each data set is as it was, or complete and new.")
-        code = 130
     raise typer.Exit(code)
 
 

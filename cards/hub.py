@@ -13,10 +13,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.console import Console
 
 from cards.files import file_sha256
+from cards.options import ended
 from cards.results import Report
 from cards.text import CardError, secrets
 
@@ -40,6 +40,8 @@ _COMMIT, _DIGEST = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
 
 class HubRefusal(Exception):
     """The Hub cannot be reached or refuses. The message is one sentence for the user."""
+
+    exit_code = 2
 
 
 class HubModel:
@@ -245,19 +247,15 @@ def sending() -> Iterator[None]:
 @contextmanager
 def explained(errors: Console, *mistakes: type[Exception]) -> Iterator[None]:
     """Ends a command with one sentence: status 1 for mistakes, 2 for refusals of the Hub, 130 when interrupted."""
-    try:
-        yield
-    except mistakes as error:
-        sentence, status = f"error: {error}", 1
-    except refusals() as error:
-        # An error that names a file is of this machine's disk, not of the Hub.
-        sentence, status = f"error: {refusal(error)}", 1 if getattr(error, "filename", None) else 2
-    except KeyboardInterrupt:
-        sentence, status = "Interrupted; what was sent stays, and the same command continues.", 130
-    else:
-        return
-    errors.print(sentence, markup=False, highlight=False)
-    raise typer.Exit(status) from None
+    sent = "what was sent stays, and the same command continues"
+    with ended(errors, *mistakes, HubRefusal, interrupted=sent):
+        try:
+            yield
+        except mistakes:
+            raise
+        except failures() as error:
+            # An error that names a file is of this machine's disk, not of the Hub.
+            raise error if getattr(error, "filename", None) else HubRefusal(refusal(error)) from None
 
 
 def refusal(error: BaseException) -> str:

@@ -25,7 +25,7 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ParameterInfo
 
-from cards.text import did_you_mean, secrets
+from cards.text import did_you_mean, printable, redactor, secrets
 
 T = TypeVar("T")
 #: The error of a wrong command line, which has another module in each version of typer.
@@ -34,6 +34,33 @@ _REFUSAL = (
     "error: An argument looks like an access token; give tokens in the environment (HF_TOKEN) or by `hf auth login`, "
     "and delete this one from the history of the shell."
 )
+
+
+@contextmanager
+def ended(
+    errors: Console, *expected: type[Exception], interrupted: str = "start the same command again to go on"
+) -> Iterator[None]:
+    """Ends a command with one sentence and an exit status where its block raises an error that is expected.
+
+    The status is ``exit_code`` of the error, or 1, which an error of a file has too; 130 when interrupted. Secrets of
+    the environment are hidden.
+    """
+    try:
+        yield
+    except expected as error:
+        status = getattr(error, "exit_code", 1)
+        # Work that was handed to a queue is no error: the message says how to get the result.
+        sentence = f"{'' if status == os.EX_TEMPFAIL else 'error: '}{error}"
+    except OSError as error:
+        problem = f"{error.filename or 'A file'} cannot be used ({error.strerror or type(error).__name__})"
+        sentence, status = f"error: {problem}; give a name or a folder that can be read and written.", 1
+    except KeyboardInterrupt:
+        sentence, status = f"Interrupted; {interrupted}.", 130
+    else:
+        return
+    style = "red" if sentence.startswith("error: ") else None
+    errors.print(printable(redactor(os.environ)(sentence)), style=style, markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(status) from None
 
 
 def start(app: typer.Typer, name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cards.options import NearestGroup, UsageError, command_of, parameters, start
+from cards.options import NearestGroup, UsageError, command_of, ended, parameters, start
 from mitigation import recipes
 from mitigation.ability.tasks import GlueSettings
 from mitigation.adapters import merging
@@ -17,7 +17,7 @@ from mitigation.api import Options, built, mitigated
 from mitigation.commands import glue, table
 from mitigation.recipe import Recipe, setting_options
 from scoring.inference.load_options import ModelName
-from scoring.terminal import ended
+from scoring.types import ScoringError
 
 
 def command(recipe: Recipe) -> Any:
@@ -33,7 +33,7 @@ def command(recipe: Recipe) -> Any:
     ) -> None:
         settings = {name: value for name in names if (value := values.pop(name)) is not None}
         console, errors = Console(), Console(stderr=True)
-        with ended(errors), built():
+        with ended(errors, ScoringError), built():
             if out is None and not values["dry_run"]:
                 raise UsageError("Missing option '--out'.")
             mitigated(recipe, model, settings, values, out or Path(recipe.name), console, errors)
@@ -68,7 +68,7 @@ class RecipeGroup(NearestGroup):
 
 def include(files: list[Path]) -> list[Path]:
     """Registers the recipes of Python files."""
-    with ended(Console(stderr=True)):
+    with ended(Console(stderr=True), ScoringError):
         for file in files or ():
             recipes.include(file)
     return files

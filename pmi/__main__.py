@@ -6,14 +6,12 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-import typer
 from rich.console import Console
 
-from cards.options import HelpCommand, group, start
+from cards.options import HelpCommand, ended, group, start
 from cards.packages import required
-from cards.text import printable
 from pmi import commands
-from pmi.types import JobSubmitted, PmiError
+from pmi.types import PmiError
 
 app = group(help="Co-occurrence (PMI) of words with gendered words: count a corpus, and analyse the counts.")
 
@@ -23,18 +21,10 @@ def one_sentence_errors(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:
-        errors, name = Console(stderr=True), command.__module__.rpartition(".")[2]
-        try:
-            with required(f"probes pmi {name}", "pmi", PmiError):
-                command(*args, **options)
-        except PmiError as error:
-            submitted = isinstance(error, JobSubmitted)
-            text, style = (str(error), None) if submitted else (f"error: {error}", "red")
-            errors.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)
-            raise typer.Exit(error.exit_code) from None
-        except KeyboardInterrupt:
-            errors.print("Interrupted; finished files are kept, and the same command continues from there.")
-            raise typer.Exit(130) from None
+        name = command.__module__.rpartition(".")[2]
+        kept = "finished files are kept, and the same command continues from there"
+        with ended(Console(stderr=True), PmiError, interrupted=kept), required(f"probes pmi {name}", "pmi", PmiError):
+            command(*args, **options)
 
     return run
 

@@ -16,12 +16,11 @@ import typer
 from rich.console import Console
 
 from cards.numbers import formatted, interval
-from cards.options import single, start
+from cards.options import ended, single, start
 from scoring import benchmarks
 from scoring.options import Include, Resamples
 from scoring.report.numbers import aligned, marked, methods
 from scoring.statistics.stats import RESAMPLES, measure
-from scoring.terminal import ended
 from scoring.types import DATA, Estimate, ScoringError
 
 
@@ -113,7 +112,7 @@ def main(
     natural, word. stereoset: columns id, score of all sentences of a task of the development set, or of the test
     set, where known task; or the JSON of predictions.
     """
-    with ended(Console(stderr=True)):
+    with ended(Console(stderr=True), ScoringError):
         benchmarks.include(*include)
         answers, remarks = rescore(benchmark, file, data, resamples, seed)
     typer.echo(document(answers, remarks, file, resamples, seed) if as_json else "\n".join(lines(answers, remarks)))

@@ -29,11 +29,13 @@ from typer import Argument, Option
 
 from builders.embedded import DATA
 from builders.parsers import read
+from cards.options import ended
 from mitigation.adapters.write import check_target, save_whole, write
 from mitigation.errors import MitigationError
 from scoring.adapters import facts
 from scoring.inference.load_options import Device, Dtype, LoadOptions, ModelName, Revision
-from scoring.terminal import ended, tell
+from scoring.terminal import tell
+from scoring.types import ScoringError
 
 if TYPE_CHECKING:
     import torch
@@ -143,7 +145,7 @@ def main(
 ) -> None:
     """Writes a whole model that equals MODEL with ADAPTER, for plain transformers, servers and probes score."""
     console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
-    with ended(errors):
+    with ended(errors, ScoringError):
         made = merge(model, adapter, out=out, revision=revision, dtype=dtype, device=device)
         compared = f"its logits differ by at most {made.difference:.1e} from those of the adapted one"
         tell(console, [*made.changes, f"The model is {out}; {compared}, over {COMPARED} statements."])

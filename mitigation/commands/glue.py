@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 
 from cards.files import RECORD, locked, put_all, refuse_foreign
+from cards.options import ended
 from cards.stored import document
 from cards.text import split_list
 from mitigation.ability.tasks import GlueSettings, load
@@ -25,7 +26,7 @@ from mitigation.errors import MitigationError
 from scoring.adapters.facts import FACTS, Change, digests, read
 from scoring.inference.load_options import Device, LoadOptions, ModelName, Revision
 from scoring.options import Limit
-from scoring.terminal import ended, tell
+from scoring.terminal import tell
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def main(
     console, errors = Console(), Console(stderr=True)
     if not console.is_terminal:
         console = Console(width=160)
-    with ended(errors):
+    with ended(errors, ScoringError):
         from mitigation.evaluate import changes_table
 
         settings = GlueSettings(**{name: value for name, value in values.items() if value is not None})

@@ -27,6 +27,7 @@ from rich.text import Text as Line
 from builders.dataset import BuildError
 from cards.files import put_all
 from cards.numbers import decimals
+from cards.options import ended
 from cards.text import split_list
 from mitigation import comparison, recipes
 from mitigation.ability.tasks import named
@@ -40,7 +41,7 @@ from mitigation.run import finished, mitigate
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import FACTS, read
 from scoring.inference.load_options import LoadOptions
-from scoring.terminal import ended, tell, tell_wrapped
+from scoring.terminal import tell, tell_wrapped
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def main(
     console, errors = Console(), Console(stderr=True)
     if not console.is_terminal:
         console = Console(width=200)
-    with ended(errors):
+    with ended(errors, ScoringError):
         *one, model = names
         if len(one) > 1:
             raise MitigationError(f"{' '.join(names)} are more than a recipe and a model; give one recipe.")

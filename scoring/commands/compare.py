@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cards.options import single
+from cards.options import ended, single
 from scoring.options import Resamples, Verbose
 from scoring.report.terminal import comparison
 from scoring.statistics.stats import RESAMPLES
-from scoring.terminal import ended, tell, tell_wrapped
+from scoring.terminal import tell, tell_wrapped
+from scoring.types import ScoringError
 
 
 def show_comparison(run: Path, base: Path, out: Path, resamples: int, console: Console, *, verbose: bool) -> None:
@@ -46,7 +47,7 @@ def main(
     Exit status: 1 when the runs cannot be compared.
     """
     console, errors = Console(), Console(stderr=True)
-    with ended(errors):
+    with ended(errors, ScoringError):
         told = errors if as_json else console
         show_comparison(run, base, out or run, resamples, told, verbose=verbose)
         if more:

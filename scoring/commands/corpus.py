@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 
 from cards.files import RECORD, put_all
 from cards.numbers import interval
-from cards.options import single
+from cards.options import ended, single
 from cards.stored import document
 from cards.text import redactor
 from pmi.analysis.lookup import delta_table
@@ -26,7 +26,7 @@ from scoring.corpus import Correlation, Leans, correlations, job_leans, sentence
 from scoring.report import write_page
 from scoring.report.numbers import methods
 from scoring.report.page import Section, scores
-from scoring.terminal import ended, tell
+from scoring.terminal import tell
 from scoring.types import ScoringError
 
 _BENCHMARKS = {"unstereo": sentence_leans, "occugender": job_leans}
@@ -119,7 +119,7 @@ def main(
     Exit status: 1 when the run or the table cannot be used.
     """
     console, errors = Console(soft_wrap=True, markup=False), Console(stderr=True)
-    with ended(errors):
+    with ended(errors, ScoringError):
         try:
             whole = delta_table(table)
             rows = zip(whole.delta.items(), whole.counts, strict=True)

@@ -10,12 +10,12 @@ import typer
 from rich.console import Console
 
 from cards.files import put_all
-from cards.options import single
+from cards.options import ended, single
 from cards.text import slug
 from scoring import benchmarks
 from scoring.report.headlines import headline_scores
 from scoring.result import RunResult, load
-from scoring.terminal import ended, tell
+from scoring.terminal import tell
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def main(
 
     There is a table for each score of the headlines' groups that is a plain mean over examples.
     """
-    with ended(Console(stderr=True)):
+    with ended(Console(stderr=True), ScoringError):
         files = {name: table.to_csv(index=False).encode() for name, table in tables(load(run))}
         if not files:
             raise ScoringError(f"{run} has no score that is a plain mean over examples; give another run.")

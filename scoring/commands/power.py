@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cards.numbers import Scale, would_see
-from cards.options import single
+from cards.options import ended, single
 from cards.verdict import LEVEL
 from scoring import benchmarks, report
 from scoring.report.headlines import headline_scores
 from scoring.report.numbers import metric_range
 from scoring.statistics.intervals import detectable
-from scoring.terminal import ended, tell_wrapped
+from scoring.terminal import tell_wrapped
 from scoring.types import Benchmark, Report, ScoringError
 
 #: A score: its short name, ideal value and range, and the standard errors of it and of its change between two runs.
@@ -86,7 +86,7 @@ def main(
     A proportion needs no run; for other scores give --run. Exit status: 1 when something cannot be done.
     """
     console, clusters = Console(), clusters or n
-    with ended(Console(stderr=True)):
+    with ended(Console(stderr=True), ScoringError):
         known, design = benchmarks.get(benchmark), (n, clusters, icc)
         grid = Grid("score", "from the ideal", "between two runs", box=None, pad_edge=False)
         scores = of_run(report.read(run), known.name, *design) if run else of_design(known, *design, changed)

@@ -17,6 +17,7 @@ from rich.text import Text
 from builders.dataset import BuildError
 from cards.files import put_all
 from cards.numbers import counted, formatted, interval
+from cards.options import ended
 from cards.stored import number
 from cards.text import grouped
 from scoring import DATA
@@ -27,7 +28,7 @@ from scoring.reproduce.measured import Cell, Measured, Verdict, cells
 from scoring.reproduce.plan import Step, cost, execute, parameters, steps
 from scoring.reproduce.printed import PrintedTable, paper, printed_tables
 from scoring.statistics.stats import RESAMPLES
-from scoring.terminal import ended, tell
+from scoring.terminal import tell
 from scoring.types import ScoringError
 
 #: The files of a figure by their endings, or what it needs.
@@ -156,7 +157,7 @@ def main(
     if not console.is_terminal:
         console = Console(width=200)
     failed: list[Step] = []
-    with ended(errors):
+    with ended(errors, ScoringError):
         tables = printed_tables(target)
         computed = bool(target or every or published)
         found = Measured(data, runs, offline, resamples, lambda sentence: tell(errors, [sentence]), computed)

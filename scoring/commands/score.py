@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from cards.options import single
+from cards.options import ended, single
 from cards.text import redactor
 from scoring import benchmarks
 from scoring.commands.compare import show_comparison
@@ -23,7 +23,7 @@ from scoring.options import RUN, Sampling, ServedOptions, Settings, Verbose
 from scoring.report.context import next_steps
 from scoring.report.headlines import few_examples
 from scoring.report.terminal import catalogue, details, speed, summary
-from scoring.terminal import ended, tell
+from scoring.terminal import tell
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def main(
         console = errors
     elif not console.is_terminal:
         console = Console(width=160, quiet=not processes.first)
-    with ended(errors):
+    with ended(errors, ScoringError):
         if show:
             benchmarks.include(*values["include"])
             tell(console, catalogue())

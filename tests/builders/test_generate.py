@@ -276,7 +276,7 @@ def test_an_interrupted_run_keeps_its_responses_and_continues(generate, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["probes", "--against", "absent.txt"], "absent.txt cannot be read (No such file or directory)"),
+        (["probes", "--against", "absent.txt"], "absent.txt cannot be used (No such file or directory)"),
         (["probes", "--temperature", "nan"], "--temperature is nan; give a finite number"),
         (["biaske-paraphrases", "--pairs", "absent.jsonl"], "absent.jsonl cannot be read"),
         (["unstereo", "--words", "words.txt", "--pmi", "words.txt"], "words.txt line 1 is not JSON"),
