@@ -194,6 +194,8 @@ def doctor(
 ) -> None:
     """Say what is installed and built, which device is there, and what installs or builds what is missing."""
     console = Console(soft_wrap=True, markup=False, highlight=False)
+    if data.is_file():
+        raise typer.BadParameter(f"--data is the file {data}; give the folder that probes build --out wrote.")
     for line in (*packages(), *machine(), *built(data)):
         console.print(line)
 

@@ -70,7 +70,7 @@ def build(
         return build_datasets(names or datasets.names(), fetcher, chosen["out"], Profile(profile), progress)
 
 
-def load(name: str, config: str, split: str | None = None, *, out: str | Path = "output") -> Dataset | DatasetDict:
+def load(name: str, config: str = "", split: str | None = None, *, out: str | Path = "output") -> Dataset | DatasetDict:
     """The rows of a built config: ``load("occugender", "jobs")``.
 
     Parameters
@@ -90,13 +90,14 @@ def load(name: str, config: str, split: str | None = None, *, out: str | Path = 
 
     from builders.dataset import BuildError
     from builders.manifest import NAME, file_sha256, read_manifest
+    from cards.options import checked
 
-    folder = Path(out) / name
+    folder = checked("out", Path, out, BuildError) / checked("name", str, name, BuildError)
     manifest = read_manifest(folder)
     if manifest is None:
         raise BuildError(f"{folder} has no data set; build it with builders.build({name!r}, out={str(out)!r}).")
     if config not in manifest.configs:
-        raise BuildError(f"{folder} has no config {config!r}; it has {', '.join(manifest.configs)}.")
+        raise BuildError(f"{folder} has no config {config!r}; give one of {', '.join(manifest.configs)}.")
     splits = manifest.configs[config].splits
     if split is not None and split not in splits:
         raise BuildError(f"{config} has no split {split!r}; it has {', '.join(splits)}.")

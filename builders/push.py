@@ -14,7 +14,7 @@ from builders.manifest import NAME, file_sha256
 from builders.publish.publication import Publication, make_publication
 from cards import leaderboard
 from cards.dataset_card import BENCHMARK
-from cards.hub import HubRefusal, explained, refusal, refusals, sending, unreachable
+from cards.hub import HubRefusal, explained, failures, refusal, sending, unreachable
 from cards.options import single, start
 from cards.text import CardError
 
@@ -176,7 +176,7 @@ def push(
     if asked:
         try:
             repository.commit(evaluation, asked, "Describe the benchmark")
-        except refusals() as error:
+        except (HubRefusal, *failures()) as error:  # type: ignore[misc]  # a tuple of classes
             raise BenchmarkRefused(
                 f"{name} {tag} is published, but not its {BENCHMARK}: {refusal(error)} The same command sends it "
                 "again, and --no-benchmark leaves it out."
@@ -226,8 +226,8 @@ def main(
     errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
     from huggingface_hub import HfApi
 
-    if not org:
-        raise typer.BadParameter("Name the organisation or user of the Hub with --org.")
+    if not org or "/" in org:
+        raise typer.BadParameter(f"--org is {org!r}; name one organisation or user of the Hub, such as my-team.")
     api = HfApi()
     refused = False
     with explained(errors, BuildError, CardError):

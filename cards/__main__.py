@@ -88,8 +88,8 @@ def main(
     console, errors = Console(soft_wrap=True, highlight=False, markup=False), Console(stderr=True, soft_wrap=True)
     from huggingface_hub import HfApi
 
-    if not org:
-        raise typer.BadParameter("Name the organisation that has the data sets with --org.")
+    if not org or "/" in org:
+        raise typer.BadParameter(f"--org is {org!r}; name the organisation that has the data sets, such as my-team.")
     with hub.explained(errors, CardError):
         run = results.read(folder)
         model = hub.HubModel(name, HfApi())

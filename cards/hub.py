@@ -206,11 +206,6 @@ def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Pa
     return path.read_text(encoding="utf-8"), commit
 
 
-def refusals() -> tuple[type[Exception], ...]:
-    """:func:`failures`, and the refusals that have their sentence already."""
-    return HubRefusal, *failures()
-
-
 def failures() -> tuple[type[Exception], ...]:
     """The errors of the Hub's client when the Hub refuses, cannot be reached, or a connection breaks.
 
@@ -247,8 +242,7 @@ def sending() -> Iterator[None]:
 @contextmanager
 def explained(errors: Console, *mistakes: type[Exception]) -> Iterator[None]:
     """Ends a command with one sentence: status 1 for mistakes, 2 for refusals of the Hub, 130 when interrupted."""
-    sent = "what was sent stays, and the same command continues"
-    with ended(errors, *mistakes, HubRefusal, interrupted=sent):
+    with ended(errors, *mistakes, HubRefusal, interrupted="what was sent stays, and the same command continues"):
         try:
             yield
         except mistakes:

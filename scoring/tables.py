@@ -106,6 +106,8 @@ def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str
 def _local(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, str, str]:
     folder, name = Path(source) / dataset, f"{dataset}/{config}/{split}"
     again = f"run probes build {dataset} --out {source}"
+    if source.startswith("hub:"):
+        raise ScoringError(f"{source} names no organisation of the Hub; give hub:ORG or hub:ORG@REVISION.")
     if not Path(source).is_dir() and source != DATA:
         raise DataMissing(
             name,

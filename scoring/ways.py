@@ -260,8 +260,6 @@ def _text(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _agreement(benchmark: Benchmark, number: int) -> dict[str, Any]:
-    facets = ["ways", "wordings"][: 1 + (number > 0)]
-
     def joined(tables: Mapping[str, Table]) -> Table:
         import pandas as pd  # slow to import
 
@@ -313,7 +311,7 @@ def _agreement(benchmark: Benchmark, number: int) -> dict[str, Any]:
         lacking |= {metric.name for metric in study} if len(cells(table)) < 2 else set()
         return [replace(group, without=lacking) for group in benchmark.groups(table) if group.mask.sum() >= FEWEST]
 
-    study = list(variance.shares(design, facets))
+    study = list(variance.shares(design, ["ways", "wordings"] if number else ["ways"]))
     other = "choice" if possible(benchmark, "choice") else "text"
     rank, kappa = _names(("likelihood", other))
     attainable = "choice alone allows {choice_ceiling:2}." if other == "choice" else "each was asked once."

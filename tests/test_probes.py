@@ -61,6 +61,13 @@ def test_the_list_has_all_registries():
         assert name in lines
 
 
+def test_the_doctor_needs_a_folder(tmp_path):
+    (tmp_path / "rows.json").write_text("[]")
+    done = RUNNER.invoke(probes.app, ["doctor", "--data", str(tmp_path / "rows.json")])
+    assert done.exit_code == 2
+    assert "is the file" in done.output
+
+
 def test_the_doctor_says_what_is_not_built_and_how_to_build_it(tmp_path, monkeypatch):
     monkeypatch.setattr(probes, "find_spec", lambda name: None if name == "bitsandbytes" else object())
     output = " ".join(RUNNER.invoke(probes.app, ["doctor", "--data", str(tmp_path)]).output.split())

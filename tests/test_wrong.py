@@ -13,9 +13,11 @@ from typer.testing import CliRunner
 
 import builders
 import mitigation
+import pmi
 import probes
 import scoring
 from builders.dataset import BuildError
+from pmi.types import PmiError
 from scoring.inference.load_options import BUNDLED, LoadOptions
 from scoring.result import RunResult
 from scoring.types import Report
@@ -39,7 +41,7 @@ score tiny-causal --prompt debias-7 -> 1 No prompt is called 'debias-7' (did you
 score tiny-causal --prompt missing.json -> 1 The prompt file missing.json cannot be read
 score tiny-causal --data nowhere -> 2 There is no folder nowhere
 score tiny-causal --data nowhere --benchmarks occugender -> 2 There is no folder nowhere
-score tiny-causal --data hub: -> 2 There is no folder hub:
+score tiny-causal --data hub: -> 1 hub: names no organisation of the Hub
 score tiny-causal --system hello -> 1 A system text is a part of a chat alone
 score tiny-causal --chat --truncate -> 1 A chat is not cut to the context window
 score tiny-causal --compare nowhere -> 1 nowhere has no results.json to compare with
@@ -113,10 +115,11 @@ publish nowhere --repo org/name --dry-run -> 1 nowhere/mitigation.json cannot be
 publish . -> 2 Missing option '--repo'
 push -> 2 Missing argument 'DIR'
 push nowhere --org me --dry-run -> 1 nowhere has no built data set
-push nowhere -> 2 Invalid value: Name the organisation or user of the Hub with --org
+push nowhere -> 2 Invalid value: --org is ''; name one organisation or user of the Hub
+push nowhere --org me/too --dry-run -> 2 Invalid value: --org is 'me/too'; name one
 card -> 2 Missing argument 'MODEL'
 card org/name -> 2 Missing argument 'RUN'
-card org/name nowhere -> 2 Invalid value: Name the organisation that has the data sets with --org
+card org/name nowhere -> 2 Invalid value: --org is ''; name the organisation
 card org/name nowhere --org me -> 1 nowhere cannot be read as results
 leaderboard -> 2 Missing argument 'RUN|ORG|ORG/MODEL...'
 pmi cuont -> 2 No command is called 'cuont' (did you mean 'count'?)
@@ -252,6 +255,13 @@ build("occugender", mirror=3) -> mirror is 3
 build("occugender", offline="yes") -> offline is 'yes'
 build("occugender", include="nowhere.py") -> nowhere.py is not a Python file
 build(3) -> names is
+builders.load("occugender") -> output/occugender has no data set
+builders.load(3) -> name is 3
+pmi.count(3) -> corpus is 3 and window 10; give files
+pmi.count([]) -> corpus is [] and window 10; give files
+pmi.count(["nowhere.txt"], window="a") -> corpus is ['nowhere.txt'] and window 'a'; give
+pmi.max_pmi_diff("she", 3) -> max_pmi_diff has 'she' and 3; give a text and a table
+pmi.max_pmi_diff(3, None) -> max_pmi_diff has 3 and None; give a text and a table
 builders.load("occugender", "jobs", out="nowhere") -> nowhere/occugender has no data set
 """
 
@@ -293,6 +303,7 @@ def names():
         "load_model": lambda model, **options: LoadOptions(model, **options).load(),
         "mitigate": mitigation.mitigate,
         "network": network,
+        "pmi": pmi,
         "pipeline": transformers.pipeline("text-generation", model=network, tokenizer=tokenizer),
         "result": RunResult(Report("m", "", "", "", "", "", {}, (), {}), {}),
         "scoring": scoring,
@@ -303,7 +314,7 @@ def names():
 
 @pytest.mark.parametrize(("call", "start"), table(CALLS))
 def test_a_wrong_call_ends_in_one_sentence_in_the_words_of_python(call, start, names):
-    error = {"mitigate": scoring.ScoringError, "build": BuildError, "builders": BuildError}
+    error = {"pmi": PmiError, "build": BuildError, "builders": BuildError}
     kind = error.get(re.split(r"\W", call)[0], scoring.ScoringError)
     with pytest.raises(kind, match=f"^{re.escape(start)}") as raised:
         eval(call, dict(names))

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from itertools import chain
 from typing import Literal, get_args
 
-from pmi.types import DeltaTable
+from pmi.types import DeltaTable, PmiError
 from pmi.words import CLITIC, PRONOUNS, stop_words, words
 
 Rule = Literal["clean", "nltk", "spacy"]
@@ -55,11 +55,18 @@ def max_pmi_diff(text: str, table: DeltaTable, rule: Rule = "clean") -> Sentence
     Give the template, not a filled sentence: slots such as ``{nominative}`` are removed, but a pronoun
     in the text itself is counted. Case is ignored; words are not lemmatised.
 
+    Raises
+    ------
+    PmiError
+        For what is no text, or no table of δ.
+
     >>> from pmi.types import CountRule
     >>> table = DeltaTable.of(["nurse", "bridge"], [0.9, -0.1], [7, 12], CountRule("toy", 10, "any", "none"))
     >>> max_pmi_diff("The nurse said that {nominative} crossed the old bridge.", table)
     SentenceScore(value=0.9, word='nurse', known=2, total=5)
     """
+    if not (isinstance(text, str) and isinstance(table, DeltaTable)):
+        raise PmiError(f"max_pmi_diff has {text!r:.40} and {table!r:.40}; give a text and a table as of pmi.table.")
     words = content_words(text, rule)
     known = [word for word in words if word in table.delta]
     top = max(known, key=lambda word: abs(table.delta[word]), default=None)

@@ -21,7 +21,7 @@ from pmi.counting.corpus import CorpusError, Format, Shard, shards
 from pmi.counting.counts import Checksum, Counts, is_readable, merge, write_counts
 from pmi.counting.reading import MAX_WINDOW, read, records
 from pmi.counting.scanner import Scanner
-from pmi.types import THEY_FORMS, Boundary, CountRule, TableError, words_of
+from pmi.types import THEY_FORMS, Boundary, CountRule, PmiError, TableError, words_of
 from pmi.words import TOKENIZER, stop_words
 
 #: The words whose co-occurrence is counted by default. The most frequent come first, because their columns are
@@ -130,6 +130,9 @@ def count(
     >>> counts.words, counts.word_counts.tolist(), counts.pair_counts_of("he").tolist()
     (('captain', 'he', 'saw', 'she', 'ship'), [1, 1, 2, 1, 2], [1, 0, 1, 0, 1])
     """
+    if not isinstance(corpus, Path | Iterable) or corpus in ([], ()) or not isinstance(window, int):
+        given = f"corpus is {corpus!r:.80} and window {window!r}"
+        raise PmiError(f"{given}; give files, folders, globs, addresses or an iterable of texts, and a whole number.")
     rule = rule_of(name or ", ".join(map(str, _file_names(corpus))) or "rows", gendered, window, stop, boundary)
     with nullcontext(work_folder) if work_folder else tempfile.TemporaryDirectory() as folder:
         job = CountingJob(rule, Path(folder), field, strict, max_window)

@@ -407,7 +407,7 @@ def test_a_dry_run_makes_no_space(out, tmp_path):
 def test_an_organisation_must_be_named(out):
     result = commands.run("builders.push", out)
     assert result.returncode == 2
-    assert "Name the organisation or user of the Hub with --org." in " ".join(result.stderr.replace("│", " ").split())
+    assert "name one organisation or user of the Hub" in " ".join(result.stderr.replace("│", " ").split())
 
 
 # What may be published
