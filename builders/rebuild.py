@@ -116,8 +116,7 @@ def main(
         console.print(f"The data sets are in {out}.")
         # Offline, sources are expected to be missing, unless nothing of a data set named by the user could be built.
         named_but_missing = len(names) < len(datasets.names()) and any(result.manifest is None for result in results)
-        code = 2 if named_but_missing or (left_out and not offline) else 0
-    raise typer.Exit(code)
+        raise typer.Exit(2 if named_but_missing or (left_out and not offline) else 0)
 
 
 app = single(main)

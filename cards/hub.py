@@ -245,8 +245,6 @@ def explained(errors: Console, *mistakes: type[Exception]) -> Iterator[None]:
     with ended(errors, *mistakes, HubRefusal, interrupted="what was sent stays, and the same command continues"):
         try:
             yield
-        except mistakes:
-            raise
         except failures() as error:
             # An error that names a file is of this machine's disk, not of the Hub.
             raise error if getattr(error, "filename", None) else HubRefusal(refusal(error)) from None

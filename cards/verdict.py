@@ -20,14 +20,16 @@ Numbers = tuple[float, float, float]
 
 def verdict(
     before: float, change: Numbers, ideal: float | None, p: float = 0.0
-) -> Literal["nearer", "further", "unclear", ""]:
+) -> Literal["nearer", "further", "unclear", "identical", ""]:
     """Whether a score came nearer to its ideal value or went further from it; empty where it has no ideal value.
 
     The score before is taken as it is, and every difference in the interval has to agree: with the score 56, the
     ideal 50 and a difference of -4 [-6, -2] the score is nearer; with -4 [-9, 1] it is unclear. A difference from 0
     to twice the distance brings the score nearer, because beyond that it is further away on the other side. ``p`` is
-    the corrected one.
+    the corrected one. Where every example has the same score the interval is 0, and the verdict ``identical``.
 
+    >>> verdict(56.0, (0.0, 0.0, 0.0), 50.0, p=1.0)
+    'identical'
     >>> change = (-4.0, -6.0, -2.0)
     >>> [verdict(before, change, 50.0) for before in (56.0, 50.5, 53.0)], verdict(56.0, change, 50.0, p=0.2)
     (['nearer', 'further', 'unclear'], 'unclear')
@@ -35,6 +37,8 @@ def verdict(
     _, low, high = change
     if ideal is None or math.isnan(before) or math.isnan(low):
         return ""
+    if low == high == 0:
+        return "identical"
     if not p < LEVEL:
         return "unclear"
     if math.isinf(ideal):

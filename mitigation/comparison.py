@@ -40,7 +40,7 @@ _STEREOSET = "biaske/stereoset/test"
 METHODS = Stored("a list of methods", "remove it, and it is written again", unsigned=True)
 FILES = ("methods.json", "methods.csv", "methods.md", "methods.html")
 #: The order of methods by their verdict.
-_ORDER = ("nearer", "unclear", "", "further")
+_ORDER = ("nearer", "unclear", "identical", "", "further")
 _SEED = re.compile(r"(.+)-seed-\d+")
 #: Names of the unchanged model.
 UNCHANGED = ("BERT", "GPT2", "original")

@@ -408,6 +408,6 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """``nearer``, ``further`` or ``unclear``; empty without an ideal value or without the value before."""
+        """``nearer``, ``further``, ``unclear`` or ``identical``; empty without an ideal or a value before."""
         d = self.difference
         return verdict(self.before.value, d.numbers, d.ideal, d.p_holm) if self.before else ""

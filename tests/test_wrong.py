@@ -259,7 +259,7 @@ builders.load("occugender") -> output/occugender has no data set
 builders.load(3) -> name is 3
 pmi.count(3) -> corpus is 3 and window 10; give files
 pmi.count([]) -> corpus is [] and window 10; give files
-pmi.count(["nowhere.txt"], window="a") -> corpus is ['nowhere.txt'] and window 'a'; give
+pmi.count(["nowhere.txt"], window="a") -> corpus is ['nowhere.txt'] and window 'a'; give files
 pmi.max_pmi_diff("she", 3) -> max_pmi_diff has 'she' and 3; give a text and a table
 pmi.max_pmi_diff(3, None) -> max_pmi_diff has 3 and None; give a text and a table
 builders.load("occugender", "jobs", out="nowhere") -> nowhere/occugender has no data set

@@ -131,8 +131,7 @@ def count(
     (('captain', 'he', 'saw', 'she', 'ship'), [1, 1, 2, 1, 2], [1, 0, 1, 0, 1])
     """
     if not isinstance(corpus, Path | Iterable) or corpus in ([], ()) or not isinstance(window, int):
-        given = f"corpus is {corpus!r:.80} and window {window!r}"
-        raise PmiError(f"{given}; give files, folders, globs, addresses or an iterable of texts, and a whole number.")
+        raise PmiError(f"corpus is {corpus!r:.40} and window {window!r}; give files or texts, and a whole number.")
     rule = rule_of(name or ", ".join(map(str, _file_names(corpus))) or "rows", gendered, window, stop, boundary)
     with nullcontext(work_folder) if work_folder else tempfile.TemporaryDirectory() as folder:
         job = CountingJob(rule, Path(folder), field, strict, max_window)

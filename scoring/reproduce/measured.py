@@ -338,7 +338,7 @@ def _judged(table: PrintedTable, cell: PrintedCell, found: Measured, other: Mapp
         value, low, high, remark = found(place)
     except UnreachableError as error:
         reason = str(error)
-        if reason.startswith("needs the weights of") and ":" not in reason:
+        if reason.startswith("needs the weights of") and ":" not in reason and not other:
             reason += f": probes reproduce {table.id} --model {place['model']}"
         reason = reason.removesuffix(".") + "." if notes else reason
         return of(None, None, None, "unreachable", " ".join(filter(None, (reason, notes))))
