@@ -84,16 +84,16 @@ def _expected(published: Manifest, fresh: Manifest, dataset: DataSet) -> Manifes
     """The fresh manifest of the published configs only."""
     entries = {}
     for name, entry in fresh.configs.items():
-        if (known := published.configs.get(name)) and known.encoder != entry.encoder:
+        if (earlier := published.configs.get(name)) and earlier.encoder != entry.encoder:
             # Another encoder writes other bytes; the stated ones are compared with the files.
             splits = {
-                split: replace(expected, sha256=known.splits[split].sha256, bytes=known.splits[split].bytes)
+                split: replace(expected, sha256=earlier.splits[split].sha256, bytes=earlier.splits[split].bytes)
                 for split, expected in entry.splits.items()
-                if split in known.splits
+                if split in earlier.splits
             }
-            entry = replace(entry, encoder=known.encoder, splits=entry.splits | splits)
-        if known:
-            entries[name] = replace(entry, recipe=known.recipe)
+            entry = replace(entry, encoder=earlier.encoder, splits=entry.splits | splits)
+        if earlier:
+            entries[name] = replace(entry, recipe=earlier.recipe)
     return replace(Builder.manifest(dataset, entries, {}), left_out=published.left_out)
 
 
@@ -131,11 +131,11 @@ def _left_out_differences(published: Manifest, fresh: Manifest, dataset: DataSet
     sources = {config.name: config.sources for config in dataset.configs if config.name not in published.configs}
     packages = {config.name: config.packages.items() for config in dataset.configs}
     for name, reason in published.left_out.items():
-        known = [f"{source} is not available." for source in sources.get(name, ())]
-        known += [without_details(missing_sentence("The config", *package)) for package in packages.get(name, ())]
-        known += [f"not redistributed: {withheld[name]}"] if name in withheld else []
-        if name not in sources or reason not in known:
-            yield f"{NAME}: left_out {name} is {reason!r}, expected {' or '.join(map(repr, known)) or 'nothing'}."
+        reasons = [f"{source} is not available." for source in sources.get(name, ())]
+        reasons += [without_details(missing_sentence("The config", *package)) for package in packages.get(name, ())]
+        reasons += [f"not redistributed: {withheld[name]}"] if name in withheld else []
+        if name not in sources or reason not in reasons:
+            yield f"{NAME}: left_out {name} is {reason!r}, expected {' or '.join(map(repr, reasons)) or 'nothing'}."
 
 
 def _other_files(folder: Path, published: Manifest) -> Iterator[str]:

@@ -158,12 +158,12 @@ def push(
         planned = []
     else:
         planned = changes(publication.files, current)
-    asked = changes(evaluation, {BENCHMARK: tree[BENCHMARK]} if evaluation and BENCHMARK in tree else {})
-    for change in (*planned, *asked):
+    of_benchmark = changes(evaluation, {BENCHMARK: tree[BENCHMARK]} if evaluation and BENCHMARK in tree else {})
+    for change in (*planned, *of_benchmark):
         console.print(f"  {change.action:6} {change.path}")
     if not is_tagged:
-        kept = len(publication.files) - sum(change.action != "remove" for change in planned)
-        console.print(f"  {kept} of {len(publication.files)} files are unchanged; then the tag {tag}.")
+        unchanged = len(publication.files) - sum(change.action != "remove" for change in planned)
+        console.print(f"  {unchanged} of {len(publication.files)} files are unchanged; then the tag {tag}.")
     if dry_run:
         console.print("Nothing was sent (--dry-run).")
         return
@@ -173,9 +173,9 @@ def push(
         api.create_tag(tag=tag, revision=revision, **repository.arguments)
         console.print(f"Published: {api.endpoint}/datasets/{name}")
     # After the version and its tag: if the Hub refuses the benchmark, the data are published all the same.
-    if asked:
+    if of_benchmark:
         try:
-            repository.commit(evaluation, asked, "Describe the benchmark")
+            repository.commit(evaluation, of_benchmark, "Describe the benchmark")
         except (HubRefusal, *failures()) as error:  # type: ignore[misc]  # a tuple of classes
             raise BenchmarkRefused(
                 f"{name} {tag} is published, but not its {BENCHMARK}: {refusal(error)} The same command sends it "

@@ -27,12 +27,12 @@ def tables(config: Config, rows: Iterable[Row | Drop], language: str) -> dict[st
         When columns, types, split or id of a row do not agree with the config, or a split has no rows.
     """
     columns = {field.name: field.nullable for field in config.schema}
-    kept: dict[str, list[dict[str, Any]]] = {split: [] for split in config.splits}
+    rows_by_split: dict[str, list[dict[str, Any]]] = {split: [] for split in config.splits}
     dropped: dict[str, Counter[str]] = {split: Counter() for split in config.splits}
     # By id, to name both places of an id that occurs twice.
     seen: dict[str, Origin] = {}
     for row in rows:
-        if row.split not in kept:
+        if row.split not in rows_by_split:
             raise BuildError(
                 f"{_where(config, row.origin)} has the split {row.split!r}; the config has {', '.join(config.splits)}."
             )
@@ -56,11 +56,11 @@ def tables(config: Config, rows: Iterable[Row | Drop], language: str) -> dict[st
         }
         if fault := _fault(record, columns):
             raise BuildError(f"{_where(config, row.origin)} {fault}.")
-        kept[row.split].append(record)
-    empty = [split for split, records in kept.items() if not records]
+        rows_by_split[row.split].append(record)
+    empty = [split for split, records in rows_by_split.items() if not records]
     if empty:
         raise BuildError(f"{config.name} has no row in {', '.join(empty)}; a published split must not be empty.")
-    return {s: (_table(config, records), dict(sorted(dropped[s].items()))) for s, records in kept.items()}
+    return {s: (_table(config, records), dict(sorted(dropped[s].items()))) for s, records in rows_by_split.items()}
 
 
 def _where(config: Config, origin: Origin) -> str:

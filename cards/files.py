@@ -73,8 +73,8 @@ def put_all(
     """
     record = record or folder / RECORD
     try:
-        if not record.exists() and (known := [folder / name for name in ours if (folder / name).is_file()]):
-            _note(record, {path: file_sha256(path) for path in known})
+        if not record.exists() and (existing := [folder / name for name in ours if (folder / name).is_file()]):
+            _note(record, {path: file_sha256(path) for path in existing})
         refuse_foreign(record, [folder / name for name in files], refusal)
         for name, content in files.items():
             put(folder / name, content, record)

@@ -158,16 +158,16 @@ def with_options(call: Callable[..., None], more: Sequence[inspect.Parameter]) -
     """A function that has further parameters by name, of which its own go first."""
     own = inspect.signature(call, eval_str=True).parameters.values()
     # typer reads signature and annotations, so a function that takes anything shows those of all options.
-    known = [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.kind is not p.VAR_KEYWORD]
-    known += [p for p in more if p.name not in {own.name for own in known}]
+    named = [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.kind is not p.VAR_KEYWORD]
+    named += [p for p in more if p.name not in {own.name for own in named}]
     # Python wants parameters without a default first; the sort is stable, so each part keeps its order.
-    known.sort(key=lambda parameter: parameter.default is not parameter.empty)
+    named.sort(key=lambda parameter: parameter.default is not parameter.empty)
 
     def command(**values: Any) -> None:
         call(**values)
 
-    command.__signature__ = inspect.Signature(known)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in known}
+    command.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
     command.__doc__ = call.__doc__
     return command
 

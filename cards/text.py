@@ -135,8 +135,8 @@ def secrets(environment: Mapping[str, str]) -> re.Pattern[str]:
     '… in /home/me'
     """
     values = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= 8}
-    known = sorted(map(re.escape, values), key=len, reverse=True)
-    return re.compile("|".join([*known, _SECRET_SHAPE]))
+    patterns = sorted(map(re.escape, values), key=len, reverse=True)
+    return re.compile("|".join([*patterns, _SECRET_SHAPE]))
 
 
 def refuse_secrets(files: Mapping[str, bytes]) -> None:

@@ -120,9 +120,9 @@ def first_bias(adapter: Adapter) -> str:
             change = change_of(adapter, name, str(domain)) if column.ideal is not None else None
             if change and not math.isnan(change.before[0]):
                 return to_remove(f"{name} ({domain})", change.before, column.ideal or 0.0)
-    known = {name: {m.name: m.ideal for m in benchmarks.get(name).metrics("clean")} for name in benchmarks.names()}
+    ideals = {name: {m.name: m.ideal for m in benchmarks.get(name).metrics("clean")} for name in benchmarks.names()}
     for change in adapter.changes:
-        ideal = known.get(change.benchmark, {}).get(change.metric)
+        ideal = ideals.get(change.benchmark, {}).get(change.metric)
         if ideal is not None and math.isfinite(ideal) and not math.isnan(change.before[0]):
             return to_remove(f"{change.benchmark} {change.metric}", change.before, ideal)
     return ""
@@ -281,14 +281,14 @@ def ability_of(verdicts: Sequence[str]) -> str:
 
 def costs(methods: Sequence[Method], domain: str) -> dict[str, str]:
     """What each method of a domain cost, in words: the mean time of its seeds, parameters and the most memory."""
-    said = {}
+    texts = {}
     for name, group in by_method(methods, domain).items():
         own = [adapter.cost for adapter in group.values()]
         seconds, parameters = fmean(cost.seconds for cost in own), max(cost.parameters for cost in own)
         memory = max(cost.memory for cost in own) / 2**30
         a_seed = " a seed" * (len(own) > 1)
-        said[name] = f"{seconds:,.0f} s{a_seed}, {parameters:,} parameters, {memory:.2f} GiB"
-    return said
+        texts[name] = f"{seconds:,.0f} s{a_seed}, {parameters:,} parameters, {memory:.2f} GiB"
+    return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,22 +365,22 @@ class DomainTable:
         ideal = COLUMNS[self.bias].ideal or 0.0
         rows = [row[self.bias] for row in self.cells().values() if self.bias in row]
         near, far = ([row for row in rows if row.verdict == which] for which in ("nearer", "further"))
-        said = [
+        sentences = [
             f"{row.method} brings {self.bias} nearer to {ideal:g}: {change_text(row)} from {row.before:.2f}, language "
             f"ability {row.ability}, {self.cost[row.method]}."
             for row in near
         ]
         none = f"None of {len(rows)} methods brings" if len(rows) != 1 else "The one method does not bring"
         of_model = f" (unchanged model: {self.base[self.bias]})" if self.bias in self.base else ""
-        said = said or [f"{none} {self.bias} nearer to {ideal:g} beyond noise{of_model}."]
+        sentences = sentences or [f"{none} {self.bias} nearer to {ideal:g} beyond noise{of_model}."]
         if far:
-            said.append(f"Further from it: {', '.join(f'{row.method} ({change_text(row)})' for row in far)}.")
+            sentences.append(f"Further from it: {', '.join(f'{row.method} ({change_text(row)})' for row in far)}.")
         others = self.measured[(self.measured.verdict == "nearer") & (self.measured.column != self.bias)]
         kept = others[others.ability == "kept"].groupby("column", sort=False).method.agg(list)
         if len(kept):
             which = "; ".join(f"{column} ({', '.join(names)})" for column, names in kept.items())
-            said.append(f"Other scores of bias nearer to their ideal values, with language ability kept: {which}.")
-        return said
+            sentences.append(f"Other scores of bias nearer to their ideal values, with language ability kept: {which}.")
+        return sentences
 
 
 def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTable]:

@@ -73,8 +73,8 @@ def plot(table: comparison.DomainTable) -> draw.Panel | None:
         if table.bias in row and "LMS" in row and ideal is not None:
             bias, lms = row[table.bias], row["LMS"]
             moved = moved_away(bias.before, (bias.difference, bias.low, bias.high), ideal)
-            said = {bias.verdict, lms.verdict}
-            colour = draw.LINE_3 if {"further", "lost"} & said else draw.LINE_2 if "nearer" in said else ""
+            verdicts = {bias.verdict, lms.verdict}
+            colour = draw.LINE_3 if {"further", "lost"} & verdicts else draw.LINE_2 if "nearer" in verdicts else ""
             if math.isfinite(moved[0] + lms.difference):
                 dots.append((method, moved, (lms.difference, lms.low, lms.high), colour))
     if not dots:
@@ -134,10 +134,10 @@ def limits(estimates: Sequence[tuple[float, ...]]) -> tuple[float, float]:
     >>> limits([(2.0, math.nan, math.nan)])  # of one example, which has no interval
     (1.0, 3.0)
     """
-    known = [tuple(x if math.isfinite(x) else value for x in (value, low, high)) for value, low, high in estimates]
-    most = median([high - low for _, low, high in known if high > low] or [0.0])
-    least = min(max(low, value - most) for value, low, _ in known)
-    largest = max(min(high, value + most) for value, _, high in known)
+    ends = [tuple(x if math.isfinite(x) else value for x in (value, low, high)) for value, low, high in estimates]
+    most = median([high - low for _, low, high in ends if high > low] or [0.0])
+    least = min(max(low, value - most) for value, low, _ in ends)
+    largest = max(min(high, value + most) for value, _, high in ends)
     margin = 0.1 * (largest - least) or 1.0
     return least - margin, largest + margin
 

@@ -73,7 +73,7 @@ def estimate(recipe: Recipe, settings: Any, options: LoadOptions, quantize: str 
     text, own = network.config.get_text_config(), vars(settings) if hasattr(settings, "__dict__") else {}
     parts = {"weights": in_four_bits(network) if bits else size([*network.parameters(), *network.buffers()])}
     # Two-dimensional weights multiply each token, and each of them keeps as many numbers a token as its sides have.
-    kept = [sum(sum(w.shape) for w in block.parameters() if w.dim() == 2) for _, block in blocks(network)]
+    sizes = [sum(sum(w.shape) for w in block.parameters() if w.dim() == 2) for _, block in blocks(network)]
     multiplied = sum(weight.numel() for weight in network.parameters() if weight.dim() == 2)
     trained, whole = added(network, kind, settings), own.get("rank") == 0
     state = optimizer_state(trained, own.get("optimizer", "adamw"))
@@ -87,8 +87,8 @@ def estimate(recipe: Recipe, settings: Any, options: LoadOptions, quantize: str 
         parts |= {"adapter": 0 if whole else size(trained), "gradients": size(trained), "optimizer": size(state)}
         parts["best weights so far"] = size(trained) * bool(own.get("patience"))
         number, logits = at_once * tokens * (2 if bits else numbers.itemsize), 12 * at_once * tokens * text.vocab_size
-        parts[shown[0]] = number * sum(kept) + logits
-        parts[shown[1]] = number * (len(kept) * text.hidden_size + max(kept)) + logits
+        parts[shown[0]] = number * sum(sizes) + logits
+        parts[shown[1]] = number * (len(sizes) * text.hidden_size + max(sizes)) + logits
     most = sum(value for name, value in parts.items() if name != shown[not active])
     if trained:
         parts["weights before, in the memory of the processor"] = parts["weights"] * whole

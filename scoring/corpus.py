@@ -111,10 +111,10 @@ def job_leans(examples: Table, table: DeltaTable) -> Leans:
 
 def _deltas(texts: Sequence[Sequence[str]], table: DeltaTable) -> tuple[Floats, Floats, Floats]:
     """For each text the mean δ, the δ of largest magnitude, and the share of words with a δ."""
-    known = [[table.delta[word] for word in text if word in table.delta] for text in texts]
-    mean = np.array([np.mean(values) if values else np.nan for values in known])
-    largest = np.array([max(values, key=abs) if values else np.nan for values in known])
-    share = np.array([len(values) / len(text) if text else 0.0 for values, text in zip(known, texts, strict=True)])
+    deltas = [[table.delta[word] for word in text if word in table.delta] for text in texts]
+    mean = np.array([np.mean(values) if values else np.nan for values in deltas])
+    largest = np.array([max(values, key=abs) if values else np.nan for values in deltas])
+    share = np.array([len(values) / len(text) if text else 0.0 for values, text in zip(deltas, texts, strict=True)])
     return mean, largest, share
 
 

@@ -22,13 +22,13 @@ def _rows(_: Files) -> Rows:
     sentences = [(slot, sentence) for slot in SLOTS for sentence in own["sentences"][slot]]
     for number, ((slot, sentence), name) in enumerate(zip(sentences, cycle(own["people"]["names"]), strict=False)):
         before, after = sentence.replace("{name}", name).split(f"{{{slot}}}")
-        said: list[tuple[str | None, str, str]] = [(None, "none", "")]
-        said += [
+        declarations: list[tuple[str | None, str, str]] = [(None, "none", "")]
+        declarations += [
             (pronoun, how, _filled(text, name, forms))
             for how, text in own["declarations"].items()
             for pronoun, forms in EVERY.items()
         ]
-        for pronoun, how, declaration in said:
+        for pronoun, how, declaration in declarations:
             values = {
                 "declared": pronoun,
                 "declaration": how,

@@ -65,8 +65,8 @@ def apply_reviews(
             return "was rejected in the review"
         return "was not accepted in the review" if only_accepted and not verdict else ""
 
-    kept = log.filter("review", rows, fault, lambda row: str(row["prompt"]))
-    return [{**row, "accepted": row["id"] in reviews and reviews[row["id"]].verdict == "accepted"} for row in kept]
+    accepted = log.filter("review", rows, fault, lambda row: str(row["prompt"]))
+    return [{**row, "accepted": row["id"] in reviews and reviews[row["id"]].verdict == "accepted"} for row in accepted]
 
 
 def review_text(rows: Sequence[Mapping[str, Any]], reviews: Mapping[str, Review], columns: Sequence[str]) -> str:

@@ -42,15 +42,15 @@ class FilterLog:
         >>> log.stages()
         {'length': {'given': 2, 'kept': 1, 'dropped': {'has three words': 1}}}
         """
-        kept = []
+        accepted = []
         self.given[stage] += 0  # so that a stage that no item reached is listed too
         for item in items:
             self.given[stage] += 1
             if reason := fault(item):
                 self.dropped.append({"stage": stage, "reason": reason, "text": text(item)})
             else:
-                kept.append(item)
-        return kept
+                accepted.append(item)
+        return accepted
 
     def stages(self) -> dict[str, dict[str, Any]]:
         """Number of texts given, kept, and dropped by reason, for each stage in its order."""

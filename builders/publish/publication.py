@@ -89,24 +89,24 @@ def make_publication(folder: Path, organisation: str, url: str, *, restricted: b
 
     manifest = verified_manifest(folder)
     configs = {name: published(folder, manifest, name, restricted=restricted) for name in manifest.configs}
-    kept = {name: config.entry for name, config in configs.items() if config.files}
+    entries = {name: config.entry for name, config in configs.items() if config.files}
     repository = f"{organisation}/{manifest.name}"
     # Own configs come before published ones, and whole ones before those without some text.
     shown = sorted(configs, key=lambda name: (name.endswith("-paper"), bool(configs[name].reason)))
     states = tuple(_state(name, configs[name]) for name in shown)
-    if not kept:
+    if not entries:
         return Publication(repository, manifest.version, {}, states)
-    closed = {name: f"not redistributed: {config.reason}" for name, config in configs.items() if name not in kept}
-    keys = {key for entry in kept.values() for key in (entry.licence, *(source.licence for source in entry.sources))}
+    closed = {name: f"not redistributed: {config.reason}" for name, config in configs.items() if name not in entries}
+    keys = {key for entry in entries.values() for key in (entry.licence, *(source.licence for source in entry.sources))}
     text = replace(
         manifest,
-        configs=kept,
+        configs=entries,
         left_out={**manifest.left_out, **closed},
         licences={key: dict(licence_facts(manifest, key)) for key in sorted(keys)} if all(keys) else manifest.licences,
     )
     data = {path: content for config in configs.values() for path, content in config.files.items()}
     facts = text.json()
-    card = dataset_card(facts, organisation=organisation, row=_first_row(data, kept[default_config(asdict(text))]))
+    card = dataset_card(facts, organisation=organisation, row=_first_row(data, entries[default_config(asdict(text))]))
     files: dict[str, bytes | Path] = {
         "README.md": card.encode(),
         NAME: facts.encode(),
@@ -193,15 +193,15 @@ def _sources(manifest: Manifest) -> Iterator[SourceEntry]:
 
 def _file(key: str) -> Path | None:
     """The file with the text of a licence, or None."""
-    known = catalogue().licences.get(key)
-    return TEXTS / known.text if known and known.text else None
+    licence = catalogue().licences.get(key)
+    return TEXTS / licence.text if licence and licence.text else None
 
 
 def _notices(manifest: Manifest) -> Iterator[tuple[str, Any]]:
     """The copyright notices of the sources under standard licences, with the address of each statement."""
-    known = catalogue()
+    sources = catalogue()
     standard = {source.name for source in _sources(manifest) if not source.licence.startswith(_OTHER)}
     for family in sorted({name.partition("/")[0] for name in standard}):
-        if family not in known.notices:
+        if family not in sources.notices:
             raise BuildError(f"{family} has no entry in [notices] of sources.toml; add where it states its licence.")
-        yield family, known.notices[family]
+        yield family, sources.notices[family]

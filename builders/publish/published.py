@@ -142,12 +142,12 @@ def licence_facts(manifest: Manifest, key: str) -> Mapping[str, Any]:
     BuildError
         When neither describes it.
     """
-    known = catalogue().licences.get(key)
+    licence = catalogue().licences.get(key)
     if key in manifest.licences:
         return manifest.licences[key]
-    if known is None:
+    if licence is None:
         raise BuildError(f"{manifest.name} names the licence {key!r} without describing it; rebuild the folder.")
-    return known.facts
+    return licence.facts
 
 
 def _open_copy(manifest: Manifest, source: SourceEntry) -> SourceEntry:
@@ -156,9 +156,9 @@ def _open_copy(manifest: Manifest, source: SourceEntry) -> SourceEntry:
         return source
     # The same bytes may be pinned a second time, at an address whose licence allows to publish them.
     pins = [(file.get("sha256"), file.get("git_blob"), file.get("member")) for file in source.files]
-    known = catalogue()
-    for other in known.sources.values():
-        if known.licences[other.licence].redistribute:
+    sources = catalogue()
+    for other in sources.sources.values():
+        if sources.licences[other.licence].redistribute:
             for number, alternative in enumerate(other.alternatives):
                 if pins == [(f.sha256 or None, f.git_blob or None, f.member or None) for f in alternative.files]:
                     return SourceEntry.of(other, number)

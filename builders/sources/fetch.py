@@ -192,9 +192,9 @@ class Fetcher:
             self._stream(url, Path(target))
             _verify(Path(target), remote, f"The file now at {url}", "nothing was kept; try later or review its pin")
 
-        known = remote.sha256 or None  # pooch knows no git blob ids
+        pinned = remote.sha256 or None  # pooch knows no git blob ids
         try:
-            retry(pooch.retrieve, remote.url, known, fname=path.name, path=path.parent, downloader=download)
+            retry(pooch.retrieve, remote.url, pinned, fname=path.name, path=path.parent, downloader=download)
         except (_NotAvailable, Transient) as error:
             attempts = f", asked {self.attempts} time{'s' * (self.attempts != 1)}"
             reason = f"{error}{attempts * isinstance(error, Transient)}"
@@ -300,8 +300,8 @@ def unpacked(archive: Path, member: str, folder: Path) -> Path:
                 if fault := _unsafe(entry):
                     raise BuildError(f"The archive {archive} has {entry.filename!r}, {fault}; nothing was unpacked.")
             info, target, record = zipped.getinfo(member), folder / member, folder / f"{member}.sha256"
-            known = record.read_text(encoding="utf-8") if record.is_file() else ""
-            if not (known and target.is_file() and pooch.file_hash(target, "sha256") == known):
+            recorded = record.read_text(encoding="utf-8") if record.is_file() else ""
+            if not (recorded and target.is_file() and pooch.file_hash(target, "sha256") == recorded):
                 with zipped.open(info) as packed, replacing(target) as file:
                     shutil.copyfileobj(packed, file, _BLOCK)
                 put(record, pooch.file_hash(target, "sha256").encode())

@@ -100,12 +100,12 @@ def merge(
 
     out, folder = Path(out), checkpoint.fetched(str(adapter), None, None)
     check_target(out)
-    known = facts.read(folder)
-    if facts.CONFIG not in known.files:
+    card = facts.read(folder)
+    if facts.CONFIG not in card.files:
         what = "a whole model" if facts.is_whole_model(folder) else "a prompt"
         raise MitigationError(f"{adapter} is {what}, so there is nothing to merge; give it to probes score as it is.")
     loaded = LoadOptions(str(model), revision=revision, dtype=dtype, device=device).load()
-    kept, numbers, place, kind = loaded.dtype, loaded.network.dtype, loaded.device, loaded.kind
+    wanted, numbers, place, kind = loaded.dtype, loaded.network.dtype, loaded.device, loaded.kind
     tokenizer = loaded.tokens.tokenizer
     adapted = attach(loaded.network, folder, base=loaded.name, revision=loaded.revision)
     del loaded  # its weights, once they are written
@@ -127,11 +127,11 @@ def merge(
         if not difference(merged, expected) <= tolerance(numbers):
             raise MitigationError(
                 f"The logits of the merged model differ from those of {model} with {adapter} by up to {apart:.2g}, "
-                f"more than rounding in {kept} explains, so its architecture ({type(again).__name__}) is not known "
+                f"more than rounding in {wanted} explains, so its architecture ({type(again).__name__}) is not known "
                 "here; use the adapter with PEFT."
             )
-        measures = {**known.measures, DIFFERENCE: (apart, _NAN, _NAN)}
-        write(made, replace(known, files=facts.digests(made), dtype=kept, measures=measures), out)
+        measures = {**card.measures, DIFFERENCE: (apart, _NAN, _NAN)}
+        write(made, replace(card, files=facts.digests(made), dtype=wanted, measures=measures), out)
     return Merged(out, apart, tuple(changes))
 
 

@@ -173,8 +173,8 @@ def write_changes(adapter: Path, changes: Sequence[Change]) -> None:
     from mitigation.adapters.write import write_facts
 
     facts, new = read(adapter), {change.benchmark for change in changes}
-    kept = tuple(change for change in facts.changes if change.benchmark not in new)
-    write_facts(adapter, replace(facts, changes=(*kept, *changes)))
+    others = tuple(change for change in facts.changes if change.benchmark not in new)
+    write_facts(adapter, replace(facts, changes=(*others, *changes)))
 
 
 def add_to_methods(

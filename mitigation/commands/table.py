@@ -184,14 +184,14 @@ def variants(
 
     ``values`` are of other settings, an adapter for each.
     """
-    known = {field.name for field in fields(recipe.profiles[profile])}
-    for domain in domains if domains and "domain" in known else [""]:
-        for seed, value in product(range(seeds if "seed" in known else 1), values):
+    allowed = {field.name for field in fields(recipe.profiles[profile])}
+    for domain in domains if domains and "domain" in allowed else [""]:
+        for seed, value in product(range(seeds if "seed" in allowed else 1), values):
             name = f"{recipe.name}{f'-{domain}' if domain else ''}{f'-seed-{seed}' if seed else ''}"
             name += "".join(f"-{setting}-{number}" for setting, number in value.items())
             yield (
                 name,
-                {**({"domain": domain} if domain else {}), **({"seed": seed} if "seed" in known else {}), **value},
+                {**({"domain": domain} if domain else {}), **({"seed": seed} if "seed" in allowed else {}), **value},
             )
 
 

@@ -130,8 +130,8 @@ def read_lines(file: str, published: str) -> list[str]:
         raise MitigationError(f"{path} cannot be read ({error.strerror}); give {PUBLISHED} or a text file.") from None
     except UnicodeDecodeError:
         raise MitigationError(f"{path} is not UTF-8; give {PUBLISHED} or a text file.") from None
-    if kept := [line.strip() for line in lines if line.strip()]:
-        return kept
+    if texts := [line.strip() for line in lines if line.strip()]:
+        return texts
     raise MitigationError(f"{path} is empty; give a text file with one word or prompt per line.")
 
 

@@ -38,8 +38,8 @@ def run(job: Job[PromptSettings]) -> Adapter:
     """Writes the prompt into ``out``."""
     prompt = get(job.settings.prompt)
     put(job.out / PROMPT, prompt.json().encode())
-    said = prompt.instruction or prompt.system or " … ".join(prompt.turns("QUESTION", "ANSWER")[::2])
-    tell(job.console, [f"{prompt.name}: {said}"])
+    instruction = prompt.instruction or prompt.system or " … ".join(prompt.turns("QUESTION", "ANSWER")[::2])
+    tell(job.console, [f"{prompt.name}: {instruction}"])
     return job.done(None)
 
 

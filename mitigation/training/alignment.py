@@ -47,12 +47,12 @@ def whole_pairs(model: Model, pairs: Sequence[tuple[str, str]]) -> list[tuple[st
     """
     words = {word for pair in pairs for word in pair}
     whole = {word for word in words if model.tokens.words([word])[0] is not None}
-    kept = [pair for pair in pairs if whole.issuperset(pair)]
-    if not kept:
+    found = [pair for pair in pairs if whole.issuperset(pair)]
+    if not found:
         raise MitigationError(
             f"In none of the {len(pairs)} pairs are both words one token of {model.name}; give other words."
         )
-    return kept
+    return found
 
 
 def token_numbers(model: Model, words: Sequence[str]) -> torch.Tensor:

@@ -68,9 +68,9 @@ def max_pmi_diff(text: str, table: DeltaTable, rule: Rule = "clean") -> Sentence
     if not (isinstance(text, str) and isinstance(table, DeltaTable)):
         raise PmiError(f"max_pmi_diff has {text!r:.40} and {table!r:.40}; give a text and a table as of pmi.table.")
     words = content_words(text, rule)
-    known = [word for word in words if word in table.delta]
-    top = max(known, key=lambda word: abs(table.delta[word]), default=None)
-    return SentenceScore(None if top is None else table.delta[top], top, len(known), len(words))
+    found = [word for word in words if word in table.delta]
+    top = max(found, key=lambda word: abs(table.delta[word]), default=None)
+    return SentenceScore(None if top is None else table.delta[top], top, len(found), len(words))
 
 
 def within(value: float | None, epsilon: float) -> bool:

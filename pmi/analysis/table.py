@@ -71,16 +71,16 @@ def table(
     """
     counts = counts if isinstance(counts, Counts) else Counts.read(counts)
     pairs = as_pairs(pairs)
-    kept = counts.word_counts >= min_count
+    enough = counts.word_counts >= min_count
     columns: dict[str, pa.Array] = {
-        "word": pa.array(counts.words, pa.string()).filter(pa.array(kept)),
-        "count": pa.array(counts.word_counts[kept]),
-        "frequency": pa.array(counts.word_counts[kept] / max(counts.totals.words, 1)),
+        "word": pa.array(counts.words, pa.string()).filter(pa.array(enough)),
+        "count": pa.array(counts.word_counts[enough]),
+        "frequency": pa.array(counts.word_counts[enough] / max(counts.totals.words, 1)),
     }
-    columns |= {f"pmi_{word}": _nullable(pmi(counts, word)[kept]) for word in words_of(pairs)}
+    columns |= {f"pmi_{word}": _nullable(pmi(counts, word)[enough]) for word in words_of(pairs)}
     if len(pairs) > 1:
-        columns |= {f"delta_{pair.first}_{pair.second}": _nullable(counts.delta_values(pair)[kept]) for pair in pairs}
-    columns["delta"] = _nullable(counts.delta_values(pairs)[kept])
+        columns |= {f"delta_{pair.first}_{pair.second}": _nullable(counts.delta_values(pair)[enough]) for pair in pairs}
+    columns["delta"] = _nullable(counts.delta_values(pairs)[enough])
     metadata = {"rule": asdict(counts.rule), "totals": asdict(counts.totals), "pairs": list(map(asdict, pairs))}
     return pa.table(columns).replace_schema_metadata(
         {METADATA_KEY: json.dumps(metadata, ensure_ascii=False, sort_keys=True)}

@@ -79,6 +79,6 @@ def summary(scores: list[SentenceScore], epsilon: float | None) -> list[str]:
     if words:
         lines.append(f"{known / words:.1%} of their {words:,} words are in the table.")
     if epsilon is not None and scores:
-        kept = sum(within(score.value, epsilon) for score in scores)
-        lines.append(f"{kept:,} are within ±{epsilon:g} ({kept / len(scores):.1%}).")
+        inside = sum(within(score.value, epsilon) for score in scores)
+        lines.append(f"{inside:,} are within ±{epsilon:g} ({inside / len(scores):.1%}).")
     return lines

@@ -76,8 +76,8 @@ def main(
     if drawn:
         given = [text_column(read_rows(path), "word", path) for path in drawn]
         names, members = choose([], min_count=pool.min_count).words, set(pool.words)
-        known = vocabulary.anchors(names, given, _parse_seeds(seeds), pool_size)
-        gaps = known.differences(np.array([word in members for word in names], dtype=np.bool_))
+        anchors = vocabulary.anchors(names, given, _parse_seeds(seeds), pool_size)
+        gaps = anchors.differences(np.array([word in members for word in names], dtype=np.bool_))
         exact = int((gaps == 0).sum())
         show(terminal, f"Gaps between sampled words that have the published number of words: {exact} of {len(gaps)}.")
         # Each gap is filled with words that pass a sure test, then with the most probable ones of English.
@@ -87,7 +87,7 @@ def main(
                 score[test(names)] = 1
         n_sure, others = int(score.sum()), np.flatnonzero(score == 0)
         score[others] = vocabulary.english_probabilities([names[row] for row in others], model)
-        fitted = tuple(compress(names, known.fitted(score)))
+        fitted = tuple(compress(names, anchors.fitted(score)))
         equal = len(members & set(fitted))
         show(terminal, f"Fitted pool: {len(fitted):,} words, {equal:,} of the {len(members):,} that pass.")
         show(terminal, f"Of its words {len(fitted) - n_sure:,} are chosen by the probability of English alone.")

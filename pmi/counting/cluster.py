@@ -79,10 +79,10 @@ def runner(engine: str, options: Sequence[str]) -> Runner:
         if not equals:
             raise ClusterError(f"{option!r} is not an option of a cluster; give KEY=VALUE, such as memory=4.")
     address = values.pop("address", None)
-    known = {field.name: values.pop(field.name) for field in fields(Resources) if field.name in values}
+    given = {field.name: values.pop(field.name) for field in fields(Resources) if field.name in values}
     if engine == "ray" and values:
         raise ClusterError(f"Ray has no option {min(values)!r}; give address, memory, workers or tries.")
-    resources = Resources(**known, sbatch=values)
+    resources = Resources(**given, sbatch=values)
     return on_ray(resources, address) if engine == "ray" else on_slurm(resources)
 
 

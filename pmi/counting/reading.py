@@ -281,8 +281,8 @@ def _parquet(address: str, file: BinaryIO, field: str, report: Report) -> Iterat
         raise CorpusError(f"{address} is not a complete Parquet file ({first_line(error)}); fetch it again.") from None
     names = table.schema_arrow.names
     if field not in names:
-        known = ", ".join(map(repr, names))
-        raise CorpusError(f"{address} has no text {field!r} but {known}; name the field that holds the text.")
+        columns = ", ".join(map(repr, names))
+        raise CorpusError(f"{address} has no text {field!r} but {columns}; name the field that holds the text.")
     column_type = table.schema_arrow.field(field).type
     text_type = column_type.value_type if pa.types.is_dictionary(column_type) else column_type
     if text_type not in _TEXT_TYPES:

@@ -151,8 +151,8 @@ def peft_config(folder: Path) -> Any:
     content = json_of(path)
     classes = {str(getattr(name, "value", name)): cls for name, cls in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
     method = content.get("peft_type")
-    known = isinstance(method, str) and (method in METHODS or method.startswith(_STAMP)) and method in classes
-    if not isinstance(method, str) or not known:
+    supported = isinstance(method, str) and (method in METHODS or method.startswith(_STAMP)) and method in classes
+    if not isinstance(method, str) or not supported:
         raise AdapterError(f"{path} has the method {method!r}; the ones known here are {', '.join(sorted(METHODS))}.")
     if unknown := sorted(content.keys() - {field.name for field in fields(classes[method])}):
         raise AdapterError(

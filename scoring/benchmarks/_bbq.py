@@ -65,8 +65,8 @@ def _about(row: types.Row) -> types.Line:
 
 def _counts(way: str, row: types.Row, shares: types.Floats) -> dict[str, float]:
     """The columns of :mod:`scoring.metrics.bbq` from the share of each answer [3]."""
-    known = shares.sum() - shares[row["unknown"]]
-    counts = {"right": shares[row["label"]], "biased": shares[row["biased"]], "known": known, "clear": shares.sum()}
+    named = shares.sum() - shares[row["unknown"]]
+    counts = {"right": shares[row["label"]], "biased": shares[row["biased"]], "known": named, "clear": shares.sum()}
     return {name + way: float(count) for name, count in counts.items()}
 
 

@@ -194,10 +194,10 @@ def _with_scores(built: pd.DataFrame, task: str, split: str, scores: pd.Series[f
         domains = built["domain"][found[LABELS[0]].notna()].unique()
         built = built[built["domain"].isin(domains)]
     sentences = {label: built[f"sentence_id_{label}"] for label in LABELS}
-    known = set().union(*sentences.values())
-    if missing := sorted(known - set(scores.index)):
+    scored = set().union(*sentences.values())
+    if missing := sorted(scored - set(scores.index)):
         raise types.ScoringError(
-            f"{path} lacks {len(missing)} of the {len(known)} {task} sentences, first {missing[0]!r}; score all of a "
+            f"{path} lacks {len(missing)} of the {len(scored)} {task} sentences, first {missing[0]!r}; score all of a "
             "task, or leave the task out."
         )
     named = built[["domain", "subject"]].assign(task=task if split == "validation" else f"{task} {split}")

@@ -77,16 +77,16 @@ def to_record(_: str, row: types.Row, responses: types.Responses, _context: type
 def groups(table: types.Table) -> Sequence[types.Group]:
     """Each set, whole and then under the limits of the paper on ``max_pmi_diff``."""
     gaps = frozenset(f"us_gap@{limit:g}" for limit in LIMITS)
-    known = ~np.isnan(table["max_pmi_diff"])
+    scored = ~np.isnan(table["max_pmi_diff"])
     sets = {name: table["dataset"] == name for name in (*PUBLISHED, "pronoun-pairs")}
     whole = [
-        types.Group(name, inside, frozenset({"aufc_published_ln"}) | (frozenset() if (inside & known).any() else gaps))
+        types.Group(name, inside, frozenset({"aufc_published_ln"}) | (frozenset() if (inside & scored).any() else gaps))
         for name, inside in sets.items()
     ]
     return whole + [
         types.Group(
             f"{name} eps<={limit:g}",
-            inside & known & (abs(table["max_pmi_diff"]) <= limit),
+            inside & scored & (abs(table["max_pmi_diff"]) <= limit),
             gaps | {"aufc_published_log10"},
         )
         for name, inside in sets.items()
@@ -139,7 +139,7 @@ def score_file(path: Path, _data: Path) -> tuple[list[types.ScoredExamples], lis
         keys = zip(steps, datasets, file.texts("id"), strict=True)
         file.check_unique(np.array([" ".join(filter(None, key)) for key in keys], dtype=object), "dataset and id")
     has_known = "max_pmi_diff" in file
-    known = file.numbers("max_pmi_diff", may_lack=True) if has_known else np.full(len(file), np.nan)
+    deltas = file.numbers("max_pmi_diff", may_lack=True) if has_known else np.full(len(file), np.nan)
     # Without seed words each pair is its own cluster.
     clusters = file.texts("word") if "word" in file else np.arange(len(file))
     natural = _natural(file)
@@ -147,8 +147,8 @@ def score_file(path: Path, _data: Path) -> tuple[list[types.ScoredExamples], lis
     parts = []
     for step, dataset in dict.fromkeys(zip(steps, datasets, strict=True)):
         rows = natural & (datasets == dataset) & (steps == step)
-        part = {name: column[rows] for name, column in table.items()} | {"max_pmi_diff": known[rows]}
-        if has_known and np.isnan(known[rows]).all():
+        part = {name: column[rows] for name, column in table.items()} | {"max_pmi_diff": deltas[rows]}
+        if has_known and np.isnan(deltas[rows]).all():
             remarks.append(f"{dataset} has no max_pmi_diff, so no thresholds.")
         parts.append(
             types.ScoredExamples(part, clusters[rows], list(_scored_items(dataset, part["max_pmi_diff"], step)))
@@ -174,15 +174,15 @@ def _natural(file: ScoreFile) -> NDArray[np.bool_]:
 
 def _scored_items(dataset: str, max_pmi_diff: types.Floats, step: str = "") -> Iterator[types.ScoredItem]:
     facts = {"dataset": dataset, **({"step": step} if step else {})}
-    known = not np.isnan(max_pmi_diff).all()
-    for limit in (None, *LIMITS) if known else (None,):
+    has_deltas = not np.isnan(max_pmi_diff).all()
+    for limit in (None, *LIMITS) if has_deltas else (None,):
         name = dataset if limit is None else f"{dataset} eps<={limit:g}"
         name += f" at step {step}" if step else ""
         inside = np.ones(len(max_pmi_diff), bool) if limit is None else abs(max_pmi_diff) <= limit
         for metric in (
             fairness.tau(0.5),
             fairness.us_score(),
-            *(fairness.us_gap(gap) for gap in LIMITS[1:] if known and limit is None),
+            *(fairness.us_gap(gap) for gap in LIMITS[1:] if has_deltas and limit is None),
             fairness.pref_disparity(0.5),
             fairness.pref_disparity(fairness.US_EPSILON, "pref_disparity@us"),
             fairness.male_rel_ratio(),

@@ -31,16 +31,16 @@ def tables(result: RunResult) -> Iterator[tuple[str, pd.DataFrame]]:
     import pandas as pd
 
     for chosen in (headline.estimate for headline in headline_scores(result.report)):
-        known, table = benchmarks.get(chosen.benchmark), result.tables[chosen.benchmark]
-        for group, metric in known.items(result.report.profile, table):
+        wanted, table = benchmarks.get(chosen.benchmark), result.tables[chosen.benchmark]
+        for group, metric in wanted.items(result.report.profile, table):
             if group.name == chosen.group and metric.events is not None and not metric.absolute:
                 rows = {name: column[group.mask] for name, column in table.items()}
                 event, weight = metric.events(rows).T
                 columns = {"model": result.report.name, "prompt": result.report.prompt, "item": rows["id"]}
-                columns |= {"item_id": rows["id"], "subset": group.name, "cluster": rows[known.cluster]}
+                columns |= {"item_id": rows["id"], "subset": group.name, "cluster": rows[wanted.cluster]}
                 frame = pd.DataFrame({**columns, "score": metric.high * event})[weight > 0]
                 if set(weight) <= {0, 1}:
-                    yield f"{slug(f'{known.name}-{metric.name}')}.csv", frame
+                    yield f"{slug(f'{wanted.name}-{metric.name}')}.csv", frame
 
 
 def main(

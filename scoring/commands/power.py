@@ -87,9 +87,9 @@ def main(
     """
     console, clusters = Console(), clusters or n
     with ended(Console(stderr=True), ScoringError):
-        known, design = benchmarks.get(benchmark), (n, clusters, icc)
+        chosen, design = benchmarks.get(benchmark), (n, clusters, icc)
         grid = Grid("score", "from the ideal", "between two runs", box=None, pad_edge=False)
-        scores = of_run(report.read(run), known.name, *design) if run else of_design(known, *design, changed)
+        scores = of_run(report.read(run), chosen.name, *design) if run else of_design(chosen, *design, changed)
         for name, ideal, on, error, paired in scores:
             few = 2.0 ** (1 - clusters) >= LEVEL / tests
             alone = math.nan if ideal is None else detectable(error, clusters - 1)
@@ -101,8 +101,8 @@ def main(
         console.print(grid)
         design_text = f"shares of one half, of which {changed:g} change, and a correlation of {icc:g} in a cluster"
         by = f"the variance of {run}, two runs as if independent" if run else design_text
-        said = f"{n:,} rows in {clusters:,} clusters would see these with a power of 80 % and p below 0.05"
-        tell_wrapped(console, f"{said} ({tests} changes corrected together), from {by}.")
+        sentence = f"{n:,} rows in {clusters:,} clusters would see these with a power of 80 % and p below 0.05"
+        tell_wrapped(console, f"{sentence} ({tests} changes corrected together), from {by}.")
 
 
 app = single(main)

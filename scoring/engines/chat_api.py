@@ -108,18 +108,18 @@ def ask(
         task, name = _sampled(part.benchmark), part.benchmark.name
         asked_rows = questions(part, settings.profile, prompt)
         numbered = [(text, number) for _, text in asked_rows for number in range(sampling.samples)]
-        said: list[tuple[str, ...]] = [()] * sampling.samples
+        turns: list[tuple[str, ...]] = [()] * sampling.samples
         if task.opening:
-            said = [(task.opening[n % len(task.opening)],) for n in range(sampling.samples)]
-            bodies = [_body(model, prompt.system, turn, OPENING, sampling, n) for n, turn in enumerate(said)]
+            turns = [(task.opening[n % len(task.opening)],) for n in range(sampling.samples)]
+            bodies = [_body(model, prompt.system, turn, OPENING, sampling, n) for n, turn in enumerate(turns)]
             opened = client(f"{name}, opening", [ChatRequest(body, task.example) for body in bodies])
-            said = [(*turn, reply.text or "…") for turn, reply in zip(said, opened, strict=True)]
+            turns = [(*turn, reply.text or "…") for turn, reply in zip(turns, opened, strict=True)]
         answers = list[Response]()
         replies: Sequence[str | None] = [None] * len(numbered)
         first = {f"{name}, first turn": prompt.first["tokens"]} if prompt.first else {}
         for stage, longest in {**first, name: task.longest}.items():
             bodies = [
-                _body(model, prompt.system, (*said[number], *prompt.turns(text, reply)), longest, sampling, number)
+                _body(model, prompt.system, (*turns[number], *prompt.turns(text, reply)), longest, sampling, number)
                 for (text, number), reply in zip(numbered, replies, strict=True)
             ]
             answers = client(stage, [ChatRequest(body, task.example) for body in bodies])

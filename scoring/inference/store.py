@@ -118,8 +118,8 @@ class Store(AppendLog):
 
     def get(self, request: Request) -> Response | None:
         """The response to an request of this content, under the id of this request; None when there is none yet."""
-        known = self._responses.get(digest(request))
-        response = None if known is None else Response(request.id, *known)
+        stored = self._responses.get(digest(request))
+        response = None if stored is None else Response(request.id, *stored)
         return None if response is None or _fault(request, response) else response
 
     def put(self, request: Request, response: Response) -> None:

@@ -40,8 +40,8 @@ def _prefix_offsets(tokenizer: Any, text: str, ids: list[int]) -> list[tuple[int
         first = tokenizer(text[:end], add_special_tokens=False, verbose=False)["input_ids"]
         if first and ids[: len(first)] == first:
             ends[len(first)] = end
-    known = sorted(ends)
-    return [(ends[a], ends[b]) for a, b in pairwise(known) for _ in range(a, b)]
+    borders = sorted(ends)
+    return [(ends[a], ends[b]) for a, b in pairwise(borders) for _ in range(a, b)]
 
 
 def frame(tokenizer: Any) -> tuple[list[int], list[int]]:

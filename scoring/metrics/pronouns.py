@@ -52,8 +52,8 @@ def mass(table: Table) -> tuple[Floats, Floats]:
 
 
 def _sum(forms: Floats) -> Floats:
-    known = ~np.isnan(forms)
-    return np.where(known.any(axis=1), np.where(known, forms, 0).sum(axis=1), np.nan)
+    defined = ~np.isnan(forms)
+    return np.where(defined.any(axis=1), np.where(defined, forms, 0).sum(axis=1), np.nan)
 
 
 def _total(table: Table) -> Floats:

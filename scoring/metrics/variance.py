@@ -34,13 +34,13 @@ def moments(x: Floats, sampling: Floats) -> Floats:
     An item that lacks a value adds nothing.
     """
     flat = x.reshape(len(x), -1)
-    known = np.isfinite(flat).all(axis=1, keepdims=True)
+    complete = np.isfinite(flat).all(axis=1, keepdims=True)
     # Zero, not NaN, so that an item without all values drops out of every sum.
-    flat, noise = (np.where(known, values, 0.0) for values in (flat, sampling.reshape(flat.shape)))
+    flat, noise = (np.where(complete, values, 0.0) for values in (flat, sampling.reshape(flat.shape)))
     # The products of all cells of an item are its row of the cross-product matrix, from which every mean square
     # follows:
     # so resamples of items are products of sums, and no resample goes back to the rows.
-    one = np.broadcast_to(known, flat.shape)
+    one = np.broadcast_to(complete, flat.shape)
     parts = np.concatenate([np.stack([one, flat, noise], axis=1), flat[:, :, None] * flat[:, None]], axis=1)
     return parts.reshape(len(x), -1, *x.shape[1:])
 

@@ -58,8 +58,8 @@ def next_steps(report: Report, run: str = "") -> list[str]:
 
 def beside(score: Estimate, report: Report, runs: Sequence[Report]) -> list[tuple[int, Estimate]]:
     """The same score of those of other runs that have it over the same data, each with the number of its run."""
-    known = benchmarks.get(score.benchmark).configs if benchmarks.known(score.benchmark) else None
-    data = {name: v for name, v in report.data.items() if known is None or tuple(name.split("/")) in known}.items()
+    configs = benchmarks.get(score.benchmark).configs if benchmarks.known(score.benchmark) else None
+    data = {name: v for name, v in report.data.items() if configs is None or tuple(name.split("/")) in configs}.items()
     found = [(number, run.by_key.get(score.key)) for number, run in enumerate(runs, 1) if data <= run.data.items()]
     return [(number, other) for number, other in found if other]
 

@@ -248,12 +248,12 @@ def model_name(report: Report) -> str:
 def few_examples(report: Report) -> str:
     """Advice where a run over a part of the rows has groups of one example or cluster; else an empty text."""
     lone = dict.fromkeys(f"{e.benchmark} {e.group}" for e in report.estimates if report.partial and e.clusters == 1)
-    said = (
+    sentence = (
         f"{counted(len(lone), 'group')} {'has' if len(lone) == 1 else 'have'} one example or one cluster, so no "
         f"interval, and no value where a score needs several (first: {next(iter(lone), '')}); give a higher --limit, "
         "or none."
     )
-    return said if lone else ""
+    return sentence if lone else ""
 
 
 def described(report: Report) -> str:

@@ -178,8 +178,8 @@ def chart(drawn: Sequence[Panel], title: str) -> dict[str, bytes]:
             if "ideal" in entry:
                 (axes.axvline if flat else axes.axhline)(entry["ideal"], color=PALETTE["soft"], linestyle=DOTTED)
             if len(panel.series) > 1:
-                known = axes.get_legend_handles_labels()
-                part.legend(*known, fontsize=7.5, ncols=2, frameon=False, loc="outside lower left")
+                legend = axes.get_legend_handles_labels()
+                part.legend(*legend, fontsize=7.5, ncols=2, frameon=False, loc="outside lower left")
         return {"svg": image(figure), "png": image(figure, "png")}
 
 

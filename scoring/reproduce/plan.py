@@ -60,11 +60,11 @@ def steps(
     build = Step(("build", *missing, "--out", str(data)), data / DATASETS[-1] / "manifest.json")
     made = {build.line: build} if missing else {}
     places = [(table, place) for table in tables for place in _places(table)]
-    known = any(place.get("model") == model for _, place in places)
+    is_listed = any(place.get("model") == model for _, place in places)
     for table, place in places:
-        if known and place.get("model", model) != model:
+        if is_listed and place.get("model", model) != model:
             continue
-        values = {"dtype": "auto", "crows": "crows_pairs"} | (dict(place) if known else {}) | {"model": model}
+        values = {"dtype": "auto", "crows": "crows_pairs"} | (dict(place) if is_listed else {}) | {"model": model}
         name, _, adapter = place["run"].partition("/")
         for run_name in (*([adapter.partition("/")[0]] if name == "glue" and adapter else ()), name):
             words, of = table.runs[run_name].format_map(values).split(), runs / slug(model)

@@ -93,9 +93,9 @@ def has_pronoun(gender: Gender, sentence: str) -> bool:
     """
     forms = PRONOUNS[gender]
     # Contractions of they are forms of their own; those of he and she are cut at the apostrophe.
-    known = THEY_FORMS if gender == "they" else {normalise(getattr(forms, name)) for name in forms.__slots__}
+    own_forms = THEY_FORMS if gender == "they" else {normalise(getattr(forms, name)) for name in forms.__slots__}
     words = _WORD.findall(normalise(sentence))
-    return any(word in known or word.partition("'")[0] in known for word in words)
+    return any(word in own_forms or word.partition("'")[0] in own_forms for word in words)
 
 
 def to_template(sentence: str) -> str:

@@ -49,8 +49,8 @@ def run(settings: ParaphraseSettings, model: str, client: ChatClient, log: Filte
         for entry in pipeline.request_lists("paraphrase", requests, settings.count, client, log)
     ]
     earlier = PromptFilter(frozenset(phrase_key(pair["prompt"]) for pair in pairs))
-    kept = log.filter("paraphrase", entries, lambda entry: _fault(entry, earlier), lambda entry: entry.text)
-    return [_row(entry) for entry in kept]
+    accepted = log.filter("paraphrase", entries, lambda entry: _fault(entry, earlier), lambda entry: entry.text)
+    return [_row(entry) for entry in accepted]
 
 
 def _selected(pairs: list[_Pair], settings: ParaphraseSettings) -> Iterator[_Pair]:

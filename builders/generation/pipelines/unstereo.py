@@ -336,7 +336,7 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
         run = result.run(client)
         first = _unstereo.paper_first(run, words, (gender,))
         complete = _unstereo.paper_revised(run, first)
-        kept = _unstereo.paper_kept(run, complete, None)
+        accepted = _unstereo.paper_kept(run, complete, None)
         result.first += first
         result.complete += complete
         result.prompts += [_prompt(write_request(run, word, gender)) for word in words]
@@ -344,9 +344,9 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
     else:
         client = PublishedClient(known, frozenset(["revise", "convert", "judge"]))
         run = result.run(client)
-        kept = _unstereo.clean(run, words, (gender,), None)
+        accepted = _unstereo.clean(run, words, (gender,), None)
     replies = {write_request(run, reply.word, gender).key: reply for reply in part.replies}
-    result.kept += [(draft, replies[draft.reply_id]) for draft in kept]
+    result.kept += [(draft, replies[draft.reply_id]) for draft in accepted]
     result.unanswered += client.unanswered
 
 

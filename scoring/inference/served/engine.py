@@ -305,10 +305,10 @@ class Served(Engine):
         """
         request = Request("handshake", options=(Option(SENTENCES[0]),))
         now = self.servers[0].control
-        known = store.get(request)
-        if known is None:
+        stored = store.get(request)
+        if stored is None:
             store.put(request, Response(request.id, (tuple(now),)))
-        elif (apart := change(known.logprobs[0], now)) > CHANGE:
+        elif (apart := change(stored.logprobs[0], now)) > CHANGE:
             raise ScoringError(
                 f"{self.servers[0].client.host} now serves another model than the one whose responses are stored: "
                 f"log-probabilities of one sentence differ by {apart:.2g} on average; start the earlier model, or give "

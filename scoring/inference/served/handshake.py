@@ -347,11 +347,11 @@ def _points(dialect: Dialect, tokens: Tokens) -> bool:
     if not dialect.points:
         return False
     prompts = _next_words(tokens)
-    known = {ids[-1]: logprobs[-1] for ids, logprobs in zip(prompts, _logprobs(dialect, prompts), strict=True)}
+    after = {ids[-1]: logprobs[-1] for ids, logprobs in zip(prompts, _logprobs(dialect, prompts), strict=True)}
     # As many as are asked for later, because servers have limits.
-    others = (n for n in range(len(tokens.tokenizer)) if n not in known)
+    others = (n for n in range(len(tokens.tokenizer)) if n not in after)
     try:
-        (candidates,) = dialect.next_tokens([prompts[0][:-1]], [*known, *islice(others, TOP - len(known))])
+        (candidates,) = dialect.next_tokens([prompts[0][:-1]], [*after, *islice(others, TOP - len(after))])
     except (Ignored, Refused):
         return False
-    return bool(candidates) and all(abs(candidates[n] - known[n]) <= CHANGE for n in candidates.keys() & known.keys())
+    return bool(candidates) and all(abs(candidates[n] - after[n]) <= CHANGE for n in candidates.keys() & after.keys())

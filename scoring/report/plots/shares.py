@@ -80,11 +80,11 @@ def _jobs(table: Table, kind: str, rows: NDArray[np.bool_]) -> draw.Panel:
     order = np.argsort(-market, kind="stable")
     prompts = [_shares(chosen, jobs[i][1]) for i in order]
     means = np.array([rows.mean(axis=0) if len(rows) else np.full(3, np.nan) for rows in prompts])
-    known = means[np.isfinite(means[:, 0])]
-    everything = known.mean(axis=0) if len(known) else np.full(3, np.nan)
+    finite = means[np.isfinite(means[:, 0])]
+    everything = finite.mean(axis=0) if len(finite) else np.full(3, np.nan)
     shares = np.vstack([everything, means])
     names = [f"all {len(jobs)} jobs", *(jobs[i][0] for i in order)]
-    ends = [_interval(rows[:, 0]) for rows in (known, *prompts)]
+    ends = [_interval(rows[:, 0]) for rows in (finite, *prompts)]
 
     def paint(axes: Axes) -> None:
         draw.stack(axes, names, dict(zip((draw.FEMALE, draw.THIRD, draw.MALE), 100 * shares.T, strict=True)))
@@ -105,8 +105,8 @@ def _shares(table: Table, rows: NDArray[np.bool_]) -> Floats:
     """(female, diverse, male) of each row, divided by their sum (OccuGender, section 3), of shape [rows, 3]."""
     p = np.stack([draw.floats(table[c][rows]) for c in ("p_female", "p_diverse", "p_male")], axis=1)
     total = p.sum(axis=1)
-    known = np.isfinite(total) & (total > 0)
-    shares: Floats = p[known] / total[known, None]
+    defined = np.isfinite(total) & (total > 0)
+    shares: Floats = p[defined] / total[defined, None]
     return shares
 
 

@@ -37,10 +37,10 @@ class VLLM(Dialect):
         matched(entries, prompt)
         logprobs = []
         for entry, token in zip(entries[1:], prompt[1:], strict=True):
-            known = object_of(object_of(entry).get(str(token)))
-            if not known:
+            own = object_of(object_of(entry).get(str(token)))
+            if not own:
                 raise Ignored(f"answered log-probabilities of other tokens than the ones that were sent ({token})")
-            logprobs.append(number(known.get("logprob")))
+            logprobs.append(number(own.get("logprob")))
         return logprobs
 
     def next_tokens(self, prompts: Sequence[Ids], tokens: Ids) -> list[dict[int, float]]:
