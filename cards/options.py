@@ -150,8 +150,7 @@ def single(call: Callable[..., None], *kinds: type[Any], name: str | None = None
 
 def command_of(call: Callable[..., None], more: Sequence[inspect.Parameter], name: str) -> Any:
     """The same as a command for a group of commands."""
-    app = single(with_options(call, more), name=name)
-    return typer.main.get_command(app)
+    return typer.main.get_command(single(with_options(call, more), name=name))
 
 
 def with_options(call: Callable[..., None], more: Sequence[inspect.Parameter]) -> Callable[..., None]:
@@ -231,8 +230,10 @@ _SHELL = re.compile(r"(?:probes|pip|python|hf) [a-z-].*?(?=[;,)]|\. |\.?$)|--([a
 
 
 @contextmanager
-def in_python(error: type[Exception]) -> Iterator[None]:
+def in_python(error: type[Exception], **names: str) -> Iterator[None]:
     """Says errors of the block in the words of Python: ``--batch-tokens`` becomes ``batch_tokens=…``.
+
+    ``names`` has the parameters that are called otherwise than their options.
 
     >>> with in_python(ValueError):
     ...     raise ValueError("Run probes build --out x; add --batch-tokens.")
@@ -242,7 +243,7 @@ def in_python(error: type[Exception]) -> Iterator[None]:
     try:
         yield
     except error as problem:
-        words = _SHELL.sub(lambda found: f"{found[1].replace('-', '_')}=…" if found[1] else found[0], str(problem))
+        words = _SHELL.sub(lambda f: f"{names.get(f[1], f[1]).replace('-', '_')}=…" if f[1] else f[0], str(problem))
         problem.args = (words,)
         raise
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import cards.results
 from builders.manifest import file_sha256
 from cards.draw import glance_html, one_line
-from cards.options import checked
+from cards.options import checked, in_python
 from scoring import benchmarks, report
 from scoring.report.headlines import Comparison, described, headline_scores
 from scoring.statistics.stats import RESAMPLES, compare, corrected, measure
@@ -159,7 +159,8 @@ class RunResult:
             When the folder is no path or cannot be written, or a column of examples cannot be stored.
         """
         path: Path = checked("folder", Path, folder, ScoringError)
-        report.write(path, self.report, self.tables, self.validity, beside)
+        with in_python(ScoringError, out="folder"):
+            report.write(path, self.report, self.tables, self.validity, beside)
         return path
 
     def __repr__(self) -> str:

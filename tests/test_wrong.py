@@ -183,6 +183,7 @@ evaluate("tiny-causal", wordings=99) -> There are no '99' wordings
 evaluate("tiny-causal", ways=["likelyhood"]) -> No way to ask is called 'likelyhood'
 evaluate("tiny-causal", beside="nowhere") -> nowhere cannot be read as results
 result.save(3) -> folder is 3
+result.save("/dev/null/run") -> /dev/null/run cannot be written (Not a directory); choose another folder=….
 mitigate("prompts", "tiny-causal", out=3) -> out is 3
 evaluate("tiny-causal", dtype="int8") -> dtype is 'int8'
 evaluate("tiny-causal", dtype=torch.float32) -> dtype is of type dtype; give 'auto', 'float32', 'bfloat16', 'float16' or

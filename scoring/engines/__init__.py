@@ -216,5 +216,5 @@ def score(
             remarks += want(lacking, settings.data)
             result = replace(result, validity=validity, remarks=tuple(remarks))
             if settings.out:
-                result.save(folder, others)
+                report.write(folder, result.report, result.tables, result.validity, others)
     return result

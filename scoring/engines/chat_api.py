@@ -86,7 +86,7 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     if out := settings.out:
         with locked(out, ScoringError):
             report.check_finished(out, scored.report, overwrite=settings.overwrite)
-            scored.save(out, others)
+            report.write(out, scored.report, scored.tables, scored.validity, others)
     return scored
 
 
