@@ -143,7 +143,7 @@ def test_loading_names_what_is_missing(tmp_path):
         builders.load("occugender", "jobs", out=tmp_path)
     builders.build("occugender", out=tmp_path, offline=True, profile="paper")
     assert read_manifest(tmp_path / "occugender").configs.keys() > {"jobs-paper"}
-    with pytest.raises(BuildError, match="has no config 'jobs'; it has jobs-paper"):
+    with pytest.raises(BuildError, match="has no config 'jobs'; give one of jobs-paper"):
         builders.load("occugender", "jobs", out=tmp_path)
     with pytest.raises(BuildError, match="jobs-paper has no split 'train'; it has test"):
         builders.load("occugender", "jobs-paper", "train", out=tmp_path)
