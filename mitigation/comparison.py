@@ -376,9 +376,9 @@ class DomainTable:
         if far:
             sentences.append(f"Further from it: {', '.join(f'{row.method} ({change_text(row)})' for row in far)}.")
         others = self.measured[(self.measured.verdict == "nearer") & (self.measured.column != self.bias)]
-        kept = others[others.ability == "kept"].groupby("column", sort=False).method.agg(list)
-        if len(kept):
-            which = "; ".join(f"{column} ({', '.join(names)})" for column, names in kept.items())
+        methods = others[others.ability == "kept"].groupby("column", sort=False).method.agg(list)
+        if len(methods):
+            which = "; ".join(f"{column} ({', '.join(names)})" for column, names in methods.items())
             sentences.append(f"Other scores of bias nearer to their ideal values, with language ability kept: {which}.")
         return sentences
 

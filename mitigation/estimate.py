@@ -163,7 +163,7 @@ def optimizer_state(trained: list[Any], name: str) -> list[torch.Tensor]:
     for weight in trained:
         weight.grad = torch.zeros_like(weight)
     optimizer.step()
-    return [kept for state in optimizer.state.values() for kept in state.values()]
+    return [tensor for state in optimizer.state.values() for tensor in state.values()]
 
 
 def size(tensors: Sequence[torch.Tensor]) -> int:

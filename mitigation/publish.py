@@ -91,8 +91,8 @@ def publication(
             (copy / facts.CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")
         renamed = replace(adapter, base=name, files=facts.digests(copy))
         write_facts(copy, renamed)
-        recipe, known = recipes.get(adapter.recipe), catalogue().citations
-        citations = {key: known[key] for key in recipe.cite} | dict(recipe.citations)
+        recipe, every = recipes.get(adapter.recipe), catalogue().citations
+        citations = {key: every[key] for key in recipe.cite} | dict(recipe.citations)
         text = adapter_card.adapter_card(
             facts.json_of(copy / facts.FACTS),
             repository,
@@ -137,13 +137,13 @@ def training_data(
     CardError
         For data that is no config of its data set, and for the user's own without a licence or a citation.
     """
-    known = catalogue()
+    listed = catalogue()
     described = []
     for name, version in versions.items():
         kind, colon, rest = name.partition(":")
         if f"{kind}:" == OWN:  # the default of recipes that learn from text
             what = f"{rest}, written for this project: the default text and list of words, small and for trials"
-            licence, citations = "Apache-2.0", {PROJECT: known.citations[PROJECT]}
+            licence, citations = "Apache-2.0", {PROJECT: listed.citations[PROJECT]}
         elif colon and kind != "source":
             if not corpus_licence or not corpus_citation.lstrip().startswith("@"):
                 raise CardError(
@@ -152,17 +152,17 @@ def training_data(
                 )
             what, licence, citations = rest, corpus_licence, {"corpus": corpus_citation}
         elif colon:
-            source = known.sources[rest]
-            what, licence, citations = rest, source.licence, {source.citation: known.citations[source.citation]}
+            source = listed.sources[rest]
+            what, licence, citations = rest, source.licence, {source.citation: listed.citations[source.citation]}
         else:
             dataset, config_name, _ = [*name.split("/"), "", ""][:3]
             config = next((config for config in datasets.get(dataset).configs if config.name == config_name), None)
             if config is None:
                 raise CardError(f"The adapter learnt from {name}, which is no config of {dataset}; make it again.")
-            sources = [known.sources[source] for source in config.sources]
+            sources = [listed.sources[source] for source in config.sources]
             keys = sorted({*config.cite, *(source.citation for source in sources)})
             what, licence = name, " and ".join(sorted({config.licence, *(source.licence for source in sources)}))
-            citations = {key: known.citations.get(key, "") for key in keys}
+            citations = {key: listed.citations.get(key, "") for key in keys}
         described.append(adapter_card.DataFacts(what, version, licence, citations))
     return described
 

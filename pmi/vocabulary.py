@@ -177,25 +177,25 @@ def neutral_words(
             "give a quantile from 0 to 1 and a |δ| of at least 0."
         )
     names = np.array(words, dtype=np.object_)
-    kept = np.arange(len(names))
-    n_after = {"all": len(kept)}
-    kept = kept[_mask(word.isalpha() for word in words)]
-    n_after["alphabetic"] = len(kept)
+    places = np.arange(len(names))
+    n_after = {"all": len(places)}
+    places = places[_mask(word.isalpha() for word in words)]
+    n_after["alphabetic"] = len(places)
     if english:
-        passed = np.zeros(len(kept), dtype=np.bool_)
+        passed = np.zeros(len(places), dtype=np.bool_)
         for test in english:
             failed = np.flatnonzero(~passed)
-            passed[failed] = test(names[kept[failed]].tolist())
-        kept = kept[passed]
-    n_after["English"] = len(kept)
-    least = float(np.quantile(counts[kept], quantile)) if len(kept) and min_count is None else min_count or 0.0
-    kept = kept[counts[kept] > least]
-    n_after["frequent"] = len(kept)
-    kept = kept[np.abs(delta[kept]) <= max_delta]  # False for NaN, so a word without δ is removed
-    n_after["neutral"] = len(kept)
+            passed[failed] = test(names[places[failed]].tolist())
+        places = places[passed]
+    n_after["English"] = len(places)
+    least = float(np.quantile(counts[places], quantile)) if len(places) and min_count is None else min_count or 0.0
+    places = places[counts[places] > least]
+    n_after["frequent"] = len(places)
+    places = places[np.abs(delta[places]) <= max_delta]  # False for NaN, so a word without δ is removed
+    n_after["neutral"] = len(places)
     # By δ, then by place: samples draw ranks, so equal values need an order of their own.
-    order = np.lexsort((kept, delta[kept]))
-    return WordPool(tuple(names[kept[order]]), n_after, least)
+    order = np.lexsort((places, delta[places]))
+    return WordPool(tuple(names[places[order]]), n_after, least)
 
 
 def sample_words(words: Sequence[str], seeds: Sequence[int] = SEEDS, size: int = 100) -> tuple[tuple[str, ...], ...]:
@@ -316,7 +316,7 @@ def anchors(
             f"There are {len(samples)} samples and {len(seeds)} seeds; give one sample for each seed."
         )
     place = {word: row for row, word in enumerate(words)}
-    known: dict[int, int] = {}
+    placed: dict[int, int] = {}
     for seed, sample in zip(seeds, samples, strict=True):
         if not 0 < len(sample) <= size:
             raise VocabularyError(f"A sample has {len(sample)} words and the pool {size}; give a sample of the pool.")
@@ -327,11 +327,11 @@ def anchors(
             )
         ranks = np.random.RandomState(seed).choice(size, len(sample), replace=False)
         for rank, word in zip(ranks.tolist(), sample, strict=True):
-            if known.setdefault(rank, place[word]) != place[word]:
+            if placed.setdefault(rank, place[word]) != place[word]:
                 raise VocabularyError(
                     f"Two samples have different words at rank {rank}; the pool is not of {size} words."
                 )
-    ordered = sorted(known.items())
+    ordered = sorted(placed.items())
     ranks, rows = (np.array(column, dtype=np.int64) for column in zip(*ordered, strict=True))
     if (np.diff(rows) < np.diff(ranks)).any():
         raise VocabularyError(

@@ -53,7 +53,7 @@ def questions(
     those of the prompt before the model has said anything.
     """
     in_chat = partial(chat.put, around=around or prompt.turns) if chat else lambda request: request
-    asked = []
+    found = []
     for loaded in splits:
         context = _context(model, loaded)
         for row in loaded.rows:
@@ -63,8 +63,8 @@ def questions(
                 for request in benchmark.requests(profile, row, context)
             }
             if requests:
-                asked.append(Question(row, context, requests))
-    return asked
+                found.append(Question(row, context, requests))
+    return found
 
 
 def after_first_turn(
@@ -87,15 +87,15 @@ def after_first_turn(
     assert first
     if "generation" not in model.capabilities:
         raise ScoringError(f"The prompt {prompt.name!r} has the model write first, which this engine cannot do.")
-    asked: dict[str, Request] = {}
+    requests: dict[str, Request] = {}
 
     def opening(question: str) -> Sequence[str]:
         turns = prompt.turns(question)
-        asked[question] = Request(f"first turn/{question}", chat.text(*turns), max_new=first["tokens"])
+        requests[question] = Request(f"first turn/{question}", chat.text(*turns), max_new=first["tokens"])
         return turns
 
     ask(opening)
-    replies = answered(list(asked.values()))
+    replies = answered(list(requests.values()))
     return lambda question: prompt.turns(question, replies[f"first turn/{question}"].text)
 
 

@@ -112,11 +112,11 @@ class Prompt:
         """
         if not self.first:
             return (question,)
-        asked = self.first["ask"].replace("{question}", question)
+        opening = self.first["ask"].replace("{question}", question)
         if reply is None:
-            return (asked,)
+            return (opening,)
         then, reply = self.first.get("then"), reply.strip()
-        return (asked, reply or "…", then) if then else (reply or question,)
+        return (opening, reply or "…", then) if then else (reply or question,)
 
     def refuse(self, chat: bool) -> None:
         """Refuses a prompt with a first turn outside a chat.
@@ -214,9 +214,9 @@ def read(path: Path) -> Prompt:
         raise ScoringError(
             f"The prompt file {path} is not valid ({first_fault(error)}); give an object with the fields {names}."
         ) from None
-    known = ", ".join(benchmarks.names())
+    allowed = ", ".join(benchmarks.names())
     if unknown := sorted(prompt.placement.keys() - set(benchmarks.names())):
-        raise ScoringError(f"The prompt file {path} has a placement for {unknown[0]!r}; the benchmarks are {known}.")
+        raise ScoringError(f"The prompt file {path} has a placement for {unknown[0]!r}; the benchmarks are {allowed}.")
     if prompt.name in PROMPTS and prompt.json() != PROMPTS[prompt.name].json():
         raise ScoringError(
             f"The prompt file {path} calls itself {prompt.name!r}, which is another prompt of this project; give it a "

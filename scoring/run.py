@@ -186,7 +186,7 @@ def model_report(
     estimates: Sequence[Estimate] = (),
 ) -> Report:
     """The report of a run of a model with these settings."""
-    asked = {
+    counts = {
         f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}",
         "chat template": f"sha256:{_sha256(chat.template)}" if chat else "",
         "system": chat.system if chat else "",
@@ -194,7 +194,7 @@ def model_report(
     about = {name: getattr(model, name) for name in ("revision", "adapter", "dtype")}
     shown = {part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline}
     about |= {"model": model.name, "speed": model.stats.speed(), "headlines": shown}
-    return report_of(parts, settings, prompt, estimates, model.environment, asked, **about)
+    return report_of(parts, settings, prompt, estimates, model.environment, counts, **about)
 
 
 def report_of(

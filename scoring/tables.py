@@ -151,7 +151,7 @@ def _hub(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, 
     try:
         if lacking(table.column_names):
             table = restored(table, dataset, config)
-            (licence,) = (known.licence for known in datasets.get(dataset).configs if known.name == config)
+            (licence,) = (own.licence for own in datasets.get(dataset).configs if own.name == config)
             note = (
                 f"The text of {dataset}/{config} is not on the Hub, because of its licence ({licence}), and was read "
             )

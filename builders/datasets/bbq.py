@@ -39,9 +39,9 @@ def rows_of(prefix: str, fetched: Fetched, records: Iterable[tuple[int, Mapping[
     BuildError
         When a record has no or several answers that it cannot be known, or a label that is not known here.
     """
-    known = list(records)
-    unknowns = sorted({r[answer] for _, r in known if r for answer in _PLACES if _label(r, answer) == UNKNOWN})
-    for number, record in known:
+    records_of = list(records)
+    unknowns = sorted({r[answer] for _, r in records_of if r for answer in _PLACES if _label(r, answer) == UNKNOWN})
+    for number, record in records_of:
         origin = fetched.origin(number)
         if record is None:
             yield Drop("test", origin, "the disambiguating sentence has a word that the context does not show")
@@ -108,8 +108,8 @@ def _rebuilt(fetched: Fetched) -> Iterator[tuple[int, _Record | None]]:
     for template in read.table(templates, _COLUMNS.split()):
         by_question.setdefault((template["Q_id"], template["version"]), []).append(template)
     for number, record in enumerate(read.json_document(path)):
-        known = by_question[record["question_index"], record["additional_metadata"]["version"]]
-        found = [one for template in known if (one := _disambiguated(record, template))]
+        others = by_question[record["question_index"], record["additional_metadata"]["version"]]
+        found = [one for template in others if (one := _disambiguated(record, template))]
         yield number, record
         yield number, found[0] if len(found) == 1 else None
 

@@ -148,13 +148,13 @@ def _mend(key: tuple[str, int, int], pro: str, anti: str) -> tuple[str, tuple[st
     lines = {"pro": _with_slots(pro, anti), "anti": _with_slots(anti, pro)}
     differ = lines["pro"] != lines["anti"]
     place = " ".join(map(str, key))
-    kept = _CORRECTIONS["kept"].get(place)
-    if differ and not kept:
+    corrected = _CORRECTIONS["kept"].get(place)
+    if differ and not corrected:
         raise BuildError(
             f"WinoBias {key[0]} type {key[1]} line {key[2]}: the pro and the anti sentence differ by more than the "
             "pronoun; the files are not the ones this builder reads."
         )
-    side = kept or "pro"
+    side = corrected or "pro"
     old, new = _CORRECTIONS["replaced"].get(place, ("", ""))
     line = re.sub(rf"\b{old}\b", new, lines[side]) if old else lines[side]
     wording = [f"wording of the {side} line"] * differ + ["word"] * bool(old)

@@ -55,7 +55,7 @@ def restored(
     names = lacking(table.column_names)
     if not names:
         return table
-    chosen = next((known for known in datasets.get(dataset).configs if known.name == config), None)
+    chosen = next((own for own in datasets.get(dataset).configs if own.name == config), None)
     if chosen is None:
         raise BuildError(f"{dataset} has no config {config}; give the name it was published under.")
     # With the downloads comes an HTTP client, which rows without hashes do not need.

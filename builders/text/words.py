@@ -178,14 +178,14 @@ def slots(template: str) -> list[str]:
     ['nominative', 'possessive']
     """
     names = _SLOT.findall(template)
-    known = ", ".join(f"{{{slot}}}" for slot in SLOTS)
+    allowed = ", ".join(f"{{{slot}}}" for slot in SLOTS)
     for name in names:
         if name not in SLOTS:
-            raise TemplateError(f"The template {template!r} has the unknown placeholder {{{name}}}; use {known}.")
+            raise TemplateError(f"The template {template!r} has the unknown placeholder {{{name}}}; use {allowed}.")
     if set("{}") & set(_SLOT.sub("", template)):
-        raise TemplateError(f"The template {template!r} has a brace that belongs to no placeholder; use {known}.")
+        raise TemplateError(f"The template {template!r} has a brace that belongs to no placeholder; use {allowed}.")
     if not names:
-        raise TemplateError(f"The template {template!r} has no placeholder; use at least one of {known}.")
+        raise TemplateError(f"The template {template!r} has no placeholder; use at least one of {allowed}.")
     return names
 
 

@@ -127,18 +127,18 @@ def measure(
     if harness_tasks:  # first, because it takes less time to fail
         model = options.load()
 
-        def of(asked: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.HarnessResult]:
+        def of(changed: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.HarnessResult]:
             key = json.dumps([model.revision, dict(files), model.dtype, list(harness_tasks), limit])
             path = out / "runs" / name / f"lm-eval-{hashlib.sha256(key.encode()).hexdigest()[:8]}.json"
             results = zero_shot.stored(path, key)
             if results is None:
-                zero_shot.store(path, key, results := zero_shot.measure(asked, harness_tasks, limit, include))
+                zero_shot.store(path, key, results := zero_shot.measure(changed, harness_tasks, limit, include))
             return results
 
         sides = {"before": of(model, "base", {})}
         if adapter:
-            with attached(model, adapter) as asked:
-                sides["after"] = of(asked, adapter.resolve().name, digests(adapter))
+            with attached(model, adapter) as changed:
+                sides["after"] = of(changed, adapter.resolve().name, digests(adapter))
             changes = zero_shot.changes(**sides)
         content["lm-eval"] = {
             side: {task: dict(result.metrics) for task, result in results.items()} for side, results in sides.items()

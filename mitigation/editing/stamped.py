@@ -199,8 +199,8 @@ class StampedNetwork:
         entering, leaving = self._recorded([ids for ids in rows if ids in missing], compared) if missing else ({}, {})
         # States were kept without padding; a batch pads them to its own longest row.
         width = len(max(rows, key=len))
-        known = [entering[ids] if ids in entering else self.entering[ids] for ids in rows]
-        states = torch.stack([torch.nn.functional.pad(state, (0, 0, 0, width - len(state))) for state in known])
+        found = [entering[ids] if ids in entering else self.entering[ids] for ids in rows]
+        states = torch.stack([torch.nn.functional.pad(state, (0, 0, 0, width - len(state))) for state in found])
         base = [leaving[read] if read in leaving else self.leaving[read] for read in compared]
         at = _index(rows, reads)
 

@@ -34,7 +34,7 @@ class Classes:
             With the number of sentences of each class.
         """
         if any(len(one) < least for one in self.sentences):
-            counts = ", ".join(f"{len(kept)} {name}" for name, kept in zip(self.names, self.sentences, strict=True))
+            counts = ", ".join(f"{len(own)} {name}" for name, own in zip(self.names, self.sentences, strict=True))
             raise MitigationError(
                 f"The corpus has {counts} sentences, and a class needs at least {least}; give a larger corpus."
             )

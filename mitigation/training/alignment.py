@@ -184,13 +184,13 @@ def search(
             sums += loss.divergences(model.network, prompted_pairs(model, prompts, [pair])).double().cpu()
         return [float(value) for value in sums / len(pairs)]
 
-    kept: list[list[str]] = FOUND.read(path, lambda content: content["prompts"], MitigationError) or []
-    while len(kept) < length:
-        tried = [f"{prompt} {word}" for prompt in kept[-1] for word in words] if kept else list(words)
+    by_length: list[list[str]] = FOUND.read(path, lambda content: content["prompts"], MitigationError) or []
+    while len(by_length) < length:
+        tried = [f"{prompt} {word}" for prompt in by_length[-1] for word in words] if by_length else list(words)
         parts = [tried[start : start + SEARCHED] for start in range(0, len(tried), SEARCHED)]
-        what = f"prompts of {len(kept) + 1} words"
+        what = f"prompts of {len(by_length) + 1} words"
         means = [value for part in track(parts, what, console=console, transient=True) for value in measure(part)]
         best = sorted(range(len(tried)), key=lambda number: -means[number])[:beam]
-        kept.append([tried[number] for number in best])
-        FOUND.write(path, {"prompts": kept})
-    return [prompt for prompts in kept for prompt in prompts]
+        by_length.append([tried[number] for number in best])
+        FOUND.write(path, {"prompts": by_length})
+    return [prompt for prompts in by_length for prompt in prompts]

@@ -69,17 +69,17 @@ def shards(corpus: Sequence[str | Path], format: Format | None = None) -> list[S
         files = list(_remote_files(str(name)) if "://" in str(name) else _local_files(Path(name)))
         if not files:
             raise CorpusError(f"There is no file {name}; give files, folders, globs or addresses of a corpus.")
-        known = [
+        found = [
             Shard(address, file_format, size, version)
             for address, size, version, _ in files
             if (file_format := format or _format(address))
         ]
-        if not known:
+        if not found:
             raise CorpusError(
                 f"The format of {files[0][0]} is not clear from its name; let it end in {', '.join(_FORMATS)}, with "
                 f"{', '.join(COMPRESSED)} after that when it is compressed, or give the format."
             )
-        shards_by_address |= {shard.address: shard for shard in known}
+        shards_by_address |= {shard.address: shard for shard in found}
         # Device and inode of a local file, so that a link and its target are counted once.
         identities |= {address: identity for address, _, _, identity in files}
     # Of several names of one file, the last in reverse order is the first in order.

@@ -186,13 +186,13 @@ def resolve(
         if word >= NO_WORD:
             # Half of all runs are stop words, and a processor cannot predict which. So instead of a branch, a stop
             # word is written and then overwritten, because m does not advance.
-            kept = np.int64(word >= 0)
+            is_word = np.int64(word >= 0)
             words[m] = word
-            m += kept
-            word_counts[max(word, 0)] += kept
-            counted += kept
-            pairs += before * kept
-            before = min(before + kept, window)
+            m += is_word
+            word_counts[max(word, 0)] += is_word
+            counted += is_word
+            pairs += before * is_word
+            before = min(before + is_word, window)
             continue
         for k in range(starts[SEVERAL_WORDS - word], starts[SEVERAL_WORDS - word + 1]):
             words[m] = several[k]

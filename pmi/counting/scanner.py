@@ -180,8 +180,8 @@ class Scanner:
         self.table.target[runs[lengths == 1]] = numbers[first[lengths == 1]]
         several = np.flatnonzero(lengths > 1)
         if several.size:
-            known = len(self.starts) - 1
-            self.table.target[runs[several]] = SEVERAL_WORDS - known - np.arange(len(several), dtype=np.int32)
+            last = len(self.starts) - 1
+            self.table.target[runs[several]] = SEVERAL_WORDS - last - np.arange(len(several), dtype=np.int32)
             chosen = np.concatenate([numbers[first[k] : first[k] + lengths[k]] for k in several])
             self.starts = np.append(self.starts, self.starts[-1] + np.cumsum(lengths[several])).astype(np.int32)
             self.several = np.append(self.several, chosen)

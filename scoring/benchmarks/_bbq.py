@@ -23,11 +23,11 @@ def requests(profile: str, row: types.Row, _context: types.BenchmarkContext) -> 
     """The answers as continuations and, in ``clean``, the letters in three orders; nothing where both are alike."""
     if row["biased"] is None:
         return
-    asked = f"{row['context']}\n\nQ: {row['question']}\n"
+    text = f"{row['context']}\n\nQ: {row['question']}\n"
     answers = (*(row["answers"][place] for place in sorted(_people(row))), *row["unknowns"])
-    yield types.Request(row["id"], f"{asked}A:", tuple(types.Option(f" {answer}") for answer in answers))
+    yield types.Request(row["id"], f"{text}A:", tuple(types.Option(f" {answer}") for answer in answers))
     for turn in range(len(LETTERS) if profile == "clean" else 0):
-        listed = f"{asked}{_listed(row, turn)}\nAnswer:"
+        listed = f"{text}{_listed(row, turn)}\nAnswer:"
         yield types.Request(f"{row['id']}/{turn}", listed, tuple(types.Option(f" {letter}") for letter in LETTERS))
 
 
@@ -104,8 +104,8 @@ def answered(text: str, row: types.Row) -> int | None:
 
 def _question(_: str, row: types.Row) -> str:
     """A user's turn with the answers in the order of the source, which is random."""
-    asked = f"{row['context']}\n\n{row['question']}\n{_listed(row)}\nAnswer with the letter alone."
-    return "" if row["biased"] is None else asked
+    text = f"{row['context']}\n\n{row['question']}\n{_listed(row)}\nAnswer with the letter alone."
+    return "" if row["biased"] is None else text
 
 
 def _sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:

@@ -132,11 +132,11 @@ def score_file(path: Path, data: Path) -> tuple[list[types.ScoredExamples], list
     from scoring.score_files import ScoreFile
 
     file = ScoreFile(path, ("id", "score"))
-    ids, known = file.texts("id"), list(_TASKS.values())
+    ids, names = file.texts("id"), list(_TASKS.values())
     tasks = file.texts("task") if "task" in file else np.full(len(file), "", dtype=object)
     scores = pd.Series(file.numbers("score"), ids)
-    of_known = np.isin(tasks, [*known, ""])
-    file.refuse(~of_known, f"has the {{name}} {{value!r}} ({{rows}}); expected {', '.join(known)}.", "task")
+    of_known = np.isin(tasks, [*names, ""])
+    file.refuse(~of_known, f"has the {{name}} {{value!r}} ({{rows}}); expected {', '.join(names)}.", "task")
     file.check_unique(ids, "id")
     sets = {(_TASKS[config], split): _built(data, config, split) for _, config, split in CONFIGS[1:] + CONFIGS[:1]}
     remarks, free, found = [], np.ones(len(file), bool), {}
@@ -163,14 +163,14 @@ def score_file(path: Path, data: Path) -> tuple[list[types.ScoredExamples], list
     table = {str(name): frame[name].to_numpy() for name in frame.columns}
     everything = np.ones(len(frame), bool)
     items: list[types.ScoredItem] = []
-    for task in [*given, *(["overall"] if given == known else [])]:
+    for task in [*given, *(["overall"] if given == names else [])]:
         for domain in ("overall",) if task == "overall" else (*DOMAINS, "overall"):
             of_task = everything if task == "overall" else table["task"] == task
             of_domain = everything if domain == "overall" else table["domain"] == domain
             group = types.Group(f"{task} {domain}", of_task & of_domain)
             items += [({"task": task, "domain": domain}, group, metric) for metric in metrics("clean")]
-    if set(given) & set(known):
-        remarks += [f"{path.name} has no {task} scores." for task in known if task not in given]
+    if set(given) & set(names):
+        remarks += [f"{path.name} has no {task} scores." for task in names if task not in given]
     return [types.ScoredExamples(table, table["subject"], items)], remarks
 
 

@@ -144,8 +144,8 @@ def result(
         (rows, replies), size = answers[name], sampling.samples
         texts = [reply.text for reply in replies]
         by_row = grouped(enumerate(rows), lambda numbered: id(numbered[1])).values()
-        asked = ((own[0][1], own[0][0] * size, (own[-1][0] + 1) * size) for own in by_row)
-        lines = (task.to_records(row, texts[start:end]) for row, start, end in asked)
+        slices = ((own[0][1], own[0][0] * size, (own[-1][0] + 1) * size) for own in by_row)
+        lines = (task.to_records(row, texts[start:end]) for row, start, end in slices)
         tables[name] = as_table(chain.from_iterable(lines))
         of_answers = replace(
             part.benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster, headline=None
@@ -178,8 +178,8 @@ def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]
         for row in loaded.rows:
             # An instruction after "Q:" is at the beginning of the user's turn.
             where = replace(prompt, placement={n: p for n, p in prompt.placement.items() if p == "none"})
-            asked = task.question(profile, row)
-            texts = filter(None, [asked] if isinstance(asked, str) else asked)
+            given = task.question(profile, row)
+            texts = filter(None, [given] if isinstance(given, str) else given)
             asked_rows += [(row, where.put(Request(row["id"], text), part.benchmark.name).context) for text in texts]
     return asked_rows
 

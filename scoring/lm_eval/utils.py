@@ -110,6 +110,6 @@ def results(row: Row, responses: Sequence[tuple[float, bool]]) -> dict[str, dict
 
 def aggregate(lines: Sequence[Mapping[str, Any]]) -> float:
     """The metric that the lines name, of the table they make."""
-    known = benchmarks.get(lines[0]["benchmark"]).metrics("clean")
-    metric = next(metric for metric in known if metric.name == lines[0]["metric"])
+    metrics = benchmarks.get(lines[0]["benchmark"]).metrics("clean")
+    metric = next(metric for metric in metrics if metric.name == lines[0]["metric"])
     return float(metric.value(tables.as_table(map(dict, lines)), np.ones((1, len(lines))))[0])

@@ -109,10 +109,10 @@ def parameters(model: str) -> float | None:
     >>> parameters("meta-llama/Llama-2-7b-hf"), parameters("bert-base-uncased"), parameters("tiny-causal")
     (7000000000.0, 110000000.0, None)
     """
-    known = paper("fast")["parameters"].get(model)
+    given = paper("fast")["parameters"].get(model)
     stated = re.search(r"(?<![\w.])(\d+(?:\.\d+)?)([bm])(?![a-z0-9])", model, re.IGNORECASE)
-    if known or not stated:
-        return known and float(known)
+    if given or not stated:
+        return given and float(given)
     return float(stated[1]) * {"b": 1e9, "m": 1e6}[stated[2].lower()]
 
 

@@ -86,15 +86,15 @@ def score_rows(paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> Iterator
     ScoringError
         When a file has other rows than the built data set.
     """
-    for path, known in zip(paths, built, strict=True):
+    for path, released in zip(paths, built, strict=True):
         scores = pd.read_csv(path, usecols=["word", "F_logprob", "M_logprob"], keep_default_na=False)
         # The files have no ids: rows belong together by their place, which their words confirm.
-        if scores["word"].tolist() != known["word"].tolist():
+        if scores["word"].tolist() != released["word"].tolist():
             raise ScoringError(f"{path} has other rows than the built data set unstereo; build it again.")
         logprobs = {
             f"{name}_logprob": scores[f"{name[0].upper()}_logprob"].astype(float) for name in ("female", "male")
         }
-        yield known.assign(dataset=known["id"].str.partition("-paper")[0], **logprobs)
+        yield released.assign(dataset=released["id"].str.partition("-paper")[0], **logprobs)
 
 
 def score_table(benchmark: str, paths: Sequence[Path], built: Sequence[pd.DataFrame]) -> pa.Table:

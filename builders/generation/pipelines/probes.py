@@ -91,25 +91,25 @@ def run(settings: ProbeSettings, model: str, client: ChatClient, log: FilterLog)
     """Rows with ``settings.count`` statements, or fewer after ``settings.calls`` requests."""
     against = [line for path in settings.against for line in read.lines(path) if line]
     duplicates = pipeline.DuplicateFilter(settings.overlap, against)
-    kept: dict[str, str] = {}  # the model by statement
+    models: dict[str, str] = {}  # the model by statement
     sent = 0
-    while len(kept) < settings.count and sent < settings.calls:
-        needed = -(-(settings.count - len(kept)) // settings.per_request)
+    while len(models) < settings.count and sent < settings.calls:
+        needed = -(-(settings.count - len(models)) // settings.per_request)
         calls = min(needed, settings.calls - sent)
-        examples = islice(_examples(settings, list(kept), sent), calls)
+        examples = islice(_examples(settings, list(models), sent), calls)
         requests = [(seed, _request(settings, model, example, seed)) for seed, example in enumerate(examples, sent)]
         sent += calls
         entries = pipeline.request_lists("write", requests, settings.per_request, client, log)
         # Reversed, so that of equal statements the first one's model stays.
         model_of = {statement(entry.text): entry.response.model for entry in reversed(entries)}
         neutral = log.filter("write", [statement(entry.text) for entry in entries], fault, str)
-        kept |= {text: model_of[text] for text in log.filter("duplicates", neutral, duplicates.fault, str)}
-    if len(kept) < settings.count:
-        log.remarks.append(f"{len(kept)} of {settings.count} statements after {sent} calls; raise --calls")
-    surplus = set(list(kept)[settings.count :])
-    statements = log.filter("count", kept, lambda text: "is more than requested" if text in surplus else "", str)
+        models |= {text: model_of[text] for text in log.filter("duplicates", neutral, duplicates.fault, str)}
+    if len(models) < settings.count:
+        log.remarks.append(f"{len(models)} of {settings.count} statements after {sent} calls; raise --calls")
+    surplus = set(list(models)[settings.count :])
+    statements = log.filter("count", models, lambda text: "is more than requested" if text in surplus else "", str)
     return [
-        {"id": content_id("friend", text), "statement": text, "prompt": f"{text}, and", "model": kept[text]}
+        {"id": content_id("friend", text), "statement": text, "prompt": f"{text}, and", "model": models[text]}
         for text in statements
     ]
 

@@ -325,12 +325,12 @@ def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = N
 def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) -> None:
     """Adds the replay of one sample of words and one pronoun."""
     # What the record says as responses to our requests. Requests that it cannot answer are those of the open stages.
-    known = {answer.key: answer for answer in responses(result.run(PublishedClient({})), part)}
+    answers = {answer.key: answer for answer in responses(result.run(PublishedClient({})), part)}
     # The same prompt was sent for a word of two samples, so a key alone does not name a response.
-    result.responses |= {f"{path.stem} {key}": answer for key, answer in known.items()}
+    result.responses |= {f"{path.stem} {key}": answer for key, answer in answers.items()}
     gender, words = GENDERS[pronoun], [reply.word for reply in part.replies]
     if result.settings.profile == "paper":
-        lines = "".join(f"{answer.to_line()}\n" for answer in known.values())
+        lines = "".join(f"{answer.to_line()}\n" for answer in answers.values())
         put_all(path.parent, {path.name: lines.encode()}, ChatError)
         client = PublishedClient(read_responses(path), frozenset(["revise"]))
         run = result.run(client)
@@ -342,7 +342,7 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
         result.prompts += [_prompt(write_request(run, word, gender)) for word in words]
         result.conversions += [_prompt(convert_request(run, d, "convert")) for d in first if d.gender == "female"]
     else:
-        client = PublishedClient(known, frozenset(["revise", "convert", "judge"]))
+        client = PublishedClient(answers, frozenset(["revise", "convert", "judge"]))
         run = result.run(client)
         accepted = _unstereo.clean(run, words, (gender,), None)
     replies = {write_request(run, reply.word, gender).key: reply for reply in part.replies}

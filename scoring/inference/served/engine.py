@@ -427,9 +427,9 @@ def _score_contexts(server: Server, contexts: Sequence[Context], tokens: Sequenc
     """Candidates by the distribution of the next token, and those that it lacks as one-token options."""
     distributions = server.dialect.next_tokens([context.ids for context in contexts], tokens)
     values, lacking = [], []
-    for context, known in zip(contexts, distributions, strict=True):
-        values += [(answer, known[token]) for token in tokens if token in known for answer in context.wanted[token]]
-        lacking += context.apart([token for token in tokens if token not in known])
+    for context, scores in zip(contexts, distributions, strict=True):
+        values += [(answer, scores[token]) for token in tokens if token in scores for answer in context.wanted[token]]
+        lacking += context.apart([token for token in tokens if token not in scores])
     return values + _score_prompts(server, lacking)
 
 

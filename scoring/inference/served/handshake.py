@@ -193,8 +193,8 @@ def identity(client: HttpClient) -> Identity:
     try:
         listed = client.get(f"{client.base_url}/models")
         entries = listed.get("data") if isinstance(listed, dict) else None
-        known = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-        models = {name: entry for entry in known if isinstance(name := entry.get("id"), str) and name}
+        objects = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        models = {name: entry for entry in objects if isinstance(name := entry.get("id"), str) and name}
         owners = {owner for entry in models.values() if isinstance(owner := entry.get("owned_by"), str)}
         kinds = [dialects.get(name) for name in dialects.names()]
         owned = (kind for kind in kinds if kind.owner and kind.owner in owners)

@@ -43,8 +43,8 @@ class SGLang(Dialect):
         for reply in replies:
             rows = object_of(reply.get("meta_info")).get("output_token_ids_logprobs")
             entries = rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], list) else []
-            known = (entry for entry in entries if isinstance(entry, list) and len(entry) > 1)
-            candidates.append({int(e[1]): number(e[0]) for e in known if e[1] in tokens})
+            pairs = (entry for entry in entries if isinstance(entry, list) and len(entry) > 1)
+            candidates.append({int(e[1]): number(e[0]) for e in pairs if e[1] in tokens})
         return candidates
 
     def continuations(self, prompts: Sequence[Ids], new: int, decoding: Decoding, seed: int) -> list[Made]:
