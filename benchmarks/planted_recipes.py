@@ -56,8 +56,6 @@ ORDER = (
     *("decoding", "fast", "gradiend", "gradiend --contrast occupations"),
     *("cda --loss_limit 0.05 --validate_every 5", "dropout --loss_limit 0.05 --validate_every 5"),
 )
-#: What is shorter than the defaults, because the defaults take hours on one core.
-SHORT: Mapping[str, Mapping[str, Any]] = {"mabel": {"pairs": 6000}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ WHOLE, BLOCK, TWIN = PLACES = (Place("whole"), Place("block", 2), Place("twin", 
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Questions:
     """The questions of all sets, with the occupation of each and the set that it is of, and texts for perplexity."""
 
     requests: Sequence[Request]
@@ -88,7 +86,7 @@ def _choice(pair: Pair) -> str:
     return f"{pair.pro[: pair.at]}[{he}|{she}]{pair.pro[pair.at + len(pair.forms[0]) :]}"
 
 
-def asked(data: str, texts: Sequence[str], console: Console) -> Asked:
+def asked(data: str, texts: Sequence[str], console: Console) -> Questions:
     """The questions; those of WinoBias only where its rows are built."""
     own = {TEMPLATE_SET: pairs(PLANTED, NEW_TEMPLATES), OCCUPATIONS: pairs(NEW, NEW_TEMPLATES)}
     every = [
@@ -109,10 +107,10 @@ def asked(data: str, texts: Sequence[str], console: Console) -> Asked:
         )
         every.append((Request(f"{WINOBIAS}/{row['id']}", options=options), row["subject"], WINOBIAS))
     requests, occupations, sets = zip(*every, strict=True)
-    return Asked(requests, occupations, sets, texts)
+    return Questions(requests, occupations, sets, texts)
 
 
-def answers(model: Any, questions: Asked, prompt: Prompt) -> dict[str, Any]:
+def answers(model: Any, questions: Questions, prompt: Prompt) -> dict[str, Any]:
     """The log-odds of each pair [pairs] in nats, and nats and tokens of each text."""
     engine = with_prompt(model, prompt)
     found = engine.answer([prompt.put(request) for request in questions.requests])
@@ -172,7 +170,7 @@ class Bed:
         more: dict[str, Any] = dict(option.split(" ", 1) for option in options)
         more |= {key: kind(more[key]) for key, kind in (("loss_limit", float), ("validate_every", int)) if key in more}
         more |= {"contrast": str(self.work / "contrast.json")} if "contrast" in more else {}
-        return seed | corpus | more | dict(SHORT.get(name, {})) | self.shorter
+        return seed | corpus | more | self.shorter
 
     def make(self, run: Run) -> dict[str, Any]:
         """Runs a recipe and measures the model with it; or measures the model as it is."""
@@ -207,7 +205,7 @@ class Bed:
         return {
             "seconds": round(seconds, 1),
             "parameters": made.facts.cost.parameters,
-            "shorter": dict(SHORT.get(run.recipe, {})) | self.shorter,
+            "shorter": self.shorter,
             "measures": measures,
             **answers(model, self.questions, prompt),
         }
@@ -225,11 +223,13 @@ class Bed:
             put(self.result(run), json.dumps({**asdict(run), "wall": wall, **result}).encode())
             took.setdefault(run.recipe or "before", []).append(wall)
             rest = left[number + 1 :]
-            known = [took.get(other.recipe or "before") for other in rest]
-            end = time.strftime("%H:%M", time.localtime(time.time() + sum(float(np.mean(k)) for k in known if k)))
-            unknown = f", and {known.count(None)} of unknown length" if None in known else ""
-            said = result.get("refused") or f"gap {self._gap(result):.2f}, {result.get('seconds', 0):.0f} s of its own"
-            self.console.log(f"{run.model} {run.recipe or 'before'}: {said}; {wall:.0f} s, end at {end}{unknown}")
+            walls = [took.get(other.recipe or "before") for other in rest]
+            end = time.strftime("%H:%M", time.localtime(time.time() + sum(float(np.mean(k)) for k in walls if k)))
+            unknown = f", and {walls.count(None)} of unknown length" if None in walls else ""
+            outcome = (
+                result.get("refused") or f"gap {self._gap(result):.2f}, {result.get('seconds', 0):.0f} s of its own"
+            )
+            self.console.log(f"{run.model} {run.recipe or 'before'}: {outcome}; {wall:.0f} s, end at {end}{unknown}")
 
     def _gap(self, result: Mapping[str, Any]) -> float:
         inside = [name == TEMPLATE_SET for name in self.questions.sets]
@@ -255,7 +255,7 @@ def lean() -> Metric:
     return mean("lean", lambda table: table["score_biased"] - table["score_unbiased"], 0, -np.inf, np.inf, "")
 
 
-def tables(files: Sequence[Mapping[str, Any]], questions: Asked) -> tuple[Table, Table]:
+def tables(files: Sequence[Mapping[str, Any]], questions: Questions) -> tuple[Table, Table]:
     """The pairs and the texts of several runs, one below the other."""
     odds = np.concatenate([np.array(one["odds"]) for one in files])
     texts = np.concatenate([np.array(one["texts"]) for one in files])
@@ -275,7 +275,7 @@ def tables(files: Sequence[Mapping[str, Any]], questions: Asked) -> tuple[Table,
 def estimates(
     files: Sequence[Mapping[str, Any]],
     before: Sequence[Mapping[str, Any]],
-    questions: Asked,
+    questions: Questions,
     kind: str,
     resamples: int,
 ) -> dict[str, dict[str, list[float]]]:
@@ -321,7 +321,7 @@ def _rounded(one: Any) -> list[float]:
     return [round(float(value), 4) for value in (one.value, one.low, one.high)]
 
 
-def summary(work: Path, questions: Asked, resamples: int) -> dict[str, Any]:
+def summary(work: Path, questions: Questions, resamples: int) -> dict[str, Any]:
     """The JSON: by model (kind and place) the scores as it is, those of its twin, and those of each recipe."""
     files = [json.loads(path.read_text()) for path in sorted(work.glob("runs/*/*.json"))]
     found: dict[str, Any] = {}

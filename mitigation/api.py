@@ -26,7 +26,7 @@ from scoring.engines.loaded import check_loaded, engine_of, unchanged
 from scoring.inference.load_options import MODEL, AllowPickle, Device, Dtype, LoadOptions, Revision, TrustRemoteCode
 from scoring.options import Benchmarks, Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
-from scoring.terminal import tell
+from scoring.terminal import show
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def mitigated(
         from mitigation.estimate import estimate
 
         estimated = estimate(recipe, own, loading(model, options), options.quantize)
-        tell(console, estimated.lines)
+        show(console, estimated.lines)
         return estimated
     rows = TrainingData(options.data, options.limit)
     evaluation = planned_evaluation(recipe, options, rows) if options.evaluate else None

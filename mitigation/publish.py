@@ -33,7 +33,7 @@ from mitigation.errors import MitigationError
 from scoring.adapters import facts
 from scoring.adapters.attach import peft_config, tensor_shapes
 from scoring.inference.load_options import BUNDLED
-from scoring.terminal import tell
+from scoring.terminal import show
 from scoring.types import ScoringError
 
 CARD = "README.md"
@@ -199,12 +199,12 @@ def main(
     with explained(errors, ScoringError, BuildError, CardError, HFValidationError):
         citation = read.text(corpus_citation) if corpus_citation else ""
         files = publication(folder, check_repository(repo), licence, base, corpus_licence, citation)
-        tell(console, [f"{repo}", *(f"  {len(content):>11,} bytes  {name}" for name, content in files.items())])
+        show(console, [f"{repo}", *(f"  {len(content):>11,} bytes  {name}" for name, content in files.items())])
         if dry_run:
-            tell(console, [files[CARD].decode(), "Nothing was sent (--dry-run)."])
+            show(console, [files[CARD].decode(), "Nothing was sent (--dry-run)."])
             return
         address = add_files(HfApi(), repo, files, "Publish the adapter", kind="model", private=private)
-        tell(console, [f"Published: {address}"])
+        show(console, [f"Published: {address}"])
 
 
 app = single(main)

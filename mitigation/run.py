@@ -31,7 +31,7 @@ from mitigation.training.data import TrainingData
 from scoring import benchmarks
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
 from scoring.inference.load_options import LoadOptions
-from scoring.terminal import tell
+from scoring.terminal import show
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def mitigate(
 
         bits, remark = choose(recipe, settings, options, quantize)
         if remark:
-            tell(errors, [remark])
+            show(errors, [remark])
         options = replace(options, quantize=bits, device=options.device or _gpu_of_process())
         with errors.status(f"Loading {options.model} …"):
             model = load_for_training(options)
@@ -132,7 +132,7 @@ def mitigate(
                 write_facts(out, adapter)
             table = changes_table(adapter.changes, full_precision).to_csv(index=False)
             put(work / "changes.csv", table.encode())
-    tell(console, summary(adapter, compared, out, work))
+    show(console, summary(adapter, compared, out, work))
     return adapter
 
 
@@ -308,10 +308,10 @@ def evaluate_full_precision(
     except (RuntimeError, ScoringError) as error:
         if not out_of_memory(error):
             raise
-        tell(errors, [f"{options.model} in full precision does not fit into the memory, so all scores are in 4 bits."])
+        show(errors, [f"{options.model} in full precision does not fit into the memory, so all scores are in 4 bits."])
         return {}
     report.write_comparison(work / "before", between(work / "before", work / "control", evaluation.resamples))
-    tell(errors, [f"The effect of the quantization alone is in {work / 'before' / 'compare.html'}."])
+    show(errors, [f"The effect of the quantization alone is in {work / 'before' / 'compare.html'}."])
     return estimates(work / "control", texts, model.kind, evaluation.resamples)
 
 

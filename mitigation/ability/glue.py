@@ -29,7 +29,7 @@ from mitigation.errors import MitigationError
 from mitigation.training.train import progress_bar
 from scoring.adapters.facts import Change, Numbers
 from scoring.statistics.intervals import student
-from scoring.terminal import tell
+from scoring.terminal import show
 
 #: The benchmark and the metric of the changes, and the group of the mean over the tasks.
 BENCHMARK, METRIC, AVERAGE = "glue", "score", "average"
@@ -216,7 +216,7 @@ def compare(
     """
     before = measure(base, data, settings, folder, console)
     if adapted and adapted.effect is Effect.HEAD:
-        tell(console, [adapted.effect])
+        show(console, [adapted.effect])
         return before, before
     return before, measure(adapted, data, settings, folder, console) if adapted else None
 

@@ -34,7 +34,7 @@ from mitigation.adapters.write import check_target, save_whole, write
 from mitigation.errors import MitigationError
 from scoring.adapters import facts
 from scoring.inference.load_options import Device, Dtype, LoadOptions, ModelName, Revision
-from scoring.terminal import tell
+from scoring.terminal import show
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def main(
     with ended(errors, ScoringError):
         made = merge(model, adapter, out=out, revision=revision, dtype=dtype, device=device)
         compared = f"its logits differ by at most {made.difference:.1e} from those of the adapted one"
-        tell(console, [*made.changes, f"The model is {out}; {compared}, over {COMPARED} statements."])
+        show(console, [*made.changes, f"The model is {out}; {compared}, over {COMPARED} statements."])
 
 
 def logits(network: Any, tokenizer: Any) -> torch.Tensor:

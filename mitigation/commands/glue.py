@@ -26,7 +26,7 @@ from mitigation.errors import MitigationError
 from scoring.adapters.facts import FACTS, Change, digests, read
 from scoring.inference.load_options import Device, LoadOptions, ModelName, Revision
 from scoring.options import Limit
-from scoring.terminal import tell
+from scoring.terminal import show
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ def main(
             )
             put_all(out, {name: document(content)}, MitigationError)
         for line in _lines(content):
-            tell(console, [line])
+            show(console, [line])
         if changes:
-            tell(console, [changes_table(changes).to_string(index=False, na_rep="", float_format="{:.4g}".format)])
+            show(console, [changes_table(changes).to_string(index=False, na_rep="", float_format="{:.4g}".format)])
         if adapter and record:
             write_changes(adapter, changes)
-        tell(console, [f"The scores of every seed are in {out / name}."])
+        show(console, [f"The scores of every seed are in {out / name}."])
 
 
 def measure(
@@ -190,4 +190,4 @@ def add_to_methods(
                 _, changes = measure(options, adapter, tasks, GlueSettings(), folder / "glue", errors, limit)
                 write_changes(adapter, changes)
             except ScoringError as error:
-                tell(errors, [f"{adapter.name}: {error}"])
+                show(errors, [f"{adapter.name}: {error}"])

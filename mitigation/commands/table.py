@@ -41,7 +41,7 @@ from mitigation.run import finished, mitigate
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import FACTS, read
 from scoring.inference.load_options import LoadOptions
-from scoring.terminal import tell, tell_wrapped
+from scoring.terminal import show, show_wrapped
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -126,26 +126,26 @@ def main(
 
         # Methods that failed in an earlier call keep their reason, until they are made.
         reasons = comparison.reasons_before(out)
-        measured, asked = None, Options(benchmarks=benchmarks, **values)
-        rows, options = TrainingData(asked.data, asked.limit), LoadOptions(model, device=asked.device)
+        measured, evaluation = None, Options(benchmarks=benchmarks, **values)
+        rows, options = TrainingData(evaluation.data, evaluation.limit), LoadOptions(model, device=evaluation.device)
         if chosen:
-            planned = planned_columns(chosen[0], asked, rows)
+            planned = planned_columns(chosen[0], evaluation, rows)
             with errors.status(f"Loading {model} …"):
                 loaded = options.load()
-            measured = how_measured(planned(loaded), asked.limit, asked.text)
+            measured = how_measured(planned(loaded), evaluation.limit, evaluation.text)
             comparison.check_same(out, measured)
         # The model is loaded once for all methods: each leaves it as it was, and one that fails is followed by a
         # fresh one.
         for recipe in chosen:
             points = swept(len(feed_forwards(loaded.network))) if sweep else [{}]
-            for row, changed in variants(recipe, asked.profile, of_domains, seeds, points):
+            for row, changed in variants(recipe, evaluation.profile, of_domains, seeds, points):
                 try:
-                    settings = settings_of(recipe, asked.profile, given.get(recipe.name, {}), corpus, **changed)
+                    settings = settings_of(recipe, evaluation.profile, given.get(recipe.name, {}), corpus, **changed)
                     if finished(recipe, settings, loaded, rows, out / row):
                         continue
                     reasons.pop(row, None)
                     # Weights in 4 bits are of the recipes that want them; the others share the loaded model.
-                    shared = None if choose_quantization(recipe, "auto", asked.device)[0] else loaded
+                    shared = None if choose_quantization(recipe, "auto", evaluation.device)[0] else loaded
                     mitigate(
                         recipe,
                         settings,
@@ -163,18 +163,18 @@ def main(
                     write(out, model, comparison.rows_of(out, reasons), measured)
                 except (ScoringError, BuildError) as error:
                     reasons[row] = str(error)
-                    tell(errors, [f"{row}: {error}"])
+                    show(errors, [f"{row}: {error}"])
                     loaded = options.load()  # what a recipe left in the middle is not for the next one
         if glue:
-            add_to_methods(out, options, split_list(glue), asked.limit, errors)
+            add_to_methods(out, options, split_list(glue), evaluation.limit, errors)
         if sweep:
             write_sweep(out, model, f"fast-{of_domains[0]}")
         tables = write(out, model, comparison.rows_of(out, reasons), measured)
         for table in tables:
             if one:
                 console.print(grid(table.frame, table.domain))
-            tell_wrapped(console, f"{table.domain}: {table.conclusion[0]}")
-        tell(console, [f"{out / 'methods.html'} has all methods side by side."])
+            show_wrapped(console, f"{table.domain}: {table.conclusion[0]}")
+        show(console, [f"{out / 'methods.html'} has all methods side by side."])
 
 
 def variants(

@@ -39,7 +39,7 @@ from scoring.inference.model import Model
 from scoring.metrics import knowledge
 from scoring.metrics.sums import mean
 from scoring.statistics import stats
-from scoring.terminal import tell
+from scoring.terminal import show
 from scoring.types import Floats, Group, Metric, Request, Row, Table
 
 HELD_OUT, EDITED = SIDES
@@ -258,7 +258,7 @@ class EditingSession:
         after, scored_after = mean_terms(network, trained_pairs, settings), measured.scores(network)
         if all(bool((start[name] == weight).all()) for name, weight in network.trained.items()):
             sentence = f"No batch improved its loss, so the {what} changes nothing; lower --rate {settings.rate}."
-            tell(job.console, [sentence])
+            show(job.console, [sentence])
         write_losses(curve, out, f"{job.recipe} on {title}", step="batch")
         changes = pair_changes(scored_before, scored_after, settings.score)
         write_pairs(out / "pairs.json", measured, scored_before[0], scored_after[0], self.left_out)
@@ -277,7 +277,7 @@ def tell_left_out(left_out: Mapping[str, str], count: int, what: str, console: C
     if left_out:
         names = ", ".join([*left_out][:5]) + ", …" * (len(left_out) > 5)
         reason = next(iter(left_out.values()))
-        tell(
+        show(
             console, [f"{len(left_out)} of {count} pairs cannot be {what} and are left out ({names}); first: {reason}"]
         )
 

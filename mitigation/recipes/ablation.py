@@ -15,7 +15,7 @@ from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, declared
 from mitigation.training.settings import text_versions
-from scoring.terminal import tell
+from scoring.terminal import show
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ def run(job: Job[stream.StreamSettings]) -> Adapter:
             )
         after = stream.preference(ablated, held)
     sizes = f"{before.size:.3f} to {after.size:.3f}"
-    tell(job.console, [f"{len(matrices)} maps; held-out preference {sizes} nats in size."])
+    show(job.console, [f"{len(matrices)} maps; held-out preference {sizes} nats in size."])
     measures = before.measures("before") | after.measures("after") | {"changed maps": len(matrices)}
     return job.done(parameters, measures)
 

@@ -18,7 +18,7 @@ from mitigation.recipe import Adapter, Job, Model, declared, defaults, setting
 from mitigation.recipes.debias_tuning import encode_prompts
 from mitigation.training.data import load_prompts, training_prompts
 from mitigation.training.settings import OPEN, TrainingSettings
-from scoring.terminal import tell
+from scoring.terminal import show
 from scoring.types import Floats, Request
 
 _PAPER = "Rafailov et al. 2023"
@@ -58,7 +58,7 @@ def run(job: Job[DpoSettings]) -> Adapter:
     measures = {"share of rows that prefer she": float(female.mean())}
     for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
         measures |= {f"held-out {name} {when}": terms[name] for name in ("log ratio", "absolute log ratio")}
-    tell(job.console, [f"{name}: {mean:.3f}" for name, mean in measures.items()])
+    show(job.console, [f"{name}: {mean:.3f}" for name, mean in measures.items()])
     return job.done(tuned.parameters, measures)
 
 

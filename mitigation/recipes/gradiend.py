@@ -27,7 +27,7 @@ from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, Model, declared, setting
 from mitigation.recipes.steering import ContrastSettings, both_signs, versions
 from mitigation.training.settings import OPEN
-from scoring.terminal import tell
+from scoring.terminal import show
 
 if TYPE_CHECKING:
     import torch
@@ -123,7 +123,7 @@ def run(job: Job[GradiendSettings]) -> Adapter:
             )
         torch.nn.utils.vector_to_parameters(chosen_change, weights)
         whole.save(job.out)
-    tell(job.console, [f"h {change[0]:g}, α {change[1]:g}; held-out preference {before.size:.3f} to {best.size:.3f}."])
+    show(job.console, [f"h {change[0]:g}, α {change[1]:g}; held-out preference {before.size:.3f} to {best.size:.3f}."])
     codes = {
         f"h of {name} texts": float(np.mean(own[-20:])) for name, own in zip(("first", "second"), found, strict=True)
     }

@@ -13,7 +13,7 @@ from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
 from mitigation.recipe import Adapter, Job, declared, setting
 from mitigation.training.settings import CODE, OPEN, text_versions
-from scoring.terminal import tell
+from scoring.terminal import show
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def run(job: Job[InlpSettings]) -> Adapter:
             "would be left; give fewer classifiers."
         )
     first, last = nullspace.accuracies[0], nullspace.accuracies[-1]
-    tell(job.console, [f"{len(nullspace.accuracies)} classifiers; accuracy {first:.3f} to {last:.3f}."])
+    show(job.console, [f"{len(nullspace.accuracies)} classifiers; accuracy {first:.3f} to {last:.3f}."])
     measures = probe_measures(states, projection) | {"first classifier": first, "last classifier": last}
     return finish(job, projection, measures)
 

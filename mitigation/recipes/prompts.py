@@ -15,7 +15,7 @@ from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Job, declared, setting
 from scoring.adapters.facts import PROMPT
 from scoring.prompts import get
-from scoring.terminal import tell
+from scoring.terminal import show
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def run(job: Job[PromptSettings]) -> Adapter:
     prompt = get(job.settings.prompt)
     put(job.out / PROMPT, prompt.json().encode())
     instruction = prompt.instruction or prompt.system or " … ".join(prompt.turns("QUESTION", "ANSWER")[::2])
-    tell(job.console, [f"{prompt.name}: {instruction}"])
+    show(job.console, [f"{prompt.name}: {instruction}"])
     return job.done(None)
 
 

@@ -23,7 +23,7 @@ from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, declared, setting
 from mitigation.training.settings import OPEN, text_versions
-from scoring.terminal import tell
+from scoring.terminal import show
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def run(job: Job[SteeringSettings]) -> Adapter:
         parameters = write_projection(model, Projection.orthogonal(unit[:, None]), job.out)
         with attached(model, job.out) as changed:
             after = stream.preference(changed, held)
-        tell(job.console, [f"Held-out preference {before.size:.3f} to {after.size:.3f} nats in size."])
+        show(job.console, [f"Held-out preference {before.size:.3f} to {after.size:.3f} nats in size."])
         return job.done(parameters, before.measures("before") | after.measures("after"))
     last = feed_forwards(model.network)[number].last
     module = model.network.get_submodule(last)
@@ -122,7 +122,7 @@ def run(job: Job[SteeringSettings]) -> Adapter:
             f"which is {before.size if settings.contrast else before.gap:.3f} nats; give other strengths, a higher "
             "loss_limit or another block."
         )
-    tell(job.console, [f"Strength {strength:g}; held-out preference {before.gap:.3f} to {best.gap:.3f} nats."])
+    show(job.console, [f"Strength {strength:g}; held-out preference {before.gap:.3f} to {best.gap:.3f} nats."])
     inputs = getattr(module, "in_features", None) or module.weight.shape[0]  # GPT-2's maps have inputs first
     zero = Matrices(torch.zeros(1, inputs), torch.zeros(len(vector), 1), strength * vector)
     parameters = write_lora(model, {last: zero}, job.out)

@@ -10,7 +10,7 @@ from cards.options import ended, single
 from scoring.options import Resamples, Verbose
 from scoring.report.terminal import comparison
 from scoring.statistics.stats import RESAMPLES
-from scoring.terminal import tell, tell_wrapped
+from scoring.terminal import show, show_wrapped
 from scoring.types import ScoringError
 
 
@@ -23,10 +23,10 @@ def show_comparison(run: Path, base: Path, out: Path, resamples: int, console: C
     write_comparison(out, compared)
     for part in comparison(compared, verbose=verbose):
         if isinstance(part, str):
-            tell_wrapped(console, part)
+            show_wrapped(console, part)
         else:
             console.print(part)
-    tell(console, [f"The comparison is {out / 'compare.html'}."])
+    show(console, [f"The comparison is {out / 'compare.html'}."])
 
 
 def main(

@@ -26,7 +26,7 @@ from scoring.corpus import Correlation, Leans, correlations, job_leans, sentence
 from scoring.report import write_page
 from scoring.report.numbers import methods
 from scoring.report.page import Section, scores
-from scoring.terminal import tell
+from scoring.terminal import show
 from scoring.types import ScoringError
 
 _BENCHMARKS = {"unstereo": sentence_leans, "occugender": job_leans}
@@ -130,9 +130,9 @@ def main(
         except PmiError as error:
             raise ScoringError(str(error)) from None
         console.print(grid(measured), soft_wrap=False)
-        tell(console, [f"The examples are in {out or run}, and the figure is {(out or run) / 'corpus.svg'}."])
+        show(console, [f"The examples are in {out or run}, and the figure is {(out or run) / 'corpus.svg'}."])
         if out is None:
-            tell(console, [f"The report is {run / 'report.html'}."])
+            show(console, [f"The report is {run / 'report.html'}."])
 
 
 app = single(main)

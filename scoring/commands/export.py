@@ -15,7 +15,7 @@ from cards.text import slug
 from scoring import benchmarks
 from scoring.report.headlines import headline_scores
 from scoring.result import RunResult, load
-from scoring.terminal import tell
+from scoring.terminal import show
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def main(
             raise ScoringError(f"{run} has no score that is a plain mean over examples; give another run.")
         folder = out or run / "export"
         put_all(folder, files, ScoringError)
-        tell(Console(), [f"{len(files)} tables are in {folder}."])
+        show(Console(), [f"{len(files)} tables are in {folder}."])
 
 
 app = single(main)

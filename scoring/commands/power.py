@@ -16,7 +16,7 @@ from scoring import benchmarks, report
 from scoring.report.headlines import headline_scores
 from scoring.report.numbers import metric_range
 from scoring.statistics.intervals import detectable
-from scoring.terminal import tell_wrapped
+from scoring.terminal import show_wrapped
 from scoring.types import Benchmark, Report, ScoringError
 
 #: A score: its short name, ideal value and range, and the standard errors of it and of its change between two runs.
@@ -102,7 +102,7 @@ def main(
         design_text = f"shares of one half, of which {changed:g} change, and a correlation of {icc:g} in a cluster"
         by = f"the variance of {run}, two runs as if independent" if run else design_text
         sentence = f"{n:,} rows in {clusters:,} clusters would see these with a power of 80 % and p below 0.05"
-        tell_wrapped(console, f"{sentence} ({tests} changes corrected together), from {by}.")
+        show_wrapped(console, f"{sentence} ({tests} changes corrected together), from {by}.")
 
 
 app = single(main)

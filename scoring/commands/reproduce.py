@@ -28,7 +28,7 @@ from scoring.reproduce.measured import Cell, Measured, Verdict, cells
 from scoring.reproduce.plan import Step, cost, execute, parameters, steps
 from scoring.reproduce.printed import PrintedTable, paper, printed_tables
 from scoring.statistics.stats import RESAMPLES
-from scoring.terminal import tell
+from scoring.terminal import show
 from scoring.types import ScoringError
 
 #: The files of a figure by their endings, or what it needs.
@@ -160,14 +160,14 @@ def main(
     with ended(errors, ScoringError):
         tables = printed_tables(target)
         computed = bool(target or every or published)
-        found = Measured(data, runs, offline, resamples, lambda sentence: tell(errors, [sentence]), computed)
+        found = Measured(data, runs, offline, resamples, lambda sentence: show(errors, [sentence]), computed)
         if model and not published:
             trial = {"--limit": limit, "--resamples": None if resamples == RESAMPLES else resamples}
             chosen = {option: str(value) for option, value in trial.items() if value is not None}
             plan = steps(tables, model, data, runs, chosen)
             if dry_run:
                 costs = ("done" if step.done else cost(step, model, data, limit) for step in plan)
-                tell(console, (step.line + f"   # {c}" * bool(c) for step, c in zip(plan, costs, strict=True)))
+                show(console, (step.line + f"   # {c}" * bool(c) for step, c in zip(plan, costs, strict=True)))
                 return
             failed = execute(plan, found.say)
         elif dry_run:
@@ -176,7 +176,7 @@ def main(
             try:
                 found.build()
             except BuildError as error:
-                tell(errors, [str(error)])
+                show(errors, [str(error)])
         own = cells(target, model=model, measured=found)
         drawn = dict(drawings(tables, found, model)) if computed or out else {}
         content = json.dumps([asdict(cell) for cell in own], indent=1)
@@ -191,19 +191,19 @@ def main(
         elif target or model:
             for section in sections(own, {}):
                 console.print(compared(section))
-            tell(console, remarks(own))
+            show(console, remarks(own))
         else:
             console.print(listed(own, drawn))
         for name, drawing in drawn.items() if target or model else ():
             where = f"{out / name.replace('/', '-')}.svg and .png" if out else "can be drawn; give --out DIR"
-            tell(errors if as_json else console, [f"{name}: {drawing if isinstance(drawing, str) else where}"])
+            show(errors if as_json else console, [f"{name}: {drawing if isinstance(drawing, str) else where}"])
         total = Counter(cell.verdict for cell in own)
         summary = ", ".join(f"{total[verdict]:,} {verdict}" for verdict in VERDICTS if total[verdict])
-        tell(errors if as_json else console, [f"{len(own):,} numbers: {summary}."] if summary else [])
+        show(errors if as_json else console, [f"{len(own):,} numbers: {summary}."] if summary else [])
         if out:
-            tell(errors if as_json else console, [f"The page is {out / 'reproduce.html'}."])
+            show(errors if as_json else console, [f"The page is {out / 'reproduce.html'}."])
         if failed:
-            tell(errors, [f"failed: {step.line}" for step in failed])
+            show(errors, [f"failed: {step.line}" for step in failed])
             raise typer.Exit(1)
 
 

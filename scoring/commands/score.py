@@ -23,7 +23,7 @@ from scoring.options import RUN, Sampling, ServedOptions, Settings, Verbose
 from scoring.report.context import next_steps
 from scoring.report.headlines import few_examples
 from scoring.report.terminal import catalogue, details, speed, summary
-from scoring.terminal import tell
+from scoring.terminal import show
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def show_run(result: RunResult, folder: Path, console: Console, *, verbose: bool
         console.print(details(name, result.report))
     console.print()
     facts = few_examples(result.report), speed(result.report) if result.report.speed else ""
-    tell(
+    show(
         console,
         [
             *result.remarks,
@@ -80,7 +80,7 @@ def main(
     compare: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Paired differences from a run; MODEL may be one too.")
     ] = None,
-    show: Annotated[bool, typer.Option("--list", help="Print benchmarks and prompts, and stop.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="Print benchmarks and prompts, and stop.")] = False,
     verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", rich_help_panel=RUN, help="Print the results file alone.")] = False,
     **values: Any,
@@ -92,14 +92,14 @@ def main(
     """
     processes = Processes.launched()
     console, errors = Console(quiet=not processes.first), Console(stderr=True, quiet=not processes.first)
-    if as_json and not (show or values["dry_run"]):
+    if as_json and not (listing or values["dry_run"]):
         console = errors
     elif not console.is_terminal:
         console = Console(width=160, quiet=not processes.first)
     with ended(errors, ScoringError):
-        if show:
+        if listing:
             benchmarks.include(*values["include"])
-            tell(console, catalogue())
+            show(console, catalogue())
             return
         if compare and not (compare / "results.json").is_file():
             raise ScoringError(f"{compare} has no results.json to compare with; give --compare the folder of a run.")

@@ -109,7 +109,7 @@ class Model(Engine):
             "model": (self.revision, self.adapter, self.kind, self.dtype, self.tokens.window),
             "code": [inspect.getsource(module) for module in (batching, network, probes)],
         }
-        self.probes.kept = default_cache() / "networks" / digest(known_by)
+        self.probes.folder = default_cache() / "networks" / digest(known_by)
 
     @property
     def device(self) -> torch.device:

@@ -116,7 +116,7 @@ class GenerationMode(NamedTuple):
 
 @dataclass
 class Probes:
-    """Measurements of one network, each made once when it is needed; with a folder ``kept``, once for a machine.
+    """Measurements of one network, each made once when it is needed; with a folder ``folder``, once for a machine.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class Probes:
         Token ids that a network may treat in a way of its own (padding, masks).
     findings:
         A sentence for each way of batching that changes its answers, for the report.
-    kept:
+    folder:
         A folder for the measurements of this network, which later processes read; None for a network that is not
         known by its weights. A file that cannot be read or written costs the time of a measurement.
     """
@@ -142,7 +142,7 @@ class Probes:
     findings: dict[str, str] = field(default_factory=dict)
     #: Whether its answers are not numbers; each request then says so by its id.
     broken: bool = False
-    kept: Path | None = None
+    folder: Path | None = None
     _known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     _plain: dict[Query, torch.Tensor] = field(default_factory=dict)
 
@@ -162,7 +162,7 @@ class Probes:
         """
         length = self._length(longest)
         if (what, length) not in self._known:
-            path = self.kept / f"{what}-{length}.json" if self.kept and self._state() == self._weights else None
+            path = self.folder / f"{what}-{length}.json" if self.folder and self._state() == self._weights else None
             before, stored = dict(self.findings), None
             with suppress(ScoringError):
                 stored = path and MEASURED.read(path, dict, ScoringError)

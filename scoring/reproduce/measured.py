@@ -347,5 +347,5 @@ def _judged(table: PrintedTable, cell: PrintedCell, found: Measured, other: Mapp
         # Compared as printed: a paper rounds, and 49.995 and 50.00 are the same number in a table of two decimals.
         same = f"{value:.{cell.digits}f}" == f"{printed:.{cell.digits}f}"
         verdict = "equal" if same else "within" if low <= printed <= high else "outside"
-    known = math.isfinite(low)
-    return of(value, low if known else None, high if known else None, verdict, " ".join(filter(None, (remark, notes))))
+    valid = math.isfinite(low)
+    return of(value, low if valid else None, high if valid else None, verdict, " ".join(filter(None, (remark, notes))))

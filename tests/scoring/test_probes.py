@@ -198,9 +198,9 @@ def test_measurements_of_changed_weights_are_not_kept(loaded, tmp_path):
 
 def test_a_finding_is_kept_with_its_measurement(tmp_path):
     made = model("gemma2")
-    first = Probes(made._network, "one", 96, kept=tmp_path)
+    first = Probes(made._network, "one", 96, folder=tmp_path)
     assert first.shares(90) == 48
-    again = Probes(made._network, "one", 96, kept=tmp_path)
+    again = Probes(made._network, "one", 96, folder=tmp_path)
     assert again.shares(90) == 48
     assert again.findings == first.findings
     assert "rows shorter than 96 tokens only" in again.findings["shares"]

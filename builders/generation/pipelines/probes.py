@@ -114,9 +114,9 @@ def run(settings: ProbeSettings, model: str, client: ChatClient, log: FilterLog)
     ]
 
 
-def _examples(settings: ProbeSettings, kept: list[str], sent: int) -> Iterator[str]:
+def _examples(settings: ProbeSettings, statements: list[str], sent: int) -> Iterator[str]:
     """Examples for the next requests: the given ones in turn, or with ``reseed`` the latest statements."""
-    pool = kept[::-1] if settings.reseed and kept else settings.seed_sentence
+    pool = statements[::-1] if settings.reseed and statements else settings.seed_sentence
     return (pool[n % len(pool)] for n in count(0 if settings.reseed else sent))
 
 

@@ -181,7 +181,7 @@ class PublishedClient:
     ``unanswered`` counts these by stage.
     """
 
-    known: Mapping[str, Response]
+    responses: Mapping[str, Response]
     open_stages: frozenset[str] = frozenset()
     unanswered: Counter[str] = field(default_factory=Counter)
 
@@ -195,8 +195,8 @@ class PublishedClient:
         """
         results = []
         for request in requests:
-            if request.key in self.known:
-                results.append(self.known[request.key])
+            if request.key in self.responses:
+                results.append(self.responses[request.key])
             elif stage in self.open_stages:
                 self.unanswered[stage] += 1
                 results.append(_response(request, "", restored=True))
@@ -234,8 +234,8 @@ class Stage:
 class Replay:
     """What a replay of one length collects, in the order of the published files.
 
-    ``first``, ``complete`` and ``kept`` are the drafts before and after revision and those that pass, each of
-    ``kept`` with its reply; ``prompts`` and ``conversions`` are the texts that are sent. ``complete`` and the prompts
+    ``first``, ``complete`` and ``passed`` are the drafts before and after revision and those that pass, each of
+    ``passed`` with its reply; ``prompts`` and ``conversions`` are the texts that are sent. ``complete`` and the prompts
     are only collected in profile ``paper``.
     """
 
@@ -243,7 +243,7 @@ class Replay:
     log: FilterLog = field(default_factory=FilterLog)
     first: list[Draft] = field(default_factory=list)
     complete: list[Draft] = field(default_factory=list)
-    kept: list[tuple[Draft, recorded.Reply]] = field(default_factory=list)
+    passed: list[tuple[Draft, recorded.Reply]] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
     conversions: list[str] = field(default_factory=list)
     responses: dict[str, Response] = field(default_factory=dict)
@@ -256,7 +256,7 @@ class Replay:
     def rows(self, table: DeltaTable) -> list[dict[str, Any]]:
         """The rows of the kept drafts, each with its reply, the draw of its word, and MaxPMIDiff."""
         run, made = self.run(PublishedClient({})), []
-        for number, (draft, reply) in enumerate(self.kept):
+        for number, (draft, reply) in enumerate(self.passed):
             they = None if run.is_paper else fill_they(draft.template)
             row = _unstereo.row(run, draft, table, number) | {"sentence_they": they}
             made.append(row | {"reply_id": reply.id, "draw": reply.draw, "seed": reply.seed})
@@ -317,8 +317,10 @@ def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = N
         _replay_part(record.part(draw, pronoun), pronoun, out / f"replies-{draw}-{pronoun}.jsonl", result)
     if profile == "clean":
         # Without those that repeat one of an earlier sample or pronoun.
-        fault = _unstereo.repeat_fault([draft for draft, _ in result.kept])
-        result.kept = result.log.filter("set", result.kept, lambda kept: fault(kept[0]), lambda kept: kept[0].template)
+        fault = _unstereo.repeat_fault([draft for draft, _ in result.passed])
+        result.passed = result.log.filter(
+            "set", result.passed, lambda pair: fault(pair[0]), lambda pair: pair[0].template
+        )
     return result
 
 
@@ -346,7 +348,7 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
         run = result.run(client)
         accepted = _unstereo.clean(run, words, (gender,), None)
     replies = {write_request(run, reply.word, gender).key: reply for reply in part.replies}
-    result.kept += [(draft, replies[draft.reply_id]) for draft in accepted]
+    result.passed += [(draft, replies[draft.reply_id]) for draft in accepted]
     result.unanswered += client.unanswered
 
 
