@@ -48,7 +48,7 @@ def _rows(name: str, model: Mapping[str, Any]) -> Iterator[str]:
     where = "in all weights" if place == "whole" else "in the feed-forward part of one block"
     shown = [each for each in SETS if each in model["before"]["planted"]]
     head = [f"`tiny-{kind}`, planted {where}", "what it does", *(f"gap, {each}" for each in shown)]
-    head += ["SS, new templates", "perplexity", "parameters", "CPU time", "seeds", "shorter than the defaults"]
+    head += ["SS, new templates", "perplexity", "parameters", "CPU time", "seeds", "remark"]
     yield f"| {' | '.join(head)} |"
     yield f"| --- | --- |{' ---: |' * (len(head) - 3)} --- |"
     labels = {"bundled": "bundled model", "twin": "twin, taught without stereotype", "planted": "**planted model**"}

@@ -70,8 +70,7 @@ def test_planted_models_have_a_bias_and_keep_their_ability():
         assert np.isfinite(planted["texts"][metric][0])
 
 
-def test_what_is_shorter_than_the_defaults_is_in_the_table():
-    for model in STORED["models"].values():
-        for one in model["recipes"].values():
-            for key, value in one.get("shorter", {}).items():
-                assert f"{key} {value}" in Path(planted_recipes.PAGE).read_text(encoding="utf-8")
+def test_every_recipe_of_the_table_has_its_default_settings():
+    for name, model in STORED["models"].items():
+        # A test of the bed itself may pass shorter settings; the stored table has none.
+        assert not {recipe: one["shorter"] for recipe, one in model["recipes"].items() if one.get("shorter")}, name
