@@ -1,7 +1,6 @@
 """The test bed of planted stereotypes: what is planted, a run that goes on, and the page that is made from its JSON."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
