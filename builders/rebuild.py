@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from builders import datasets
 from builders.builder import BuildResult, Profile, build_datasets
@@ -16,6 +15,7 @@ from builders.check import check as check_datasets
 from builders.dataset import BuildError
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.options import ended, single, start
+from cards.terminal import text_table
 
 #: In the reason of a config that was left out for want of a Python package.
 PACKAGE = "the package"
@@ -26,16 +26,15 @@ def print_results(console: Console, results: Sequence[BuildResult], offline: boo
 
     With ``offline`` most sources are expected to be missing, so configs without their sources are only named.
     """
-    table = Table("config", "split", "rows", "sha256", "dropped", "state", pad_edge=False, box=None)
-    drops, left_out = [], []
+    rows, drops, left_out = [], [], []
     for result in results:
-        table.add_row(f"[bold]{result.name}[/bold]")
+        rows.append([result.name])
         for config, entry in (result.manifest.configs if result.manifest else {}).items():
             state = "built" if config in result.built else "unchanged"
             for name, split in entry.splits.items():
                 dropped = sum(split.dropped.values())
                 count = f"{dropped:,}" if dropped else ""
-                table.add_row(f"  {config}", name, f"{split.rows:,}", split.sha256[:12], count, state)
+                rows.append([f"  {config}", name, f"{split.rows:,}", split.sha256[:12], count, state])
                 drops += [
                     f"dropped: {result.name} {config} {name}: {count:,} x {reason}"
                     for reason, count in split.dropped.items()
@@ -49,7 +48,8 @@ def print_results(console: Console, results: Sequence[BuildResult], offline: boo
         for config, reason in reasons.items():
             by_reason.setdefault(reason, []).append(config)
         left_out += [f"left out: {result.name} {', '.join(own)}: {reason}" for reason, own in by_reason.items()]
-    console.print(table, markup=True, soft_wrap=False)
+    columns = ("config", "split", "rows", "sha256", "dropped", "state")
+    console.print(text_table(columns, rows), soft_wrap=False)
     for line in (*drops, *left_out):
         console.print(line)
 

@@ -14,6 +14,7 @@ from typer import Option
 from builders.dataset import BuildError
 from cards.draw import FREE, glance_html, one_line
 from cards.options import checked, filled, in_python, visible_console
+from cards.terminal import show
 from cards.text import split_list
 from mitigation import recipes, run
 from mitigation.errors import MitigationError
@@ -26,7 +27,6 @@ from scoring.engines.loaded import check_loaded, engine_of, unchanged
 from scoring.inference.load_options import MODEL, AllowPickle, Device, Dtype, LoadOptions, Revision, TrustRemoteCode
 from scoring.options import Benchmarks, Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
-from scoring.terminal import show
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from builders.sources.catalogue import catalogue
 from cards import adapter_card
 from cards.hub import add_files, explained
 from cards.options import single, start
+from cards.terminal import show
 from cards.text import CardError, refuse_secrets
 from mitigation import recipes
 from mitigation.__main__ import Include
@@ -33,7 +34,6 @@ from mitigation.errors import MitigationError
 from scoring.adapters import facts
 from scoring.adapters.attach import peft_config, tensor_shapes
 from scoring.inference.load_options import BUNDLED
-from scoring.terminal import show
 from scoring.types import ScoringError
 
 CARD = "README.md"

@@ -22,6 +22,7 @@ from rich.console import Console
 
 from cards.files import LOCK, locked, put, refuse_strays, strays
 from cards.numbers import with_interval
+from cards.terminal import show
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
@@ -31,7 +32,6 @@ from mitigation.training.data import TrainingData
 from scoring import benchmarks
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
 from scoring.inference.load_options import LoadOptions
-from scoring.terminal import show
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:

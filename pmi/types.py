@@ -239,6 +239,10 @@ THEY_FORMS = ("they", "them", "their", "theirs", "themself", "themselves")
 _PAIR = re.compile(r"([^\s:=,]+):([^\s:=,]+)(?:=(\d+(?:\.\d+)?))?")
 
 
+PAIRS_METAVAR = "A:B,C:D=W"
+PAIRS_HELP = "Pairs that δ compares, where TABLE holds counts; she:he by default."
+
+
 def parse_pairs(text: str) -> tuple[GenderedPair, ...]:
     """Pairs from a list such as ``she:he,her:his=0.5``, where 0.5 is the weight of a pair.
 

@@ -5,6 +5,7 @@ two ways should order models alike, which is convergent validity. Two domains by
 agree as much, the way is measured and not the bias (Campbell and Fiske, 1959, "Convergent and discriminant validation
 by the multitrait-multimethod matrix"). Intervals are on Fisher's scale with the variance (1 + r² / 2) / (n - 3) of n
 models (Bonett and Wright, 2000, "Sample size requirements for estimating Pearson, Kendall and Spearman correlations").
+A G-study says how much of the variance of an item's side belongs to items, to ways, to models, and to them together.
 """
 
 import math
@@ -12,12 +13,18 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
-from rich.table import Table
+from rich.table import Table as Grid
 from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
 from cards.numbers import with_interval
+from cards.terminal import text_table
+from scoring import benchmarks
+from scoring.metrics import variance
+from scoring.result import RunResult
 from scoring.statistics.intervals import fisher, student
-from scoring.types import Report
+from scoring.statistics.stats import measure
+from scoring.types import Estimate, Floats, Report, Table
+from scoring.ways import WAYS
 
 #: So few models say nothing of an order: the interval of a correlation of .9 over four models begins below 0.
 FEWEST = 5
@@ -61,14 +68,43 @@ def of_models(runs: Sequence[Report]) -> Iterator[Agreement]:
             yield name, "discriminant", f"{way}: {group}, {other_group}", *correlation(*numbers)
 
 
-def shown(runs: Sequence[Report]) -> Table | str:
+def shares(runs: Sequence[RunResult], resamples: int) -> Iterator[Estimate]:
+    """The G-study of every benchmark of ways that all runs have: items × ways × models, with intervals over items.
+
+    The sides are those of the headline's group; an item that a run lacks, or that has no side there, is left out.
+    The shares hold for these ways and models.
+    """
+    for name in [name for name in runs[0].tables if name.endswith("-ways") and all(name in run.tables for run in runs)]:
+        table, benchmark, shown = runs[0].tables[name], benchmarks.get(name), runs[0].report.headlines[name].shown
+        frames = [run.examples(name).set_index("id").reindex(table["id"]) for run in runs]
+        ways = [way for way in WAYS if all(way in frame for frame in frames)]
+        sides = np.sign(np.stack([frame[ways].to_numpy(float) for frame in frames], axis=-1))
+
+        # The items are the lines of the first run, so that a resample takes the same ones of all runs.
+        def design(t: Table, x: Floats = sides) -> tuple[Floats, Floats]:
+            return x[t["line"]], 0 * x[t["line"]]
+
+        study = list(variance.shares(design, ["ways", "models"]))
+        items = [(group, metric) for group in benchmark.groups(table) if group.name == shown for metric in study]
+        lines, clusters = {**table, "line": np.arange(len(sides))}, table[benchmark.cluster]
+        yield from measure(items, lines, clusters, benchmark=name, resamples=resamples)
+
+
+def shown(runs: Sequence[Report]) -> Grid | str:
     """The agreements as a table for terminals, or a sentence where nothing can be compared."""
     rows = list(of_models(runs))
     if not rows:
         return "The runs share no agreement of ways; score each with --ways, such as likelihood,choice."
     if len(runs) < FEWEST:
         return f"{len(runs)} models are too few to say whether ways order models alike; give {FEWEST} runs or more."
-    table = Table("benchmark", "validity", "compared", "rank correlation", title=f"Order of {len(runs)} models")
-    for name, kind, compared, *numbers in rows:
-        table.add_row(name, kind, compared, with_interval(numbers, ".2f", "not defined"))
-    return table
+    texts = [(*row[:3], with_interval(row[3:], ".2f", "not defined")) for row in rows]
+    return text_table(["benchmark", "validity", "compared", "rank correlation"], texts, f"Order of {len(runs)} models")
+
+
+def shown_shares(runs: Sequence[RunResult], resamples: int) -> Grid:
+    """The G-studies of items, ways and models as a table for terminals."""
+    rows = []
+    for one in shares(runs, resamples):
+        share = with_interval((one.value, one.low, one.high), ".0f", "not defined")
+        rows.append((one.benchmark, " × ".join(one.metric.split("_")[1:]), share))
+    return text_table(["benchmark", "variance of", "%"], rows, f"Sides of items by {len(runs)} models")

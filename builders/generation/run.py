@@ -23,6 +23,7 @@ from builders.generation.responses import ChatError, ResponseCache
 from builders.generation.spending import Spending
 from cards.files import RECORD, refuse_foreign
 from cards.packages import required
+from cards.terminal import text_table
 
 if TYPE_CHECKING:
     from builders.generation.endpoint import Endpoint
@@ -172,14 +173,14 @@ def print_costs(client: DryRunClient, options: RunOptions, console: Console) -> 
 
 def cost_table(client: DryRunClient, prices: CostModel | None) -> Table:
     """A table of the recorded responses, requests, tokens and costs of each stage of a dry run, with totals."""
-    table = Table(
-        "stage", "recorded", "calls", "prompt tokens", "reply tokens", "at most", "price", "at most", box=None
-    )
+    columns = ("stage", "recorded", "calls", "prompt tokens", "reply tokens", "at most", "price", "at most")
     stages = {stage: _stage_costs(*requests, prices) for stage, requests in client.stages.items()}
     totals = tuple([sum(column) for column in zip(*parts, strict=True)] for parts in zip(*stages.values(), strict=True))
-    for stage, (counts, sums) in (stages | {"all": totals}).items():
-        table.add_row(stage, *(f"{n:,}" for n in counts), *([f"{cost:.4f}" for cost in sums] or ["unknown"] * 2))
-    return table
+    rows = [
+        (stage, *(f"{n:,}" for n in counts), *([f"{cost:.4f}" for cost in sums] or ["unknown"] * 2))
+        for stage, (counts, sums) in (stages | {"all": totals}).items()
+    ]
+    return text_table(columns, rows)
 
 
 def _stage_costs(

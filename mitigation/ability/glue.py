@@ -23,13 +23,13 @@ import numpy as np
 from rich.console import Console
 
 from cards.stored import Stored, number
+from cards.terminal import show
 from mitigation.ability.classifier import Classifiers, Effect
 from mitigation.ability.tasks import Example, GlueSettings, TaskData, scores
 from mitigation.errors import MitigationError
 from mitigation.training.train import progress_bar
 from scoring.adapters.facts import Change, Numbers
 from scoring.statistics.intervals import student
-from scoring.terminal import show
 
 #: The benchmark and the metric of the changes, and the group of the mean over the tasks.
 BENCHMARK, METRIC, AVERAGE = "glue", "score", "average"

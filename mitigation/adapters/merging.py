@@ -30,11 +30,11 @@ from typer import Argument, Option
 from builders.embedded import DATA
 from builders.parsers import read
 from cards.options import ended
+from cards.terminal import show
 from mitigation.adapters.write import check_target, save_whole, write
 from mitigation.errors import MitigationError
 from scoring.adapters import facts
 from scoring.inference.load_options import Device, Dtype, LoadOptions, ModelName, Revision
-from scoring.terminal import show
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:

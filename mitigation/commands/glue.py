@@ -19,6 +19,7 @@ from rich.console import Console
 from cards.files import RECORD, locked, put_all, refuse_foreign
 from cards.options import ended
 from cards.stored import document
+from cards.terminal import show, terminal
 from cards.text import split_list
 from mitigation.ability.tasks import GlueSettings, load
 from mitigation.api import built
@@ -26,7 +27,6 @@ from mitigation.errors import MitigationError
 from scoring.adapters.facts import FACTS, Change, digests, read
 from scoring.inference.load_options import Device, LoadOptions, ModelName, Revision
 from scoring.options import Limit
-from scoring.terminal import show
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ def main(
     **values: Any,
 ) -> None:
     """Fine-tunes MODEL on tasks of GLUE, without and with an adapter, and prints scores of the validation splits."""
-    console, errors = Console(), Console(stderr=True)
-    if not console.is_terminal:
-        console = Console(width=160)
+    console, errors = terminal(160), Console(stderr=True)
     with ended(errors, ScoringError):
         from mitigation.evaluate import changes_table
 

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
-from rich.text import Text as Line
 
 from builders.dataset import BuildError
 from cards.files import put_all
 from cards.numbers import decimals
 from cards.options import ended
+from cards.terminal import show, show_wrapped, terminal, text_table
 from cards.text import split_list
 from mitigation import comparison, recipes
 from mitigation.ability.tasks import named
@@ -41,7 +41,6 @@ from mitigation.run import finished, mitigate
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import FACTS, read
 from scoring.inference.load_options import LoadOptions
-from scoring.terminal import show, show_wrapped
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -102,9 +101,7 @@ def main(
 
     With RECIPE before MODEL, that recipe in each domain, and its scores are printed beside those of papers.
     """
-    console, errors = Console(), Console(stderr=True)
-    if not console.is_terminal:
-        console = Console(width=200)
+    console, errors = terminal(200), Console(stderr=True)
     with ended(errors, ScoringError):
         *one, model = names
         if len(one) > 1:
@@ -281,7 +278,7 @@ def read_config(path: Path | None, recipe: str = "") -> dict[str, dict[str, Any]
 def grid(frame: pd.DataFrame, title: str) -> Grid:
     """A printable table of the scores of a domain: before and after each method, and what papers print."""
     columns = [column for column in COLUMNS if column in set(frame.column)]
-    made = Grid("method", "source", *columns, box=None, title=title)
+    rows = []
     for (method, source), of in frame.groupby(["method", "source"], sort=False):
         for side in ("before", "after") if source == "measured" else ("after",):
             # A printed figure is that after the training, so it has no row before.
@@ -290,5 +287,5 @@ def grid(frame: pd.DataFrame, title: str) -> Grid:
                 values["DS"] = 100.0  # the differentiation score is of two runs: the model agrees with itself
             texts = [decimals(values[column], 2, missing="") if column in values else "" for column in columns]
             name = f"{method}{f', {side}' if source == 'measured' else ''}"
-            made.add_row(*map(Line, (name, str(source), *texts)))
-    return made
+            rows.append((name, str(source), *texts))
+    return text_table(["method", "source", *columns], rows, title)

@@ -22,6 +22,7 @@ from rich.console import Console
 from builders.parsers.triplets import filled
 from builders.wording import BLANK
 from cards.files import put
+from cards.terminal import show
 from cards.text import split_list
 from mitigation.editing import PAIRS, SIDES, pairs
 from mitigation.editing.edit import MEASURED, edit, mean_terms
@@ -39,7 +40,6 @@ from scoring.inference.model import Model
 from scoring.metrics import knowledge
 from scoring.metrics.sums import mean
 from scoring.statistics import stats
-from scoring.terminal import show
 from scoring.types import Floats, Group, Metric, Request, Row, Table
 
 HELD_OUT, EDITED = SIDES

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from cards.terminal import show
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, declared
 from mitigation.training.settings import text_versions
-from scoring.terminal import show
 
 if TYPE_CHECKING:
     import torch

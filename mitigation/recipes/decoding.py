@@ -16,6 +16,7 @@ import numpy as np
 from rich.table import Table as Grid
 
 from cards.files import put
+from cards.terminal import text_table
 from cards.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Console, Job, Model, declared, setting
@@ -118,13 +119,13 @@ def least_gas(scores: Mapping[str, Estimate]) -> str:
 
 def score_table(scores: Mapping[str, Estimate], best: str) -> Grid:
     """A printable table of every setting with its GAS and interval; the chosen one is marked."""
-    grid = Grid("setting", "GAS", "95 % interval", "", box=None, pad_edge=False)
+    rows = []
     never_chosen = {GREEDY: "greedy, for comparison", BANNED: "constrained, for comparison"}
     for name, score in scores.items():
         remarks = never_chosen.get(name), "chosen" if name == best else ""
         interval = f"{score.low:.3f} to {score.high:.3f}"
-        grid.add_row(name, f"{score.value:.3f}", interval, ", ".join(filter(None, remarks)))
-    return grid
+        rows.append((name, f"{score.value:.3f}", interval, ", ".join(filter(None, remarks))))
+    return text_table(["setting", "GAS", "95 % interval", ""], rows)
 
 
 RECIPE = declared("decoding", DecodingSettings, run)

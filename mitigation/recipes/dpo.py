@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from cards.terminal import show
 from cards.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Job, Model, declared, defaults, setting
 from mitigation.recipes.debias_tuning import encode_prompts
 from mitigation.training.data import load_prompts, training_prompts
 from mitigation.training.settings import OPEN, TrainingSettings
-from scoring.terminal import show
 from scoring.types import Floats, Request
 
 _PAPER = "Rafailov et al. 2023"

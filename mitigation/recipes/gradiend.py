@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cards.terminal import show
 from cards.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, Model, declared, setting
 from mitigation.recipes.steering import ContrastSettings, both_signs, versions
 from mitigation.training.settings import OPEN
-from scoring.terminal import show
 
 if TYPE_CHECKING:
     import torch

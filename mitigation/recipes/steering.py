@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cards.terminal import show
 from cards.text import split_list
 from mitigation.corpora import fingerprints
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, declared, setting
 from mitigation.training.settings import OPEN, text_versions
-from scoring.terminal import show
 
 
 @dataclass(frozen=True)

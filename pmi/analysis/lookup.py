@@ -21,6 +21,8 @@ from pmi.types import SHE_HE, CountRule, DeltaTable, GenderedPair, TableError, a
 _COLUMNS = ("word", "delta", "count")
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(?:@([\w./-]+))?")
 
+TABLE_HELP = "Counts, a table of δ, the folder of the data set gender-pmi, or its name on the Hub."
+
 
 def delta_table(source: str | Path, pairs: GenderedPair | Sequence[GenderedPair] | None = None) -> DeltaTable:
     """δ of words from a file, a folder or the Hub.

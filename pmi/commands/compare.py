@@ -5,16 +5,15 @@ from typing import Annotated
 
 import pyarrow as pa
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from cards.numbers import formatted
-from pmi.analysis.lookup import delta_table
+from cards.terminal import show, terminal, text_table
+from pmi.analysis.lookup import TABLE_HELP, delta_table
 from pmi.analysis.table import WordComparison
 from pmi.analysis.table import compare as compare_tables
 from pmi.files import WRITABLE, write_rows
-from pmi.terminal import PAIRS_METAVAR, TABLE_HELP, console, number_table, show
-from pmi.types import parse_pairs
+from pmi.types import PAIRS_METAVAR, parse_pairs
 
 
 def main(
@@ -36,11 +35,11 @@ def main(
     chosen_pairs = None if pairs is None else parse_pairs(pairs)
     comparison = compare_tables(delta_table(first, chosen_pairs), delta_table(second, chosen_pairs), min_count)
     name, _, other_name = names.partition(",")
-    terminal = console()
+    console = terminal()
     tau = formatted(comparison.tau, ".3f", "undefined")
-    show(terminal, f"Words in both: {len(comparison.words):,}. Kendall's τ of their δ: {tau}.")
+    show(console, [f"Words in both: {len(comparison.words):,}. Kendall's τ of their δ: {tau}."])
     if top and comparison.words:
-        terminal.print(shift_table(comparison, top, (name, other_name)))
+        console.print(shift_table(comparison, top, (name, other_name)))
     if out:
         columns = {
             "word": comparison.words,
@@ -58,9 +57,7 @@ def main(
 def shift_table(comparison: WordComparison, top: int, names: tuple[str, str]) -> Table:
     """The words whose ranks differ most."""
     columns = ("word", f"δ in {names[0]}", f"δ in {names[1]}", "shift of rank")
-    table = number_table(*map(escape, columns), title="Words whose ranks differ most")
-    for index in comparison.largest_shifts(top):
-        values = comparison.first[index], comparison.second[index]
-        shift = f"{comparison.rank_shift[index]:+.0%}"
-        table.add_row(escape(comparison.words[index]), *(f"{value:+.2f}" for value in values), shift)
-    return table
+    values = zip(comparison.words, comparison.first, comparison.second, comparison.rank_shift, strict=True)
+    shifts = [(word, f"{one:+.2f}", f"{other:+.2f}", f"{shift:+.0%}") for word, one, other, shift in values]
+    rows = [shifts[index] for index in comparison.largest_shifts(top)]
+    return text_table(columns, rows, "Words whose ranks differ most", numbers=columns[1:])

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from cards.files import LOCK, locked, refuse_strays, strays
+from cards.terminal import show
 from pmi.counting.corpus import Format
 from pmi.counting.counts import CountsSummary
-from pmi.terminal import show
 from pmi.types import Boundary, TableError
 
 if TYPE_CHECKING:
@@ -96,9 +96,8 @@ def main(
         summary = merge_files(count_parts(corpus, job, form, jobs, runner, show_progress), out)
     if all(map(_PART.fullmatch, strays(work_folder, ()))):
         shutil.rmtree(work_folder)
-    for loss in summary.totals.losses:
-        show(errors, loss)
-    show(Console(), _summary_text(summary, out))
+    show(errors, summary.totals.losses)
+    show(Console(), [_summary_text(summary, out)])
 
 
 def _cluster_runner(engine: str, options: list[str]) -> Runner | None:

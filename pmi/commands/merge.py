@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from cards.terminal import show, terminal
 from pmi.counting.counts import check_target, merge_files
-from pmi.terminal import console, show
 
 
 def main(
@@ -22,8 +22,5 @@ def main(
     """
     check_target(out)
     summary = merge_files(counts, out)
-    show(
-        console(),
-        f"{summary.words:,} different words, {summary.totals.words:,} word tokens, from {len(counts)} tables; "
-        f"the sum is {out}.",
-    )
+    words = f"{summary.words:,} different words, {summary.totals.words:,} word tokens"
+    show(terminal(), [f"{words}, from {len(counts)} tables; the sum is {out}."])

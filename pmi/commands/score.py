@@ -8,11 +8,11 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from pmi.analysis.lookup import delta_table
+from cards.terminal import show
+from pmi.analysis.lookup import TABLE_HELP, delta_table
 from pmi.analysis.sentence import Rule, SentenceScore, max_pmi_diff, within
 from pmi.files import WRITABLE, FileError, read_rows, text_column, write_rows
-from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, show
-from pmi.types import parse_pairs
+from pmi.types import PAIRS_HELP, PAIRS_METAVAR, parse_pairs
 
 #: The columns that are added, with the attribute of :class:`Score` and the type of each.
 COLUMNS = {
@@ -57,11 +57,10 @@ def main(
     if epsilon is not None:
         scored = scored.filter(pa.array([within(score.value, epsilon) for score in scores], pa.bool_()))
     terminal = Console()
-    for line in summary(scores, epsilon):
-        show(terminal, line)
+    show(terminal, summary(scores, epsilon))
     if out:
         write_rows(scored, out)
-        show(terminal, f"Rows in {out}: {len(scored):,}.")
+        show(terminal, [f"Rows in {out}: {len(scored):,}."])
 
 
 def _with_scores(rows: pa.Table, scores: list[SentenceScore]) -> pa.Table:

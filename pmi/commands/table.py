@@ -11,17 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
 from cards.numbers import decimals, formatted
+from cards.terminal import show, terminal, text_table
 from pmi.analysis.table import Agreement, agreement, column_statistics
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts
 from pmi.files import WRITABLE, write_rows
-from pmi.terminal import PAIRS_METAVAR, console, number_table, show
-from pmi.types import parse_pairs
+from pmi.types import PAIRS_METAVAR, parse_pairs
 
 
 def main(
@@ -44,30 +43,30 @@ def main(
 
     A value is undefined, and its cell empty, where a count is 0; there is no smoothing.
     """
-    terminal = console()
+    console = terminal()
     table, chosen_pairs = Counts.read(counts), parse_pairs(pairs)
     rows = pmi_table(table, chosen_pairs, min_count)
-    show(terminal, description(table, rows, min_count))
-    terminal.print(statistics_table(column_statistics(rows)))
+    show(console, [description(table, rows, min_count)])
+    console.print(statistics_table(column_statistics(rows)))
     if top and (extremes := _extremes_table(rows, top, table.rule.gendered)):
-        terminal.print(extremes)
+        console.print(extremes)
         first = chosen_pairs[0]
-        show(terminal, f"δ above 0 is nearer to {first.first}, below 0 nearer to {first.second}.")
+        show(console, [f"δ above 0 is nearer to {first.first}, below 0 nearer to {first.second}."])
     pair_agreement = None
     if compare != "none":
         compared_pairs = table.counted_pairs() if compare == "all" else parse_pairs(compare)
         progress = functools.partial(track, description="Comparing pairs", console=Console(stderr=True), transient=True)
         pair_agreement = agreement(table, compared_pairs, min_count, progress)
         no_agreement = "The pairs have no agreement: no pair has a δ."
-        terminal.print(agreement_table(pair_agreement) if pair_agreement.pairs else no_agreement)
+        console.print(agreement_table(pair_agreement) if pair_agreement.pairs else no_agreement)
     if out:
         write_rows(rows, out)
-        show(terminal, f"Words in {out}: {len(rows):,}.")
+        show(console, [f"Words in {out}: {len(rows):,}."])
     if plots:
         from pmi.analysis.plots import write
 
         figures = write(plots, rows, chosen_pairs[0], pair_agreement, image_format)
-        show(terminal, f"Figures: {', '.join(map(str, figures))}." if figures else "No figure: no word has a δ.")
+        show(console, [f"Figures: {', '.join(map(str, figures))}." if figures else "No figure: no word has a δ."])
 
 
 def description(counts: Counts, rows: pa.Table, min_count: int) -> str:
@@ -85,11 +84,12 @@ def description(counts: Counts, rows: pa.Table, min_count: int) -> str:
 
 def statistics_table(columns: Sequence[Any]) -> Table:
     """The distribution of each column of values."""
-    table = number_table("", "words", "share", "mean", "sd", "5 %", "median", "95 %", title="Distributions")
+    names = ("", "words", "share", "mean", "sd", "5 %", "median", "95 %")
+    rows = []
     for column in columns:
         values = (decimals(number, 2) for number in (column.mean, column.sd, column.low, column.median, column.high))
-        table.add_row(column.name, f"{column.n_defined:,}", formatted(column.share, ".1%"), *values)
-    return table
+        rows.append((column.name, f"{column.n_defined:,}", formatted(column.share, ".1%"), *values))
+    return text_table(names, rows, "Distributions", numbers=names)
 
 
 def _extremes_table(rows: pa.Table, top: int, gendered: Sequence[str]) -> Table | None:
@@ -99,25 +99,25 @@ def _extremes_table(rows: pa.Table, top: int, gendered: Sequence[str]) -> Table 
     ordered = rows.filter(others).sort_by([("delta", "descending"), ("word", "ascending")])
     if not len(ordered):
         return None
-    table = number_table("highest", "δ", "count", "lowest", "δ", "count", title="Extremes of δ", text_columns=(0, 3))
-    lowest = ordered.take(list(range(len(ordered) - 1, -1, -1))[:top])
-    for high, low in zip(ordered.slice(0, top).to_pylist(), lowest.to_pylist(), strict=True):
-        table.add_row(*_cells(high), *_cells(low))
-    return table
+    ends = ordered.slice(0, top), ordered.take(list(range(len(ordered) - 1, -1, -1))[:top])
+    pairs = zip(*(end.to_pylist() for end in ends), strict=True)
+    columns = ("highest", "δ", "count", "lowest", "δ", "count")
+    rows = [[*_cells(high), *_cells(low)] for high, low in pairs]
+    return text_table(columns, rows, "Extremes of δ", numbers=("δ", "count"))
 
 
 def _cells(row: dict[str, object]) -> Iterable[str]:
-    return escape(str(row["word"])), f"{row['delta']:+.2f}", f"{row['count']:,}"
+    return str(row["word"]), f"{row['delta']:+.2f}", f"{row['count']:,}"
 
 
 def agreement_table(agreement: Agreement) -> Table:
     """The agreement of each pair with the first pair, and the median over all other pairs."""
     names = [f"{pair.first}:{pair.second}" for pair in agreement.pairs]
     columns = ("pair", "words", f"τ with {names[0]}", "words in both", "median τ")
-    table = number_table(*columns, title="Agreement of pairs (Kendall)")
+    rows = []
     for i, name in enumerate(names):
         others = [tau for j, tau in enumerate(agreement.tau[i]) if j != i and math.isfinite(tau)]
         median = statistics.median(others) if others else math.nan
         n_words, n_shared = (f"{agreement.n_words[j, i]:,}" for j in (i, 0))
-        table.add_row(name, n_words, decimals(agreement.tau[0, i], 2), n_shared, decimals(median, 2))
-    return table
+        rows.append((name, n_words, decimals(agreement.tau[0, i], 2), n_shared, decimals(median, 2)))
+    return text_table(columns, rows, "Agreement of pairs (Kendall)", numbers=columns[1:])

@@ -11,11 +11,11 @@ import pyarrow as pa
 import typer
 from rich.table import Table
 
+from cards.terminal import show, terminal, text_table
 from pmi import vocabulary, wordnet
-from pmi.analysis.lookup import delta_table, read_counts
+from pmi.analysis.lookup import TABLE_HELP, delta_table, read_counts
 from pmi.files import WRITABLE, read_rows, text_column, write_rows
-from pmi.terminal import PAIRS_HELP, PAIRS_METAVAR, TABLE_HELP, console, number_table, show
-from pmi.types import SHE_HE, FloatArray, IntArray, parse_pairs
+from pmi.types import PAIRS_HELP, PAIRS_METAVAR, SHE_HE, FloatArray, IntArray, parse_pairs
 from pmi.vocabulary import CONFIDENCE, SEEDS, EnglishTest, VocabularyError, WordPool, sample_words
 
 _TESTS = ("fasttext", "wordnet")
@@ -63,7 +63,7 @@ def main(
     With a table of δ, the share of infrequent words refers to the words that have a δ, because such a table
     has no others; with a table of counts it refers to all words.
     """
-    terminal = console()
+    console = terminal()
     tests = english_tests(english, confidence, model, wordnet_folder)
     words, counts, values = _columns(table, pairs)
     if profile == "paper":
@@ -79,7 +79,7 @@ def main(
         anchors = vocabulary.anchors(names, given, _parse_seeds(seeds), pool_size)
         gaps = anchors.differences(np.array([word in members for word in names], dtype=np.bool_))
         exact = int((gaps == 0).sum())
-        show(terminal, f"Gaps between sampled words that have the published number of words: {exact} of {len(gaps)}.")
+        show(console, [f"Gaps between sampled words that have the published number of words: {exact} of {len(gaps)}."])
         # Each gap is filled with words that pass a sure test, then with the most probable ones of English.
         score = np.zeros(len(names))
         for name, test in zip(_test_names(english), tests, strict=True):
@@ -89,22 +89,22 @@ def main(
         score[others] = vocabulary.english_probabilities([names[row] for row in others], model)
         fitted = tuple(compress(names, anchors.fitted(score)))
         equal = len(members & set(fitted))
-        show(terminal, f"Fitted pool: {len(fitted):,} words, {equal:,} of the {len(members):,} that pass.")
-        show(terminal, f"Of its words {len(fitted) - n_sure:,} are chosen by the probability of English alone.")
+        show(console, [f"Fitted pool: {len(fitted):,} words, {equal:,} of the {len(members):,} that pass."])
+        show(console, [f"Of its words {len(fitted) - n_sure:,} are chosen by the probability of English alone."])
         pool = WordPool(fitted, pool.n_after | {"fitted": len(fitted)}, pool.min_count)
         again = sample_words(pool.words, _parse_seeds(seeds), len(given[0]))
         equal = sum(a == b for one, two in zip(again, given, strict=True) for a, b in zip(one, two, strict=True))
-        show(terminal, f"Sampled words that are equal to those of --drawn: {equal:,} of {sum(map(len, given)):,}.")
-    terminal.print(filter_table(pool))
+        show(console, [f"Sampled words that are equal to those of --drawn: {equal:,} of {sum(map(len, given)):,}."])
+    console.print(filter_table(pool))
     if out:
         write_rows(_pool_rows(pool, words, counts, values), out)
-        show(terminal, f"Words in {out}: {len(pool.words):,}.")
+        show(console, [f"Words in {out}: {len(pool.words):,}."])
     if sample:
         samples = dict(zip(_parse_seeds(seeds), sample_words(pool.words, _parse_seeds(seeds), size), strict=True))
         sampled = [word for words in samples.values() for word in words]
         seed_column = [seed for seed, words in samples.items() for _ in words]
         write_rows(pa.table({"word": sampled, "seed": seed_column}), sample)
-        show(terminal, f"Sampled words in {sample}: {len(sampled):,}, {len(set(sampled)):,} of them different.")
+        show(console, [f"Sampled words in {sample}: {len(sampled):,}, {len(set(sampled)):,} of them different."])
 
 
 def english_tests(names: str, confidence: float, model: Path | None, folder: Path | None) -> list[EnglishTest]:
@@ -153,10 +153,9 @@ def _pool_rows(pool: WordPool, words: Sequence[str], counts: IntArray, values: F
 
 def filter_table(pool: WordPool) -> Table:
     """How many words each filter left."""
-    table = number_table("", "words", "of those before", title="Words that pass")
-    before = next(iter(pool.n_after.values()))
-    for name, left in pool.n_after.items():
-        label = f"{name} (more than {pool.min_count:g} times)" if name == "frequent" else name
-        table.add_row(label, f"{left:,}", f"{left / before:.1%}" if before else "–")
-        before = left
-    return table
+    labels = [f"{name} (more than {pool.min_count:g} times)" if name == "frequent" else name for name in pool.n_after]
+    left = list(pool.n_after.values())
+    shares = (f"{after / before:.1%}" if before else "–" for before, after in zip([left[0], *left], left, strict=False))
+    columns = ("", "words", "of those before")
+    rows = list(zip(labels, map("{:,}".format, left), shares, strict=True))
+    return text_table(columns, rows, "Words that pass", numbers=columns)

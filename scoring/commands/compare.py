@@ -7,10 +7,10 @@ import typer
 from rich.console import Console
 
 from cards.options import ended, single
+from cards.terminal import show, show_wrapped
 from scoring.options import Resamples, Verbose
 from scoring.report.terminal import comparison
 from scoring.statistics.stats import RESAMPLES
-from scoring.terminal import show, show_wrapped
 from scoring.types import ScoringError
 
 
@@ -51,10 +51,11 @@ def main(
         told = errors if as_json else console
         show_comparison(run, base, out or run, resamples, told, verbose=verbose)
         if more:
-            from scoring.agreement import shown
-            from scoring.report import read
+            from scoring.agreement import shown, shown_shares
+            from scoring.result import load
 
-            told.print(shown([read(folder) for folder in (run, base, *more)]))
+            runs = [load(folder) for folder in (run, base, *more)]
+            told.print(shown([one.report for one in runs]), shown_shares(runs, resamples), sep="\n")
         if as_json:
             typer.echo(((out or run) / "compare.json").read_text(encoding="utf-8"), nl=False)
 

@@ -17,16 +17,15 @@ from cards.files import RECORD, put_all
 from cards.numbers import interval
 from cards.options import ended, single
 from cards.stored import document
+from cards.terminal import show, text_table
 from cards.text import redactor
-from pmi.analysis.lookup import delta_table
+from pmi.analysis.lookup import TABLE_HELP, delta_table
 from pmi.files import write_rows
-from pmi.terminal import TABLE_HELP
 from pmi.types import CountRule, DeltaTable, PmiError
 from scoring.corpus import Correlation, Leans, correlations, job_leans, sentence_leans
 from scoring.report import write_page
 from scoring.report.numbers import methods
 from scoring.report.page import Section, scores
-from scoring.terminal import show
 from scoring.types import ScoringError
 
 _BENCHMARKS = {"unstereo": sentence_leans, "occugender": job_leans}
@@ -97,14 +96,12 @@ def _spoken(correlation: Correlation) -> str:
 
 def grid(measured: Sequence[Correlation]) -> Grid:
     """The correlations as a table for the terminal."""
-    title = "Spearman's ρ, sentences also by |MaxPMIDiff|"
-    table = Grid(title=title, box=None, pad_edge=False)
-    for name in ("group", "of", "ρ", "n", "clusters"):
-        table.add_column(name, no_wrap=True, justify="right" if name in ("n", "clusters") else "left")
+    columns, rows = ("group", "of", "ρ", "n", "clusters"), []
     for correlation in measured:
         about = correlation.pair.replace(" and ", ", "), _spoken(correlation).removeprefix("ρ ")
-        table.add_row(correlation.group, *about, f"{correlation.n:,}", f"{correlation.clusters:,}")
-    return table
+        rows.append((correlation.group, *about, f"{correlation.n:,}", f"{correlation.clusters:,}"))
+    title = "Spearman's ρ, sentences also by |MaxPMIDiff|"
+    return text_table(columns, rows, title, numbers=columns[3:], whole=columns)
 
 
 def main(

@@ -11,11 +11,11 @@ from rich.console import Console
 
 from cards.files import put_all
 from cards.options import ended, single
+from cards.terminal import show
 from cards.text import slug
 from scoring import benchmarks
 from scoring.report.headlines import headline_scores
 from scoring.result import RunResult, load
-from scoring.terminal import show
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:

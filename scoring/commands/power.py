@@ -7,16 +7,15 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table as Grid
 
 from cards.numbers import Scale, would_see
 from cards.options import ended, single
+from cards.terminal import show_wrapped, text_table
 from cards.verdict import LEVEL
 from scoring import benchmarks, report
 from scoring.report.headlines import headline_scores
 from scoring.report.numbers import metric_range
 from scoring.statistics.intervals import detectable
-from scoring.terminal import show_wrapped
 from scoring.types import Benchmark, Report, ScoringError
 
 #: A score: its short name, ideal value and range, and the standard errors of it and of its change between two runs.
@@ -88,17 +87,17 @@ def main(
     console, clusters = Console(), clusters or n
     with ended(Console(stderr=True), ScoringError):
         chosen, design = benchmarks.get(benchmark), (n, clusters, icc)
-        grid = Grid("score", "from the ideal", "between two runs", box=None, pad_edge=False)
+        rows = []
         scores = of_run(report.read(run), chosen.name, *design) if run else of_design(chosen, *design, changed)
         for name, ideal, on, error, paired in scores:
             few = 2.0 ** (1 - clusters) >= LEVEL / tests
             alone = math.nan if ideal is None else detectable(error, clusters - 1)
             change = math.inf if few else detectable(paired, clusters - 1, LEVEL / tests)
-            grid.add_row(name, *(would_see(seen, on) or "–" for seen in (alone, change)))
-        if not grid.row_count:
+            rows.append([name, *(would_see(seen, on) or "–" for seen in (alone, change))])
+        if not rows:
             lacks = f"{run} has no interval of {benchmark}" if run else f"No score of {benchmark} is a proportion"
             raise ScoringError(f"{lacks}; give --run with a run that has scored it.")
-        console.print(grid)
+        console.print(text_table(["score", "from the ideal", "between two runs"], rows))
         design_text = f"shares of one half, of which {changed:g} change, and a correlation of {icc:g} in a cluster"
         by = f"the variance of {run}, two runs as if independent" if run else design_text
         sentence = f"{n:,} rows in {clusters:,} clusters would see these with a power of 80 % and p below 0.05"

@@ -12,13 +12,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
-from rich.text import Text
 
 from builders.dataset import BuildError
 from cards.files import put_all
 from cards.numbers import counted, formatted, interval
 from cards.options import ended
 from cards.stored import number
+from cards.terminal import show, terminal, text_table
 from cards.text import grouped
 from scoring import DATA
 from scoring.report.page import template
@@ -28,7 +28,6 @@ from scoring.reproduce.measured import Cell, Measured, Verdict, cells
 from scoring.reproduce.plan import Step, cost, execute, parameters, steps
 from scoring.reproduce.printed import PrintedTable, paper, printed_tables
 from scoring.statistics.stats import RESAMPLES
-from scoring.terminal import show
 from scoring.types import ScoringError
 
 #: The files of a figure by their endings, or what it needs.
@@ -88,7 +87,7 @@ def _state(cell: Cell) -> str:
 def listed(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> Grid:
     """All tables and figures: how many numbers, how many have each verdict, and what the others need."""
     by_id = {section.table.id: section for section in sections(found, {})}
-    grid = Grid("table", "what", "printed", *VERDICTS[:3], "needs", box=None)
+    rows = []
     for table in printed_tables():
         section = by_id.get(table.id)
         counts = section.counts if section else {}
@@ -104,20 +103,20 @@ def listed(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> Grid:
         elif not table.cells:
             needs = "no numbers are printed; see docs/tables.md"
         numbers = (str(counts.get(verdict, "")) for verdict in VERDICTS[:3])
-        grid.add_row(*map(Text, (table.id, table.title, str(len(table.cells) or ""), *numbers, needs)))
-    return grid
+        rows.append((table.id, table.title, str(len(table.cells) or ""), *numbers, needs))
+    return text_table(["table", "what", "printed", *VERDICTS[:3], "needs"], rows)
 
 
 def compared(section: Section) -> Grid:
     """The cells of a table for a terminal."""
-    grid = Grid("row", "column", "printed", "measured", "95 % interval", "difference", "verdict", box=None)
-    grid.title, grid.title_justify = Text(f"{section.table.id}: {section.table.title} ({section.table.unit})"), "left"
+    rows = []
     for cell in section.cells:
         numbers = (formatted(number, ".6g", "") for number in (cell.printed, cell.measured))
         printed, measured, low, high = map(number, (cell.printed, cell.measured, cell.low, cell.high))
         ends, apart = interval(low, high, "{:.4g}".format, "{} to {}"), formatted(measured - printed, "+.3g", "")
-        grid.add_row(*map(Text, (cell.row, cell.column, *numbers, ends, apart, cell.verdict)))
-    return grid
+        rows.append((cell.row, cell.column, *numbers, ends, apart, cell.verdict))
+    columns = ("row", "column", "printed", "measured", "95 % interval", "difference", "verdict")
+    return text_table(columns, rows, f"{section.table.id}: {section.table.title} ({section.table.unit})")
 
 
 def remarks(found: Sequence[Cell]) -> Iterator[str]:
@@ -153,9 +152,7 @@ def main(
     Without TARGET: all tables and figures, what is there and what is needed. Numbers from published responses need no
     model; other ones are measured by ordinary commands of the project with --model. Exit status: 1 if a command failed.
     """
-    console, errors = Console(), Console(stderr=True)
-    if not console.is_terminal:
-        console = Console(width=200)
+    console, errors = terminal(200), Console(stderr=True)
     failed: list[Step] = []
     with ended(errors, ScoringError):
         tables = printed_tables(target)

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from cards.options import ended, single
+from cards.terminal import show
 from cards.text import redactor
 from scoring import benchmarks
 from scoring.commands.compare import show_comparison
@@ -23,7 +24,6 @@ from scoring.options import RUN, Sampling, ServedOptions, Settings, Verbose
 from scoring.report.context import next_steps
 from scoring.report.headlines import few_examples
 from scoring.report.terminal import catalogue, details, speed, summary
-from scoring.terminal import show
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from cards.numbers import Scale, formatted, interval, would_see
+from cards.terminal import text_table
 from cards.text import grouped
 from scoring import benchmarks
 from scoring.prompts import PROMPTS
@@ -47,13 +48,14 @@ def summary(report: Report, width: int) -> Grid:
     the last line which way the model leans. "Sees" is the smallest distance from the ideal that would have been found.
     """
     columns = ["benchmark", "score", "value [95 % interval]", "ideal", "sees", "vs ideal"]
-    grid = _grid(*columns, "meaning") if width >= WIDE else _grid(*columns, gap=1)
-    headlines = headline_scores(report)
+    headlines, rows = headline_scores(report), []
     for headline in headlines:
         e, on = headline.estimate, headline.scale
         seen = would_see(e.detectable, on, "") if headline.standing else ""
         cells = [e.benchmark, e.short_name, _with_interval(e, on), formatted(e.ideal), seen, headline.standing or "–"]
-        grid.add_row(*map(Text, [*cells, headline.sentence] if width >= WIDE else cells))
+        rows.append([*cells, headline.sentence] if width >= WIDE else cells)
+    wide = ["meaning"] if width >= WIDE else []
+    grid = text_table([*columns, *wide], rows, whole=("benchmark",), gap=1 + len(wide))
     lines = [*(f"{h.estimate.benchmark}: {h.sentence}" for h in headlines if width < WIDE), answer(headlines)]
     grid.caption, grid.caption_justify = Text("\n".join(filter(None, lines))) or None, "left"
     return grid
@@ -61,13 +63,11 @@ def summary(report: Report, width: int) -> Grid:
 
 def details(benchmark: str, report: Report) -> Grid:
     """Every group and metric of a benchmark."""
-    grid = _grid("group", "score", "value [95 % interval]", "ideal", "n")
-    grid.title, grid.title_justify = Text(benchmark, "bold"), "left"
+    rows = []
     for estimates in by_metric(e for e in report.estimates if e.benchmark == benchmark).values():
         on = metric_range(estimates)
-        for e in estimates:
-            grid.add_row(*map(Text, (e.group, e.short_name, _with_interval(e, on), formatted(e.ideal), str(e.n))))
-    return grid
+        rows += [(e.group, e.short_name, _with_interval(e, on), formatted(e.ideal), str(e.n)) for e in estimates]
+    return text_table(["group", "score", "value [95 % interval]", "ideal", "n"], rows, benchmark)
 
 
 def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid | str]:
@@ -78,7 +78,8 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
     headlines = headline_changes(compared)
     yield f"{described(compared.run)} compared with {described(compared.base)}"
     group, sees = "group" * verbose, "sees" * verbose
-    grid = _grid("benchmark", group, "score", "before", "after", "difference [95 %]", sees, "verdict", gap=1)
+    columns = ("benchmark", group, "score", "before", "after", "difference [95 %]", sees, "verdict")
+    rows = []
     shown = [*headlines, *(c for c in changes(compared) if verbose and c not in headlines)]
     for change in shown if verbose else shown[:CHANGES]:
         d, on = change.difference, change.scale
@@ -86,26 +87,18 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
         names = [d.benchmark, d.group, d.short_name] if verbose else [d.benchmark, d.short_name]
         before, after, difference = change.texts
         seen = [would_see(d.detectable, on, "") if change.verdict else ""] * verbose
-        grid.add_row(*map(Text, [*names, before, after, f"{difference}{ends}", *seen, change.verdict or "–"]))
+        rows.append([*names, before, after, f"{difference}{ends}", *seen, change.verdict or "–"])
     agreements = {a.benchmark: a for a in reversed(compared.agreements)}.values()
     for a in compared.agreements if verbose else list(agreements)[:AGREEMENTS]:
         names = [a.benchmark, a.group, a.short_name] if verbose else [a.benchmark, a.short_name]
-        grid.add_row(*map(Text, [*names, "–", metric_range([a]).brief(a.value), "–", *[""] * verbose, "–"]))
-    yield grid
+        rows.append([*names, "–", metric_range([a]).brief(a.value), "–", *[""] * verbose, "–"])
+    yield text_table([*filter(None, columns)], rows, whole=("benchmark", "before", "after"), gap=1)
     seen = [f"{c.difference.benchmark} {would_see(c.difference.detectable, c.scale)}" for c in headlines if c.verdict]
     if seen := [text for text in seen if not text.endswith(" ")][:SEEN]:
         yield f"Would have seen: {', '.join(seen)}."
     if len(shown) > CHANGES and not verbose:
         yield f"{len(shown) - CHANGES} more benchmarks are shown with --verbose."
     yield conclusion(headlines)
-
-
-def _grid(*columns: str, gap: int = 2) -> Grid:
-    """A table without lines, whose names and numbers are not broken unless the terminal is too narrow for them."""
-    grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0))
-    for name in filter(None, columns):
-        grid.add_column(Text(name), overflow="fold", no_wrap=name in ("benchmark", "before", "after"))
-    return grid
 
 
 def _with_interval(e: Measurement, on: Scale) -> str:

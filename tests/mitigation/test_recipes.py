@@ -137,7 +137,7 @@ def test_greedy_and_constrained_decoding_are_never_chosen_unasked():
     scores = {"plain": gas(0.1), "no-pronouns": gas(0.0), "top-k-10": gas(0.5), "top-k-50": gas(0.4)}
     assert decoding.least_gas(scores) == "top-k-50"
     *_, remarks = decoding.score_table(scores, "top-k-50").columns
-    assert list(remarks.cells) == ["greedy, for comparison", "constrained, for comparison", "", "chosen"]
+    assert [*map(str, remarks.cells)] == ["greedy, for comparison", "constrained, for comparison", "", "chosen"]
 
 
 def test_a_ban_of_all_forms_leaves_no_continuation_with_one(grid):

@@ -2,6 +2,8 @@
 
 import math
 import random
+import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -264,11 +266,38 @@ def test_the_interval_of_a_rank_correlation_of_models_has_its_coverage():
     assert 0.91 < hits / 400 < 0.99
 
 
+@pytest.mark.parametrize("apart_by", [0.0, 0.8])
+def test_a_planted_difference_of_models_is_its_share_of_the_variance(apart, apart_by):
+    rng, runs, name = np.random.default_rng(2), [], "unstereo-ways"
+    for number in range(6):
+        # Half of the models lean to one side and half to the other; ways and items add nothing.
+        leaning = 0.5 + apart_by / 2 * (-1) ** number
+        sides = {way: np.where(rng.random(ITEMS) < leaning, 1.0, -1.0) for way in ("likelihood", "choice")}
+        runs.append(replace(apart, tables={name: {**apart.tables[name], **sides}}))
+    of = {one.metric: one for one in agreement.shares(runs, 200)}
+    assert set(of) == {
+        f"share_{effect}"
+        for effect in ("items", "ways", "models", "items_ways", "items_models", "ways_models", "items_ways_models")
+    }
+    # Sides of one model have the variance 1 - lean²; those of a lean of ±.8 have the means' variance .64 · 6 / 5.
+    expected = 100 * apart_by**2 * 1.2 / (apart_by**2 * 1.2 + 1 - apart_by**2)
+    assert of["share_models"].value == pytest.approx(expected, abs=5)
+    assert of["share_models"].low <= expected <= of["share_models"].high + 0.5
+    assert sum(one.value for one in of.values()) == pytest.approx(100)
+    # An item that one model lacks is in no sum.
+    lacking = dict(runs[1].tables[name], choice=np.where(np.arange(ITEMS) < 20, np.nan, 1.0))
+    fewer = agreement.shares([runs[0], replace(runs[1], tables={name: lacking})], 20)
+    assert {one.n for one in fewer} <= {ITEMS, ITEMS - 20}
+
+
 def test_further_runs_are_compared_by_the_order_of_their_models(apart, tmp_path):
     folders = [str(apart.save(tmp_path / name)) for name in ("a", "b", "c")]
     done = CliRunner().invoke(app_of_compare, [*folders, "--resamples", "50"])
     assert done.exit_code == 0, done.output
     assert "3 models are too few to say whether ways order models alike" in " ".join(done.output.split())
+    # The three runs are one model, so models have no share.
+    assert "Sides of items by 3 models" in done.output
+    assert re.search(r"unstereo-ways +models +0 \[0, ", done.output)
 
 
 # The questions

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from builders.dataset import BuildError, Files
 from builders.datasets.gender_pmi import delta_table
@@ -37,6 +36,7 @@ from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
 from builders.text.words import PRONOUNS, Gender, fill_they
 from cards.files import put_all
+from cards.terminal import text_table
 from pmi.analysis.sentence import within
 from pmi.types import DeltaTable
 
@@ -271,8 +271,7 @@ def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Conso
     BuildError
         When a source is missing or a file cannot be written.
     """
-    table = Table("sentences", "stage", "published", "ours", "differ", box=None, pad_edge=False)
-    notes = []
+    counted, notes = [], []
     for length in recorded.LENGTHS:
         names = (*source_names(length), "unstereo/pmi")
         files = {name: fetcher.get(catalogue().sources[name]) for name in names}
@@ -288,13 +287,13 @@ def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Conso
         write_output(out, manifest, rows, result.log)
         for stage in stages(record, result, rows):
             numbers = (stage.published, stage.ours, stage.different)
-            table.add_row(f"ours-{length}", stage.name, *(f"{number:,}" for number in numbers))
+            counted.append([f"ours-{length}", stage.name, *(f"{number:,}" for number in numbers)])
         notes += [f"ours-{length}: {line}" for line in stage_lines(result.log)]
         notes += [
             f"ours-{length}: {count:,} requests of stage {name} have no recorded reply."
             for name, count in sorted(result.unanswered.items())
         ]
-    console.print(table, soft_wrap=False)
+    console.print(text_table(["sentences", "stage", "published", "ours", "differ"], counted), soft_wrap=False)
     console.print("differ: items that are not equal in text and order; for counts the difference.")
     for note in notes:
         console.print(note)
@@ -318,9 +317,7 @@ def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = N
     if profile == "clean":
         # Without those that repeat one of an earlier sample or pronoun.
         fault = _unstereo.repeat_fault([draft for draft, _ in result.passed])
-        result.passed = result.log.filter(
-            "set", result.passed, lambda pair: fault(pair[0]), lambda pair: pair[0].template
-        )
+        result.passed = result.log.filter("set", result.passed, lambda pair: fault(pair[0]), lambda p: p[0].template)
     return result
 
 
