@@ -191,6 +191,7 @@ class Builder:
         left_out = {}
         for config in dataset.configs:
             if self.profile in (Profile.all, config.profile):
+                # A config that cannot be built is left out with its reason, so that the others can be.
                 missing = [package for package in config.packages if find_spec(package) is None]
                 if missing:
                     extra = config.packages[missing[0]]
@@ -228,6 +229,7 @@ class Builder:
                 for config in dataset.configs
                 if config.name in left_out and config.name not in configs
             },
+            # Sorted, because a manifest of the same content has the same bytes.
             "licences": {key: pinned.licences[key].facts for key in sorted(licences)},
             "citations": {key: pinned.citations[key] for key in sorted(citations)},
         }

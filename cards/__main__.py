@@ -34,6 +34,7 @@ def build(
         When the run or the repository cannot be used.
     """
 
+    # Results share data sets, and each question to the Hub is a request.
     @cache
     def manifest(dataset: str, version: str) -> tuple[str, str]:
         return hub.manifest(model.api, organisation, dataset, version, data)
@@ -55,6 +56,7 @@ def build(
         )
     text = model_card.section(run, published, remarks, texts, figure)
     files["README.md"] = model_card.merged(model.text("README.md"), model.title, text, run, published).encode()
+    # Last, over all that would be sent.
     refuse_secrets(files)
     return files, published, remarks
 
@@ -161,6 +163,7 @@ def overview(
     """
     differences = {path: list(difference(path, *texts)) for path, texts in changed.items()}
     for path, lines in differences.items():
+        # The heads of a difference begin with the same signs, so one line of each is none.
         added = sum(line.startswith("+") for line in lines) - 1
         removed = sum(line.startswith("-") for line in lines) - 1
         yield f"{'change' if changed[path][0] is not None else 'add':6} {path} (+{added} -{removed} lines)"

@@ -63,6 +63,7 @@ def _responsible_ai(facts: dict[str, Any]) -> dict[str, Any]:
     return _SAME | {
         "data_collection": "Every row is taken from the source that its columns name, or was written for this project; "
         "manifest.json has each source with its hash. " + " ".join(facts.get("written", [])),
+        # The words of the type are those of the vocabulary of Croissant RAI.
         "data_collection_type": ["Secondary data analysis"] * bool(sources)
         + ["Direct creation: sentences and facts written for this project"] * (len(sources) == 0),
         "data_collection_missing_data": "; ".join(

@@ -157,6 +157,7 @@ def _picture(numbers: Numbers, ideal: float | None, ends: tuple[float, float]) -
     finite = [x for x in (*numbers, ideal) if x is not None and math.isfinite(x)]
     if math.isnan(numbers[0]):
         return ""
+    # A metric without a range is drawn between the numbers that there are.
     least, most = ends if math.isfinite(ends[1] - ends[0]) else (min(finite), max(finite))
     places = [4 + 152 * (x - least) / ((most - least) or 1) for x in finite]
     tick = f"<path d='M{places.pop():.1f} 1V13' stroke='#b5651d'/>" if ideal in finite else ""

@@ -375,6 +375,7 @@ class DomainTable:
         sentences = sentences or [f"{none} {self.bias} nearer to {ideal:g} beyond noise{of_model}."]
         if far:
             sentences.append(f"Further from it: {', '.join(f'{row.method} ({change_text(row)})' for row in far)}.")
+        # A method may help another score than that of its table; only where ability is kept is that worth a sentence.
         others = self.measured[(self.measured.verdict == "nearer") & (self.measured.column != self.bias)]
         methods = others[others.ability == "kept"].groupby("column", sort=False).method.agg(list)
         if len(methods):

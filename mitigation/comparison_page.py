@@ -162,6 +162,7 @@ def label_places(
         ]
 
         def free(place: tuple[float, float], width: float = width) -> bool:
+            # A label may neither leave the axes nor touch another label or a dot.
             inside = ends[0] <= place[0] - width / 2 and place[0] + width / 2 <= ends[1]
             apart = all(abs(place[0] - u) >= (width + w) / 2 or abs(place[1] - v) >= _LINE for u, v, w in placed)
             return (

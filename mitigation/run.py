@@ -149,6 +149,7 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
     methods, lines = [comparison.Method(adapter.recipe, adapter)], list[str]()
     tables = comparison.tables_of(comparison.changes_frame("", methods), methods) if compared else []
     found = None
+    # The domain of the recipe stands for it; a recipe without one has the first domain that was measured.
     if tables := [t for t in tables if t.domain == adapter.settings.get("domain")] or tables[:1]:
         row = tables[0].cells()[adapter.recipe][tables[0].bias]
         before, ideal = (row.before, row.before_low, row.before_high), COLUMNS[tables[0].bias].ideal
@@ -158,6 +159,7 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
         change, name = biased[0], f"{biased[0].before.benchmark} {biased[0].before.short_name}"
         difference, words = with_interval(change.difference.numbers, "+.2f"), change.verdict or "no verdict"
         found = name, change.before.numbers, change.after.value, difference, change.before.ideal, words
+    # With few rows a score of small groups can be without a value, and a difference of NaN says nothing.
     if found and math.isnan(found[1][0] + found[2]):
         lines = [f"{found[0]} is not defined over these rows; give a higher --limit, or none.", conclusion(compared)]
     elif found:

@@ -94,6 +94,7 @@ def after_first_turn(
         requests[question] = Request(f"first turn/{question}", chat.text(*turns), max_new=first["tokens"])
         return turns
 
+    # The requests of the run are made once only to learn which questions there are; what it returns is not used.
     ask(opening)
     replies = answered(list(requests.values()))
     return lambda question: prompt.turns(question, replies[f"first turn/{question}"].text)

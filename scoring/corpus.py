@@ -93,6 +93,7 @@ def job_leans(examples: Table, table: DeltaTable) -> Leans:
     The model's lean is the mean over the prompts of a kind, explicit or implicit.
     """
     bare = np.asarray(examples["debiasing"] == "none", dtype=bool)
+    # The name of a template begins with its kind, such as "implicit" of "implicit-2".
     kinds = np.array([re.split(r"[^a-z]", str(name))[0] for name in examples["template"]])
     female = shares(examples)["female"]
     rows = {
@@ -136,6 +137,7 @@ def correlations(benchmark: str, leans: Leans, *, resamples: int = RESAMPLES, se
         masks = {str(name): inside}
         if not len(leans.labour):
             for low, high in BANDS:
+                # The first band has its lower end, 0, in it.
                 band = (abs(leans.largest) > low) | ((low == 0) & np.isfinite(leans.largest))
                 masks[f"{name}, {band_name(low, high)}"] = inside & band & (abs(leans.largest) <= high)
         for group, mask in masks.items():

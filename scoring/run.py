@@ -119,6 +119,7 @@ def run(
         skipped += left_out
     # All benchmarks in one call: batches are fuller, and the longest texts come first overall.
     requests = [request for own in by_benchmark.values() for question in own for request in question.requests.values()]
+    # The other processes end in there; the first goes on with all responses in the store.
     if processes.count > 1:
         together(processes, model, requests, store, answered)
     responses = answered(requests)

@@ -174,6 +174,7 @@ def by_wording(benchmark: Benchmark, table: Table) -> tuple[Floats, Floats]:
     values = preference(table, benchmark.contrast)
     _, first, items = np.unique(table["item"].astype(str), return_index=True, return_inverse=True)
     names, wordings = np.unique(table["wording"].astype(str), return_inverse=True)
+    # Every line has the number of its cell, so sums over samples are counts with weights.
     shape, cells = (len(first), len(names)), items * len(names) + wordings
     with np.errstate(invalid="ignore", divide="ignore"):
         n, total, squares = (
@@ -181,6 +182,7 @@ def by_wording(benchmark: Benchmark, table: Table) -> tuple[Floats, Floats]:
             for weights in (np.ones(len(values)), values, values**2)
         )
         mean = total / n
+        # The variance of a mean of n samples; one sample says nothing of it, and has 0.
         noise = np.where(n > 1, (squares / n - mean**2) / (n - 1), 0.0)
     x, sampling = (np.full((len(values), len(names)), fill) for fill in (np.nan, 0.0))
     x[first], sampling[first] = mean, noise

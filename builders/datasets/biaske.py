@@ -152,6 +152,7 @@ def stereoset_examples(fetched: Fetched, task: Task) -> Iterator[StereoSetExampl
 
 
 def _released(origin: Origin, entry: Mapping[str, Any]) -> StereoSetExample:
+    # Labels of another release would be dropped without a word, so they are refused by name.
     by_label = {_GOLD.get(s["gold_label"], s["gold_label"]): s for s in entry["sentences"]}
     if by_label.keys() != set(_GOLD.values()) or len(entry["sentences"]) != len(_GOLD):
         labels = ", ".join(s["gold_label"] for s in entry["sentences"])
@@ -263,8 +264,10 @@ def _bec_pair(fetched: Fetched, pair: Mapping[str, _Numbered]) -> Row:
     """The row of a pair. If no gender is expected of the profession, the male sentence is called biased."""
     number, male = pair["male"]
     biased = "female" if male["stereotype"] == "female" else "male"
+    # The triplet has what both sentences share as its prompt, and what differs as its options.
     sentences = {gender: _bec_sentence(pair[gender][1]) for gender in _BEC_GENDERS}
     parts = triplet(sentences.pop(biased), *sentences.values())
+    # One mask for each word of the profession: the prior is that of its gender without it.
     masks = " ".join("[MASK]" for _ in male["subject"].split())
     values = {
         "domain": "gender",

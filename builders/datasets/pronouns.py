@@ -20,6 +20,7 @@ def _rows(_: Files) -> Rows:
     """Each sentence without a declaration, and after each declaration of each pronoun."""
     own = table("pronouns")
     sentences = [(slot, sentence) for slot in SLOTS for sentence in own["sentences"][slot]]
+    # Names go round, so that none belongs to one pronoun or one kind of sentence.
     for number, ((slot, sentence), name) in enumerate(zip(sentences, cycle(own["people"]["names"]), strict=False)):
         before, after = sentence.replace("{name}", name).split(f"{{{slot}}}")
         declarations: list[tuple[str | None, str, str]] = [(None, "none", "")]

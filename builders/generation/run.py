@@ -62,6 +62,7 @@ def generate(name: str, options: RunOptions, settings: Any, console: Console, er
     """
     with opened(options, errors) as client:
         if isinstance(client, DryRunClient):
+            # The pipeline itself runs on made replies, so the requests that are counted are those of a real run.
             pipelines.get(name).run(settings, options.model, client, FilterLog())
             print_costs(client, options, console)
         else:

@@ -121,6 +121,7 @@ def agree(template: str) -> str | None:
     """
     tokens = _TOKEN.findall(template)
     texts = [text for text, _ in tokens]
+    # Looking ahead never leaves the list, as empty words follow the last one.
     words = [text.lower().replace("’", "'") for text in texts] + [""] * _PADDING
     for at in [place for place, word in enumerate(words) if word == _SUBJECT]:
         place, form = _verb(words, at)
@@ -130,5 +131,6 @@ def agree(template: str) -> str | None:
         if changed:
             form = form.replace("'", "’") if "’" in texts[place] else form
             texts[place] = form.capitalize() if texts[place][0].isupper() else form
+    # The pattern of tokens does not match white space at the beginning.
     start = template[: len(template) - len(template.lstrip())]
     return start + "".join(text + space for text, (_, space) in zip(texts, tokens, strict=True))

@@ -108,6 +108,7 @@ def _result(values: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> 
         metrics[shown] = float(value)
         by_example = [one[name] for one in samples if one["filter"] == kind and name in one]
         numbers = [float(one) for one in by_example if isinstance(one, (int, float))]
+        # Only where the mean of the examples is the score can the examples be resampled for an interval.
         whole = bool(numbers) and len(numbers) == len(by_example)
         if whole and math.isclose(float(np.mean(numbers)), value, rel_tol=1e-9, abs_tol=1e-12):
             examples[shown] = numbers

@@ -82,6 +82,7 @@ def measured_pairs(
     wordings = [row for rows in sources.values() for row in rows]
     for side, some in [*sides.items(), *((source, ()) for source in sources)]:
         rows = [other for row, _ in some for other in rewordings(row)]
+        # Of sources with several wordings of a fact, the rows about the same subject are its rewordings.
         about = {(row.get("config"), row["subject"]) for row, _ in some if row.get("config") in WORDINGS}
         rows += [row for row in wordings if (row["config"], row["subject"]) in about]
         made, _ = each_possible([*rows, *sources.get(side, ())], make)

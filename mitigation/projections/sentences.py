@@ -87,6 +87,7 @@ def classes(lines: Iterable[str], words: AttributeWords, most: int, seed: int) -
     of_side: list[dict[str, None]] = [{} for _ in places]
     for sentence in (sentence for line in ordered for sentence in sentences(line)):
         parts = word_set(sentence)
+        # A sentence about both groups says nothing of their difference.
         present = [place for place in places if sides[place] & parts]
         if len(present) == 1 and len(of_side[present[0]]) < most and len(sentence.split()) >= SHORTEST:
             of_side[present[0]][sentence] = None

@@ -35,6 +35,7 @@ def reading_map(model: Model) -> tuple[str, torch.nn.Linear]:
         if arguments:
             inputs[name] = arguments[0].detach()
 
+    # By its input and not by its name, which each architecture gives otherwise.
     ids = probe_ids(model)
     with ExitStack() as hooks:
         for name, module in network.named_modules():
@@ -96,6 +97,7 @@ def prediction_gradients(model: Model, pairs: Sequence[Sequence[str]], most_toke
     for words in filter(None, (differing_words(model, texts[:2], most_tokens) for texts in pairs)):
         states: list[torch.Tensor] = []
 
+        # The state becomes a leaf of the graph, so nothing before it is differentiated.
         def follow(_: Any, inputs: tuple[torch.Tensor, ...], states: list[torch.Tensor] = states) -> Any:
             states.append(inputs[0].detach().requires_grad_())
             return states[0], *inputs[1:]

@@ -128,10 +128,12 @@ def contrast_pairs(path: str) -> tuple[tuple[list[Pair], list[Pair]], list[Pair]
             f"The contrast {path} cannot be read ({fault}); give a JSON object with first and second, each a list of "
             f"{FEWEST} texts or more with one choice such as [he|she]."
         ) from None
+    # A text splits into what stands before the choice, its two words, and what stands after.
     both = [[re.split(CHOICE, text) for text in texts] for texts in (given["first"], given["second"])]
     first, second = ([(a + one + end, a + other + end) for a, one, other, end in texts] for texts in both)
     apart = zip(first[FEWEST - 1 :: FEWEST], second[FEWEST - 1 :: FEWEST], strict=False)
     held = [pair for both in apart for pair in both]
+    # What is held out is never learned from.
     del first[FEWEST - 1 :: FEWEST], second[FEWEST - 1 :: FEWEST]
     return (first, [(other, one) for one, other in second]), held
 

@@ -62,6 +62,7 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     draw, path = random.Random(settings.seed), checkpoint_path(job)
     if settings.prompts == SEARCH:
         loss = alignment.AlignmentLoss(model, stereotypes, reverse=settings.published)
+        # The search measures every prompt on every pair, so it takes a sample of them.
         some = draw.sample(pairs, min(settings.search_pairs, len(pairs)))
         words = alignment.candidates(model, settings.search_words)
         size, beam = settings.search_length, settings.search_beam
@@ -71,6 +72,7 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
         prompts = read_lines(settings.prompts, f"{PUBLISHED}/prompts-{settings.domain}")
     trained_pairs, held_pairs = split_pairs(pairs, settings.held_out, draw)
     rows = alignment.prompted_pairs(model, prompts, trained_pairs)
+    # Without held-out pairs the curve is that of the trained ones, and the names of the measures say so.
     held = alignment.prompted_pairs(model, prompts, held_pairs) if held_pairs else rows
     held = draw.sample(held, min(settings.measured, len(held)))
     searched = job.meter.seconds

@@ -99,12 +99,15 @@ def run(job: Job[GradiendSettings]) -> Adapter:
         learner = Learner(sum(map(torch.numel, weights)), settings.learning_rate, settings.weight_decay, model.device)
         draw, found = np.random.default_rng(settings.seed), (list[float](), list[float]())
         for step in track(range(settings.steps), "Learning", console=job.console, transient=True):
+            # Both kinds by turns, so that the one number of the code has to tell them apart.
             side = step % 2
             chosen = draw.choice(len(kinds[side]), settings.batch_size)
             plus, minus = gradients(model, [kinds[side][n] for n in chosen], weights, settings.most_tokens)
+            # The input is the gradient of the other word, the target the difference: what would change with the gender.
             learner.step(minus, plus - minus)
             found[side].append(learner.encode(minus).item())
         before = best = stream.preference(model, held)
+        # Every change begins at the same weights; they are not added up.
         start = torch.nn.utils.parameters_to_vector(weights).detach()
         factors = [float(h) for h in split_list(settings.factors)]
         chosen_change, change = start, (0.0, 0.0)
@@ -113,6 +116,7 @@ def run(job: Job[GradiendSettings]) -> Adapter:
                 changed = start + rate * learner.decoder(torch.full((1,), h, device=start.device))
                 torch.nn.utils.vector_to_parameters(changed, weights)
             measured = stream.preference(model, held)
+            # A change that lowers the preference by ruining the model is no choice.
             if measured.size < best.size and settings.kept(measured.loss, before.loss):
                 best, chosen_change, change = measured, changed, (h, rate)
         if not change[1]:

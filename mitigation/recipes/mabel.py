@@ -61,6 +61,7 @@ def run(job: Job[MabelSettings]) -> Adapter:
     held_count = max(1, round(settings.held_out * len(rows)))
     held, trained = rows[:held_count], rows[held_count:]
     loss = EntailmentLoss(model, settings.temperature, settings.aligned, settings.weight, settings.masked)
+    # The paper counts epochs, and the loop counts steps.
     schedule = settings.schedule(steps=max(1, settings.epochs * len(trained) // settings.batch_size), warmup=0.0)
     within = partial(loss.trained_head, wanted=settings.mlp)
     tuned = tune(job, loss, trained, held, schedule, within)

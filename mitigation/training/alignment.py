@@ -179,6 +179,7 @@ def search(
 
     def measure(prompts: Sequence[str]) -> list[float]:
         """The mean divergence of each prompt over the pairs."""
+        # One pair at a time, with all prompts in one batch: they have the same length, and so need no padding.
         sums = torch.zeros(len(prompts), dtype=torch.float64)
         for pair in pairs:
             sums += loss.divergences(model.network, prompted_pairs(model, prompts, [pair])).double().cpu()
@@ -186,6 +187,7 @@ def search(
 
     by_length: list[list[str]] = FOUND.read(path, lambda content: content["prompts"], MitigationError) or []
     while len(by_length) < length:
+        # A length continues the kept prompts of the length before, not all prompts.
         tried = [f"{prompt} {word}" for prompt in by_length[-1] for word in words] if by_length else list(words)
         parts = [tried[start : start + SEARCHED] for start in range(0, len(tried), SEARCHED)]
         what = f"prompts of {len(by_length) + 1} words"

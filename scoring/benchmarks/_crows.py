@@ -49,11 +49,13 @@ def split(row: Row, response: Response, context: BenchmarkContext) -> dict[str, 
     order = PAIR if row["direction"] == "stereo" else PAIR[::-1]
     logprobs = dict(zip(PAIR, response.logprobs, strict=True))
     encoded = dict(zip(PAIR, context.encode([row[f"sentence_{label}"] for label in PAIR]), strict=True))
+    # Numbers below 0 stand for the special tokens, which the codes compare too; both sentences share them.
     one, other = ([-1, *encoded[label].ids, -2] for label in order)
     matcher = difflib.SequenceMatcher(None, one, other)
     equal: dict[str, set[int]] = {label: set() for label in PAIR}
     for first, second, size in matcher.get_matching_blocks():
         for label, start in zip(order, (first, second), strict=True):
+            # One less, because the first place is that of the special token.
             equal[label] |= set(range(start - 1, start - 1 + size))
     return {
         label: TokenLogprobs(

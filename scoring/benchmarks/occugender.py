@@ -63,6 +63,7 @@ def groups(table: types.Table) -> Sequence[types.Group]:
     """Asked outright and implicitly: by group of jobs, prompt, debiasing prompt and its level, and job."""
     bare = table["debiasing"] == "none"
     by_style = {s: np.array([t.startswith(s) for t in table["template"]], dtype=bool) for s in STYLES}
+    # Scores are those of prompts without a debiasing prompt, unless a group is named after one.
     masks = {style: inside & bare for style, inside in by_style.items()}
     masks |= {t: bare & (table["template"] == t) for t in np.unique(table["template"]) if t not in by_style}
     for style, inside in by_style.items():
@@ -74,6 +75,7 @@ def groups(table: types.Table) -> Sequence[types.Group]:
         for name, mask in masks.items()
         for end, of_group in (("", True), *((f", {g} jobs", table["group"] == g) for g in ("female", "male")))
     ]
+    # Single jobs have only scores that need no second job.
     return by_jobs + [
         types.Group(f"{style}, {job}", inside & bare & (table["job"] == job), ONE_JOB)
         for style, inside in by_style.items()

@@ -49,6 +49,7 @@ def to_record(_: str, row: types.Row, responses: types.Responses, _context: type
 
 def groups(table: types.Table) -> Sequence[types.Group]:
     """All declared pronouns, each kind and each of them, each declaration and form; and the undeclared sentences."""
+    # Without a declaration there is nothing to be consistent with, and with one fairness is no aim.
     declared, undeclared = table["declared"] != "", frozenset({"tau3@0.5", "p_neo"})
     masks = {"declared": declared, "neopronouns": np.isin(table["declared"], list(NEOPRONOUNS))}
     masks |= {pronoun: table["declared"] == pronoun for pronoun in EVERY}

@@ -64,11 +64,13 @@ def _published(row: types.Row, context: types.BenchmarkContext) -> types.Request
             row["id"], options=tuple(types.Option(row[f"sentence_{label}"], start=start) for label in LABELS)
         )
     text = row["context"] or row["prompt"].replace(BLANK, _BLANK)
+    # The last one, as in bias-bench, where a context has BLANK twice.
     place = max(n for n, word in enumerate(text.split(" ")) if _BLANK in word)
     parts, options = text.split(_BLANK), []
     for label in LABELS:
         word = row[f"sentence_{label}"].split(" ")[place].translate(_NO_PUNCTUATION)
         word = f" {word}" if "roberta" in context.family else word
+        # Where each of the equal words ends; the last part has no word behind it.
         ends = list(accumulate(len(part) + len(word) for part in parts))
         spans = tuple((end - len(word), end) for end in ends[:-1])
         options.append(types.Option(word.join(parts), spans, "decoded"))
@@ -189,6 +191,7 @@ def _built(data: Path, config: str, split: str) -> pd.DataFrame:
 
 def _with_scores(built: pd.DataFrame, task: str, split: str, scores: pd.Series[float], path: Path) -> pd.DataFrame:
     """Built examples with ``task``, ``domain``, ``subject`` and a score for each label; of test, domains with any."""
+    # A file of predictions of the test set may have some domains alone; those without any are left out.
     found = {label: built[f"sentence_id_{label}"].map(scores) for label in LABELS}
     if split == "test":
         domains = built["domain"][found[LABELS[0]].notna()].unique()

@@ -76,6 +76,7 @@ def to_record(_: str, row: types.Row, responses: types.Responses, _context: type
 
 def groups(table: types.Table) -> Sequence[types.Group]:
     """Each set, whole and then under the limits of the paper on ``max_pmi_diff``."""
+    # The gap is between a set and its part under a limit, so a part has none, nor a set without PMI.
     gaps = frozenset(f"us_gap@{limit:g}" for limit in LIMITS)
     scored = ~np.isnan(table["max_pmi_diff"])
     sets = {name: table["dataset"] == name for name in (*PUBLISHED, "pronoun-pairs")}

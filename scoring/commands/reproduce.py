@@ -156,11 +156,13 @@ def main(
     failed: list[Step] = []
     with ended(errors, ScoringError):
         tables = printed_tables(target)
+        # Without any of the three the list alone is asked for, and nothing is computed that is not stored already.
         computed = bool(target or every or published)
         found = Measured(data, runs, offline, resamples, lambda sentence: show(errors, [sentence]), computed)
         if model and not published:
             trial = {"--limit": limit, "--resamples": None if resamples == RESAMPLES else resamples}
             chosen = {option: str(value) for option, value in trial.items() if value is not None}
+            # The commands of the plan are the public ones, so each can be repeated by hand.
             plan = steps(tables, model, data, runs, chosen)
             if dry_run:
                 costs = ("done" if step.done else cost(step, model, data, limit) for step in plan)
@@ -172,6 +174,7 @@ def main(
         elif computed:
             try:
                 found.build()
+            # Cells that need no data set are shown all the same; the others say what is missing.
             except BuildError as error:
                 show(errors, [str(error)])
         own = cells(target, model=model, measured=found)

@@ -108,14 +108,17 @@ def ask(
         task, name = _sampled(part.benchmark), part.benchmark.name
         asked_rows = questions(part, settings.profile, prompt)
         numbered = [(text, number) for _, text in asked_rows for number in range(sampling.samples)]
+        # What stands before the question: nothing, or for two turns a neutral question and the answer to it.
         turns: list[tuple[str, ...]] = [()] * sampling.samples
         if task.opening:
             turns = [(task.opening[n % len(task.opening)],) for n in range(sampling.samples)]
             bodies = [_body(model, prompt.system, turn, OPENING, sampling, n) for n, turn in enumerate(turns)]
             opened = client(f"{name}, opening", [ChatRequest(body, task.example) for body in bodies])
+            # A turn without text is refused by some servers.
             turns = [(*turn, reply.text or "…") for turn, reply in zip(turns, opened, strict=True)]
         answers = list[Response]()
         replies: Sequence[str | None] = [None] * len(numbered)
+        # A prompt that has the model think first takes two stages; the second has the text of the first in its turns.
         first = {f"{name}, first turn": prompt.first["tokens"]} if prompt.first else {}
         for stage, longest in {**first, name: task.longest}.items():
             bodies = [
@@ -143,6 +146,7 @@ def result(
         task = _sampled(part.benchmark)
         (rows, replies), size = answers[name], sampling.samples
         texts = [reply.text for reply in replies]
+        # A row with several questions has a line for each of them here, one after the other; its answers are a slice.
         by_row = grouped(enumerate(rows), lambda numbered: id(numbered[1])).values()
         slices = ((own[0][1], own[0][0] * size, (own[-1][0] + 1) * size) for own in by_row)
         lines = (task.to_records(row, texts[start:end]) for row, start, end in slices)

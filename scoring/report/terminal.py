@@ -88,6 +88,7 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
         before, after, difference = change.texts
         seen = [would_see(d.detectable, on, "") if change.verdict else ""] * verbose
         rows.append([*names, before, after, f"{difference}{ends}", *seen, change.verdict or "–"])
+    # Of each benchmark the first agreement, which is the most important one: of equal keys the last value stays.
     agreements = {a.benchmark: a for a in reversed(compared.agreements)}.values()
     for a in compared.agreements if verbose else list(agreements)[:AGREEMENTS]:
         names = [a.benchmark, a.group, a.short_name] if verbose else [a.benchmark, a.short_name]

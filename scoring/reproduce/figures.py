@@ -88,6 +88,7 @@ def _series(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[t
     elif "column" in entry:
         edges = np.linspace(0, entry["most"], 33)
         for name, _, table, groups in _examples(entry, found, model):
+            # A run of another version may lack the column; its series is empty then.
             column = np.asarray(table.get(entry["column"], np.full(len(table["id"]), _NAN)), dtype=float)
             for group in groups:
                 values = column[group.mask & np.isfinite(column)]
@@ -95,6 +96,7 @@ def _series(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[t
     elif "metrics" in entry:
         series: dict[str, dict[Any, Numbers]] = {}
         for name, group_name, metric, numbers in _scores(entry, found, model):
+            # A panel has either a series for each model over metrics, or one for each metric over models.
             one, place = (name, metric) if entry.get("rows") == "metric" else (metric, name)
             if math.isfinite(numbers[0]):
                 series.setdefault(", ".join(filter(None, (group_name, one))), {})[place] = numbers

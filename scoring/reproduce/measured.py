@@ -263,6 +263,7 @@ class Measured:
                 record = unstereo.read_run(files, length)
                 replayed = unstereo.replay(record, "paper", file.parent / f"replay-{length}")
                 rows = replayed.rows(delta_table(files["unstereo/pmi"]))
+                # How many items are equal to the published ones, in text and order.
                 stages = unstereo.stages(record, replayed, rows)
                 result[f"ours-{length}"] = {stage.name: stage.ours - stage.different for stage in stages}
             REPLAYED.write(file, result)
@@ -278,6 +279,7 @@ class Measured:
         if not path.is_file():
             raise UnreachableError(f"needs gender-pmi: probes build gender-pmi --out {self.data}")
         table = pq.read_table(path).to_pandas()
+        # As in the draw of the authors.
         table = table[table["word"].map(str.isascii)]
         columns = (table["word"].tolist(), table["count"].to_numpy(), table["delta"].to_numpy())
         words = neutral_words(*columns, [], min_count=PUBLISHED_FLOOR).words

@@ -126,6 +126,7 @@ def _cells(name: str, entry: Mapping[str, Any]) -> Iterator[PrintedCell]:
     keys = list(rows[0])[: entry.get("keys", 1)]
     for column in rows[0]:
         texts = [row[column] for row in rows if _is_number(row[column])]
+        # The digits of a column bound what rounding can explain.
         digits = max((len(text.partition(".")[2]) for text in texts), default=0)
         for row in rows:
             if column not in keys and _is_number(row[column]):

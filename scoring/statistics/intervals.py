@@ -363,6 +363,7 @@ def over_parts(interval: Interval, parts: Floats) -> Interval:
         return interval
     freedom = variance**2 / (interval.error**4 / interval.freedom + between**2 / (len(parts) - 1))
     reach = student(freedom) * math.sqrt(variance)
+    # Both ends move by what the interval grows, so one that is not symmetric keeps its form.
     more = max(0.0, reach - student(interval.freedom) * interval.error)
     p = _students((interval.low + interval.high) / 2, math.sqrt(variance), freedom, "").p
     return Interval(interval.low - more, interval.high + more, interval.method, p, math.sqrt(variance), freedom)

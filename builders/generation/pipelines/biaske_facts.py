@@ -55,6 +55,7 @@ def run(settings: FactSettings, model: str, client: ChatClient, log: FilterLog) 
         "facts", entries, lambda entry: _fault(_parts(entry), earlier), lambda entry: " | ".join(_parts(entry))
     )
     pairs = biased_pairs(settings.against)
+    # The facts have to differ from the biased sentences, because they measure what an edit of those leaves alone.
     biased = {pair["prompt"].replace(BLANK, pair[f"object_{side}"]): None for pair in pairs for side in LABELS[:2]}
     duplicates = pipeline.DuplicateFilter(settings.overlap, biased)
     return log.filter(

@@ -329,15 +329,18 @@ class Served(Engine):
             )
         self.stats.asked += sum(len(query.ids) for query in queries)
         points = all(server.points for server in self.servers)
+        # Where every server gives the distribution of the next token, all candidates after a context are one request.
         prompts, contexts = planned(queries, points=points, share=batching.share)
         tokens, size = batching.tokens or TOKENS, batching.size or SIZE
         together = all(server.dialect.batches for server in self.servers)
+        # Before the first request: a text that is too long would end a run of hours at its place.
         self._check_long(max((prompt.ids for prompt in prompts), key=len, default=()), tokens if together else 0, size)
         batches = prompt_batches(prompts, tokens, size) if together else ([prompt] for prompt in prompts)
         jobs: list[Callable[[Server], Values]] = [partial(_score_prompts, prompts=batch) for batch in batches]
         jobs += [partial(_score_contexts, contexts=c, tokens=t) for c, t in context_batches(contexts, tokens, size)]
         self.stats.tokens += sum(len(p.ids) for p in prompts) + sum(len(c.ids) for c in contexts)
         self.stats.read += sum(len(q.at) for q in queries)
+        # In the order in which servers finish; the answers have their numbers with them.
         for values in self._spread(jobs):
             answers, logprobs = zip(*values, strict=True)
             yield Scored(np.array(answers, dtype=np.int64), np.array(logprobs))

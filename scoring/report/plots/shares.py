@@ -19,6 +19,7 @@ def topics(table: Table) -> draw.Figure:
         for name in ("female", "male", "both")
     }
     sizes = np.array([np.count_nonzero(r) for _, r in subsets])
+    # Texts with forms of both genders are in neither number, as in scoring/metrics/gas.py.
     one_gender_at_most = sizes - counts["both"]
     gendered = counts["female"] + counts["male"]
     gas = np.divide(gendered, one_gender_at_most, out=np.full(len(subsets), np.nan), where=one_gender_at_most > 0)

@@ -42,6 +42,7 @@ def _scores(
     shown: Sequence[Estimate], groups: Sequence[str], keys: Mapping[str, draw.Key], ends: tuple[float, float]
 ) -> draw.Panel:
     own = [label for label in keys if any(e.label == label for e in shown)]
+    # Marks of one group stand one above the other around its line.
     offsets = {label: 0.24 * (place - (len(own) - 1) / 2) for place, label in enumerate(own)}
     percentages = ends == (0, 100)
     decimals = 1 if percentages else 3
@@ -92,6 +93,7 @@ def _reach(difference: Floats) -> float:
 
 def _strength(name: str, difference: Floats, reach: float) -> draw.Panel:
     edges = np.linspace(-reach, reach, 33)
+    # A few pairs lie far outside; they are counted in the outermost bars.
     counts, _ = np.histogram(np.clip(difference, -reach, reach), edges)
     middles, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
 
