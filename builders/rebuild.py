@@ -48,8 +48,7 @@ def print_results(console: Console, results: Sequence[BuildResult], offline: boo
         for config, reason in reasons.items():
             by_reason.setdefault(reason, []).append(config)
         left_out += [f"left out: {result.name} {', '.join(own)}: {reason}" for reason, own in by_reason.items()]
-    columns = ("config", "split", "rows", "sha256", "dropped", "state")
-    console.print(text_table(columns, rows), soft_wrap=False)
+    console.print(text_table(["config", "split", "rows", "sha256", "dropped", "state"], rows), soft_wrap=False)
     for line in (*drops, *left_out):
         console.print(line)
 

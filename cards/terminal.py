@@ -10,10 +10,10 @@ from rich.text import Text
 from cards.text import printable, redactor
 
 
-def terminal(width: int = 120) -> Console:
+def terminal(width: int = 120, *, quiet: bool = False) -> Console:
     """The terminal; so many columns wide where the output goes elsewhere."""
-    console = Console()
-    return console if console.is_terminal else Console(width=width)
+    console = Console(quiet=quiet)
+    return console if console.is_terminal else Console(width=width, quiet=quiet)
 
 
 def show(console: Console, lines: Iterable[str]) -> None:
@@ -45,8 +45,8 @@ def text_table(
     heading = Text(title, "bold") if title else None
     table = Table(title=heading, title_justify="left", box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for name in columns:
-        justify = "right" if name in numbers else "left"
-        table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=name in whole)  # type: ignore[arg-type]
+        right = name in numbers
+        table.add_column(Text(name), justify="right" if right else "left", overflow="fold", no_wrap=name in whole)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     return table

@@ -144,11 +144,6 @@ def said(change: Change, column: str, p: float = 0.0) -> str:
     return verdict(change.before[0], change.difference, COLUMNS[column].ideal, p)
 
 
-def p_value(change: Change) -> float:
-    """P of no difference; from the interval where an earlier version did not write it."""
-    return p_of(change.difference) if change.p is None else change.p
-
-
 @dataclass(frozen=True, slots=True)
 class Method:
     """A method: the name of its folder, its adapter, or the sentence that says why it could not be made."""
@@ -202,6 +197,8 @@ _COLUMNS = (
 
 def _row(domain: str, method: str, column: str, changes: Sequence[Change]) -> dict[str, Any]:
     change, tested = mean_change(changes), COLUMNS[column].ideal is not None and not COLUMNS[column].ability
+    # An earlier version did not write p, which then follows from the interval.
+    p = p_of(change.difference) if change.p is None else change.p
     numbers = zip(_COLUMNS[4:13], (*change.before, *change.after, *change.difference), strict=True)
     return dict(numbers) | {
         "domain": domain,
@@ -212,7 +209,7 @@ def _row(domain: str, method: str, column: str, changes: Sequence[Change]) -> di
         "seeds": len(changes),
         "seed_sd": stdev(one.after[0] for one in changes) if len(changes) > 1 else math.nan,
         "own_pairs": change.benchmark == PAIRS,
-        "p": p_value(change) if tested else math.nan,
+        "p": p if tested else math.nan,
     }
 
 

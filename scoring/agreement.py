@@ -71,20 +71,27 @@ def of_models(runs: Sequence[Report]) -> Iterator[Agreement]:
 def shares(runs: Sequence[RunResult], resamples: int) -> Iterator[Estimate]:
     """The G-study of every benchmark of ways that all runs have: items × ways × models, with intervals over items.
 
-    The sides are those of the headline's group; an item that a run lacks, or that has no side there, is left out.
-    The shares hold for these ways and models.
+    Where all runs have the same wordings, these are a facet too. The sides are those of the headline's group; an item
+    that a run lacks, or that has no side there, is left out. The shares hold for these ways, wordings and models.
     """
     for name in [name for name in runs[0].tables if name.endswith("-ways") and all(name in run.tables for run in runs)]:
         table, benchmark, shown = runs[0].tables[name], benchmarks.get(name), runs[0].report.headlines[name].shown
         frames = [run.examples(name).set_index("id").reindex(table["id"]) for run in runs]
-        ways = [way for way in WAYS if all(way in frame for frame in frames)]
-        sides = np.sign(np.stack([frame[ways].to_numpy(float) for frame in frames], axis=-1))
+        shared = [str(column) for column in frames[0] if all(column in frame for frame in frames)]
+        worded = {way: [column for column in shared if column.startswith(f"{way}, ")] for way in WAYS}
+        # Preferences of different ways have different units; the side of an item is the same for all.
+        ways = [columns for columns in worded.values() if columns] or [[way] for way in WAYS if way in shared]
+        every = np.sign([[frame[columns].to_numpy(float).T for columns in ways] for frame in frames])
+        # From [models, ways, wordings, items]; what has one level, as the plain question alone, is no facet.
+        sizes = zip(("models", "ways", "wordings"), every.shape[:3], strict=True)
+        facets = [name for name, size in sizes if size > 1]
+        sides = np.moveaxis(every.reshape(*(size for size in every.shape[:3] if size > 1), -1), -1, 0)
 
         # The items are the lines of the first run, so that a resample takes the same ones of all runs.
         def design(t: Table, x: Floats = sides) -> tuple[Floats, Floats]:
             return x[t["line"]], 0 * x[t["line"]]
 
-        study = list(variance.shares(design, ["ways", "models"]))
+        study = list(variance.shares(design, facets))
         items = [(group, metric) for group in benchmark.groups(table) if group.name == shown for metric in study]
         lines, clusters = {**table, "line": np.arange(len(sides))}, table[benchmark.cluster]
         yield from measure(items, lines, clusters, benchmark=name, resamples=resamples)
@@ -92,19 +99,18 @@ def shares(runs: Sequence[RunResult], resamples: int) -> Iterator[Estimate]:
 
 def shown(runs: Sequence[Report]) -> Grid | str:
     """The agreements as a table for terminals, or a sentence where nothing can be compared."""
-    rows = list(of_models(runs))
+    rows = [(*row[:3], with_interval(row[3:], ".2f", "not defined")) for row in of_models(runs)]
     if not rows:
         return "The runs share no agreement of ways; score each with --ways, such as likelihood,choice."
     if len(runs) < FEWEST:
         return f"{len(runs)} models are too few to say whether ways order models alike; give {FEWEST} runs or more."
-    texts = [(*row[:3], with_interval(row[3:], ".2f", "not defined")) for row in rows]
-    return text_table(["benchmark", "validity", "compared", "rank correlation"], texts, f"Order of {len(runs)} models")
+    return text_table(["benchmark", "validity", "compared", "rank correlation"], rows, f"Order of {len(runs)} models")
 
 
 def shown_shares(runs: Sequence[RunResult], resamples: int) -> Grid:
     """The G-studies of items, ways and models as a table for terminals."""
     rows = []
     for one in shares(runs, resamples):
-        share = with_interval((one.value, one.low, one.high), ".0f", "not defined")
-        rows.append((one.benchmark, " × ".join(one.metric.split("_")[1:]), share))
+        effect = " × ".join(one.metric.split("_")[1:])
+        rows.append((one.benchmark, effect, with_interval(one.numbers, ".0f", "not defined")))
     return text_table(["benchmark", "variance of", "%"], rows, f"Sides of items by {len(runs)} models")

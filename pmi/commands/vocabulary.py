@@ -153,9 +153,10 @@ def _pool_rows(pool: WordPool, words: Sequence[str], counts: IntArray, values: F
 
 def filter_table(pool: WordPool) -> Table:
     """How many words each filter left."""
-    labels = [f"{name} (more than {pool.min_count:g} times)" if name == "frequent" else name for name in pool.n_after]
-    left = list(pool.n_after.values())
-    shares = (f"{after / before:.1%}" if before else "–" for before, after in zip([left[0], *left], left, strict=False))
+    rows, before = [], next(iter(pool.n_after.values()))
+    for name, left in pool.n_after.items():
+        label = f"{name} (more than {pool.min_count:g} times)" if name == "frequent" else name
+        rows.append((label, f"{left:,}", f"{left / before:.1%}" if before else "–"))
+        before = left
     columns = ("", "words", "of those before")
-    rows = list(zip(labels, map("{:,}".format, left), shares, strict=True))
     return text_table(columns, rows, "Words that pass", numbers=columns)

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from cards.options import ended, single
-from cards.terminal import show
+from cards.terminal import show, terminal
 from cards.text import redactor
 from scoring import benchmarks
 from scoring.commands.compare import show_comparison
@@ -91,11 +91,10 @@ def main(
     missing or an option is wrong.
     """
     processes = Processes.launched()
-    console, errors = Console(quiet=not processes.first), Console(stderr=True, quiet=not processes.first)
+    quiet = not processes.first
+    console, errors = terminal(160, quiet=quiet), Console(stderr=True, quiet=quiet)
     if as_json and not (listing or values["dry_run"]):
         console = errors
-    elif not console.is_terminal:
-        console = Console(width=160, quiet=not processes.first)
     with ended(errors, ScoringError):
         if listing:
             benchmarks.include(*values["include"])

@@ -47,16 +47,16 @@ def summary(report: Report, width: int) -> Grid:
     The last column, or below :data:`WIDE` columns a line under the table, says in a sentence what the score means, and
     the last line which way the model leans. "Sees" is the smallest distance from the ideal that would have been found.
     """
-    columns = ["benchmark", "score", "value [95 % interval]", "ideal", "sees", "vs ideal"]
+    wide = width >= WIDE
+    columns = ["benchmark", "score", "value [95 % interval]", "ideal", "sees", "vs ideal", *["meaning"] * wide]
     headlines, rows = headline_scores(report), []
     for headline in headlines:
         e, on = headline.estimate, headline.scale
         seen = would_see(e.detectable, on, "") if headline.standing else ""
         cells = [e.benchmark, e.short_name, _with_interval(e, on), formatted(e.ideal), seen, headline.standing or "–"]
-        rows.append([*cells, headline.sentence] if width >= WIDE else cells)
-    wide = ["meaning"] if width >= WIDE else []
-    grid = text_table([*columns, *wide], rows, whole=("benchmark",), gap=1 + len(wide))
-    lines = [*(f"{h.estimate.benchmark}: {h.sentence}" for h in headlines if width < WIDE), answer(headlines)]
+        rows.append([*cells, *[headline.sentence] * wide])
+    grid = text_table(columns, rows, whole=("benchmark",), gap=1 + wide)
+    lines = [*(f"{h.estimate.benchmark}: {h.sentence}" for h in headlines if not wide), answer(headlines)]
     grid.caption, grid.caption_justify = Text("\n".join(filter(None, lines))) or None, "left"
     return grid
 
@@ -75,11 +75,9 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
 
     The table has the headline of each benchmark and its language ability, or with ``verbose`` every metric.
     """
-    headlines = headline_changes(compared)
+    headlines, rows = headline_changes(compared), []
     yield f"{described(compared.run)} compared with {described(compared.base)}"
-    group, sees = "group" * verbose, "sees" * verbose
-    columns = ("benchmark", group, "score", "before", "after", "difference [95 %]", sees, "verdict")
-    rows = []
+    columns = ["benchmark", *["group"] * verbose, "score", "before", "after", "difference [95 %]", *["sees"] * verbose]
     shown = [*headlines, *(c for c in changes(compared) if verbose and c not in headlines)]
     for change in shown if verbose else shown[:CHANGES]:
         d, on = change.difference, change.scale
@@ -93,7 +91,7 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
     for a in compared.agreements if verbose else list(agreements)[:AGREEMENTS]:
         names = [a.benchmark, a.group, a.short_name] if verbose else [a.benchmark, a.short_name]
         rows.append([*names, "–", metric_range([a]).brief(a.value), "–", *[""] * verbose, "–"])
-    yield text_table([*filter(None, columns)], rows, whole=("benchmark", "before", "after"), gap=1)
+    yield text_table([*columns, "verdict"], rows, whole=("benchmark", "before", "after"), gap=1)
     seen = [f"{c.difference.benchmark} {would_see(c.difference.detectable, c.scale)}" for c in headlines if c.verdict]
     if seen := [text for text in seen if not text.endswith(" ")][:SEEN]:
         yield f"Would have seen: {', '.join(seen)}."

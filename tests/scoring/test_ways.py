@@ -277,13 +277,21 @@ def test_a_planted_difference_of_models_is_its_share_of_the_variance(apart, apar
     of = {one.metric: one for one in agreement.shares(runs, 200)}
     assert set(of) == {
         f"share_{effect}"
-        for effect in ("items", "ways", "models", "items_ways", "items_models", "ways_models", "items_ways_models")
+        for effect in ("items", "models", "ways", "items_models", "items_ways", "models_ways", "items_models_ways")
     }
     # Sides of one model have the variance 1 - lean²; those of a lean of ±.8 have the means' variance .64 · 6 / 5.
     expected = 100 * apart_by**2 * 1.2 / (apart_by**2 * 1.2 + 1 - apart_by**2)
     assert of["share_models"].value == pytest.approx(expected, abs=5)
     assert of["share_models"].low <= expected <= of["share_models"].high + 0.5
     assert sum(one.value for one in of.values()) == pytest.approx(100)
+    # With wordings in all runs these are a facet too; here each wording is the plain question once more.
+    worded = []
+    for one in runs:
+        columns = {f"{way}, {word}": one.tables[name][way] for way in ("likelihood", "choice") for word in ("a", "b")}
+        worded.append(replace(one, tables={name: {**one.tables[name], **columns}}))
+    again = {one.metric: one.value for one in agreement.shares(worded, 200)}
+    assert again["share_models"] == pytest.approx(of["share_models"].value, abs=1e-6)
+    assert sum(value for effect, value in again.items() if "wordings" in effect) == pytest.approx(0, abs=1e-6)
     # An item that one model lacks is in no sum.
     lacking = dict(runs[1].tables[name], choice=np.where(np.arange(ITEMS) < 20, np.nan, 1.0))
     fewer = agreement.shares([runs[0], replace(runs[1], tables={name: lacking})], 20)
