@@ -109,11 +109,7 @@ def _local(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table
     if source.startswith("hub:"):
         raise ScoringError(f"{source} names no organisation of the Hub; give hub:ORG or hub:ORG@REVISION.")
     if not Path(source).is_dir() and source != DATA:
-        raise DataMissing(
-            name,
-            f"There is no folder {source}; {again}, or give --data another folder, or hub:ORG for an organisation of "
-            "the Hub.",
-        )
+        raise DataMissing(name, f"There is no folder {source}; {again}, or give --data another folder or hub:ORG.")
     try:
         manifest = read_manifest(folder)
     except BuildError as error:

@@ -48,6 +48,10 @@ score tiny-causal --compare nowhere -> 1 nowhere has no results.json to compare 
 score nowhere --compare nowhere -> 1 nowhere has no results.json to compare with
 score tiny-causal --include nowhere.py -> 1 nowhere.py is not a Python file
 score tiny-causal --include . -> 1 . is not a Python file
+score tiny-causal --dry-run -> 1 --dry-run is of answers that a chat API samples; leave it out, or add --chat-api
+score tiny-causal --budget 3 -> 1 --budget is of answers that a chat API samples
+score tiny-causal --concurrency 3 -> 1 --concurrency is of servers; leave it out, or give their --base-url
+score --base-url http://127.0.0.1:9/v1 --samples 3 -> 1 --samples is of answers that a chat API samples
 score --base-url http://127.0.0.1:9/v1 --device cpu -> 1 --device says how a model is loaded, and a server has loade
 score --base-url http://127.0.0.1:9/v1 --dtype float32 -> 1 --dtype says how a model is loaded, and a server has loa
 score --base-url http://127.0.0.1:9/v1 --exact -> 1 --exact says how a model is loaded, and a server has loaded it a
@@ -203,6 +207,8 @@ evaluate("tiny-causal", timeout=0) -> timeout is 0
 evaluate("tiny-causal", timeout=float("nan")) -> timeout is nan
 evaluate("tiny-causal", base_url=3) -> base_url is 3
 evaluate("tiny-causal", base_url="http://127.0.0.1:9/v1") -> Both the model 'tiny-causal' and a server are given
+evaluate("tiny-causal", dry_run=True) -> dry_run=… is of answers that a chat API samples
+evaluate("tiny-causal", timeout=3.0) -> timeout=… is of servers
 evaluate(base_url="http://127.0.0.1:9/v1", device="cpu") -> device=… says how a model is loaded, and a server has lo
 evaluate(base_url="http://127.0.0.1:9/v1", trust_remote_code=True) -> trust_remote_code=… says how a model is loaded
 evaluate(base_url="http://127.0.0.1:9/v1", model_name=3) -> model_name is 3

@@ -7,9 +7,9 @@ engine and computes the result. :mod:`scoring.engines.chat_api` has answers in w
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,7 +106,17 @@ REGISTRY = Registry((__name__, __path__), "ENGINE", EngineKind, "engine", Scorin
 
 
 def chosen(call: Call) -> EngineKind:
-    """The kind of engine that the options of a call choose."""
+    """The kind of engine that the options of a call choose.
+
+    Raises
+    ------
+    ScoringError
+        With the first option of another kind, which would do nothing.
+    """
+    if not call.sampling.chat_api:
+        refuse(call.sampling, "is of answers that a chat API samples; leave it out, or add --chat-api.")
+        if not (call.servers.base_url or call.in_memory):
+            refuse(call.servers, "is of servers; leave it out, or give their --base-url.")
     return next(kind for kind in map(REGISTRY.get, REGISTRY.names()) if kind.suits(call))
 
 
@@ -133,12 +143,22 @@ def refuse_loading(call: Call) -> None:
             f"Both the model {call.loading.model!r} and a server are given; name the server's model with --model-name, "
             "or leave out --base-url."
         )
-    given = [name for name in LOADING if getattr(call.loading, name) not in (None, False, "auto")]
-    if given:
-        raise ScoringError(
-            f"--{given[0].replace('_', '-')} says how a model is loaded, and a server has loaded it already; leave it "
-            "out, or start the server with it."
-        )
+    why = "says how a model is loaded, and a server has loaded it already; leave it out, or start the server with it."
+    refuse(call.loading, why, LOADING)
+
+
+def refuse(options: Any, why: str, names: Collection[str] = ()) -> None:
+    """Refuses options, of these names or all, that have another value than their default.
+
+    Raises
+    ------
+    ScoringError
+        With the first such option.
+    """
+    for own in fields(options):
+        # An option that was not given is None, False or an empty list.
+        if (own.name in names or not names) and (getattr(options, own.name) or own.default) != own.default:
+            raise ScoringError(f"--{own.name.replace('_', '-')} {why}")
 
 
 def check_folder(folder: Path) -> None:
