@@ -311,7 +311,7 @@ class Served(Engine):
         elif (apart := change(stored.logprobs[0], now)) > CHANGE:
             raise ScoringError(
                 f"{self.servers[0].client.host} now serves another model than the one whose responses are stored: "
-                f"log-probabilities of a sentence differ by {apart:.2g}; start the earlier model, or give another --out."
+                f"log-probabilities of a text differ by {apart:.2g}; start the earlier model, or give another --out."
             )
 
     def close(self) -> None:
