@@ -30,7 +30,7 @@ from cards.text import CardError, grouped, refuse_secrets, template
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 #: The metrics of a task besides the main one: GLD, ADD, the ratio, and P(male), P(female), P(diverse).
 FURTHER = ("gld", "add_raw", "ratio_male", "p_male", "p_female", "p_diverse")
-_OF_SCORE = ("value", "low", "high", "metric", "ideal", "n", "least", "most", "reading")
+_OF_SCORE = ("value", "low", "high", "metric", "ideal", "n", "clusters", "least", "most", "reading")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +152,16 @@ def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
     CardError
         When the file was changed.
     """
-    names = ("before", "after", "value", "low", "high", "p")
+    names = ("before", "after", "value", "low", "high", "p", "p_side")
 
     def changes(content: Mapping[str, Any]) -> dict[results.Key, tuple[float, ...]]:
-        return {
-            (d["benchmark"], d["group"], d["metric"]): tuple(math.nan if d[n] is None else float(d[n]) for n in names)
-            for d in content["differences"]
-        }
+        paired = {}
+        for d in content["differences"]:
+            # Comparisons of earlier versions have no p of the side, so the direction is open.
+            numbers = (d.get(name, 1.0) for name in names)
+            key = d["benchmark"], d["group"], d["metric"]
+            paired[key] = tuple(math.nan if number is None else float(number) for number in numbers)
+        return paired
 
     return results.COMPARISON.read(folder / "compare.json", changes, CardError) or {}
 

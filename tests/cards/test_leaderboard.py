@@ -379,7 +379,7 @@ def test_a_run_that_was_compared_with_its_base_has_the_paired_change(tmp_path):
     base = run(tmp_path / "a", estimates=(estimate(value=0.25, low=0.15, high=0.35),))
     near = run(tmp_path / "b", adapter="fair@abc", estimates=(estimate(value=0.2, low=0.1, high=0.3),))
     change = {"benchmark": "neutral", "group": estimate().group, "metric": "gas", "before": 0.25, "after": 0.2}
-    change |= {"value": -0.05, "low": -0.06, "high": -0.04, "p": 1e-6}
+    change |= {"value": -0.05, "low": -0.06, "high": -0.04, "p": 1e-6, "p_side": 0.0}
     words = []
     for before in (None, 0.25, 0.75):  # the last is of another base
         if before is not None:
