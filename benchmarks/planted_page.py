@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled, titled
 from cards.files import put
-from cards.verdict import ability_verdict, holm, verdict
+from cards.verdict import ability_verdict, corrected, verdict
 from mitigation import recipes
 
 #: The sets of pairs whose stereotype was planted: the taught sentences, and others. The gap of the second one decides
@@ -34,12 +35,14 @@ def verdicts(model: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Of each recipe, what it does to the gap and to language ability; p are corrected for all gaps of the model."""
     made = {name: one for name, one in model["recipes"].items() if "scores" in one}
     cells = [(name, each) for name in made for each in MEASURED if each in made[name]["scores"]]
-    p = dict(zip(cells, holm([made[name]["scores"][each]["p of gap"][0] for name, each in cells]), strict=True))
+    # The gap is a mean of sizes, so 0 is the end of its range, and all gaps are on one side of it.
+    p = [made[name]["scores"][each]["p of gap"][0] for name, each in cells]
+    tests = dict(zip(cells, zip(*corrected(p, [0.0] * len(p), [math.inf] * len(p)), strict=True), strict=True))
     found: dict[str, tuple[str, str]] = {}
     for name, one in made.items():
         change = one["scores"][TEMPLATES]["change of gap"]
         before = one["scores"][TEMPLATES]["gap"][0] - change[0]
-        said = verdict(before, tuple(change), 0.0, p[name, TEMPLATES])
+        said = verdict(before, tuple(change), 0.0, *tests[name, TEMPLATES])
         words = {"nearer": "removes", "further": "adds"}.get(said, "no change")
         text, lost = one["scores"]["texts"], next(key for key in one["scores"]["texts"] if key.endswith("perplexity"))
         was = text[lost][0] - text[f"change of {lost}"][0]
