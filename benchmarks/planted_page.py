@@ -51,11 +51,6 @@ def verdicts(model: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def told(recipe: str, kinds: Mapping[str, Sequence[str]]) -> str:
-    """What a recipe learnt from."""
-    return next((kind for kind, some in kinds.items() if recipe in some), "")
-
-
 def table(result: Mapping[str, Any]) -> str:
     """The tables of all models as Markdown, each with what was not measured below it."""
     parts = []

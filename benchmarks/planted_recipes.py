@@ -438,7 +438,7 @@ def summary(work: Path, questions: Questions, resamples: int) -> dict[str, Any]:
                 entry: dict[str, Any] = {}
                 if refused := [one["refused"] for one in made.values() if "refused" in one]:
                     entry = {"refused": refused[0], "seeds": len(refused)}
-                good = {seed: one for seed, one in made.items() if "refused" not in one}
+                good = {seed: one for seed, one in made.items() if "refused" not in one and seed in plain}
                 if good:
                     scores = {n: scored(kind, good[n], [plain[n]]) for n in good}
                     shares = [removed(scores[n], floors[n]) for n in good if n in floors]

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from mitigation.errors import MitigationError
-from scoring.adapters.attach import without_remarks
 from scoring.inference.model import Model
 from scoring.inference.tokens import Query
 
@@ -36,19 +35,20 @@ class OrdinaryText:
     Raises
     ------
     MitigationError
-        If no text has two tokens.
+        If no text has a token.
     """
 
     def __init__(self, model: Model, texts: Sequence[str], seed: int) -> None:
-        window = min(LONGEST, model.tokens.window or LONGEST)
-        tokenizer = model.tokens.tokenizer
-        self.kind, self.seed, self.mask = model.kind, seed, tokenizer.mask_token_id
-        self.special = frozenset(tokenizer.all_special_ids)
-        with without_remarks():  # transformers would warn of texts longer than the window, which are cut here
-            encoded = tokenizer(list(texts), truncation=True, max_length=window)["input_ids"] if texts else []
-        self.rows = [tuple(ids) for ids in encoded if len(ids) > 1]
+        tokens = model.tokens
+        self.kind, self.seed, self.mask = tokens.kind, seed, tokens.tokenizer.mask_token_id
+        # A causal model reads each text after the start token, a masked one between the tokens around a text.
+        before, after = (tokens.start, []) if tokens.kind == "causal" else (tokens.prefix, tokens.suffix)
+        self.around = len(before), len(after)
+        longest = min(LONGEST, tokens.window or LONGEST) - sum(self.around)
+        encoded = [encoding.ids[:longest] for encoding in tokens.encode(list(texts))]
+        self.rows = [(*before, *ids, *after) for ids in encoded if ids]
         if not self.rows:
-            raise MitigationError("The ordinary text has no line of two tokens; give other text, or --gamma 0.")
+            raise MitigationError("The ordinary text has no line with a token; give other text, or --gamma 0.")
 
     def batch(self, step: int, size: int) -> list[Query]:
         """The queries of a step over ``size`` texts, or all where there are fewer; a step depends on its number."""
@@ -65,9 +65,10 @@ class OrdinaryText:
     def _query(self, number: int, passed: int) -> Query:
         """The query for all tokens of a text after those before them, or for a masked part of its tokens."""
         ids = self.rows[number]
+        before, after = self.around
+        ordinary = range(before, len(ids) - after)
         if self.kind == "causal":
-            return Query(ids, tuple(range(len(ids) - 1)), ids[1:])
-        ordinary = [place for place, token in enumerate(ids) if token not in self.special]
+            return Query(ids, tuple(place - 1 for place in ordinary), tuple(ids[place] for place in ordinary))
         order = np.random.default_rng([self.seed, number]).permutation(len(ordinary))
         part = sorted(ordinary[n] for n in order[passed % PARTS :: PARTS])
         hidden = [self.mask if place in part else token for place, token in enumerate(ids)]
