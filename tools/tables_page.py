@@ -1,8 +1,8 @@
 """The page of tables of the papers, ``docs/tables.md``: ``python -m tools.tables_page [--cells reproduce.json]``.
 
 It is made from the printed tables of :mod:`scoring.reproduce`; a test holds it equal to them. With ``--cells``, the
-file of ``probes reproduce --all --published --out FOLDER``, the small table of what is reached is made again, which is in
-the page and in the README.
+file of ``probes reproduce --all --published --out FOLDER``, the small table of what is reached is made again, which
+is in the page and in the README.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def label(of: PrintedTable, part: str) -> str:
 
 def page() -> str:
     """The text of the page."""
-    parts = [_INTRO.read_text(encoding="utf-8")]
+    # The marks of the small table are of the template alone.
+    parts = [re.sub(r"^<!-- .*-->\n", "", _INTRO.read_text(encoding="utf-8"), flags=re.MULTILINE)]
     for name in PAPERS:
         rows = [
             [label(of, part), str(len(of.cells) or "–") if number == 0 else "", command, where, reached]

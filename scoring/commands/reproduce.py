@@ -147,8 +147,8 @@ def main(
     Without TARGET: all tables and figures, what is there and what is needed, and for each paper how many printed
     numbers have one of ours beside them, are equal, or need weights (the README has that table with all files).
 
-    Numbers from published responses need no
-    model; other ones are measured by ordinary commands of the project with --model. Exit status: 1 if a command failed.
+    Numbers from published responses need no model; other ones are measured by ordinary commands of the project with
+    --model. Exit status: 1 if a command failed.
     """
     console, errors = terminal(200), Console(stderr=True)
     failed: list[Step] = []
