@@ -15,7 +15,6 @@ from filelock import FileLock, Timeout
 
 from builders.folders import sync as written_through
 
-
 #: Bytes that are read at one time from the end of a file.
 _BLOCK = 1 << 16
 
