@@ -120,7 +120,8 @@ def responses(files: Fetched, _: Path) -> Responses:
     remarks = []
     if shortened:
         remarks.append(
-            f"{files.path.name} names {shortened} prompts without their last word; whether the model read it is unknown."
+            f"{files.path.name} names {shortened} prompts without their last word; whether the model read it is "
+            "unknown."
         )
     if empty:
         remarks.append(f"{files.path.name} has {empty} empty texts, which are left out.")
