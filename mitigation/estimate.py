@@ -79,7 +79,9 @@ def estimate(recipe: Recipe, settings: Any, options: LoadOptions, quantize: str 
     state = optimizer_state(trained, own.get("optimizer", "adamw"))
     # A batch of 0 is chosen by the kind of model (LanguageSettings); without training states are read in batches.
     by_kind = (512 if kind == "masked" else 256) if trained else 32
-    rows = own.get("batch", 0) * OF_PAIR or own.get("batch_size") or by_kind
+    # With a divergence on ordinary text a step has a text for each pair.
+    of_pair = OF_PAIR + bool(own.get("gamma"))
+    rows = own.get("batch", 0) * of_pair or own.get("batch_size") or by_kind
     tokens = own.get("length") or min(ASSUMED, own.get("most_tokens", ASSUMED))
     at_once, active = min(rows, own.get("at_once", rows)), bool(own.get("gradient_checkpointing"))
     shown = ("activations", "activations with gradient checkpointing")
@@ -144,7 +146,8 @@ def added(network: Any, kind: Any, settings: Any) -> list[Any]:
     """The weights that a recipe trains, in a network that gets its adapter; none for a recipe without gradients."""
     with torch.device("meta"):
         if hasattr(settings, "units"):
-            config = StampConfig(layer=max(settings.layer, 0), units=settings.units, kind=kind)
+            units = settings.units_for(network.config.get_text_config().hidden_size)
+            config = StampConfig(layer=max(settings.layer, 0), units=units, kind=kind)
             network = wrap(network, config)
         elif getattr(settings, "rank", None) is None:
             network.requires_grad_(False)

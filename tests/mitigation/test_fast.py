@@ -170,7 +170,7 @@ def test_the_same_seed_makes_the_same_stamp(data, tmp_path):
 
 
 def test_a_subject_is_edited_or_held_out():
-    edited, held = session.split_subjects(rows(), settings(held_out=0.4))
+    edited, held = session.split_subjects(rows(), 0.4, 42)
     sides = [{row["subject"] for row in side} for side in (edited, held)]
     assert len(sides[1]) == 2
     assert not sides[0] & sides[1]
@@ -178,7 +178,7 @@ def test_a_subject_is_edited_or_held_out():
 
 
 def test_the_paper_edits_all_that_it_measures():
-    assert session.split_subjects(rows(), get("fast").profiles["paper"])[1] == []
+    assert session.split_subjects(rows(), get("fast").profiles["paper"].held_out, 42)[1] == []
 
 
 @pytest.mark.parametrize(
