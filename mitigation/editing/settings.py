@@ -27,14 +27,14 @@ class EditingSchedule(Settings):
 
     batch: int = setting(16, "Pairs per batch.", OWN, above=0)
     iterations: int = setting(1, "Optimizer steps per batch and pass.", OWN, above=0)
-    rate: float = setting(2e-3, "Learning rate of Adam.", OWN, above=0)
-    alpha: float = setting(40.0, "Weight of L_s1, which keeps all other tokens after a prompt.", PAPER, least=0)
+    rate: float = setting(1e-3, "Learning rate of Adam.", OWN, above=0)
+    alpha: float = setting(10.0, "Weight of L_s1, which keeps all other tokens after a prompt.", OWN, least=0)
     beta: float = setting(0.1, "Weight of L_s2, which keeps the tokens after a subject alone.", PAPER, least=0)
     gamma: float = setting(2.0, "Weight of L_t, which keeps all tokens of ordinary text.", OWN, least=0)
     compare: str = setting(
         "log", "What L_e compares: probability, or log for its logarithm.", OWN, choices=("probability", "log")
     )
-    passes: int = setting(10, "Passes over all pairs; with 1 each batch is trained to its end.", OWN, above=0)
+    passes: int = setting(6, "Passes over all pairs; with 1 each batch is trained to its end.", OWN, above=0)
     seed: int = setting(42, "Of the held-out subjects, prefixes, traces, order, and the start of the matrices.", OPEN)
     keep: str = setting(
         "best",
