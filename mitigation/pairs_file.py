@@ -168,8 +168,8 @@ def subjects(prompts: Sequence[str]) -> list[str]:
     """
     texts = [re.findall(r"\[BLANK\]|\w+(?:['’-]\w+)*|[^\w\s]", prompt) for prompt in prompts]
     fillers: dict[tuple[tuple[str, ...], tuple[str, ...]], set[tuple[str, ...]]] = {}
-    for words in set(map(tuple, texts)):
-        for rest, span in _spans(words):
+    for distinct in set(map(tuple, texts)):
+        for rest, span in _spans(distinct):
             fillers.setdefault(rest, set()).add(span)
     alternatives = Counter({rest: len(spans) for rest, spans in fillers.items()})
     found = []
