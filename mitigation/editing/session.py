@@ -201,12 +201,12 @@ class EditingSession:
     def __init__(self, job: Job[Any]) -> None:
         self.job, self.model, self.settings = job, job.model, job.settings
         settings: PairSettings = job.settings
-        job.data.versions.update(outside(settings))
         if settings.pairs:
             rows = read_pairs(settings.pairs)
         else:
             every = pairs.pair_rows(job.data, split_list(settings.sets), settings.split, settings.domain)
             rows, _ = pairs.split_wordings(every)
+        job.data.versions.update(outside(settings))
         possible, self.left_out = pairs.each_possible(rows, self._pair)
         if not possible:
             raise MitigationError(f"None of the {len(rows)} pairs can be edited: {next(iter(self.left_out.values()))}")
