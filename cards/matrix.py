@@ -137,13 +137,23 @@ class Cell:
 class ModelRow:
     """A model with a setting, such as an adapter; ``base`` is the name of the model that the adapter changes.
 
-    ``cells`` are the scores by a key of data set, task and metric.
+    ``cells`` are the scores by a key of data set, task and metric. ``family`` groups models, and ``parameters`` and
+    ``step`` are the place in it; NaN where they are not known. ``revision`` tells rows of one model apart, such as a
+    branch. ``ability`` is the score of language ability. A row with a ``restriction``, such as a model that answers at
+    chance, says so and has no rank. ``link`` is an address.
     """
 
     model: str
     setting: str
     base: str
     cells: Mapping[Key, Cell] = field(default_factory=dict)
+    family: str = ""
+    parameters: float = math.nan
+    step: float = math.nan
+    revision: str = ""
+    ability: Cell | None = None
+    restriction: str = ""
+    link: str = ""
 
     def changes(self, base: ModelRow) -> dict[Key, str]:
         """What each change from the base says, by :func:`cards.verdict.verdict`.
@@ -165,6 +175,15 @@ class ModelRow:
             key: verdict(old.value, change, cell.ideal, p, p_direction)
             for (key, cell, old, change, *_), p, p_direction in rows
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A score that a table of models shows: its key in the rows, its title in words, and a note below it."""
+
+    key: Key
+    title: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,17 +217,20 @@ def matrix(rows: Iterable[ModelRow]) -> Matrix:
     >>> [(group.first.model, [row.model for row in group.others]) for group in made.groups]
     [('a', ['org/x']), ('b', ['b'])]
     """
-    ordered = sorted(rows, key=lambda row: (row.model.lower(), row.model, row.setting))
-    alone = {row.model for row in ordered if not row.setting and row.base in ("", row.model)}
-    below: dict[str, list[ModelRow]] = {name: [] for name in alone}
-    firsts = []
+    ordered = sorted(rows, key=lambda row: (row.model.lower(), row.model, row.setting, row.revision))
+    alone = [row for row in ordered if not row.setting and row.base in ("", row.model)]
+    by_revision = {(row.model, row.revision): place for place, row in enumerate(alone)}
+    by_name = {row.model: place for place, row in reversed([*enumerate(alone)])}
+    below: dict[int, list[ModelRow]] = {place: [] for place in range(len(alone))}
+    without_base = []
     for row in ordered:
         # A row is first in its group, or below the model that it changes where that has a row.
-        is_first = row.model in alone and not row.setting
         base = row.base or row.model
-        if not is_first and base in alone:
-            below[base].append(row)
-        else:
-            firsts.append(row)
-    groups = [ColumnGroup(row, below.get(row.model, ()) if not row.setting else ()) for row in firsts]
+        if base not in by_name:
+            without_base.append(row)
+        elif row.setting or row.base not in ("", row.model):
+            below[by_revision.get((base, row.revision), by_name[base])].append(row)
+    groups = [ColumnGroup(row, below[place]) for place, row in enumerate(alone)]
+    groups += [ColumnGroup(row) for row in without_base]
+    groups.sort(key=lambda group: (group.first.model.lower(), group.first.model, group.first.setting))
     return Matrix(groups, sorted({key for row in ordered for key in row.cells}))

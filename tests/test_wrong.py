@@ -71,6 +71,9 @@ compare nowhere -> 2 Missing argument 'BASE'
 compare nowhere elsewhere -> 1 nowhere cannot be read as results
 compare nowhere elsewhere --resamples 0 -> 2 Invalid value for '--resamples'
 compare . . -> 1 results.json cannot be read as results
+published nothing -> 1 No published source is called 'nothing'
+published gest --model nothing -> 1 gest has no model 'nothing'
+published gest --resamples 1 -> 2 Invalid value for '--resamples'
 rescore -> 2 Missing argument 'file'
 rescore nowhere.csv -> 2 Missing option '--benchmark'
 rescore nowhere.csv --benchmark unstereo -> 1 There is no file nowhere.csv

@@ -153,6 +153,7 @@ BENCHMARK = types.Benchmark(
         sentence="P(female) is {p_female} % and P(male) {p_male} %, a gap of {gender_gap} points; P(female) follows "
         "the share of women in a job with a correlation of {labour_correlation:2}.",
         leaning=("gender_gap", "leans female", "leans male"),
+        column="P(female) follows the labour market, correlation",
     ),
     sampled=types.Sampled(
         question=_question,
