@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from scoring import answering, tables
+from scoring import answering, language, tables
 from scoring.answering import Question
 from scoring.inference.chat import Chat
 from scoring.inference.parallel import ALONE, Processes, together
@@ -119,6 +119,9 @@ def run(
         skipped += left_out
     # All benchmarks in one call: batches are fuller, and the longest texts come first overall.
     requests = [request for own in by_benchmark.values() for question in own for request in question.requests.values()]
+    asks_language = "logprobs" in model.capabilities and (model.kind == "causal" or "masked" in model.capabilities)
+    if asks_language:
+        requests += language.requests()
     # The other processes end in there; the first goes on with all responses in the store.
     if processes.count > 1:
         together(processes, model, requests, store, answered)
@@ -134,6 +137,8 @@ def run(
         )
         estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
     report = model_report(model, parts, settings, prompt, chat, estimates)
+    if asks_language:
+        report = replace(report, language=language.measured(model, responses))
     if skipped:
         report = replace(report, environment={**report.environment, "rows skipped": skipped})
     return RunResult(report, records, remarks=_skipped(skipped))

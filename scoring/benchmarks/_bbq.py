@@ -138,6 +138,8 @@ def benchmark(name: str, summary: str, configs: Sequence[str]) -> types.Benchmar
             sentence="Says of {accuracy%} of 100 open questions that the answer cannot be known; the bias score of all "
             "its answers is {scaled_bias_score:2}, between −1 and 1.",
             leaning=("scaled_bias_score", "answers against the stereotype", "answers with the stereotype"),
+            # Where the text says the answer, one of three is right by chance.
+            task=(shown[configs[0]].replace("ambiguous", "disambiguated"), "accuracy", 1 / 3),
             column="bias of answers to questions, −1 to 1",
         ),
         sampled=types.Sampled(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: What is said of a model whose interval is on both sides of the ideal value.
 UNCLEAR = "cannot be told"
+#: What is said of a model that is not better than chance at the task of a benchmark.
+AT_CHANCE = "answers at chance"
 _SCORE = re.compile(r"\{([^{}%:]+)(%|:[1-9])?\}")
 
 
@@ -56,6 +58,7 @@ class HeadlineChange(Change):
 
     before: Estimate
     after: Estimate
+    at_chance: bool = False
 
     @property
     def scale(self) -> Scale:
@@ -68,6 +71,8 @@ class HeadlineChange(Change):
         d = self.difference
         if d.ability:
             return ability_verdict(d.numbers, self.after.most - self.after.least)
+        if self.at_chance:
+            return ""
         return verdict(self.before.value, d.numbers, d.ideal, d.p_holm, d.p_direction)
 
     @property
@@ -89,7 +94,16 @@ class Comparison:
     def changes(self) -> list[Change]:
         """Every difference with the scores before and after."""
         before, after = self.base.by_key, self.run.by_key
-        return [Change(d, before.get(d.key), after.get(d.key)) for d in self.differences]
+        at_chance = self.run.at_chance | self.base.at_chance
+        return [Change(d, before.get(d.key), after.get(d.key), d.benchmark in at_chance) for d in self.differences]
+
+    @property
+    def speechless(self) -> str:
+        """Which run is at chance at language, in one sentence; empty where none is."""
+        for name, report in (("base", self.base), ("run", self.run)):
+            if report.language and not report.language.speaks:
+                return f"The {name}, {described(report)}, is at chance. {report.language.sentence}"
+        return ""
 
     def table(self) -> pd.DataFrame:
         """Every difference, a row each: before, after, difference with its interval and p, ideal, n and verdict.
@@ -140,13 +154,16 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
     group. So has a run without the group that the headline names.
     """
     found = [_headline(report.headlines.get(name), own) for name, own in by_benchmark(report.estimates).items()]
-    sides = [headline.side for headline in found if headline.side]
+    at_chance = report.at_chance
+    sides = [headline.side for headline in found if headline.side and headline.side.benchmark not in at_chance]
     words = standings([(side.numbers, side.ideal, side.p, side.clusters) for side in sides])
     by_key = {side.key: word for side, word in zip(sides, words, strict=True)}
     result = []
     for headline in found:
         leaning = ""
-        if headline.side:
+        if headline.side and headline.side.benchmark in at_chance:
+            leaning = AT_CHANCE
+        elif headline.side:
             _, below, above = report.headlines[headline.estimate.benchmark].leaning or ("", "", "")
             named = {"below": below, "above": above, "unclear": UNCLEAR, "": ""}
             leaning = named[by_key[headline.side.key]]
@@ -170,6 +187,13 @@ def _headline(headline: Headline | None, estimates: list[Estimate]) -> HeadlineS
     return HeadlineScore(chosen, sentence(pattern, chosen, values), side=side)
 
 
+def answer_of(report: Report) -> str:
+    """What a run says of the model: of one at chance at language that sentence alone, else that of :func:`answer`."""
+    if report.language and not report.language.speaks:
+        return report.language.sentence
+    return answer(headline_scores(report))
+
+
 def answer(headlines: Sequence[HeadlineScore]) -> str:
     """What a run says of the model in one sentence, from the leanings of its benchmarks; empty without any.
 
@@ -185,7 +209,7 @@ def answer(headlines: Sequence[HeadlineScore]) -> str:
         return ""
     by_words: dict[str, list[str]] = {}
     # What is beyond noise comes first, and benchmarks without sides come last.
-    for headline in sorted(headlines, key=lambda h: (not h.leaning, h.leaning == UNCLEAR)):
+    for headline in sorted(headlines, key=lambda h: (not h.leaning, h.leaning == AT_CHANCE, h.leaning == UNCLEAR)):
         by_words.setdefault(headline.leaning, []).append(headline.estimate.benchmark)
     parts: list[str] = []
     for words, names in by_words.items():
@@ -220,7 +244,9 @@ def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str
 
 def changes(compared: Comparison) -> list[HeadlineChange]:
     """Every difference with the scores before and after; differences without both scores are left out."""
-    return [HeadlineChange(c.difference, c.before, c.after) for c in compared.changes if c.before and c.after]
+    return [
+        HeadlineChange(c.difference, c.before, c.after, c.at_chance) for c in compared.changes if c.before and c.after
+    ]
 
 
 def headline_changes(compared: Comparison) -> list[HeadlineChange]:
