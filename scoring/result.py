@@ -52,6 +52,11 @@ def paired(
     differences: list[Difference] = []
     agreements: list[Estimate] = []
     for name in _shared(*reports):
+        if any(name not in own for own in tables):
+            raise ScoringError(
+                f"A run has scores of {name} and no examples, so there is no paired comparison; probes leaderboard "
+                "compares such runs as independent ones."
+            )
         benchmark = as_asked(benchmarks.get(name), reports[0])
         for found in reports:
             version = found.environment.get(f"benchmark {benchmark.name}", benchmark.version)
@@ -212,9 +217,11 @@ def load(folder: str | Path) -> RunResult:
     """
     path = checked("folder", Path, folder, ScoringError)
     stored = report.read(path)
+    # Some sources published scores without the answers behind them.
+    with_examples = stored.examples if stored.environment.get("engine") == PUBLISHED else stored.benchmarks
     return RunResult(
         stored,
-        {name: read_examples(path, name) for name in stored.benchmarks},
+        {name: read_examples(path, name) for name in with_examples},
         {name: benchmarks.get(name).validity for name in stored.benchmarks if benchmarks.known(name)},
     )
 
