@@ -31,12 +31,11 @@ from cards.text import did_you_mean
 from scoring import benchmarks, tables
 from scoring.options import Settings
 from scoring.prompts import get as prompt_named
-from scoring.result import PUBLISHED as ENGINE
 from scoring.result import RunResult
 from scoring.run import Part, estimate, report_of
 from scoring.statistics.stats import RESAMPLES
 from scoring.tables import Loaded
-from scoring.types import DATA, Benchmark, Estimate, ScoringError, Table
+from scoring.types import BY_OTHERS, DATA, Benchmark, Estimate, ScoringError, Table
 
 _NOT_BY_ROW = "The source states no licence, so the rows of this run are for this machine alone; do not publish them."
 
@@ -187,7 +186,7 @@ def _result(
     part = Part(benchmark, responses.splits)
     settings = Settings(benchmarks=source.benchmark, profile=source.profile, resamples=resamples)
     engine = {
-        "engine": ENGINE,
+        "engine": BY_OTHERS,
         "source": name,
         "answers": source.settings,
         "files": [remote.url for remote in fetched.used.files],
@@ -201,9 +200,9 @@ def _result(
         engine,
         {},
         model=model,
-        revision=f"{ENGINE} ({name})",
+        revision=f"{BY_OTHERS} ({name})",
         adapter="",
-        dtype=ENGINE,
+        dtype=BY_OTHERS,
         headlines={plain.name: benchmark.headline} if benchmark.headline else {},
     )
     published_by_row = catalogue().licences[fetched.source.licence].redistribute

@@ -15,7 +15,7 @@ from builders.sources import catalogue
 from scoring import published
 from scoring.commands.published import app
 from scoring.published import gest, gifi_friend, gifi_pronouns, occugender_jobs, occugender_notebook, pythia_bias
-from scoring.types import ScoringError
+from scoring.types import BY_OTHERS, ScoringError
 from tests.helpers import mirror
 from tests.scoring.made import data_set
 
@@ -357,8 +357,11 @@ def test_the_command_makes_runs_that_can_be_compared(data, tmp_path, monkeypatch
     compared = large.compare(small, resamples=50)
     (change,) = [c for c in compared.changes if c.difference.key == ("gest", "overall", "g_s")]
     assert change.verdict == "further"
+    page = (tmp_path / "gest" / "gpt2" / "report.html").read_text()
+    assert "compares this model with another one of the same source" in page
+    assert "probes mitigate" not in page
     facts = json.loads((tmp_path / "gest" / "gpt2" / "results.json").read_text())
-    assert facts["environment"]["engine"] == published.ENGINE
+    assert facts["environment"]["engine"] == BY_OTHERS
     assert facts["environment"]["files"][0].startswith("https://raw.githubusercontent.com/kinit-sk/gest/")
 
 
