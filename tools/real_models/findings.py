@@ -7,7 +7,7 @@ models it is of and what was compared; it says that nothing was found where that
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
@@ -178,8 +178,3 @@ def parameters(name: str) -> float:
     from cards.overview.families import place
 
     return place(name).parameters
-
-
-#: Any function that makes a finding.
-Maker = Callable[[Mapping[str, Model]], Finding | None]
-__all__: Sequence[str] = ("Finding", "findings", "fair_sentences", "follows_jobs", "same_order", "stereotypes", "uses_they")

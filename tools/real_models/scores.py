@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ SETTINGS = {
 }
 #: Metrics of :mod:`scoring.published` that are left out: another scale of one that is shown.
 _LEFT_OUT = ("g_s_published", "gas", "gas_plain", "gas_female")
+#: Of OccuGender the page has the scores without a debiasing prompt; single jobs and the others are in the runs.
+_OF_OCCUGENDER = re.compile(r"(explicit|implicit)(, (female|male) jobs)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ def collect(
             if isinstance(run, Exception):
                 left_out.append(f"{source}, {label}: {run}")
                 continue
-            model = _model(models, label)
+            model = _model(models, label, source)
             model.scores += of_run(source, run)
             model.remarks += [f"{source}: {remark}" for remark in run.remarks if remark != settings[source]]
             model.examples += examples_of(run)
@@ -133,8 +136,9 @@ def collect(
     return Collected(models, settings, left_out)
 
 
-def _model(models: dict[str, Model], label: str) -> Model:
-    row = facts()[label]
+def _model(models: dict[str, Model], label: str, source: str = "") -> Model:
+    # The same label names another model in another source.
+    row = facts().get(f"{source.partition('-')[0]}:{label}") or facts()[label]
     return models.setdefault(row["name"], Model(row["name"], int(row["year"]), row["kind"]))
 
 
@@ -158,7 +162,11 @@ def _of_estimate(source: str, estimate: Mapping[str, Any]) -> Score:
 
 def of_run(source: str, run: RunResult) -> list[Score]:
     """The scores of a run of published responses, and of a friend's pronoun the slope over jobs."""
-    scores = [_of_estimate(source, _as_mapping(e)) for e in run.report.estimates if e.metric not in _LEFT_OUT]
+    scores = []
+    for estimate in run.report.estimates:
+        single = estimate.benchmark == "occugender" and not _OF_OCCUGENDER.fullmatch(estimate.group)
+        if estimate.metric not in _LEFT_OUT and not single:
+            scores.append(_of_estimate(source, _as_mapping(estimate)))
     of_jobs = [table for table in run.tables.values() if "female_share" in table and "friend" in table]
     scores += [slope_over_jobs(source, table) for table in of_jobs]
     return [score for score in scores if math.isfinite(score.value)]
@@ -215,28 +223,36 @@ def examples_of(run: RunResult, count: int = 3) -> list[str]:
     return []
 
 
+#: What a kept score has of its own, in this order; the others are of its metric.
+_OWN = ("source", "benchmark", "group", "metric", "value", "low", "high", "n", "clusters")
+_OF_METRIC = ("ideal", "least", "most", "reading")
+
+
 def write(collected: Collected, path: Path = SCORES) -> None:
     """Keeps the scores, without examples, which are texts of others."""
+    models, metrics = [], {}
+    for model in sorted(collected.models.values(), key=lambda model: model.name.lower()):
+        about = {"name": model.name, "year": model.year, "kind": model.kind, "remarks": model.remarks}
+        rows = []
+        for score in model.scores:
+            rows.append([_kept(getattr(score, name)) for name in _OWN])
+            metrics[f"{score.source} {score.metric}"] = {name: _kept(getattr(score, name)) for name in _OF_METRIC}
+        models.append({**about, "scores": rows})
     content = {
         "settings": dict(collected.settings),
         "left out": list(collected.left_out),
-        "models": [
-            {"name": m.name, "year": m.year, "kind": m.kind, "remarks": m.remarks, "scores": [_row(s) for s in m.scores]}
-            for m in sorted(collected.models.values(), key=lambda model: model.name.lower())
-        ],
+        "metrics": metrics,
+        "models": models,
     }
-    put(path, (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode())
+    lines = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace('],["', '],\n["')
+    put(path, f"{lines}\n".encode())
 
 
-def _row(score: Score) -> dict[str, Any]:
-    found = {}
-    for name, value in asdict(score).items():
-        if isinstance(value, float):
-            # Five digits are more than any interval supports, and the file stays small.
-            found[name] = float(f"{value:.5g}") if math.isfinite(value) else None
-        else:
-            found[name] = value
-    return found
+def _kept(value: Any) -> Any:
+    """A value as it is kept: five digits are more than any interval supports, and the file stays small."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}") if math.isfinite(value) else None
+    return value
 
 
 def read(path: Path = SCORES) -> Collected:
@@ -244,10 +260,15 @@ def read(path: Path = SCORES) -> Collected:
     content = json.loads(path.read_bytes())
     models = {}
     for entry in content["models"]:
-        scores = [Score(**{key: _number(key, value) for key, value in row.items()}) for row in entry["scores"]]
+        scores = []
+        for row in entry["scores"]:
+            values = dict(zip(_OWN, row, strict=True))
+            values |= content["metrics"][f"{values['source']} {values['metric']}"]
+            scores.append(Score(**{name: _number(name, value) for name, value in values.items()}))
         models[entry["name"]] = Model(entry["name"], entry["year"], entry["kind"], scores, entry["remarks"])
     return Collected(models, content["settings"], content["left out"])
 
 
 def _number(name: str, value: Any) -> Any:
+    # A number without a value is NaN, but for the ideal, which a metric may lack.
     return math.nan if value is None and name != "ideal" else value
