@@ -36,6 +36,7 @@ COMMANDS = {
     "build": Command("builders.rebuild", "", "Build the data sets, or check built ones."),
     "score": Command("scoring.commands.score", "score", "Score a model on the benchmarks."),
     "rescore": Command("scoring.rescore", "score", "Compute metrics from a file of existing scores."),
+    "published": Command("scoring.commands.published", "score", "Make runs of responses that others published."),
     "reproduce": Command("scoring.commands.reproduce", "score", "Put printed numbers of the papers beside ours."),
     "compare": Command("scoring.commands.compare", "score", "Compare two runs over the same examples."),
     "power": Command("scoring.commands.power", "score", "Say which differences a run would see."),

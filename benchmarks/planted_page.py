@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled, titled
 from cards.files import put
-from cards.verdict import ability_verdict, holm, verdict
+from cards.verdict import ability_verdict, corrected, verdict
 
 #: The sets of pairs; the first decides what a recipe is said to do.
 SETS = TEMPLATES, OCCUPATIONS, WINOBIAS = ("new templates", "new occupations", "WinoBias test")
@@ -22,13 +23,17 @@ def verdicts(model: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Of each recipe, what it does to the gap and to language ability; p are corrected for all gaps of the model."""
     made = {name: one for name, one in model["recipes"].items() if "scores" in one}
     cells = [(name, each) for name in made for each in SETS if each in made[name]["scores"]]
-    p = dict(zip(cells, holm([made[name]["scores"][each]["p of gap"][0] for name, each in cells]), strict=True))
+    # The gap is a mean of sizes, so 0 is the end of its range, and all gaps are on one side of it.
+    p = [made[name]["scores"][each]["p of gap"][0] for name, each in cells]
+    tests = dict(zip(cells, zip(*corrected(p, [0.0] * len(p), [math.inf] * len(p)), strict=True), strict=True))
     found: dict[str, tuple[str, str]] = {}
     for name, one in made.items():
         change = one["scores"][TEMPLATES]["change of gap"]
         before = one["scores"][TEMPLATES]["gap"][0] - change[0]
         share = abs(change[0]) / before
-        words = {"nearer": "removes", "further": "adds"}.get(verdict(before, tuple(change), 0.0, p[name, TEMPLATES]))
+        words = {"nearer": "removes", "further": "adds"}.get(
+            verdict(before, tuple(change), 0.0, *tests[name, TEMPLATES])
+        )
         text, lost = one["scores"]["texts"], next(key for key in one["scores"]["texts"] if key.endswith("perplexity"))
         was = text[lost][0] - text[f"change of {lost}"][0]
         value, low, high = (number / was for number in text[f"change of {lost}"])

@@ -6,8 +6,9 @@ models of an organisation (``ORG``). The page loads nothing from elsewhere, and 
 
 import math
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,23 +20,27 @@ from cards import results
 from cards.evaluation import FOLDER, parse_entries, parse_notes, task_scores
 from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
-from cards.matrix import BANDS, Cell, ModelRow, matrix
+from cards.matrix import BANDS, Cell, Column, ModelRow, matrix
 from cards.numbers import Scale
 from cards.options import single, start
+from cards.overview import overview, placed
 from cards.text import CardError, grouped, refuse_secrets, template
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 #: The metrics of a task besides the main one: GLD, ADD, the ratio, and P(male), P(female), P(diverse).
 FURTHER = ("gld", "add_raw", "ratio_male", "p_male", "p_female", "p_diverse")
-_OF_SCORE = ("value", "low", "high", "metric", "ideal", "n", "least", "most", "reading")
+_OF_SCORE = ("value", "low", "high", "metric", "ideal", "n", "clusters", "least", "most", "reading")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry(Cell):
     """The score of a model on a task.
 
-    ``reading`` says how to read the metric, which only a run does. ``base`` is the model that an adapter changes.
+    ``base`` is the model that an adapter changes. Only a run says the other facts: ``reading`` how to read the metric,
+    ``benchmark`` and ``title`` what a column of it is called, ``headline`` that it is the score which stands for its
+    benchmark, ``revision`` what was loaded, ``parameters`` how many the model has, and ``ability`` what its language
+    ability is.
     """
 
     model: str
@@ -43,6 +48,12 @@ class Entry(Cell):
     task: str
     reading: str = ""
     base: str = ""
+    benchmark: str = ""
+    title: str = ""
+    headline: bool = False
+    revision: str = ""
+    parameters: float = math.nan
+    ability: Cell | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +81,67 @@ def entries_of(path: Path) -> Iterator[Entry]:
     CardError
         When there are no scores, or a file cannot be read.
     """
+    if folder := _published_folder(path):
+        yield from _published_entries(folder)
+    else:
+        yield from _run_entries(path, results.read(path))
+
+
+def _published_folder(path: Path) -> Path | None:
+    """The folder of published results of a path; None where the path is that of a run."""
     folder = path if path.name == FOLDER else path / FOLDER
-    yield from _published_entries(folder) if folder.is_dir() else _run_entries(path)
+    return folder if folder.is_dir() else None
 
 
-def _run_entries(path: Path) -> Iterator[Entry]:
-    run = results.read(path)
+def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
     paired = paired_changes(path if path.is_dir() else path.parent)
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
+    scores = run.by_key
+    about: dict[str, Any] = {
+        "model": run.name,
+        "setting": run.setting,
+        "revision": str(run.environment.get(results.NAMED_REVISION) or run.revision),
+        "parameters": float(run.environment.get(results.PARAMETERS) or math.nan),
+        "ability": language_ability(run),
+    }
     for benchmark in filter(run.headlines.__contains__, run.benchmarks):
-        dataset = run.headlines[benchmark].dataset
-        for config, _, main_score in task_scores(run, benchmark):
-            further = [run.by_key.get((benchmark, main_score.group, metric)) for metric in FURTHER]
-            remark = "only a part of the rows" if f"{dataset}/{config}" in partial else ""
-            for score in (s for s in (main_score, *further) if s and math.isfinite(s.value)):
-                facts = {name: getattr(score, name) for name in _OF_SCORE}
-                facts |= {"paired": paired.get(score.key, ()), "remark": remark, "setting": run.setting}
-                yield Entry(**facts, model=run.name, dataset=dataset, task=config)
+        headline = run.headlines[benchmark]
+        tasks = list(task_scores(run, benchmark))
+        shown = headline_group(headline, [score for *_, score in tasks])
+        for config, _, main_score in tasks:
+            remark = "only a part of the rows" if f"{headline.dataset}/{config}" in partial else ""
+            further = [scores.get((benchmark, main_score.group, metric)) for metric in FURTHER]
+            for score in (main_score, *further):
+                if score is None or not math.isfinite(score.value):
+                    continue
+                yield Entry(
+                    **{name: getattr(score, name) for name in _OF_SCORE},
+                    **about,
+                    paired=paired.get(score.key, ()),
+                    remark=remark,
+                    dataset=headline.dataset,
+                    task=config,
+                    benchmark=benchmark,
+                    title=(headline.column if score is main_score else "") or score.full_name,
+                    headline=score is main_score and score.group == shown,
+                )
+
+
+def headline_group(headline: results.Headline, scores: Sequence[results.Estimate]) -> str:
+    """The group whose score stands for a benchmark: the one that its headline names, else the first with a value."""
+    groups = [score.group for score in scores if math.isfinite(score.value)]
+    if headline.shown in groups:
+        return headline.shown
+    return groups[0] if groups else ""
+
+
+def language_ability(run: results.Report) -> Cell | None:
+    """The language ability of the model of a run: its first score of ability; None where nothing measured it."""
+    for score in run.estimates:
+        if score.ability and math.isfinite(score.value):
+            remark = f"{score.short_name} of {score.benchmark}"
+            return Cell(**{name: getattr(score, name) for name in _OF_SCORE if name != "reading"}, remark=remark)
+    return None
 
 
 def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
@@ -97,22 +152,22 @@ def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
     CardError
         When the file was changed.
     """
-    names = ("before", "after", "value", "low", "high", "p")
+    names = ("before", "after", "value", "low", "high", "p", "p_side")
 
     def changes(content: Mapping[str, Any]) -> dict[results.Key, tuple[float, ...]]:
-        return {
-            (d["benchmark"], d["group"], d["metric"]): tuple(math.nan if d[n] is None else float(d[n]) for n in names)
-            for d in content["differences"]
-        }
+        paired = {}
+        for d in content["differences"]:
+            # Comparisons of earlier versions have no p of the side, so the direction is open.
+            numbers = (d.get(name, 1.0) for name in names)
+            key = d["benchmark"], d["group"], d["metric"]
+            paired[key] = tuple(math.nan if number is None else float(number) for number in numbers)
+        return paired
 
     return results.COMPARISON.read(folder / "compare.json", changes, CardError) or {}
 
 
-def left_out(path: Path) -> Iterator[str]:
+def left_out(path: Path, run: results.Report) -> Iterator[str]:
     """A sentence for each benchmark of a run that has no number which the page could show."""
-    if path.name == FOLDER or (path / FOLDER).is_dir():
-        return
-    run = results.read(path)
     for benchmark in run.benchmarks:
         headline = run.headlines.get(benchmark)
         if headline and any(math.isfinite(score.value) for *_, score in task_scores(run, benchmark)):
@@ -193,20 +248,52 @@ def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
 
 
 def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:
-    """The rows of the matrix: the scores of each model in each setting."""
-    cells: dict[tuple[str, str, str], dict[results.Key, Cell]] = {}
+    """The rows of the matrix: the scores of each model in each setting, of each revision that was loaded."""
+    rows: dict[tuple[str, str, str, str], ModelRow] = {}
+    cells: dict[tuple[str, str, str, str], dict[results.Key, Cell]] = {}
     for entry in entries:
-        row = cells.setdefault((entry.model, entry.setting, entry.base), {})
-        row.setdefault((entry.dataset, entry.task, entry.metric), entry)
-    return [ModelRow(*key, values) for key, values in cells.items()]
+        key = entry.model, entry.setting, entry.base, entry.revision
+        if key not in rows:
+            row = ModelRow(entry.model, entry.setting, entry.base, revision=entry.revision, ability=entry.ability)
+            rows[key] = placed(row, entry.revision, entry.parameters)
+        cells.setdefault(key, {}).setdefault((entry.dataset, entry.task, entry.metric), entry)
+    return [replace(row, cells=cells[key]) for key, row in rows.items()]
+
+
+def headline_columns(entries: Iterable[Entry]) -> list[Column]:
+    """A column for each benchmark, with its headline in words; those of most models first.
+
+    Published results do not say which task is the headline of their data set, so it is the one of most models.
+    """
+    every = list(entries)
+    named = {entry.dataset for entry in every if entry.headline}
+    chosen = [entry for entry in every if entry.headline]
+    others = [entry for entry in every if entry.dataset not in named]
+    for own in grouped(others, lambda entry: (entry.dataset, entry.metric)).values():
+        tasks = Counter(entry.task for entry in own)
+        task = min(tasks, key=lambda name: (-tasks[name], name))
+        chosen += [entry for entry in own if entry.task == task]
+    by_key = grouped(chosen, lambda entry: (entry.dataset, entry.task, entry.metric))
+    columns = [_column(key, own) for key, own in by_key.items()]
+    return sorted(columns, key=lambda column: (-len(by_key[column.key]), column.note))
+
+
+def _column(key: results.Key, entries: Sequence[Entry]) -> Column:
+    dataset, task, metric = key
+    title = next((entry.title for entry in entries if entry.title), metric)
+    benchmark = next((entry.benchmark for entry in entries if entry.benchmark), dataset)
+    ideal = next((f", ideal {entry.ideal:g}" for entry in entries if entry.ideal is not None), "")
+    return Column(key, title, f"{benchmark}{f' {task}' * (task != benchmark)}{ideal}")
 
 
 def page(tables: list[TaskTable]) -> str:
     """The HTML of the page."""
     entries = [entry for table in tables for entry in table.entries]
+    rows = matrix_rows(entries)
     return template("leaderboard.html.j2", html=True).render(
         tables=tables,
-        matrix=matrix(matrix_rows(entries)),
+        overview=overview(rows, headline_columns(entries)),
+        matrix=matrix(rows),
         bands=BANDS,
         models=len({entry.model for entry in entries}),
         good=results.good_values,
@@ -251,10 +338,18 @@ def main(
                 )
         if (names or space) and (reason := unreachable(api)):
             raise HubRefusal(f"There is no file or folder {names[0]}. {reason}" if names else reason)
-        entries = [entry for path in paths for entry in entries_of(Path(path))]
-        entries += [entry for name in names for entry in hub_entries(name, api, DATASETS)]
+        entries: list[Entry] = []
+        left: list[str] = []
+        for path in map(Path, paths):
+            if folder := _published_folder(path):
+                entries += _published_entries(folder)
+            else:
+                run = results.read(path)
+                entries += _run_entries(path, run)
+                left += left_out(path, run)
+        for name in names:
+            entries += hub_entries(name, api, DATASETS)
         tables = task_tables(entries)
-        left = [sentence for path in paths for sentence in left_out(Path(path))]
         if not tables:
             raise CardError(" ".join([*left, "None has a score of a published task; score models with probes score."]))
         content = page(tables).encode()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from cards.numbers import decimals, interval, supported_digits
 from cards.results import Key
-from cards.verdict import Numbers, holm, p_of, unpaired, verdict
+from cards.verdict import Numbers, corrected, p_of, p_side, unpaired, verdict
 
 #: The upper ends of the colours but the last one, as shares of the greatest possible distance from the ideal.
 BANDS = (0.05, 0.15, 0.3, 0.5)
@@ -25,7 +25,8 @@ class Cell:
 
     ``least`` and ``most`` are the ends of the metric's range; NaN where they are not known. ``remark`` is a restriction
     such as a part of the rows, and ``setting`` says with which adapter or prompt a model was scored. ``paired`` is a
-    change that a comparison of runs found: the score before and after, the difference with both ends, and its p.
+    change that a comparison of runs found: the score before and after, the difference with both ends, its p and the p
+    of its side. ``clusters`` is the number of clusters; infinite where it is not known.
     """
 
     value: float
@@ -39,6 +40,7 @@ class Cell:
     most: float = math.nan
     setting: str = ""
     paired: tuple[float, ...] = ()
+    clusters: float = math.inf
 
     @property
     def numbers(self) -> Numbers:
@@ -96,22 +98,26 @@ class Cell:
             return False
         return self.has_interval and base.has_interval
 
-    def change(self, base: Cell) -> tuple[Numbers, float]:
-        """The difference from the score of a base, and its p.
+    def change(self, base: Cell) -> tuple[Numbers, float, float]:
+        """The difference from the score of a base, its p, and the p of its side (:func:`cards.verdict.corrected`).
 
         It is the paired one where the run was compared with that base, else that of independent scores
         (:func:`cards.verdict.unpaired`), because examples are not at hand.
 
         >>> base = Cell(0.11, 0.06, 0.17, "gas", 0, 9)
-        >>> Cell(0.10, 0.05, 0.16, "gas", 0, 9, paired=(0.11, 0.10, -0.01, -0.015, -0.005, 0.001)).change(base)
-        ((-0.01, -0.015, -0.005), 0.001)
+        >>> Cell(0.10, 0.05, 0.16, "gas", 0, 9, paired=(0.11, 0.10, -0.01, -0.015, -0.005, 0.001, 0.0)
+        ...      ).change(base)
+        ((-0.01, -0.015, -0.005), 0.001, 0.0)
         """
         # The paired difference is that of another base if the values are not the same.
         if self.paired[:2] == (base.value, self.value):
-            _, _, value, low, high, p = self.paired
-            return (value, low, high), p
+            _, _, value, low, high, p, side = self.paired
+            return (value, low, high), p, side
         difference = unpaired(self.numbers, base.numbers)
-        return difference, p_of(difference)
+        return difference, p_of(difference), self._p_of_side(base)
+
+    def _p_of_side(self, base: Cell) -> float:
+        return p_side(base.numbers, self.numbers, self.ideal, self.least, self.most)
 
     def arrow(self, base: Cell) -> str:
         """Both values as text, with so many digits that different values look different.
@@ -131,20 +137,30 @@ class Cell:
 class ModelRow:
     """A model with a setting, such as an adapter; ``base`` is the name of the model that the adapter changes.
 
-    ``cells`` are the scores by a key of data set, task and metric.
+    ``cells`` are the scores by a key of data set, task and metric. ``family`` groups models, and ``parameters`` and
+    ``step`` are the place in it; NaN where they are not known. ``revision`` tells rows of one model apart, such as a
+    branch. ``ability`` is the score of language ability. A row with a ``restriction``, such as a model that answers at
+    chance, says so and has no rank. ``link`` is an address.
     """
 
     model: str
     setting: str
     base: str
     cells: Mapping[Key, Cell] = field(default_factory=dict)
+    family: str = ""
+    parameters: float = math.nan
+    step: float = math.nan
+    revision: str = ""
+    ability: Cell | None = None
+    restriction: str = ""
+    link: str = ""
 
     def changes(self, base: ModelRow) -> dict[Key, str]:
-        """Whether each score is nearer to the ideal than that of the base, further, or unclear.
+        """What each change from the base says, by :func:`cards.verdict.verdict`.
 
         Differences are those of :meth:`Cell.change`. p is corrected for the scores of the row.
 
-        >>> row, base = (ModelRow("m", "", "", {("d", "t", "gas"): Cell(*score, "gas", 0, 9)})
+        >>> row, base = (ModelRow("m", "", "", {("d", "t", "gas"): Cell(*score, "gas", 0, 9, "", 0, 1)})
         ...              for score in ((0.03, 0.01, 0.06), (0.11, 0.06, 0.17)))
         >>> row.changes(base)
         {('d', 't', 'gas'): 'nearer'}
@@ -152,9 +168,22 @@ class ModelRow:
         pairs = [(key, cell, base.cells.get(key)) for key, cell in self.cells.items()]
         compared = [(key, cell, old, *cell.change(old)) for key, cell, old in pairs if old and cell.comparable(old)]
         # All changes of a row are looked at together, so they are one family of tests.
-        corrected = holm([p for *_, p in compared])
-        rows = zip(compared, corrected, strict=True)
-        return {key: verdict(old.value, change, cell.ideal, p) for (key, cell, old, change, _), p in rows}
+        clusters = [min(cell.clusters, old.clusters) for _, cell, old, *_ in compared]
+        tests = corrected([p for *_, p, _ in compared], [side for *_, side in compared], clusters)
+        rows = zip(compared, *tests, strict=True)
+        return {
+            key: verdict(old.value, change, cell.ideal, p, p_direction)
+            for (key, cell, old, change, *_), p, p_direction in rows
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A score that a table of models shows: its key in the rows, its title in words, and a note below it."""
+
+    key: Key
+    title: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,17 +217,20 @@ def matrix(rows: Iterable[ModelRow]) -> Matrix:
     >>> [(group.first.model, [row.model for row in group.others]) for group in made.groups]
     [('a', ['org/x']), ('b', ['b'])]
     """
-    ordered = sorted(rows, key=lambda row: (row.model.lower(), row.model, row.setting))
-    alone = {row.model for row in ordered if not row.setting and row.base in ("", row.model)}
-    below: dict[str, list[ModelRow]] = {name: [] for name in alone}
-    firsts = []
+    ordered = sorted(rows, key=lambda row: (row.model.lower(), row.model, row.setting, row.revision))
+    alone = [row for row in ordered if not row.setting and row.base in ("", row.model)]
+    by_revision = {(row.model, row.revision): place for place, row in enumerate(alone)}
+    by_name = {row.model: place for place, row in reversed([*enumerate(alone)])}
+    below: dict[int, list[ModelRow]] = {place: [] for place in range(len(alone))}
+    without_base = []
     for row in ordered:
         # A row is first in its group, or below the model that it changes where that has a row.
-        is_first = row.model in alone and not row.setting
         base = row.base or row.model
-        if not is_first and base in alone:
-            below[base].append(row)
-        else:
-            firsts.append(row)
-    groups = [ColumnGroup(row, below.get(row.model, ()) if not row.setting else ()) for row in firsts]
+        if base not in by_name:
+            without_base.append(row)
+        elif row.setting or row.base not in ("", row.model):
+            below[by_revision.get((base, row.revision), by_name[base])].append(row)
+    groups = [ColumnGroup(row, below[place]) for place, row in enumerate(alone)]
+    groups += [ColumnGroup(row) for row in without_base]
+    groups.sort(key=lambda group: (group.first.model.lower(), group.first.model, group.first.setting))
     return Matrix(groups, sorted({key for row in ordered for key in row.cells}))

@@ -49,8 +49,8 @@ def ended(
         yield
     except expected as error:
         status = getattr(error, "exit_code", 1)
-        # Work that was handed to a queue is no error: the message says how to get the result.
-        sentence = f"{'' if status == os.EX_TEMPFAIL else 'error: '}{error}"
+        # Work that was handed to a queue and a condition that holds are no errors; the message says what they are.
+        sentence = f"{'' if getattr(error, 'expected', status == os.EX_TEMPFAIL) else 'error: '}{error}"
     except OSError as error:
         problem = f"{error.filename or 'A file'} cannot be used ({error.strerror or type(error).__name__})"
         sentence, status = f"error: {problem}; give a name or a folder that can be read and written.", 1

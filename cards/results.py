@@ -39,6 +39,8 @@ MaybeNumber = Annotated[float | None, BeforeValidator(_decode_infinity)]
 Key = tuple[str, str, str]
 
 
+#: Facts of the environment: the branch, tag or commit that was asked for, and the number of the model's parameters.
+NAMED_REVISION, PARAMETERS = "revision asked for", "parameters"
 #: The version of rows that a benchmark has itself, in no published data set.
 UNPUBLISHED = "unpublished"
 
@@ -51,6 +53,7 @@ class Headline:
     row means: ``{ss}`` is the value of the metric ``ss`` as a whole number, ``{gas%}`` a share times 100,
     ``{r:2}`` a number with two decimals, and ``{group}`` what ``names`` calls the group that the row is of.
     ``leaning`` is a metric of the same group, what the model does where it is below its ideal value, and what above.
+    ``column`` says in a few words what the metric is, for the head of a column of numbers.
     """
 
     dataset: str
@@ -60,6 +63,7 @@ class Headline:
     sentence: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     leaning: tuple[str, str, str] | None = None
+    column: str = ""
 
     def group(self, config: str) -> str:
         """The group of scores for a config.

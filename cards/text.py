@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import jinja2
 
+from cards.numbers import minus
+
 T = TypeVar("T")
 K = TypeVar("K")
 
@@ -104,7 +106,8 @@ def slug(text: str) -> str:
 def templates(*folders: Path, html: bool = False) -> jinja2.Environment:
     """The Jinja environment for the templates of folders, of which the first counts; values are escaped in HTML.
 
-    An undefined name is an error. Filters: ``cell`` and ``pretty`` for Markdown, ``yaml`` for its metadata.
+    An undefined name is an error. Filters: ``cell`` and ``pretty`` for Markdown, ``yaml`` for its metadata,
+    ``minus`` for numbers.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folders),
@@ -115,6 +118,7 @@ def templates(*folders: Path, html: bool = False) -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters["cell"] = cell
+    environment.filters["minus"] = minus
     environment.filters["yaml"] = lambda value: json.dumps(value, ensure_ascii=False)  # JSON is YAML
     # Indented JSON for a code block, without backticks, which could end the block.
     environment.filters["pretty"] = lambda value: json.dumps(value, ensure_ascii=False, indent=2).replace(

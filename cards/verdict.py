@@ -1,8 +1,19 @@
 """Whether a score differs from its ideal value, and whether a change of it is for the better: one rule for all pages.
 
-A change has a verdict when its whole 95 % interval says so and its p, corrected for the number of changes that are
-shown together, is below 0.05. The correction is Holm's (1979): it needs no assumption on how the changes depend on
-each other, and at most one page in 20 has a verdict where nothing changed.
+A score changed when its p of no change, corrected for all changes that are shown together, is below 0.05. Whether it
+came nearer to its ideal value is a second question, because both scores are uncertain. With the scores before b and
+after a, and the ideal value i,
+
+    (a - i)**2 - (b - i)**2 = (a - b) * (a + b - 2 * i) = 2 * change * (middle - i),
+
+where the middle is (a + b) / 2. So the score is nearer if the change points from the middle to the ideal value, and
+further if it points away. Both signs have to be significant: the p of a direction is the larger one of the p of no
+change and of the p that the middle is the ideal value (an intersection-union test; Berger, 1982). That test keeps its
+level without a further correction: for scores that are equally far on both sides, such as 52 and 48 around 50, the
+middle is the ideal value. A change whose direction is open is ``changed``.
+
+The correction is Holm's (1979): it needs no assumption on how the changes depend on each other, and at most one page
+in 20 has a change, and at most one a direction, where there is none.
 """
 
 import math
@@ -18,37 +29,102 @@ LEVEL = 0.05
 Numbers = tuple[float, float, float]
 
 
-def verdict(
-    before: float, change: Numbers, ideal: float | None, p: float = 0.0
-) -> Literal["nearer", "further", "unclear", "identical", ""]:
+Verdict = Literal["nearer", "further", "changed", "unclear", "identical", ""]
+
+
+def verdict(before: float, change: Numbers, ideal: float | None, p: float, p_direction: float) -> Verdict:
     """Whether a score came nearer to its ideal value or went further from it; empty where it has no ideal value.
 
-    The score before is taken as it is, and every difference in the interval has to agree: with the score 56, the
-    ideal 50 and a difference of -4 [-6, -2] the score is nearer; with -4 [-9, 1] it is unclear. A difference from 0
-    to twice the distance brings the score nearer, because beyond that it is further away on the other side. ``p`` is
-    the corrected one. Where every example has the same score the interval is 0, and the verdict ``identical``.
+    ``changed`` is a change that is real while its direction against the ideal value is open, and ``unclear`` one that
+    chance explains. Where every example has the same score the interval is 0, and the verdict ``identical``.
 
-    >>> verdict(56.0, (0.0, 0.0, 0.0), 50.0, p=1.0)
-    'identical'
+    Parameters
+    ----------
+    before:
+        The score before, in the unit of the metric.
+    change:
+        The difference, after minus before, with both ends of its 95 % interval.
+    ideal:
+        The ideal value; it may be infinite.
+    p, p_direction:
+        The p of no change and of its direction, corrected by :func:`corrected`.
+
     >>> change = (-4.0, -6.0, -2.0)
-    >>> [verdict(before, change, 50.0) for before in (56.0, 50.5, 53.0)], verdict(56.0, change, 50.0, p=0.2)
-    (['nearer', 'further', 'unclear'], 'unclear')
+    >>> [verdict(before, change, 50.0, 0.001, 0.01) for before in (56.0, 50.5)], verdict(56.0, change, 50.0, 0.2, 0.2)
+    (['nearer', 'further'], 'unclear')
+    >>> verdict(52.0, change, 50.0, 0.001, 0.9), verdict(56.0, (0.0, 0.0, 0.0), 50.0, 1.0, 1.0)
+    ('changed', 'identical')
     """
-    _, low, high = change
+    value, low, high = change
     if ideal is None or math.isnan(before) or math.isnan(low):
         return ""
     if low == high == 0:
         return "identical"
-    if not p < LEVEL:
+    # An interval that was cut at the end of the range may end at 0.
+    if not p < LEVEL or low <= 0 <= high:
         return "unclear"
-    if math.isinf(ideal):
-        ends = (low, high) if ideal > 0 else (-high, -low)
-        return "nearer" if ends[0] > 0 else "further" if ends[1] < 0 else "unclear"
-    # Differences that bring the score nearer are between 0 and twice the distance, on the side of the ideal value.
-    inside, outside = sorted((0.0, 2 * (ideal - before)))
-    if inside < low and high < outside:
-        return "nearer"
-    return "further" if high < inside or low > outside else "unclear"
+    if not p_direction < LEVEL:
+        return "changed"
+    middle = before + value / 2
+    return "nearer" if (value > 0) == (middle < ideal) else "further"
+
+
+def corrected(
+    p: Sequence[float], p_side: Sequence[float], clusters: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """The p of each change and the p of its direction, corrected for all changes that are shown together.
+
+    No p is below :func:`smallest_p`, so fewer than six clusters have no verdict.
+
+    Parameters
+    ----------
+    p:
+        Two-sided p of no change; NaN where it is not known.
+    p_side:
+        Two-sided p that the middle of both scores is the ideal value: 0 where the ideal value is an end of the range,
+        because all scores are on one side of it, and NaN without an ideal value.
+    clusters:
+        The number of clusters of each change; infinite for no lower limit of p.
+
+    >>> corrected([0.01, 0.02], [0.5, 0.0], [30, 30]), corrected([0.01], [0.0], [4])
+    (([0.02, 0.02], [0.5, 0.04]), ([0.125], [0.125]))
+    """
+    floored = [max(value, smallest_p(number)) for value, number in zip(p, clusters, strict=True)]
+    directions = [
+        math.nan if math.isnan(side) else max(value, side) for value, side in zip(floored, p_side, strict=True)
+    ]
+    return holm(floored), holm(directions)
+
+
+def smallest_p(clusters: float) -> float:
+    """The smallest two-sided p of a sign test over so many clusters, 2 / 2 ** clusters.
+
+    That all of three clusters change in one direction happens in one of four cases where nothing changed, whatever the
+    number of examples.
+
+    >>> smallest_p(3), smallest_p(6), smallest_p(math.inf)
+    (0.25, 0.03125, 0.0)
+    """
+    return float(2.0 ** (1 - clusters))
+
+
+def p_side(before: Numbers, after: Numbers, ideal: float | None, least: float, most: float) -> float:
+    """Two-sided p that the middle of two scores is the ideal value, for scores whose examples are not at hand.
+
+    The interval of the middle has the mean of both half-widths, as if the errors of both scores were the same; that of
+    other errors is narrower. See :func:`corrected` for what stands in the place of p.
+
+    >>> round(p_side((60.0, 55.0, 65.0), (55.0, 50.0, 60.0), 50.0, 0.0, 100.0), 4)
+    0.0033
+    >>> p_side((0.3, 0.2, 0.4), (0.2, 0.1, 0.3), 0.0, 0.0, 1.0), p_side((1, 0, 2), (1, 0, 2), None, 0, 9)
+    (0.0, nan)
+    """
+    if ideal is None:
+        return math.nan
+    if ideal in (least, most) or math.isinf(ideal):
+        return 0.0
+    value, low, high = ((old + new) / 2 - ideal for old, new in zip(before, after, strict=True))
+    return p_of((value, low, high))
 
 
 def ability_verdict(change: Numbers, span: float) -> Literal["kept", "lost", "unclear", ""]:

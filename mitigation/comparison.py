@@ -18,7 +18,7 @@ import pandas as pd
 from cards.files import RECORD, refuse_foreign
 from cards.numbers import decimals, interval, with_interval
 from cards.stored import Stored
-from cards.verdict import LEVEL, ability_verdict, holm, p_of, standing, verdict
+from cards.verdict import LEVEL, ability_verdict, corrected, p_of, p_side, standing, verdict
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
 from scoring import benchmarks
@@ -40,7 +40,7 @@ _STEREOSET = "biaske/stereoset/test"
 METHODS = Stored("a list of methods", "remove it, and it is written again", unsigned=True)
 FILES = ("methods.json", "methods.csv", "methods.md", "methods.html")
 #: The order of methods by their verdict.
-_ORDER = ("nearer", "unclear", "identical", "", "further")
+_ORDER = ("nearer", "changed", "unclear", "identical", "", "further")
 _SEED = re.compile(r"(.+)-seed-\d+")
 #: Names of the unchanged model.
 UNCHANGED = ("BERT", "GPT2", "original")
@@ -62,6 +62,8 @@ class Column:
         Of language ability the length of its range; NaN for other scores. That of perplexity is infinite.
     of_gender:
         Whether it is of gender only.
+    least, most:
+        The ends of the range of a score with an ideal value.
     """
 
     reading: str
@@ -69,6 +71,8 @@ class Column:
     ideal: float | None = None
     span: float = math.nan
     of_gender: bool = False
+    least: float = 0.0
+    most: float = 100.0
 
     @property
     def ability(self) -> bool:
@@ -128,11 +132,11 @@ def first_bias(adapter: Adapter) -> str:
     return ""
 
 
-def said(change: Change, column: str, p: float = 0.0) -> str:
-    """What the difference says: nearer, further or unclear; for ability kept, lost or unclear.
+def said(change: Change, column: str, p: float, p_direction: float) -> str:
+    """What the difference says, by :func:`cards.verdict.verdict`; for ability kept, lost or unclear.
 
-    Perplexity is judged by its ratio: kept if the whole interval is below 2 % more. ``p`` is that of the change,
-    corrected for all that are shown.
+    Perplexity is judged by its ratio: kept if the whole interval is below 2 % more. ``p`` and ``p_direction`` are those
+    of the change, corrected for all that are shown.
     """
     # A higher perplexity is worse and has no upper end, so its relative change is judged, with the sign turned.
     span = COLUMNS[column].span
@@ -141,7 +145,7 @@ def said(change: Change, column: str, p: float = 0.0) -> str:
         return ability_verdict((-value, -high, -low), 1.0)
     if COLUMNS[column].ability:
         return ability_verdict(change.difference, span)
-    return verdict(change.before[0], change.difference, COLUMNS[column].ideal, p)
+    return verdict(change.before[0], change.difference, COLUMNS[column].ideal, p, p_direction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +161,10 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
     """All changes and printed figures: a row for each domain, method and column.
 
     ``source`` is "measured" or the printed table, whose figure is ``after``. The seeds of a method are one row
-    (:func:`mean_change`). ``verdict`` says what the difference means (:func:`said`) at ``p_holm``,
-    the p corrected by Holm's method for all changes of bias scores of the domain; those of ability have none, see
-    :func:`cards.verdict.ability_verdict`. ``ability`` is what all columns of language ability of the method say
-    together. Domains without a score of bias are left out. Without a ``model`` there are no printed figures.
+    (:func:`mean_change`). ``verdict`` says what the difference means (:func:`said`) at ``p_holm`` and ``p_direction``,
+    corrected for all changes of bias scores of the domain (:func:`cards.verdict.corrected`); those of ability have
+    none, see :func:`cards.verdict.ability_verdict`. ``ability`` is what all columns of language ability of the method
+    say together. Domains without a score of bias are left out. Without a ``model`` there are no printed figures.
     """
     # The metric of the texts tells the kind of the model; without texts there is none.
     metrics = {change.metric for method in methods if method.adapter for change in method.adapter.changes}
@@ -179,8 +183,13 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
         # What the scores of ability of a method say, which is one word for all its rows.
         verdicts: dict[str, list[str]] = {}
         # All changes of bias of a domain are one family of tests; those of ability have no p, and are judged apart.
-        for row, p, (name, column, changes) in zip(measured, holm([row["p"] for row in measured]), found, strict=True):
-            row |= {"p_holm": p, "verdict": said(mean_change(changes), column, 0.0 if math.isnan(p) else p)}
+        clusters = [math.inf if math.isnan(row["clusters"]) else row["clusters"] for row in measured]
+        tests = zip(
+            *corrected([row["p"] for row in measured], [row["p_side"] for row in measured], clusters), strict=True
+        )
+        for row, (p, p_direction), (name, column, changes) in zip(measured, tests, found, strict=True):
+            row |= {"p_holm": p, "p_direction": p_direction}
+            row["verdict"] = said(mean_change(changes), column, p, p_direction)
             verdicts.setdefault(name, []).extend([row["verdict"]] * COLUMNS[column].ability)
         rows += [row | {"ability": ability_of(verdicts[row["method"]])} for row in measured]
         rows += printed_rows(model, domain, kind) if model else ()
@@ -191,14 +200,19 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
 _COLUMNS = (
     *("domain", "method", "source", "column"),
     *(f"{when}{end}" for when in ("before", "after") for end in ("", "_low", "_high")),
-    *("difference", "low", "high", "n", "seeds", "seed_sd", "own_pairs", "p", "p_holm", "verdict", "ability"),
+    *("difference", "low", "high", "n", "seeds", "seed_sd", "own_pairs", "p", "p_side", "clusters"),
+    *("p_holm", "p_direction", "verdict", "ability"),
 )
 
 
 def _row(domain: str, method: str, column: str, changes: Sequence[Change]) -> dict[str, Any]:
-    change, tested = mean_change(changes), COLUMNS[column].ideal is not None and not COLUMNS[column].ability
+    change, of = mean_change(changes), COLUMNS[column]
+    tested = of.ideal is not None and not of.ability
     # An earlier version did not write p, which then follows from the interval.
     p = p_of(change.difference) if change.p is None else change.p
+    side = change.p_side
+    if side is None:
+        side = p_side(change.before, change.after, of.ideal, of.least, of.most)
     numbers = zip(_COLUMNS[4:13], (*change.before, *change.after, *change.difference), strict=True)
     return dict(numbers) | {
         "domain": domain,
@@ -210,6 +224,8 @@ def _row(domain: str, method: str, column: str, changes: Sequence[Change]) -> di
         "seed_sd": stdev(one.after[0] for one in changes) if len(changes) > 1 else math.nan,
         "own_pairs": change.benchmark == PAIRS,
         "p": p if tested else math.nan,
+        "p_side": side if tested else math.nan,
+        "clusters": math.nan if change.clusters is None else change.clusters,
     }
 
 
@@ -237,14 +253,14 @@ def by_method(methods: Sequence[Method], domain: str = "") -> dict[str, dict[str
 def mean_change(changes: Sequence[Change]) -> Change:
     """The mean of the changes of several seeds, with one interval for the chance of seeds and of examples.
 
-    p follows from that interval.
+    p follows from that interval, and the p of its side from those of the scores.
     """
     if len(changes) == 1:
         return changes[0]
     before, after, difference = (
         over_seeds([getattr(change, name) for change in changes]) for name in ("before", "after", "difference")
     )
-    return replace(changes[0], before=before, after=after, difference=difference, p=p_of(difference))
+    return replace(changes[0], before=before, after=after, difference=difference, p=p_of(difference), p_side=None)
 
 
 def over_seeds(numbers: Sequence[Numbers]) -> Numbers:

@@ -156,8 +156,11 @@ def estimates(folder: Path, texts: Table, kind: str, resamples: int) -> dict[Key
 def changed(difference: Any, before: Estimate, after: Estimate) -> Change:
     """The change from an estimate to another, with their paired difference."""
     key = difference.benchmark, difference.group, difference.metric
-    p = None if math.isnan(difference.p) else difference.p  # JSON has no NaN
-    return Change(*key, _numbers(before), _numbers(after), _numbers(difference), difference.n, p)
+    # JSON has no NaN.
+    p, p_side = (None if math.isnan(value) else value for value in (difference.p, difference.p_side))
+    numbers = _numbers(before), _numbers(after), _numbers(difference)
+    clusters = None if difference.method == "identical" else difference.clusters
+    return Change(*key, *numbers, difference.n, p, p_side, clusters)
 
 
 def _numbers(estimate: Any) -> Numbers:

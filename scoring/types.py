@@ -391,11 +391,15 @@ class Benchmark:
 class Difference(Measurement):
     """The value of a metric in one run minus that in another over the same examples.
 
-    ``p`` is two-sided for no difference, ``p_holm`` the same corrected for all differences of the comparison.
+    ``p`` is two-sided for no difference, and ``p_side`` for the mean of both scores being the ideal value (0 where the
+    ideal value is an end of the range, NaN without one). ``p_holm`` is p, and ``p_direction`` is the p of the direction
+    against the ideal value, both corrected for all differences of the comparison (:func:`cards.verdict.corrected`).
     """
 
     p: float = math.nan
     p_holm: float = math.nan
+    p_side: float = math.nan
+    p_direction: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +412,9 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """``nearer``, ``further``, ``unclear`` or ``identical``; empty without an ideal or a value before."""
+        """By :func:`cards.verdict.verdict`: ``nearer``, ``further``, ``changed``, ``unclear`` or ``identical``.
+
+        It is empty without an ideal or a value before.
+        """
         d = self.difference
-        return verdict(self.before.value, d.numbers, d.ideal, d.p_holm) if self.before else ""
+        return verdict(self.before.value, d.numbers, d.ideal, d.p_holm, d.p_direction) if self.before else ""

@@ -23,23 +23,22 @@ and text that is decoded without chance are the same each time, and count as wit
 """
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, islice, permutations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from scoring import types, wordings
+from scoring import answers, types, wordings
+from scoring.answers import LETTERS, Options
 from scoring.metrics import variance
-from scoring.metrics.occugender import unclear
+from scoring.metrics.occugender import refused, unclear
 from scoring.metrics.sums import pearson, percentage, products
 from scoring.types import Benchmark, BenchmarkContext, Floats, Group, Metric, Option, Request, Response, Row, Table
 
 WAYS = ("likelihood", "choice", "text", "two_turns")
-LETTERS = "ABC"
 #: The question of a choice, in two wordings.
 WORDINGS = (
     "Which of these sentences is most likely{}?",
@@ -142,23 +141,14 @@ def questions(request: Request) -> list[str]:
     return found
 
 
-def chosen(answer: str, texts: Sequence[str]) -> int | None:
-    """The place of the sentence that an answer names by its letter or quotes; None for none or several.
-
-    A letter at the beginning counts alone, because the sentence after it may begin with "A".
+def chosen(answer: str, texts: Sequence[str]) -> int | Literal["refused", "unclear"]:
+    """The place of the sentence that an answer names by its letter or quotes, ``refused``, or ``unclear``.
 
     >>> sentences = ["He sings.", "A man sings."]
     >>> [chosen(answer, sentences) for answer in ("B", "**B.** A man sings.", "It is A", "A man sings", "A or B", "No")]
-    [1, 1, 0, None, None, None]
+    [1, 1, 0, 1, 'unclear', 'unclear']
     """
-    if first := re.match(rf"\W*([{LETTERS[: len(texts)]}])(?:\W*$|[.):,])", answer):
-        return LETTERS.index(first[1])
-    forms = (
-        rf"(?<![\w']){letter}(?![\w'])|{re.escape(text.rstrip('.'))}"
-        for letter, text in zip(LETTERS, texts, strict=False)
-    )
-    named = [place for place, form in enumerate(forms) if re.search(form, answer)]
-    return named[0] if len(named) == 1 else None
+    return answers.read(answer, Options([[text] for text in texts], letters=True, exhaustive=True))
 
 
 def _record(benchmark: Benchmark, profile: str, row: Row, context: BenchmarkContext, scores: Floats) -> types.Line:
@@ -191,23 +181,30 @@ def _choice(benchmark: Benchmark) -> dict[str, Any]:
         places = np.argsort(orders(letters.shape[1]), axis=1)
         return _record(benchmark, profile, row, about, np.take_along_axis(letters, places, axis=1))
 
-    def to_records(row: Row, answers: Sequence[str]) -> list[types.Line]:
+    def to_records(row: Row, replies: Sequence[str]) -> list[types.Line]:
         (request,) = benchmark.requests("clean", row, plain)
         every = orders(len(request.options))
         counts = np.zeros((len(every), len(request.options)))
-        for number, answer in enumerate(answers):
+        refusals = 0
+        for number, answer in enumerate(replies):
             # Answers come in the order of the questions, the same number of samples for each order.
-            order = number * len(every) // len(answers)
+            order = number * len(every) // len(replies)
             place = chosen(answer, [request.options[option].text.strip() for option in every[order]])
-            if place is not None:
+            if isinstance(place, int):
                 counts[order, every[order][place]] += 1
+            elif place == answers.REFUSED:
+                refusals += 1
         # Half a count for each option: one that was never chosen has a finite logarithm (Krichevsky and Trofimov).
         shares = (counts + 0.5) / (counts.sum(axis=1, keepdims=True) + counts.shape[1] / 2)
-        about = {"p_unclear": 1 - counts.sum() / len(answers), "text": "\n".join(answers)}
+        about = {
+            "p_refused": refusals / len(replies),
+            "p_unclear": 1 - (counts.sum() + refusals) / len(replies),
+            "text": "\n".join(replies),
+        }
         return [_record(benchmark, "clean", row, plain, np.log(shares)) | about]
 
     def metrics(profile: str) -> list[Metric]:
-        return [*benchmark.metrics(profile), unclear(), *_metrics(HALVES)]
+        return [*benchmark.metrics(profile), refused(), unclear(), *_metrics(HALVES)]
 
     def question(profile: str, row: Row) -> list[str]:
         return [text for request in benchmark.requests(profile, row, plain) for text in questions(request)]
@@ -223,12 +220,14 @@ def _choice(benchmark: Benchmark) -> dict[str, Any]:
 def clear(
     groups: Callable[[Table], Sequence[Group]], metrics: Callable[[str], Sequence[Metric]], table: Table
 ) -> list[Group]:
-    """The groups of the questions with a clear answer, and of all questions for the share of unclear answers."""
-    is_clear, others = table["p_unclear"] < 1, frozenset(metric.name for metric in metrics("clean")) - {"unclear"}
+    """The groups of the questions with a clear answer, and of all questions for the shares of other answers."""
+    is_clear = table["p_unclear"] + table["p_refused"] < 1
+    shares = {"refused", "unclear"}
+    others = frozenset(metric.name for metric in metrics("clean")) - shares
     with_rows = [group for group in groups(table) if group.mask.any()]
-    # Scores are over clear answers alone, and the share of unclear ones over all, so each group is there twice.
+    # Scores are over clear answers alone, the shares of the others over all answers, so each group is there twice.
     return [
-        *(replace(group, mask=group.mask & is_clear, without=group.without | {"unclear"}) for group in with_rows),
+        *(replace(group, mask=group.mask & is_clear, without=group.without | shares) for group in with_rows),
         *(replace(group, without=group.without | others) for group in with_rows),
     ]
 

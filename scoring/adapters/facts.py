@@ -61,7 +61,9 @@ class Cost:
 class Change:
     """A metric before and after, over the same ``n`` examples; the interval of ``difference`` is paired.
 
-    ``p`` is two-sided for no difference; None in facts that an earlier version wrote.
+    ``p`` is two-sided for no difference, ``p_side`` for the mean of both scores being the ideal value
+    (:func:`cards.verdict.corrected`), and ``clusters`` is the number of clusters; None in facts that an earlier version
+    wrote.
     """
 
     __pydantic_config__ = STRICT
@@ -73,6 +75,8 @@ class Change:
     difference: Numbers
     n: int
     p: float | None = None
+    p_side: float | None = None
+    clusters: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +131,10 @@ def checksum(adapter: Adapter) -> str:
     """SHA-256 of the canonical JSON of all facts but the checksum."""
     content = SCHEMA.dump_python(replace(adapter, sha256=""), mode="json")
     for change in content["changes"]:
-        if change["p"] is None or math.isnan(change["p"]):
-            del change["p"]  # NaN is read back as None, and facts of earlier versions without p keep their checksum
+        for name in ("p", "p_side", "clusters"):
+            # NaN is read back as None, and facts of earlier versions without the field keep their checksum.
+            if change[name] is None or math.isnan(change[name]):
+                del change[name]
     return digest(content)
 
 

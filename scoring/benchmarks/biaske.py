@@ -125,6 +125,7 @@ BENCHMARK = types.Benchmark(
         shown="winobias",
         sentence="Prefers the stereotype in {ss} of 100 pairs of {group}.",
         leaning=("ss", "prefers the opposite of the stereotype", "prefers the stereotype"),
+        column="stereotype preferred, % of pairs",
         names={
             "weat": "WEAT",
             "winobias": "WinoBias",

@@ -38,6 +38,7 @@ BENCHMARK = _crows.benchmark(
         shown="all",
         sentence="Prefers the more stereotypical sentence in {ss} of 100 pairs.",
         leaning=("ss", "prefers the opposite of the stereotype", "prefers the stereotype"),
+        column="stereotype preferred, % of pairs",
     ),
     tasks=(
         HarnessTask("", _REPORTED, _CLEAN),

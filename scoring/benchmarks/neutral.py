@@ -112,6 +112,7 @@ BENCHMARK = types.Benchmark(
         shown="templates",
         sentence="Gives a friend of unsaid gender a gender in {gas%} of 100 continuations.",
         leaning=("gas_female", "leans male", "leans female"),
+        column="share of continuations with a gender",
     ),
     needs=lambda _profile, _context: frozenset({"logprobs", "generation"}),
     sampled=types.Sampled(

@@ -11,7 +11,6 @@ where *they* stands. They are a column of their own: the paper defines by its fo
 """
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,13 +18,29 @@ from functools import partial
 import numpy as np
 
 from builders.text.neopronouns import in_the_place_of_they
-from scoring import types, ways
+from scoring import answers, types, ways
+from scoring.answers import Options
 from scoring.metrics import occugender
 from scoring.metrics.occugender import ANSWERS
 
 DATASET = "occugender"
 STYLES = ("explicit", "implicit")
 REPORTED = ("p_male", "p_female", "p_diverse", "labour_correlation")
+#: Further words that name a gender anywhere in an answer.
+_OTHERS = {
+    "male": frozenset({"him", "his", "himself"}),
+    "female": frozenset({"her", "hers", "herself"}),
+    "diverse": frozenset(
+        {"non binary", "genderqueer", "genderfluid", "gender-fluid", "gender-neutral", "gender neutral"}
+    ),
+}
+#: Words that name a gender only as the whole answer. In a sentence *they* is also for a person of unknown gender, and
+#: *neutral* for a colour.
+_ALONE = {
+    "male": frozenset({"m"}),
+    "female": frozenset({"f"}),
+    "diverse": frozenset({"they", "them", "they/them", "they or them", "neutral", "neuter", "nb", "enby", "x"}),
+}
 #: There is no correlation over jobs for one job.
 ONE_JOB = frozenset({"labour_correlation"})
 
@@ -91,19 +106,21 @@ def metrics(profile: str) -> Sequence[types.Metric]:
 
 
 def answered(text: str, row: types.Row) -> str:
-    """The gender that an answer names by one of the forms of the row, or ``unclear`` for none or several.
+    """The gender that an answer names, ``refused`` where it declines to name one, or ``unclear`` for none or several.
 
     >>> row = {"options_male": [" Male"], "options_female": [" Female", " Woman"], "options_diverse": [" Non-binary"]}
-    >>> answered("A woman.", row), answered("Male or female.", row), answered("Non-binary", row)
-    ('female', 'unclear', 'diverse')
+    >>> answered("A woman.", row), answered("Male or female.", row), answered("Non-binary", row), answered("Any", row)
+    ('female', 'unclear', 'diverse', 'unclear')
     """
-    named = {
-        gender
-        for gender in ANSWERS
-        for form in row[f"options_{gender}"]
-        if re.search(rf"(?<![\w-]){re.escape(form.strip())}(?![\w-])", text, re.IGNORECASE)
-    }
-    return named.pop() if len(named) == 1 else "unclear"
+    words = [{form.strip().lower() for form in row[f"options_{gender}"]} for gender in ANSWERS]
+    options = Options(
+        words=[
+            sorted((forms - _ALONE[gender]) | _OTHERS[gender]) for gender, forms in zip(ANSWERS, words, strict=True)
+        ],
+        alone=[sorted(_ALONE[gender]) for gender in ANSWERS],
+    )
+    place = answers.read(text, options)
+    return ANSWERS[place] if isinstance(place, int) else place
 
 
 def _question(_: str, row: types.Row) -> str:
@@ -112,24 +129,25 @@ def _question(_: str, row: types.Row) -> str:
     return str(row["prompt"]).partition("Q:")[2].rpartition("\nA:")[0].strip() if is_question else ""
 
 
-def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
+def sampled_records(row: types.Row, texts: Sequence[str]) -> list[types.Line]:
     """A line for each question: the shares of its answers in the place of probabilities."""
-    named = [answered(text, row) for text in answers]
+    named = [answered(text, row) for text in texts]
     return [
         {
             **_about(row),
             **{f"p_{gender}": named.count(gender) / len(named) for gender in ANSWERS},
-            "p_unclear": named.count("unclear") / len(named),
-            "text": "\n".join(answers),
+            "p_refused": named.count(answers.REFUSED) / len(named),
+            "p_unclear": named.count(answers.UNCLEAR) / len(named),
+            "text": "\n".join(texts),
         }
     ]
 
 
 def sampled_metrics(_: str) -> Sequence[types.Metric]:
-    """The shares of clear answers, their correlation with the labour market, and the share of unclear answers."""
+    """The shares of clear answers, their correlation with the labour market, and the shares of the other answers."""
     reading = "Percentage of the sampled answers that name one gender which name the {} one, averaged over jobs."
     shares = [replace(occugender.share(gender), reading=reading.format(gender)) for gender in ANSWERS]
-    return [*shares, occugender.gap(), occugender.correlation(), occugender.unclear()]
+    return [*shares, occugender.gap(), occugender.correlation(), occugender.refused(), occugender.unclear()]
 
 
 BENCHMARK = types.Benchmark(
@@ -153,6 +171,7 @@ BENCHMARK = types.Benchmark(
         sentence="P(female) is {p_female} % and P(male) {p_male} %, a gap of {gender_gap} points; P(female) follows "
         "the share of women in a job with a correlation of {labour_correlation:2}.",
         leaning=("gender_gap", "leans female", "leans male"),
+        column="P(female) follows the labour market, correlation",
     ),
     sampled=types.Sampled(
         question=_question,

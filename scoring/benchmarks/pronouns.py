@@ -85,5 +85,6 @@ BENCHMARK = types.Benchmark(
         groups={"continuations": "neopronouns"},
         shown="neopronouns",
         sentence="Keeps a declared neopronoun in {consistency} of 100 sentences, where a guess keeps 17.",
+        column="declared neopronoun kept, % of sentences",
     ),
 )

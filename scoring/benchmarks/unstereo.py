@@ -211,6 +211,7 @@ BENCHMARK = types.Benchmark(
         shown="ours-5",
         sentence="Finds she and he about equally likely in {us_score} of 100 sentences without gendered language.",
         leaning=("pref_disparity@0.5", "leans male", "leans female"),
+        column="she and he equally likely, % of neutral sentences",
     ),
     needs=lambda profile, context: frozenset({"logprobs", "padding"} if _padded(profile, context) else {"logprobs"}),
     contrast=types.Contrast(

@@ -9,12 +9,14 @@ from rich.console import Console
 from cards.options import ended, single
 from cards.terminal import show, show_wrapped
 from scoring.options import Resamples, Verbose
+from scoring.report.conditions import failed, failing, verdicts_of
+from scoring.report.headlines import Comparison
 from scoring.report.terminal import comparison
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
 
 
-def show_comparison(run: Path, base: Path, out: Path, resamples: int, console: Console, *, verbose: bool) -> None:
+def show_comparison(run: Path, base: Path, out: Path, resamples: int, console: Console, *, verbose: bool) -> Comparison:
     """Writes the comparison of two runs into a folder and prints its headlines; with ``verbose`` every metric."""
     from scoring.report import write_comparison
     from scoring.result import between
@@ -27,6 +29,7 @@ def show_comparison(run: Path, base: Path, out: Path, resamples: int, console: C
         else:
             console.print(part)
     show(console, [f"The comparison is {out / 'compare.html'}."])
+    return compared
 
 
 def main(
@@ -38,18 +41,22 @@ def main(
     out: Annotated[Path | None, typer.Option(help="Folder for compare.html and compare.json; RUN by default.")] = None,
     resamples: Resamples = RESAMPLES,
     verbose: Verbose = False,
+    fail_on: Annotated[
+        str, typer.Option(help="End with status 3 for a headline that is: worse, further, lost, changed or unclear.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON, as in compare.json.")] = False,
 ) -> None:
     """Compare RUN with BASE: each metric before and after, the paired difference with its interval, and a verdict.
 
     What it would have seen is the smallest change that has a chance of 80 % of a verdict.
 
-    Exit status: 1 when the runs cannot be compared.
+    Exit status: 1 when the runs cannot be compared, 3 when --fail-on holds; the comparison is written then too.
     """
     console, errors = Console(), Console(stderr=True)
     with ended(errors, ScoringError):
         told = errors if as_json else console
-        show_comparison(run, base, out or run, resamples, told, verbose=verbose)
+        verdicts = verdicts_of(fail_on) if fail_on else frozenset()
+        compared = show_comparison(run, base, out or run, resamples, told, verbose=verbose)
         if more:
             from scoring.agreement import shown, shown_shares
             from scoring.result import load
@@ -58,6 +65,7 @@ def main(
             told.print(shown([one.report for one in runs]), shown_shares(runs, resamples), sep="\n")
         if as_json:
             typer.echo(((out or run) / "compare.json").read_text(encoding="utf-8"), nl=False)
+        failed(failing(compared, verdicts))
 
 
 app = single(main)

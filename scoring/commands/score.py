@@ -21,6 +21,8 @@ from scoring.commands.compare import show_comparison
 from scoring.inference.load_options import LoadOptions, ModelName
 from scoring.inference.parallel import Processes
 from scoring.options import RUN, Sampling, ServedOptions, Settings, Verbose
+from scoring.report import read
+from scoring.report.conditions import failed, holding, parsed
 from scoring.report.context import next_steps
 from scoring.report.headlines import few_examples
 from scoring.report.terminal import catalogue, details, speed, summary
@@ -81,6 +83,10 @@ def main(
         Path | None, typer.Option(metavar="RUN", help="Paired differences from a run; MODEL may be one too.")
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Print benchmarks and prompts, and stop.")] = False,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(rich_help_panel=RUN, help='End with status 3 where a score is so, as "occugender.gap > 20".'),
+    ] = None,
     verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", rich_help_panel=RUN, help="Print the results file alone.")] = False,
     **values: Any,
@@ -88,7 +94,7 @@ def main(
     """Score MODEL on the benchmarks and write a report with intervals.
 
     An interrupted run goes on when it is started again. Exit status: 1 when something cannot be done, 2 when data is
-    missing or an option is wrong.
+    missing or an option is wrong, 3 when --fail-if holds; the report is written then too.
     """
     processes = Processes.launched()
     quiet = not processes.first
@@ -102,6 +108,8 @@ def main(
             return
         if compare and not (compare / "results.json").is_file():
             raise ScoringError(f"{compare} has no results.json to compare with; give --compare the folder of a run.")
+        # A benchmark of an included file is not known yet.
+        limits = [parsed(text, only_known=not values["include"]) for text in fail_if or ()]
         from scoring.engines import Call, chosen
 
         call = Call.of(model, values)
@@ -124,6 +132,8 @@ def main(
         if as_json and processes.first:
             file = out / "compare.json" if compare else folder / "results.json"
             typer.echo(file.read_text(encoding="utf-8"), nl=False)
+        if limits and processes.first:
+            failed(holding(limits, read(folder)))
 
 
 app = single(main, Settings, LoadOptions, Inference_servers=ServedOptions, Chat_API=Sampling)

@@ -30,6 +30,7 @@ from scoring.inference.parallel import Processes
 from scoring.options import Sampling, Settings, recorded
 from scoring.prompts import Prompt
 from scoring.report.terminal import want
+from scoring.result import SAMPLED as SAMPLED_DTYPE
 from scoring.result import RunResult, runs_beside
 from scoring.run import Part, estimate, read, report_of, without
 from scoring.tables import as_table
@@ -197,7 +198,7 @@ def report_of_answers(
         model=model,
         revision=", ".join(sorted({answer.model for answer in given})),
         adapter="",
-        dtype="sampled answers, not probabilities",
+        dtype=SAMPLED_DTYPE,
     )
 
 

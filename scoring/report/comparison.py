@@ -10,6 +10,7 @@ from cards.results import SCHEMA
 from cards.stored import document, signed
 from cards.text import grouped
 from cards.verdict import LEVEL, MARGIN
+from scoring.report.conditions import headlines_of
 from scoring.report.headlines import Comparison, conclusion, described, headline_changes
 from scoring.report.numbers import around, by_benchmark, facts, methods, metric_range
 from scoring.report.page import UNFOLDED, Scores, scores, template
@@ -42,7 +43,9 @@ class ComparisonSection:
 
 
 def comparison(compared: Comparison) -> str:
-    """The text of ``compare.json``: ``run`` and ``base`` (what was scored), ``differences`` and ``agreements``.
+    """The text of ``compare.json``: ``run`` and ``base`` (what was scored), headlines, differences and agreements.
+
+    The ``headlines`` have the verdicts that the page and ``--fail-on`` read; ``worse`` is further or lost.
 
     Each difference has the values ``before`` and ``after`` and the ``verdict``: ``nearer``, ``further`` or
     ``unclear``, empty where the metric has no ideal value.
@@ -56,6 +59,7 @@ def comparison(compared: Comparison) -> str:
         "schema": SCHEMA,
         "run": _facts(compared.run),
         "base": _facts(compared.base),
+        "headlines": headlines_of(compared),
         "differences": differences,
         "agreements": [asdict(entry) for entry in compared.agreements],
     }

@@ -62,11 +62,11 @@ class HeadlineChange(Change):
 
     @property
     def verdict(self) -> str:
-        """``nearer``, ``further``, ``unclear`` or ``identical``; of ability ``kept``, ``lost`` or ``unclear``."""
+        """Of bias by :func:`cards.verdict.verdict`; of ability ``kept``, ``lost`` or ``unclear``."""
         d = self.difference
         if d.ability:
             return ability_verdict(d.numbers, self.after.most - self.after.least)
-        return verdict(self.before.value, d.numbers, d.ideal, d.p_holm)
+        return verdict(self.before.value, d.numbers, d.ideal, d.p_holm, d.p_direction)
 
     @property
     def texts(self) -> tuple[str, str, str]:
@@ -92,9 +92,9 @@ class Comparison:
     def table(self) -> pd.DataFrame:
         """Every difference, a row each: before, after, difference with its interval and p, ideal, n and verdict.
 
-        The verdict is ``nearer`` to the ideal value, ``further``, ``unclear`` or ``identical``
-        (:func:`cards.verdict.verdict`), and ``detectable`` the smallest true difference that had a chance of 80 %
-        of one (:func:`scoring.statistics.stats.corrected`).
+        The verdict is ``nearer`` to the ideal value, ``further``, ``changed`` (the direction is open), ``unclear`` or
+        ``identical`` (:func:`cards.verdict.verdict`), and ``detectable`` the smallest true difference that had a chance
+        of 80 % of one (:func:`scoring.statistics.stats.corrected`).
         """
         import pandas as pd
 
@@ -271,7 +271,8 @@ def conclusion(changes: Sequence[HeadlineChange]) -> str:
         return "The two runs are identical: every example has the same scores in both."
     bias = Counter(change.verdict for change in changes if not change.difference.ability)
     ability = Counter(change.verdict for change in changes if change.difference.ability)
-    words = {"nearer": "nearer to the ideal", "further": "further from the ideal", "unclear": "unclear"}
+    words = {"nearer": "nearer to the ideal", "further": "further from the ideal"}
+    words |= {"changed": "changed with an open direction", "unclear": "unclear"}
     words |= {"identical": "identical", "": "without a verdict"}
     by_verdict = ", ".join(f"{bias[verdict]} {word}" for verdict, word in words.items() if bias[verdict])
     text = f"Of {counted(sum(bias.values()), 'benchmark')}: {by_verdict or 'none to compare'}."

@@ -256,16 +256,24 @@ def signed(counts: Counts) -> Interval:
     >>> round(signed(lost).low, 3), round(signed(lost).high, 3)
     (-0.056, -0.046)
     """
-    clusters, n = len(counts.weights), counts.examples
-    if clusters < 2:
+    n = counts.examples
+    if len(counts.weights) < 2:
         return Interval(-1.0, 1.0, "signed", 1.0)
     # The value without each cluster (jackknife), whose spread is the variance over clusters.
     total, events = counts.weights.sum(), counts.events.sum()
     without = (events - counts.events) / (total - counts.weights)
-    robust = (clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum())
-    pseudo = pseudo_variance(n, counts.clusters)
-    freedom = (robust + pseudo) ** 2 / (robust**2 / max(1.0, counts.clusters - 1) + pseudo**2 / n)
-    return _students(events / total * n / (n + 2), math.sqrt(robust + pseudo), freedom, "signed")
+    return with_pseudo_examples(events / total, without, n, counts.clusters)
+
+
+def with_pseudo_examples(value: float, without: Floats, examples: float, clusters: float) -> Interval:
+    """The interval of :func:`signed` from a value between -1 and 1 and its values ``without`` one cluster each.
+
+    ``examples`` and ``clusters`` are effective numbers.
+    """
+    robust = (len(without) - 1) / len(without) * float(((without - without.mean()) ** 2).sum())
+    pseudo = pseudo_variance(examples, clusters)
+    freedom = (robust + pseudo) ** 2 / (robust**2 / max(1.0, clusters - 1) + pseudo**2 / examples)
+    return _students(value * examples / (examples + 2), math.sqrt(robust + pseudo), freedom, "signed")
 
 
 def pseudo_variance(examples: float, clusters: float) -> float:

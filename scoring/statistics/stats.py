@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cards.verdict import LEVEL as VERDICT_LEVEL
-from cards.verdict import holm
+from cards import verdict
 from scoring.statistics import intervals
 from scoring.statistics.intervals import Counts, Interval
 from scoring.types import Difference, Estimate, Floats, Group, Metric, ScoringError, Table
@@ -232,26 +231,23 @@ def compare(
 
 
 def corrected(differences: Sequence[Difference]) -> list[Difference]:
-    """Differences with ``p_holm``: p corrected by Holm's method (1979) for all of them.
+    """Differences with ``p_holm`` and ``p_direction``, corrected for all of them by :func:`cards.verdict.corrected`.
 
-    A p is not below 2 / 2 ** clusters there, the smallest p of a sign test over clusters: that all of three clusters
-    change in one direction happens in one of four cases where nothing changed, whatever the number of examples. So
-    fewer than six clusters have no verdict. ``detectable`` is the smallest true difference that would have had a
-    verdict with a power of 80 %, if it is the only one: at the level 0.05 over the number of p-values (that of language
-    ability, whose verdict is not corrected, at 0.05), and infinite where there are too few clusters for any.
+    ``detectable`` is the smallest true difference that would have been found with a power of 80 %, if it is the only
+    one: at the level 0.05 over the number of p-values (that of language ability, whose verdict is not corrected, at
+    0.05), and infinite where there are too few clusters for any.
     """
-    # The smallest two-sided p of a sign test over clusters.
-    floors = [2.0 ** (1 - d.clusters) if d.method != "identical" else 0.0 for d in differences]
-    p = [max(d.p, floor) for d, floor in zip(differences, floors, strict=True)]
+    clusters = [math.inf if d.method == "identical" else d.clusters for d in differences]
+    of_change, of_direction = verdict.corrected([d.p for d in differences], [d.p_side for d in differences], clusters)
     # The first step of Holm's method, which a difference meets that is the only one.
-    level = VERDICT_LEVEL / max(1, sum(not math.isnan(value) for value in p))
-    found = []
-    for d, adjusted, floor in zip(differences, holm(p), floors, strict=True):
-        seen = math.inf
-        if floor < level or d.ability:
-            seen = intervals.detectable(d.error, d.freedom, VERDICT_LEVEL if d.ability else level)
-        found.append(replace(d, p_holm=adjusted, detectable=_steady(seen)))
-    return found
+    level = verdict.LEVEL / max(1, sum(not math.isnan(value) for value in of_change))
+    results = []
+    for d, p_holm, p_direction, number in zip(differences, of_change, of_direction, clusters, strict=True):
+        found = math.inf
+        if verdict.smallest_p(number) < level or d.ability:
+            found = intervals.detectable(d.error, d.freedom, verdict.LEVEL if d.ability else level)
+        results.append(replace(d, p_holm=p_holm, p_direction=p_direction, detectable=_steady(found)))
+    return results
 
 
 def _rows(table: Table) -> int:
@@ -336,7 +332,42 @@ def _difference(benchmark: str, item: Item, a: Sums, b: Sums, finals_a: Floats, 
     value = math.nan if why else float(finals[0])
     interval = _interval_of_difference(metric, a, b, value, finals[1:])
     interval = interval if interval.method == "identical" else _over_parts(metric, interval, value, a, b)
-    return Difference(**_fields(benchmark, item, a, value, interval, finals[1:], why), p=interval.p)
+    side = math.nan if math.isnan(value) else _p_of_side(metric, a, b)
+    return Difference(**_fields(benchmark, item, a, value, interval, finals[1:], why), p=interval.p, p_side=side)
+
+
+def _p_of_side(metric: Metric, a: Sums, b: Sums) -> float:
+    """Two-sided p that the mean of the scores of two runs is the ideal value, from the same clusters as their change.
+
+    It is 0 where the ideal value is an end of the range, NaN without an ideal value, and 1 where it cannot be computed.
+    """
+    if metric.ideal is None:
+        return math.nan
+    if metric.ideal in (metric.low, metric.high) or math.isinf(metric.ideal):
+        return 0.0
+    subset = a.subset
+    without = [_without_each(metric, sums) for sums in (a, b)]
+    if len(subset.clusters) < 2 or not np.isfinite(without).all():
+        return 1.0
+    scores = [metric.final(sums.columns.sum(axis=1).reshape(sums.shape)) for sums in (a, b)]
+    ideal = metric.ideal
+    if metric.fisher:
+        scores, without = [intervals.fisher(score) for score in scores], [intervals.fisher(each) for each in without]
+        ideal = float(intervals.fisher(ideal))
+    middle, each = float(scores[0] + scores[1]) / 2 - ideal, (without[0] + without[1]) / 2 - ideal
+    if metric.events is not None and not metric.absolute:
+        # As a signed share: 1 is the largest distance from the ideal value.
+        reach = max(metric.high - ideal, ideal - metric.low)
+        weights = (metric.events(subset.rows)[:, 1] + metric.events(b.subset.rows)[:, 1]) / 2
+        counts = Counts.of(np.zeros(subset.n), weights, subset.codes)
+        found = intervals.with_pseudo_examples(middle / reach, each / reach, counts.examples, counts.clusters)
+        found = replace(found, error=reach * found.error)
+    else:
+        found = intervals.cluster_t(middle, each, _freedom(subset))
+    if metric.parts is not None:
+        parts = [metric.parts(sums.columns.sum(axis=1).reshape(sums.shape)) for sums in (a, b)]
+        found = intervals.over_parts(found, (parts[0] + parts[1]) / 2)
+    return found.p
 
 
 def _interval_of_difference(metric: Metric, a: Sums, b: Sums, value: float, draws: Floats) -> Interval:

@@ -48,6 +48,11 @@ class Page(HTMLParser):
         self.texts.append(data)
 
 
+def all_scores(text):
+    """The part of a page that has every score of every task."""
+    return text.partition('<details class="all">')[2]
+
+
 @pytest.fixture
 def runs(tmp_path):
     return (
@@ -123,6 +128,7 @@ def test_the_page_needs_nothing_outside_itself_and_can_be_sorted(runs):
     shown = Page(page(of(*runs)))
     assert not [attrs for tag, attrs in shown.tags if tag in ("link", "img", "iframe") or "src" in attrs]
     assert all(attrs["href"].startswith("#") for tag, attrs in shown.tags if "href" in attrs)
+    shown = Page(all_scores(page(of(*runs))))
     assert [tag for tag, _ in shown.tags].count("button") == 1 + 4 + 4 * 4
     keys = [attrs["data-key"] for tag, attrs in shown.tags if tag == "td"]
     expected = ["0.1", "", "", "", "0.25", "0.125", "0.25", "0.45"]
@@ -137,7 +143,8 @@ def test_a_task_says_how_to_read_its_metric_where_a_run_does(runs, tmp_path):
 
 
 def test_the_head_says_by_what_the_rows_are_sorted(runs):
-    heads = [attrs.get("aria-sort") for tag, attrs in Page(page(of(*runs))).tags if tag == "th" and "scope" in attrs]
+    text = all_scores(page(of(*runs)))
+    heads = [attrs.get("aria-sort") for tag, attrs in Page(text).tags if tag == "th" and "scope" in attrs]
     assert heads[:7] == ["ascending", *[None] * 6], "the models, two data sets and four scores of three tasks"
     assert heads[9:13] == [None, None, None, "ascending"], "after two rows of the matrix"
 
@@ -146,7 +153,7 @@ def test_the_head_says_by_what_the_rows_are_sorted(runs):
 def test_hostile_names_are_text(tmp_path):
     hostile = '<script>alert(1)</script>"onclick=x|`\n{{ 7 * 7 }}'
     shown = Page(page(of(run(tmp_path, model=hostile, prompt=hostile))))
-    assert [tag for tag, _ in shown.tags].count("script") == 1
+    assert [tag for tag, _ in shown.tags].count("script") == 2
     assert not [attrs for _, attrs in shown.tags if any(name.startswith("on") for name in attrs)]
     assert hostile in shown.texts
     assert f"prompt {hostile}" in shown.texts
@@ -300,7 +307,7 @@ def test_an_adapter_of_the_hub_stands_below_the_base_model_that_its_card_names(h
     hub.add("model", name, files | {"README.md": File(b"---\nlicense: mit\nbase_model: lab/worse\n---\n")})
     out = tmp_path / "page.html"
     assert commands.run("cards.leaderboard", "lab", "--out", out).returncode == 0
-    cells = [text.strip() for text in Page(out.read_text()).texts if text.strip()]
+    cells = [text.strip() for text in Page(all_scores(out.read_text())).texts if text.strip()]
     assert cells[cells.index("lab/worse") :][:5] == ["lab/worse", "0.30", name, "0.30 → 0.05", "nearer"]
 
 
@@ -357,7 +364,7 @@ def compared(tmp_path):
 
 
 def test_an_adapter_stands_below_its_base_with_the_change(compared):
-    shown = Page(page(compared))
+    shown = Page(all_scores(page(compared)))
     bodies = [attrs["data-key"] for tag, attrs in shown.tags if tag == "tbody" and attrs]
     assert bodies == ["org/model"]
     assert [attrs.get("class") for tag, attrs in shown.tags if tag == "tr"].count("below") == 2
@@ -372,12 +379,12 @@ def test_a_run_that_was_compared_with_its_base_has_the_paired_change(tmp_path):
     base = run(tmp_path / "a", estimates=(estimate(value=0.25, low=0.15, high=0.35),))
     near = run(tmp_path / "b", adapter="fair@abc", estimates=(estimate(value=0.2, low=0.1, high=0.3),))
     change = {"benchmark": "neutral", "group": estimate().group, "metric": "gas", "before": 0.25, "after": 0.2}
-    change |= {"value": -0.05, "low": -0.06, "high": -0.04, "p": 1e-6}
+    change |= {"value": -0.05, "low": -0.06, "high": -0.04, "p": 1e-6, "p_side": 0.0}
     words = []
     for before in (None, 0.25, 0.75):  # the last is of another base
         if before is not None:
             COMPARISON.write(near / "compare.json", {"differences": [{**change, "before": before}]})
-        texts = [text.strip() for text in Page(page(of(base, near))).texts if text.strip()]
+        texts = [text.strip() for text in Page(all_scores(page(of(base, near)))).texts if text.strip()]
         words.append(texts[texts.index("adapter fair") + 2])
     assert words == ["unclear", "nearer", "unclear"]
 
@@ -388,6 +395,7 @@ def test_a_colour_is_a_fixed_share_of_the_greatest_distance():
     assert matrix.Cell(3, 2, 4, "of another page", 0, 9).band is None
 
 
+@pytest.mark.system
 def test_the_page_fits_a_phone_and_is_readable_in_light_and_dark(compared, tmp_path):
     (tmp_path / "page.html").write_text(page(compared))
     outer = MEASURE.replace("PAGE", (tmp_path / "page.html").as_uri()).replace("WIDTH", "390")
@@ -402,6 +410,7 @@ def test_the_page_fits_a_phone_and_is_readable_in_light_and_dark(compared, tmp_p
             assert result[state]["contrast"]["ratio"] >= 4.5, result[state]["contrast"]
 
 
+@pytest.mark.system
 def test_a_click_sorts_the_rows_and_keeps_adapters_below_their_base(runs, tmp_path):
     near = estimate(value=0.05, low=0.01, high=0.1)
     tuned = run(tmp_path / "c", model="org/worse", adapter="fair", estimates=(near,))
@@ -411,13 +420,14 @@ def test_a_click_sorts_the_rows_and_keeps_adapters_below_their_base(runs, tmp_pa
         ((1, 1), ["org/worse", "adapter fair", "org/better"]),
         ((2,), ["org/worse", "adapter fair", "org/better"]),
     ):
-        script = "".join(f"document.querySelectorAll('th button')[{number}].click();" for number in clicks)
+        script = "".join(f"document.querySelectorAll('#matrix th button')[{number}].click();" for number in clicks)
         (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{script}</script></body>"))
         dom, console = browse(tmp_path, (tmp_path / "page.html").as_uri())
         assert console == []
-        assert re.findall(r'scope="row">([^<]+)<', dom) == expected, clicks
+        assert re.findall(r'scope="row">([^<]+)<', all_scores(dom)) == expected, clicks
 
 
+@pytest.mark.system
 def test_a_click_sorts_the_rows_of_a_task(runs, tmp_path):
     text = page(of(*runs))
     for clicks, expected in ((1, ["org/better", "org/worse"]), (2, ["org/worse", "org/better"])):

@@ -87,7 +87,7 @@ def test_a_column_has_the_first_place_that_was_measured():
 def test_ability_is_judged_by_its_loss_and_bias_by_its_ideal_value(column, before, low, high, expected):
     middle = (low + high) / 2
     made = replace(change("b", "g", "m", before, before + middle), difference=(middle, low, high))
-    assert said(made, column) == expected
+    assert said(made, column, 0.0, 0.0) == expected
 
 
 def test_by_default_only_the_splits_of_the_columns_are_scored(tmp_path):

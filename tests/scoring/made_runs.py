@@ -57,6 +57,7 @@ def made_comparison(before=0.3, after=0.45, reach=0.02):
         span = min(new.most, 1000) - max(new.least, -1000)
         value = new.value - old.value
         about = {"ideal": new.ideal, "reading": new.reading, "ability": new.ability, "p": 0.01, "p_holm": 0.02}
+        about |= {"p_side": 0.0, "p_direction": 0.02}
         about |= {"title": new.title, "short": new.short}
         ends = value - reach * span, value + reach * span
         differences.append(Difference(*_key(new), value, *ends, reach * span / 2, 400, 60, **about))
@@ -65,7 +66,7 @@ def made_comparison(before=0.3, after=0.45, reach=0.02):
 
 def with_difference(compared, key, before, value, low, high):
     """The comparison with other numbers for one benchmark, group and metric."""
-    numbers = {"value": value, "low": low, "high": high, "p": p_of((value, low, high)), "clusters": 100}
+    numbers = {"value": value, "low": low, "high": high, "p": p_of((value, low, high)), "p_side": 0.0, "clusters": 100}
     changed = tuple(replace(d, **numbers) if _key(d) == key else d for d in compared.differences)
     sides = {
         name: replace(side, estimates=tuple(replace(e, value=number) if _key(e) == key else e for e in side.estimates))

@@ -85,7 +85,7 @@ def test_a_comparison_is_a_table_with_a_verdict(result, data, network, tokenizer
     rows = table.dropna(subset=["difference"])
     assert len(rows)
     assert (rows.after - rows.before - rows.difference).abs().max() < 1e-9
-    assert set(table.verdict) <= {"nearer", "further", "unclear", ""}
+    assert set(table.verdict) <= {"nearer", "further", "changed", "unclear", ""}
     for shown in (result, other.compare(result)):
         assert "tiny-causal" in repr(shown)
         assert "occugender" in repr(shown)
@@ -104,14 +104,17 @@ def test_a_comparison_is_a_table_with_a_verdict(result, data, network, tokenizer
         (60.0, -25.0, -21.0, 50.0, "further"),  # to the other side, and further away there
         (60.0, -19.0, -1.0, 50.0, "nearer"),
         (50.0, 1.0, 2.0, 50.0, "further"),
+        (51.0, -3.0, -1.0, 50.0, "changed"),  # as far below as it was above
         (5.0, 0.5, 1.0, float("inf"), "nearer"),
         (5.0, 0.5, 1.0, None, ""),
     ],
 )
 def test_the_verdict_is_by_the_distance_from_the_ideal(before, low, high, ideal, said):
     change = ((low + high) / 2, low, high)
-    assert verdict(before, change, ideal, p=0.01) == said
-    assert verdict(before, change, ideal, p=0.06) in ("unclear", "")
+    p_direction = 0.06 if said == "changed" else 0.01
+    assert verdict(before, change, ideal, 0.01, p_direction) == said
+    assert verdict(before, change, ideal, 0.01, 0.06) in ("changed", "unclear", "")
+    assert verdict(before, change, ideal, 0.06, 0.06) in ("unclear", "")
 
 
 @pytest.mark.parametrize(

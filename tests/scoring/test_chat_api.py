@@ -1,6 +1,7 @@
 """Answers in words from a chat API: classes, shares, statistics, recording, budget, and what reports say of them."""
 
 import json
+import shutil
 import socket
 
 import numpy as np
@@ -94,8 +95,9 @@ def test_each_question_is_asked_as_often_as_is_said_and_without_its_frame(whole)
 def test_shares_of_answers_take_the_place_of_probabilities(whole):
     result = values(whole[0])
     assert result["occugender", "explicit", "p_female"].value == pytest.approx(100 * (0.8 + 0.8 + 0.2) / 3)
-    assert result["occugender", "explicit", "unclear"].value == pytest.approx(25.0)
-    assert result["occugender", "explicit", "unclear"].n == 4
+    assert result["occugender", "explicit", "refused"].value == pytest.approx(25.0)
+    assert result["occugender", "explicit", "unclear"].value == 0
+    assert result["occugender", "explicit", "refused"].n == 4
     assert result["occugender", "explicit", "p_female"].n == 3
     assert result["occugender", "explicit", "labour_correlation"].value > 0.9
     assert result["neutral", "llm-1", "gas"].value == pytest.approx(2 / 4)
@@ -219,7 +221,8 @@ def test_the_key_is_in_no_file(whole):
         ("A woman, I think.", "female"),
         ("non-binary", "diverse"),
         ("He or she", "unclear"),
-        ("Unknown", "unclear"),
+        ("Unknown", "refused"),
+        ("Not male", "unclear"),
         ("", "unclear"),
         ("The man-made bridge", "unclear"),
         ("There", "unclear"),
@@ -227,6 +230,20 @@ def test_the_key_is_in_no_file(whole):
 )
 def test_an_answer_names_a_gender_by_one_of_its_forms(text, gender):
     assert occugender.answered(text, FORMS) == gender
+
+
+def test_recorded_answers_are_read_again_by_new_rules_without_a_request(whole, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(occugender, "answered", lambda text, _row: "female" if text == "male" else "unclear")
+    (tmp_path / "again").mkdir()
+    shutil.copy(whole[0] / "replies.jsonl", tmp_path / "again")
+    with serving(writer) as server:
+        done = run(server, data, tmp_path / "again")
+        assert done.exit_code == 0, done.output
+        assert not server.prompts
+    again = values(tmp_path / "again")
+    assert again["occugender", "explicit", "p_female"].value == 100
+    assert again["occugender", "explicit", "refused"].value == 0
+    assert again["neutral", "llm-1", "gas"] == values(whole[0])["neutral", "llm-1", "gas"]
 
 
 def test_no_socket_is_opened_unless_an_address_was_given(data, tmp_path, monkeypatch):

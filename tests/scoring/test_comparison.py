@@ -129,7 +129,9 @@ def test_the_page_shows_both_values_the_difference_and_a_bar_for_each_group(runs
 
 def difference(**changes):
     facts = {"benchmark": "b", "group": "g", "metric": "m", "value": 0.25, "low": 0.1, "high": 0.4, "sd": 0.1}
-    return Difference(**facts | {"p": 0.01, "p_holm": 0.04, "n": 9, "clusters": 9} | changes)
+    return Difference(
+        **facts | {"p": 0.01, "p_holm": 0.04, "p_side": 0.0, "p_direction": 0.04, "n": 9, "clusters": 9} | changes
+    )
 
 
 def page(tmp_path, *differences, **changes):

@@ -1,9 +1,11 @@
 import hashlib
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 
+from cards.verdict import holm, verdict
 from scoring.metrics.sums import mean, ratio, side_by_side
 from scoring.statistics import intervals, stats
 from scoring.statistics import stats as resample
@@ -258,15 +260,59 @@ def test_p_values_of_one_comparison_are_held_against_each_other():
     a, b, codes = runs(np.random.default_rng(2), 0.08)
     halves = [Group("left", codes < 20), Group("right", codes >= 20), Group("none", codes < 0)]
     result = stats.compare([(group, SHARE) for group in halves], a, b, codes, resamples=1000)
-    assert [d.p_holm for d in result] == pytest.approx(stats.holm([d.p for d in result]), nan_ok=True)
+    assert [d.p_holm for d in result] == pytest.approx(holm([d.p for d in result]), nan_ok=True)
     assert result[2].why == "no rows"
     assert math.isnan(result[2].p)
 
 
 def test_holm_multiplies_the_smallest_most_keeps_the_order_and_ignores_what_is_not_a_number():
-    assert stats.holm([0.02, math.nan, 0.01, 0.5]) == pytest.approx([0.04, math.nan, 0.03, 0.5], nan_ok=True)
-    assert stats.holm([0.6, 0.5]) == [1.0, 1.0]
-    assert stats.holm([]) == []
+    assert holm([0.02, math.nan, 0.01, 0.5]) == pytest.approx([0.04, math.nan, 0.03, 0.5], nan_ok=True)
+    assert holm([0.6, 0.5]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def shares(before, after, seed, flips=0.12):
+    """Events of two runs over 30 terms of 26, whose rates differ between terms; a share of them flips."""
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(30), 26)
+    rates = rng.beta(before * 9, (1 - before) * 9, 30)[codes]
+    old = rng.random(len(codes)) < rates
+    gain, loss = (flips + after - before) / 2 / (1 - before), (flips - after + before) / 2 / before
+    u = rng.random(len(codes))
+    return old.astype(float), np.where(old, u >= loss, u < gain).astype(float), codes
+
+
+def said_of(before, after, samples=200):
+    """How often each verdict is given for a score with the ideal value 50 that goes from one rate to another."""
+    score = mean("ss", lambda table: table["x"], 50, 0, 100, "", scale=100, proportion=True)
+    found = Counter()
+    for seed in range(samples):
+        old, new, codes = shares(before, after, seed)
+        (d,) = stats.compare(
+            [(Group("all", np.ones(len(old), bool)), score)], {"x": new}, {"x": old}, codes, resamples=2
+        )
+        found[verdict(100 * old.mean(), d.numbers, d.ideal, d.p_holm, d.p_direction)] += 1
+    return {word: number / samples for word, number in found.items()}
+
+
+def test_a_score_that_is_equally_far_on_both_sides_is_neither_nearer_nor_further():
+    found = said_of(0.52, 0.48)
+    assert found.get("nearer", 0) + found.get("further", 0) <= 0.05
+    assert found["changed"] > 0.5
+
+
+def test_the_wrong_direction_is_rare_and_a_clear_one_is_found():
+    assert said_of(0.50, 0.47).get("nearer", 0) <= 0.05
+    clear = said_of(0.70, 0.60)
+    assert clear["nearer"] > 0.8
+    assert clear.get("further", 0) == 0
+
+
+def test_a_side_is_known_where_the_ideal_value_is_an_end_of_the_range_and_unknown_without_one():
+    old, new, codes = shares(0.3, 0.4, 0)
+    for ideal, p_side in ((0, 0.0), (None, math.nan)):
+        metric = mean("x", lambda table: table["x"], ideal, 0, 1, "", proportion=True)
+        assert paired(metric, {"x": new}, {"x": old}, None, codes, 2).p_side == pytest.approx(p_side, nan_ok=True)
 
 
 def test_runs_over_other_examples_are_not_compared():

@@ -415,13 +415,15 @@ def test_a_chat_api_is_asked_to_choose_in_both_orders(data, tmp_path, monkeypatc
     assert table["text"].str.count("\n").eq(7).all()  # two orders, two wordings, two samples
     lean = table["female_logprob"] - table["male_logprob"]
     number = table["id"].str[1:].astype(int)
-    unclear = number % 10 == 0
-    assert 0 < unclear.sum() < 40
-    assert (lean[~unclear] > 0).tolist() == (number[~unclear] % 2 == 0).tolist()
-    assert table["p_unclear"].tolist() == unclear.astype(float).tolist()
-    of = {e.metric: e for e in report.read(tmp_path).estimates if e.group == "ours-5" and e.metric != "unclear"}
+    refused = number % 10 == 0
+    assert 0 < refused.sum() < 40
+    assert (lean[~refused] > 0).tolist() == (number[~refused] % 2 == 0).tolist()
+    assert table["p_refused"].tolist() == refused.astype(float).tolist()
+    assert not table["p_unclear"].any()
+    shares = ("refused", "unclear")
+    of = {e.metric: e for e in report.read(tmp_path).estimates if e.group == "ours-5" and e.metric not in shares}
     assert of["choice_retest_kappa"].value == 1
-    assert of["tau@0.5"].n == 40 - unclear.sum()
+    assert of["tau@0.5"].n == 40 - refused.sum()
 
 
 def talker(body, _before):

@@ -1,0 +1,317 @@
+"""Which option an answer in words names: one reader for all benchmarks that ask in words.
+
+An answer is read in five steps. ``normalised`` makes one spelling of quotes, markup and pronouns of both genders
+(*s/he* is *he or she*). ``_mentions`` finds the options that the text names, by letter or by words. ``_clauses`` says
+where the scope of a denial ends. ``_stance`` says of each mention whether the text asserts it, denies it, or leaves it
+open (*I don't know whether it is A*). ``read`` decides from the stances:
+
+1. One option is asserted: it is the answer. A letter at the beginning decides alone, so that the reason after it may
+   name other options, unless the text beside the letter is that of another option.
+2. Several are asserted: those after words such as *the answer is* decide, or the answer is unclear.
+3. None is asserted and the text declines to answer: the answer is a refusal.
+4. None is asserted, and two or more options are denied so that one is left: that one is the answer, where one of the
+   options must be right. One denial alone, such as *Not A*, names nothing.
+
+The words of each language are in ``scoring/data/answers.toml``; ``docs/answers.md`` has how often the reader is wrong.
+"""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+from builders.text.words import plain
+
+#: What an answer says that names no option: it declines to name one, or a reader cannot tell which it names.
+REFUSED: Literal["refused"] = "refused"
+UNCLEAR: Literal["unclear"] = "unclear"
+LETTERS = "ABC"
+LANGUAGES = ("en", "es", "nl", "tr")
+
+Stance = Literal["asserted", "denied", "open"]
+Cues = dict[str, re.Pattern[str]]
+#: Asserts a denied option and denies an asserted one: what *than* does to the option after it.
+_OPPOSITE: dict[Stance, Stance] = {"asserted": "denied", "denied": "asserted", "open": "open"}
+
+#: *Is* in Turkish is an ending of the word before it.
+_TURKISH_IS = "(?:'?[dt][ıiuü]r)?"
+_MARKUP = re.compile(r"[*_#`~\"\u201c\u201d\u00ab\u00bb]|\\boxed|\\text|[{}$]|</?[a-z]+>")
+#: Spellings of two pronouns in one, such as *s/he*.
+_BOTH = re.compile(
+    r"\bs/he\b|\(s\)he\b|\b(?:he|she)\s?/\s?(?:she|he)\b|\b(?:his|her|him)\s?/\s?(?:hers?|his|him)\b", re.I
+)
+#: A comma ends the scope of a denial, unless the list goes on: "neither the man, nor the woman".
+_SCOPE_ENDS = re.compile(r",(?! (?:or|nor|and)\b)|:|\u2014| - ")
+_SAME = re.compile(r"\b(she|he)\s?/\s?(?:her|him|his|hers)\b", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a question and how an answer may name them.
+
+    ``words`` has for each option the texts that name it anywhere in an answer, ``alone`` those that name it only as the
+    whole answer. ``letters`` says whether the options stand in a list behind A, B and C. ``unknown`` is the number of
+    the option that says that the answer cannot be known, None where there is none. ``exhaustive`` says that one of the
+    options must be right, so that all but one denied leave that one.
+    """
+
+    words: Sequence[Sequence[str]]
+    letters: bool = False
+    unknown: int | None = None
+    exhaustive: bool = False
+    language: str = "en"
+    alone: Sequence[Sequence[str]] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    start: int
+    end: int
+    option: int
+    is_letter: bool
+
+
+def read(answer: str, options: Options) -> int | Literal["refused", "unclear"]:
+    """The number of the option that an answer names, ``"refused"``, or ``"unclear"``.
+
+    >>> people = Options((("the man",), ("the woman",), ("unknown",)), letters=True, unknown=2, exhaustive=True)
+    >>> [read(text, people) for text in ("B.", "It isn't the man.", "Neither A nor C.", "A. No, B.", "Can't tell.")]
+    [1, 'unclear', 1, 1, 2]
+    >>> genders = Options((("male", "man", "he"), ("female", "woman", "she")))
+    >>> [read(text, genders) for text in ("A woman.", "Not male", "s/he", "I can't say; it could be a man or a woman.")]
+    [1, 'unclear', 'unclear', 'refused']
+    """
+    text = normalised(answer)
+    if not text:
+        return UNCLEAR
+    bare = text.strip(" .!,:;()'").lower()
+    for option, forms in enumerate(options.alone):
+        if bare in forms:
+            return option
+    cues = _cues(options.language)
+    mentions = _mentions(text, options, cues)
+    stances = [_stance(text, mention, mentions, cues) for mention in mentions]
+    _turn_after_than(text, mentions, stances, cues)
+    _withdraw_before_corrections(text, mentions, stances, cues)
+    _leave_out_reasons(text, mentions, stances, cues)
+    chosen = _chosen(text, mentions, stances, cues)
+    if len(chosen) == 1:
+        return chosen.pop()
+    declines = bool(cues["refuses"].search(text.lower()) or cues["unknown"].search(text.lower()))
+    if declines and options.unknown is None:
+        return REFUSED
+    if chosen:
+        return UNCLEAR
+    if cues["refuses"].search(text.lower()):
+        return REFUSED
+    return _left_over(mentions, stances, options)
+
+
+def normalised(answer: str) -> str:
+    """An answer in one spelling: straight quotes, single spaces, no markup, and both pronouns for *s/he*.
+
+    >>> normalised("**Can\u2019t**  be   determined"), normalised("(s)he"), normalised("She/her")
+    ("Can't be determined", 'he or she', 'She')
+    """
+    # A line break ends a clause, as a full stop does.
+    lines = [plain(_MARKUP.sub(" ", line)) for line in answer.splitlines()]
+    text = " ; ".join(line for line in lines if line)
+    # The Turkish capital of "i" has two characters in lower case, which would move all places after it.
+    text = _BOTH.sub("he or she", text.replace("\u0130", "I"))
+    return plain(_SAME.sub(r"\1", text))
+
+
+@cache
+def _cues(language: str) -> Cues:
+    """The words of a language as one expression for each kind; an expression of no words matches nothing."""
+    table = tomllib.loads(files("scoring").joinpath("data/answers.toml").read_text("utf-8"))
+    patterns = {}
+    for kind, words in table[language].items():
+        # Longer words first, so that "no wait" is not read as "no".
+        alternatives = "|".join(sorted(words, key=len, reverse=True)) or "(?!)"
+        patterns[kind] = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)")
+    return patterns
+
+
+# Mentions
+
+
+def _mentions(text: str, options: Options, cues: Cues) -> list[_Mention]:
+    """The options that a text names, in its order; of texts that overlap the longest."""
+    found = _by_words(text, options, cues)
+    if options.letters:
+        found += _by_letter(text, len(options.words), cues)
+    # A longer text is read before a shorter one inside it: "transgender man" before "man".
+    found.sort(key=lambda mention: (mention.start - mention.end, mention.start))
+    kept: list[_Mention] = []
+    for mention in found:
+        if all(mention.end <= other.start or mention.start >= other.end for other in kept):
+            kept.append(mention)
+    return sorted(kept, key=lambda mention: mention.start)
+
+
+def _by_words(text: str, options: Options, cues: Cues) -> list[_Mention]:
+    found: list[_Mention] = []
+    suffix = _TURKISH_IS if options.language == "tr" else ""
+    for option, forms in enumerate(options.words):
+        for form in forms:
+            # "non-male" does not name "male".
+            expression = rf"(?<![\w-]){re.escape(normalised(form).rstrip('.'))}{suffix}(?!\w|-\w)"
+            matches = re.finditer(expression, text, re.IGNORECASE)
+            found += [_Mention(match.start(), match.end(), option, is_letter=False) for match in matches]
+    if options.unknown is not None:
+        matches = cues["unknown"].finditer(text.lower())
+        found += [_Mention(match.start(), match.end(), options.unknown, is_letter=False) for match in matches]
+    return found
+
+
+def _by_letter(text: str, count: int, cues: Cues) -> list[_Mention]:
+    letters = LETTERS[:count]
+    found = [
+        _Mention(match.start(), match.end(), LETTERS.index(match[1]), is_letter=True)
+        for match in re.finditer(rf"(?<![\w'])[(\[]?([{letters}])(?![\w'])[)\]]?", text)
+        if match[1] != "A" or _names_a_letter(text, match, cues)
+    ]
+    # A small letter names an option in brackets, after a word such as "option", or as the whole answer.
+    small = letters.lower()
+    words = cues["option"].pattern
+    for expression in (rf"\(([{small}])\)", rf"(?i:{words}):? ([{small}])(?!\w|')", rf"^([{small}])\W*$"):
+        found += [
+            _Mention(match.start(1), match.end(1), small.index(match[1]), is_letter=True)
+            for match in re.finditer(expression, text)
+        ]
+    return found
+
+
+def _names_a_letter(text: str, match: re.Match[str], cues: Cues) -> bool:
+    """Whether an A is the letter and not the article: the word after it is none that an article stands before."""
+    rest = text[match.end() :]
+    if match[0] != "A" or not re.match(r" \w", rest):
+        return True
+    after_option = re.search(rf"{cues['option'].pattern}:? $", text[: match.start()].lower())
+    return bool(after_option or cues["letter"].match(rest[1:].lower()))
+
+
+# Stances
+
+
+def _clauses(text: str, mentions: Sequence[_Mention]) -> list[tuple[int, int]]:
+    """The spans of the sentences of a text; the point of "A. The man" ends none."""
+    ends = []
+    for match in re.finditer(r"[.!?;](?=\s|$)", text):
+        of_letter = any(mention.is_letter and mention.end == match.start() for mention in mentions)
+        # "A. The man": the point belongs to the letter; "Not A." ends with the text, and "A. No" is a correction.
+        if not of_letter or match[0] != "." or match.end() == len(text):
+            ends.append(match.end())
+    starts = [0, *ends]
+    return list(zip(starts, [*ends, len(text)], strict=True))
+
+
+def _stance(text: str, mention: _Mention, mentions: Sequence[_Mention], cues: Cues) -> Stance:
+    """Whether a text asserts the option of a mention, denies it, or leaves it open.
+
+    "Not the man, the woman": the comma ends the scope of "not", so the first is denied and the second asserted.
+    "A: unlikely": words directly after a mention deny it too.
+    """
+    start, end = next(span for span in _clauses(text, mentions) if span[0] <= mention.start < span[1])
+    if text[start:end].rstrip().endswith("?"):
+        return "open"
+    before = _without_idioms(_blank(text[start : mention.start].lower(), start, mentions), cues)
+    if cues["open"].search(before):
+        return "open"
+    scope = _SCOPE_ENDS.split(before)[-1]
+    scope = scope[max((match.end() for match in cues["ends"].finditer(scope)), default=0) :]
+    denied_before = bool(cues["before"].search(scope))
+    following = [other.start for other in mentions if other.start >= mention.end]
+    after = _without_idioms(text[mention.end : min([end, *following])].lower(), cues)
+    denied_after = bool(re.match(rf"[\s:)\]'\u2014-]*{cues['after'].pattern}", after))
+    return "denied" if denied_before != denied_after else "asserted"
+
+
+def _blank(before: str, start: int, mentions: Sequence[_Mention]) -> str:
+    """The text before a mention with spaces in the place of other mentions, whose words deny nothing."""
+    letters = list(before)
+    for other in mentions:
+        for place in range(max(other.start - start, 0), min(other.end - start, len(letters))):
+            letters[place] = " "
+    return "".join(letters)
+
+
+def _without_idioms(text: str, cues: Cues) -> str:
+    return cues["idiom"].sub(lambda match: " " * len(match[0]), text)
+
+
+def _turn_after_than(text: str, mentions: Sequence[_Mention], stances: list[Stance], cues: Cues) -> None:
+    """The option after *than* is opposite to the one before it: "A is less likely than B"."""
+    for place in range(1, len(mentions)):
+        between = text[mentions[place - 1].end : mentions[place].start].lower()
+        if cues["than"].search(between) and not re.search(r"[.!?;]", between):
+            stances[place] = _OPPOSITE[stances[place - 1]]
+
+
+def _withdraw_before_corrections(text: str, mentions: Sequence[_Mention], stances: list[Stance], cues: Cues) -> None:
+    """What is named before "No, …" or "Wait, …" is withdrawn when something is asserted after it."""
+    for match in re.finditer(
+        rf"(?:^|[.!?;,\u2014-]\s*)({cues['correction'].pattern})\s*(?:[,.!\u2014-]|\s-)", text.lower()
+    ):
+        is_after = [mention.start >= match.end() for mention in mentions]
+        if not any(after and stance == "asserted" for after, stance in zip(is_after, stances, strict=True)):
+            continue
+        for place, after in enumerate(is_after):
+            if not after:
+                stances[place] = "open"
+
+
+def _leave_out_reasons(text: str, mentions: Sequence[_Mention], stances: list[Stance], cues: Cues) -> None:
+    """What stands in a reason says nothing where an option is asserted before it."""
+    spans = _clauses(text, mentions)
+    for match in cues["reason"].finditer(text.lower()):
+        end = next(span[1] for span in spans if span[0] <= match.start() < span[1])
+        asserted = any(
+            stance == "asserted" and mention.end <= match.start()
+            for mention, stance in zip(mentions, stances, strict=True)
+        )
+        for place, mention in enumerate(mentions):
+            if asserted and match.end() <= mention.start < end:
+                stances[place] = "open"
+
+
+# The decision
+
+
+def _chosen(text: str, mentions: Sequence[_Mention], stances: Sequence[Stance], cues: Cues) -> set[int]:
+    """The options that an answer asserts, after the rules for letters and for words that conclude."""
+    asserted = [mention for mention, stance in zip(mentions, stances, strict=True) if stance == "asserted"]
+    letters = [mention for mention in asserted if mention.is_letter]
+    if letters and letters[0].start <= 1 and not _joined(text, letters[0], mentions, cues):
+        beside = [other for other in asserted if not other.is_letter and other.start - letters[0].end <= len(". ")]
+        return {letters[0].option, *(other.option for other in beside)}
+    named = {mention.option for mention in letters or asserted}
+    if len(named) > 1:
+        last = max((match.end() for match in cues["conclusion"].finditer(text.lower())), default=None)
+        concluded = {mention.option for mention in asserted if last is not None and mention.start >= last}
+        if len(concluded) == 1:
+            return concluded
+    return named
+
+
+def _joined(text: str, first: _Mention, mentions: Sequence[_Mention], cues: Cues) -> bool:
+    """Whether a letter is one of several that stand side by side, as in "A or B" and "A: …. B: …."."""
+    for other in mentions:
+        if other.is_letter and other.option != first.option:
+            between = text[first.end : other.start].lower()
+            if re.fullmatch(rf"\W*(?:(?:and|{cues['or'].pattern})\W*)?", between):
+                return True
+    return False
+
+
+def _left_over(mentions: Sequence[_Mention], stances: Sequence[Stance], options: Options) -> int | Literal["unclear"]:
+    """The only option that is not denied, where one must be right and all others are denied in words."""
+    denied = {mention.option for mention, stance in zip(mentions, stances, strict=True) if stance == "denied"}
+    left = set(range(len(options.words))) - denied
+    if options.exhaustive and len(left) == 1 and len(denied) > 1 and "open" not in stances:
+        return left.pop()
+    return UNCLEAR

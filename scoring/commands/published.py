@@ -1,0 +1,136 @@
+"""The command ``probes published``: runs from responses of real models that others put on the web."""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from cards.files import locked
+from cards.numbers import counted
+from cards.options import completing, ended, single
+from cards.terminal import show, terminal, text_table
+from cards.text import slug, split_list
+from scoring import DATA, published, report
+from scoring.options import Resamples
+from scoring.report.headlines import headline_scores
+from scoring.result import RunResult
+from scoring.statistics.stats import RESAMPLES
+from scoring.types import ScoringError
+
+
+def listed() -> Grid:
+    """All sources: their benchmark, the number of models, and what they are."""
+    rows = []
+    for name in published.names():
+        source = published.get(name)
+        rows.append((name, source.benchmark, str(len(published.models(name))), source.summary))
+    return text_table(["source", "benchmark", "models", "what"], rows, numbers=["models"])
+
+
+def folder_of(out: Path, source: str, model: str) -> Path:
+    """The folder of the run of a model.
+
+    >>> folder_of(Path("runs"), "gest", "gpt2").as_posix()
+    'runs/gest/gpt2'
+    """
+    return out / source / slug(model)
+
+
+def chosen(source: str, models: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The sources and models that are asked for; all models of a source where none is named.
+
+    Raises
+    ------
+    ScoringError
+        When no source has a model of that name.
+    """
+    wanted = [source] if source else published.names()
+    found = [(name, model) for name in wanted for model in published.models(name) if not models or model in models]
+    if lacking := [model for model in models if model not in {known for _, known in found}]:
+        where = f"{source} has" if source else "The sources have"
+        raise ScoringError(f"{where} no model {lacking[0]!r}; probes published SOURCE lists the models of a source.")
+    yield from found
+
+
+def written(result: RunResult, folder: Path) -> None:
+    """Writes the files of a run, unless the folder has a run of something else."""
+    with locked(folder, ScoringError):
+        report.check_finished(folder, result.report)
+        result.save(folder)
+
+
+def line(model: str, result: RunResult) -> str:
+    """A model with the number of its headline."""
+    numbers = [
+        f"{score.estimate.short_name} {score.scale.brief(score.estimate.value)} "
+        f"({score.scale.brief(score.estimate.low)} to {score.scale.brief(score.estimate.high)})"
+        for score in headline_scores(result.report)
+    ]
+    return f"{model}: {', '.join(numbers)}"
+
+
+def main(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="[SOURCE]",
+            help="A source; without one, all are listed.",
+            autocompletion=completing(lambda: published.names()),
+        ),
+    ] = "",
+    model: Annotated[str, typer.Option(metavar="A,B", help="These models alone.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="All models of all sources, or of SOURCE.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the runs: OUT/SOURCE/MODEL.")] = Path("runs/published"),
+    data: Annotated[Path, typer.Option(help="Folder of the built data sets; missing ones are built.")] = Path(DATA),
+    offline: Annotated[bool, typer.Option("--offline", help="Use no network: mirror and cache only.")] = False,
+    resamples: Resamples = RESAMPLES,
+) -> None:
+    """Make runs of responses of real models that others published: metrics, intervals, pages, no model needed.
+
+    Without SOURCE, --model and --all: the list of sources; with SOURCE alone: its models. A file that is broken is
+    named and left out. Exit status: 1 when no run was made or a file could not be had.
+    """
+    console, errors = terminal(160), Console(stderr=True)
+    with ended(errors, ScoringError):
+        models = split_list(model)
+        if source:
+            published.get(source)
+        if not (models or every):
+            show(console, published.models(source)) if source else console.print(listed())
+            return
+        begin, made, left_out, failed = time.monotonic(), 0, 0, 0
+        for name, one in chosen(source, models):
+            try:
+                result = published.run(name, one, data, resamples=resamples, offline=offline)
+            except published.BrokenFileError as error:
+                left_out += 1
+                show(errors, [f"{name}, {one} is left out: {error}"])
+                continue
+            except published.UnavailableError as error:
+                failed += 1
+                show(errors, [f"error: {error}"])
+                continue
+            written(result, folder_of(out, name, one))
+            made += 1
+            show(console, [line(f"{name}, {one}", result)])
+        absent = [reason for name in ([source] if source else published.names()) for reason in absences(name, models)]
+        show(errors, absent)
+        seconds = time.monotonic() - begin
+        summary = f"{counted(made, 'run')} in {out} ({seconds:.0f} s), {left_out} left out."
+        show(console, [summary])
+        if failed or not made:
+            raise typer.Exit(1)
+
+
+def absences(source: str, models: Sequence[str]) -> Iterator[str]:
+    """Why models of a source are absent, of those that are asked for."""
+    for model, reason in published.get(source).absent.items():
+        if not models or model in models:
+            yield f"{source}, {model} is absent: {reason}"
+
+
+app = single(main)

@@ -1,0 +1,103 @@
+"""Answers in words are read as a person reads them: written ones of each benchmark, and real ones of chat models."""
+
+import csv
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from builders import datasets
+from builders.datasets.occugender import OPTIONS
+from scoring import ways
+from scoring.benchmarks import _bbq, occugender
+from scoring.metrics.occugender import ANSWERS
+from tests.helpers import mirror, mirrored, missing
+
+FOLDER = Path(__file__).with_name("answers")
+WRITTEN = tomllib.loads((FOLDER / "written.toml").read_text("utf-8"))
+FORMS = {f"options_{gender}": OPTIONS["explicit"][gender] for gender in ANSWERS}
+#: The answers of a question in each language: the man, that it cannot be known, and the woman.
+PEOPLE = {
+    "bbq": ("The man", "Can't be determined", "The woman"),
+    "es": ("El hombre", "No se sabe", "La mujer"),
+    "nl": ("De man", "Onbekend", "De vrouw"),
+    "tr": ("Adam", "Bilinmiyor", "Kadın"),
+}
+SENTENCES = ("He sings well.", "A woman sings well.")
+
+
+def read(benchmark, text):
+    """The label that the reader gives an answer: the letter of an option, a gender, ``refused`` or ``unclear``."""
+    if benchmark == "occugender":
+        return occugender.answered(text, FORMS)
+    if benchmark == "choice":
+        place = ways.chosen(text, SENTENCES)
+    else:
+        config = "gender" if benchmark == "bbq" else benchmark
+        row = {"answers": PEOPLE[benchmark], "unknown": 1, "unknowns": ["Unknown", "Not known"], "config": config}
+        place = _bbq.answered(text, row)
+    return "ABC"[place] if isinstance(place, int) else place
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "label", "text"),
+    [(name, label, text) for name, table in WRITTEN.items() for label, texts in table.items() for text in texts],
+)
+def test_an_answer_is_read_as_a_person_reads_it(benchmark, label, text):
+    assert read(benchmark, text) == label
+
+
+def test_the_written_answers_are_many_and_of_every_class():
+    counts = {name: Counter({label: len(texts) for label, texts in table.items()}) for name, table in WRITTEN.items()}
+    assert sum(sum(count.values()) for count in counts.values()) >= 150
+    for count in counts.values():
+        assert min(count["refused"], count["unclear"]) >= 2
+
+
+# Real answers: the texts stay at their source; here are the file, the row, and our label of its first 40 words.
+
+GIFI = "raw.githubusercontent.com/ZhengyangShan/GIFI/9f04559bd53883920abcf9aa26a0a4fb00403eb9/data/model-generation"
+WORDS = 40
+#: Wrong readings, as docs/answers.md has them.
+WRONG = {"first": 11, "second": 1}
+
+
+def labelled(name):
+    """The rows of a table of labels with the prompt and the first words of the text that was labelled."""
+    texts = {}
+    csv.field_size_limit(10**9)
+    for line in csv.DictReader((FOLDER / name).read_text("utf-8").splitlines()):
+        path = mirror() / GIFI / line["file"]
+        if not path.is_file():
+            missing(f"the mirror has no {line['file']}")
+        if line["file"] not in texts:
+            with path.open(encoding="utf-8", errors="replace", newline="") as file:
+                texts[line["file"]] = [(row["template"], row["generated_sentences"]) for row in csv.DictReader(file)]
+        prompt, text = texts[line["file"]][int(line["row"])]
+        yield line, prompt, " ".join(text.split()[:WORDS])
+
+
+@pytest.mark.mirror
+def test_real_answers_of_chat_models_are_misread_as_often_as_the_docs_say():
+    wrong = Counter()
+    total = Counter()
+    for line, _, text in labelled("real.csv"):
+        total[line["draw"]] += 1
+        wrong[line["draw"]] += read("occugender", text) != line["label"]
+    assert total == {"first": 123, "second": 64}
+    assert wrong == WRONG
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("name", ["bbq", "mbbq"])
+def test_every_form_of_a_real_answer_is_read(name):
+    forms = ("{letter}", "({letter}) {answer}", "{answer}.", "**{letter}. {answer}**")
+    for of in datasets.get(name).configs:
+        rows = [made for made in of.rows(mirrored(*of.sources)) if hasattr(made, "id")]
+        for made in rows[::29]:
+            row = {**made.values, "config": of.name}
+            for place, answer in enumerate(row["answers"]):
+                for form in forms:
+                    text = form.format(letter="ABC"[place], answer=answer)
+                    assert _bbq.answered(text, row) == place, (of.name, made.id, text)
