@@ -25,6 +25,7 @@ from cards.numbers import Scale
 from cards.options import single, start
 from cards.overview import overview, placed
 from cards.text import CardError, grouped, refuse_secrets, template
+from cards.uploads import checked_cell, checked_run
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
@@ -94,7 +95,9 @@ def _published_folder(path: Path) -> Path | None:
 
 
 def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
-    paired = paired_changes(path if path.is_dir() else path.parent)
+    folder = path if path.is_dir() else path.parent
+    paired = paired_changes(folder)
+    run, reported = checked_run(run, folder)
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
     scores = run.by_key
     about: dict[str, Any] = {
@@ -109,7 +112,8 @@ def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
         tasks = list(task_scores(run, benchmark))
         shown = headline_group(headline, [score for *_, score in tasks])
         for config, _, main_score in tasks:
-            remark = "only a part of the rows" if f"{headline.dataset}/{config}" in partial else ""
+            part = "only a part of the rows" if f"{headline.dataset}/{config}" in partial else ""
+            remark = "; ".join(filter(None, (part, reported.get(benchmark))))
             further = [scores.get((benchmark, main_score.group, metric)) for metric in FURTHER]
             for score in (main_score, *further):
                 if score is None or not math.isfinite(score.value):
@@ -231,7 +235,9 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
     own = f"adapter {model}" if base else ""
     setting = ", ".join(part for part in score.setting.split(", ") if part != own)
     place = {"model": model, "dataset": str(entry.dataset_id).rpartition("/")[2], "task": str(entry.task_id)}
-    return Entry(**asdict(score) | place | {"setting": setting, "base": base})
+    results.check_names(where, place.values())
+    checked = checked_cell(replace(score, setting=setting), place["dataset"], where)
+    return Entry(**asdict(checked) | place | {"base": base})
 
 
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:

@@ -92,7 +92,8 @@ def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | D
         if cache.unnamed:
             errors.print(
                 f"{cache.unnamed:,} replies in {path} do not say which server responded, as in earlier versions, and "
-                "are not used; move the file and name it with --also to use them."
+                "are not used; move the file and name it with --also to use them.",
+                soft_wrap=True,
             )
         if options.dry_run:
             yield DryRunClient(cache)

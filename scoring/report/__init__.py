@@ -173,7 +173,7 @@ def _settings(report: Report) -> dict[str, object]:
     known = report.environment
     settings = {name: getattr(report, name) for name in ("model", "revision", "adapter", "dtype", "profile")}
     settings |= {f"data {name}": version for name, version in report.data.items()}
-    settings |= {name: known.get(name) for name in (f"prompt {report.prompt}", "chat template", "system", "resamples")}
+    settings |= {name: known.get(name) for name in (f"prompt {report.prompt}", "chat template", "system")}
     settings["benchmarks"] = ", ".join(sorted(n.removeprefix(_VERSION) for n in known if n.startswith(_VERSION)))
     # What an answer depends on, and the options; a part of the key is named as it is, such as a server.
     key = {name: value for name, value in known.get("response key", {}).items() if name != PACKAGE}
