@@ -112,8 +112,7 @@ def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
         tasks = list(task_scores(run, benchmark))
         shown = headline_group(headline, [score for *_, score in tasks])
         for config, _, main_score in tasks:
-            part = "only a part of the rows" if f"{headline.dataset}/{config}" in partial else ""
-            remark = "; ".join(filter(None, (part, reported.get(benchmark))))
+            remark = "only a part of the rows" if f"{headline.dataset}/{config}" in partial else ""
             further = [scores.get((benchmark, main_score.group, metric)) for metric in FURTHER]
             for score in (main_score, *further):
                 if score is None or not math.isfinite(score.value):
@@ -123,6 +122,7 @@ def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
                     **about,
                     paired=paired.get(score.key, ()),
                     remark=remark,
+                    reported=benchmark in reported,
                     dataset=headline.dataset,
                     task=config,
                     benchmark=benchmark,

@@ -18,8 +18,6 @@ from cards.matrix import Cell
 from cards.results import Estimate, Report, check_names, check_numbers
 from cards.text import CardError
 
-#: The remark on a score that nobody but its owner can check.
-REPORTED = "reported by its owner"
 DECLARED = Path(__file__).parent / "data" / "declared.json"
 
 
@@ -42,8 +40,8 @@ def declared() -> Mapping[tuple[str, str], Declared]:
     return scores
 
 
-def checked_run(run: Report, folder: Path) -> tuple[Report, dict[str, str]]:
-    """A run with the ideal values and ranges of this project, and a remark for each benchmark that nobody can check.
+def checked_run(run: Report, folder: Path) -> tuple[Report, frozenset[str]]:
+    """A run with the ideal values and ranges of this project, and the benchmarks that nobody but its owner can check.
 
     Parameters
     ----------
@@ -55,18 +53,13 @@ def checked_run(run: Report, folder: Path) -> tuple[Report, dict[str, str]]:
     CardError
         When a score has an ideal value of its own, or counts more examples than there are.
     """
-    remarks, rows = dict[str, str](), dict[str, int]()
-    for benchmark in run.benchmarks:
-        number = _rows(run.examples.get(benchmark), folder)
-        if number is None:
-            remarks[benchmark] = REPORTED
-        else:
-            rows[benchmark] = number
+    numbers = {benchmark: _rows(run.examples.get(benchmark), folder) for benchmark in run.benchmarks}
+    rows = {benchmark: number for benchmark, number in numbers.items() if number is not None}
     datasets = {benchmark: headline.dataset for benchmark, headline in run.headlines.items()}
     estimates = tuple(
         _checked(score, datasets.get(score.benchmark, ""), rows.get(score.benchmark)) for score in run.estimates
     )
-    return replace(run, estimates=estimates), remarks
+    return replace(run, estimates=estimates), frozenset(numbers.keys() - rows.keys())
 
 
 def _rows(about: Any, folder: Path) -> int | None:
@@ -102,9 +95,8 @@ def checked_cell(cell: Cell, dataset: str, where: str) -> Cell:
     check_names(where, (cell.metric, cell.setting, dataset))
     check_numbers(f"{where}: {cell.metric}", cell.numbers, cell.n)
     known = declared().get((dataset, cell.metric))
-    remark = "; ".join(filter(None, (cell.remark, REPORTED)))
     if known is None:
-        return replace(cell, remark=remark)
+        return replace(cell, reported=True)
     _check_ideal(f"{where}: {cell.metric}", cell.ideal, known)
     within = known.least <= cell.value <= known.most or math.isnan(cell.value)
     if not within:
@@ -112,7 +104,7 @@ def checked_cell(cell: Cell, dataset: str, where: str) -> Cell:
             f"{where}: {cell.metric} is {cell.value:g}, and ranges from {known.least:g} to {known.most:g}; these "
             "results are not shown."
         )
-    return replace(cell, ideal=known.ideal, least=known.least, most=known.most, remark=remark)
+    return replace(cell, ideal=known.ideal, least=known.least, most=known.most, reported=True)
 
 
 def _check_ideal(where: str, given: float | None, known: Declared) -> None:
