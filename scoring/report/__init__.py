@@ -45,9 +45,9 @@ from numpy.typing import NDArray
 import cards.results
 from cards.files import RECORD, put_all, refuse_foreign
 from cards.numbers import Scale, interval
+from cards.packages import PACKAGE
 from cards.stored import parsed
 from cards.text import CardError, cell, redactor, slug
-from scoring.answering import PACKAGE
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.headlines import Comparison
 from scoring.report.numbers import by_benchmark, by_metric, facts, marked, methods, scale
