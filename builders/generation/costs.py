@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from builders.folders import sync as written_through
 from builders.generation.append_log import AppendLog, sealed, unsealed
 from builders.generation.responses import ChatError, Response, request_key
 from builders.parsers import read
+from cards.files import put
 
 _MILLION = 1_000_000
 # An upper bound on the tokens that a chat template adds to a message.
@@ -126,58 +129,150 @@ def prompt_text(body: Mapping[str, Any]) -> str:
     return "\n".join(message["content"] for message in body["messages"])
 
 
+#: What the first line and the line after it are sealed with.
+_HEAD, _FIRST = "head of what was sent", "first"
+
+
+def _seal_of(line: bytes) -> str:
+    """The checksum at the end of a line."""
+    return line.rpartition(b"\t")[2].decode()
+
+
 class SentLog(AppendLog):
     """The requests that were sent within a budget, each in a file before it is sent, so that a kill loses no charge.
 
-    A line has the key and the model of a request, the most tokens of its prompt and reply, and 1 when it is sent or -1
-    when the server did not process it; then a checksum.
+    A line has the key and the model of a request, the most tokens of its prompt and reply, 1 when it is sent or -1 when
+    the server did not process it, and the prices of a million tokens of each; then a checksum of it and of the line
+    before. The requests of all models and servers count, so that two names do not have a budget each. The first line
+    has the number of lines and the checksum of the last one, so a lost line is found anywhere, also at the end::
+
+        {"count": "000000000002", "last": "<checksum of the second line>"}
+        ["<key>", "m", 17, 50, 1, "2.5", "10"]     checksum of this line, made with the key "first"
+        ["<key>", "m", 17, 50, -1, "2.5", "10"]    checksum of this line, made with the checksum above
+
+    A line is added before the first line is written anew. So after a kill between both, one line more than the number
+    is right.
 
     Parameters
     ----------
     replies:
         The file of recorded replies; this one stands beside it.
     model:
-        The model whose requests are counted.
+        The model that is asked now.
+    prices:
+        Its prices, which count for all of its requests; those of other models have the prices at which they were sent.
+    server:
+        The address that is asked now.
 
     Raises
     ------
     ChatError
-        When a line is not as it was written, or as :class:`builders.generation.responses.ResponseCache`.
+        When a line is not as it was written or lacks, or as :class:`builders.generation.responses.ResponseCache`.
     """
 
     error = ChatError
     in_use = "Another run adds to {path}; wait until it ends, or give another --replies."
     unusable = "What was sent cannot be noted in {path} ({reason}); give a --replies that can be written and has room."
 
-    def __init__(self, replies: Path, model: str) -> None:
+    def __init__(self, replies: Path, model: str, prices: CostModel | None = None, server: str = "") -> None:
         path = replies.with_name(f".{replies.name}.sent")
         super().__init__(path, path.with_name(f"{path.name}.lock"))
-        self.model = model
+        self.model, self.prices, self.server = model, prices, server
         self._count: Counter[str] = Counter()
         self._tokens: dict[str, tuple[int, int]] = {}
-        contents = list(map(unsealed, self.lines))
-        if None in contents:
+        self._prices: dict[str, CostModel] = {}
+        self._number = 0
+        self._seal = _FIRST
+        # A line is sealed with the one before it, so two threads must not add at the same time.
+        self._adding = threading.Lock()
+        try:
+            contents = self._contents() if path.exists() else []
+        except BaseException:
             self.close()
-            raise ChatError(
-                f"{path} line {contents.index(None) + 1} is not as it was written, so --budget does not know what was "
-                "spent; restore the file, or delete it to count the recorded replies alone."
-            )
-        for content in filter(None, contents):
-            key, of_model, prompt_tokens, reply_tokens, count = json.loads(content)
-            if of_model == model:  # prices are those of one model
-                self._count[key] += count
-                self._tokens[key] = prompt_tokens, reply_tokens
+            raise
+        for content in contents:
+            key, of_model, prompt_tokens, reply_tokens, count, *paid = json.loads(content)
+            self._count[key] += count
+            self._tokens[key] = prompt_tokens, reply_tokens
+            # Lines of earlier versions have no prices.
+            if paid and of_model != model:
+                self._prices[key] = CostModel(*map(Decimal, paid))
 
     def add(self, body: Mapping[str, Any], count: int) -> None:
         """Notes that a request is sent (1), or that one that was noted was not processed (-1)."""
-        line = [request_key(body), self.model, *most_tokens(body), count]
-        self.append(sealed(json.dumps(line).encode()))
+        paid = [str(self.prices.prompt), str(self.prices.reply)] if self.prices else []
+        line = [request_key(body, self.server), self.model, *most_tokens(body), count, *paid]
+        with self._adding:
+            if not self.path.exists():
+                self._write([])
+            self.append(self._next(json.dumps(line).encode()))
+            with self._errors(), self.path.open("r+b") as file:
+                file.write(self._head())  # of a fixed length
+                file.flush()
+                os.fsync(file.fileno())
 
-    def unanswered(self, answered: Collection[str]) -> list[tuple[int, int]]:
-        """The most tokens of each request of earlier runs that nobody answered; ``answered`` has keys of responses."""
+    def _contents(self) -> list[bytes]:
+        """The contents of the lines after the first, each compared with its checksum."""
+        head = unsealed(self.lines[0], _HEAD) if self.lines else None
+        old = [unsealed(line) for line in self.lines]
+        if head is None and old and None not in old:
+            # Lines of an earlier version are sealed one by one.
+            contents = [content for content in old if content is not None]
+            self._write(contents)
+            return contents
+        if head is None:
+            raise self._damaged("line 1 is not as it was written")
+        stated = json.loads(head)
+        contents = []
+        seals = [_FIRST]
+        for number, line in enumerate(self.lines[1:], 2):
+            content = unsealed(line, seals[-1])
+            if content is None:
+                raise self._damaged(f"line {number} is not as it was written, or a line before it is missing")
+            contents.append(content)
+            seals.append(_seal_of(line))
+        # A run that was killed may have added a line and not its number.
+        complete = int(stated["count"]) in (len(contents), len(contents) - 1)
+        if not complete or stated["last"].rstrip() != seals[int(stated["count"])]:
+            raise self._damaged(f"has {len(contents)} of {int(stated['count'])} lines")
+        self._number = len(contents)
+        self._seal = seals[-1]
+        return contents
+
+    def _damaged(self, fault: str) -> ChatError:
+        return ChatError(
+            f"{self.path} {fault}, so --budget does not know what was spent; restore the file, or delete it to count "
+            "the recorded replies alone."
+        )
+
+    def _next(self, content: bytes) -> bytes:
+        """The line of the next content, which counts from now on."""
+        line = sealed(content, self._seal)
+        self._number += 1
+        self._seal = _seal_of(line)
+        return line
+
+    def _head(self) -> bytes:
+        """The first line."""
+        return sealed(json.dumps({"count": f"{self._number:012}", "last": f"{self._seal:<16}"}).encode(), _HEAD)
+
+    def _write(self, contents: Sequence[bytes]) -> None:
+        """Writes the whole file in one step."""
+        lines = [self._next(content) for content in contents]
+        with self._errors():
+            put(self.path, b"\n".join([self._head(), *lines, b""]))
+            written_through(self.path.parent)
+
+    def price(self, key: str, prices: CostModel) -> CostModel:
+        """The prices of a request: those at which it was sent to another model, or else the given ones of this one."""
+        return self._prices.get(key, prices)
+
+    def unanswered(self, answered: Collection[str], prices: CostModel) -> list[Decimal]:
+        """The highest cost of each request of earlier runs that nobody answered; ``answered`` has keys of responses."""
         # Each request that was sent counts up and one that was not processed counts down; an answer settles one.
         left = {key: count - (key in answered) for key, count in self._count.items()}
-        return [self._tokens[key] for key, count in left.items() for _ in range(count)]
+        costs = {key: self.price(key, prices).cost(*self._tokens[key]) for key in left}
+        return [costs[key] for key, count in left.items() for _ in range(count)]
 
 
 @dataclass
@@ -216,9 +311,9 @@ class Budget:
         """A budget from which these responses, and the requests that were sent without one, were already paid."""
         # A request that was sent and not answered may have been paid, so it counts with its highest cost.
         answered = {response.key: response for response in responses}
-        unanswered = sent.unanswered(answered.keys()) if sent else []
-        spent = [*map(prices.response_cost, answered.values()), *(prices.cost(*tokens) for tokens in unanswered)]
-        return cls(prices, limit, sum(spent, Decimal(0)), sent)
+        unanswered = sent.unanswered(answered.keys(), prices) if sent else []
+        paid = [(sent.price(key, prices) if sent else prices).response_cost(one) for key, one in answered.items()]
+        return cls(prices, limit, sum([*paid, *unanswered], Decimal(0)), sent)
 
     @contextmanager
     def reserve(self, body: Mapping[str, Any]) -> Iterator[list[Response]]:

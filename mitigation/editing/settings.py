@@ -1,15 +1,23 @@
 """The settings that all recipes with biased pairs share, which are listed without torch."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from cards.text import split_list
 from mitigation import corpora
+from mitigation.pairs_file import read_pairs
 from mitigation.recipe import Settings, defaults, setting
 from mitigation.training.settings import CorpusSettings
+from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    from mitigation.training.data import TrainingData
 
 PAPER, OPEN, OWN = "Chen et al. 2024", "not in the paper", "this project"
 #: Prefixes for a masked model, which cannot generate any.
@@ -122,3 +130,19 @@ def outside(settings: PairSettings) -> dict[str, str]:
     """Name to fingerprint of the file of pairs, and of the ordinary text where it is read."""
     given = corpora.fingerprints(settings.pairs) if settings.pairs else {}
     return given | (corpora.fingerprints(settings.corpus) if settings.gamma else {})
+
+
+def number_of_steps(settings: PairSettings, data: TrainingData) -> int:
+    """The optimizer steps of a training on built pairs, if every pair can be edited; 0 where no pair is built."""
+    from mitigation.editing.pairs import pair_rows, split_wordings
+
+    configs = split_list(settings.sets)
+    try:
+        if settings.pairs:
+            rows = read_pairs(settings.pairs)
+        else:
+            rows, _ = split_wordings(pair_rows(data, configs, settings.split, settings.domain))
+    except ScoringError:
+        return 0
+    edited = round(len(rows) * (1 - settings.held_out))
+    return settings.passes * settings.batches_per_pass(edited) * settings.iterations

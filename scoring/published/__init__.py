@@ -15,8 +15,9 @@ run on disk is read by :func:`scoring.load`. From a terminal: ``probes published
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -30,12 +31,11 @@ from cards.text import did_you_mean
 from scoring import benchmarks, tables
 from scoring.options import Settings
 from scoring.prompts import get as prompt_named
-from scoring.result import PUBLISHED as ENGINE
 from scoring.result import RunResult
 from scoring.run import Part, estimate, report_of
 from scoring.statistics.stats import RESAMPLES
 from scoring.tables import Loaded
-from scoring.types import DATA, Benchmark, ScoringError, Table
+from scoring.types import BY_OTHERS, DATA, Benchmark, Estimate, ScoringError, Table
 
 _NOT_BY_ROW = "The source states no licence, so the rows of this run are for this machine alone; do not publish them."
 
@@ -58,15 +58,18 @@ class Responses:
     ----------
     table:
         The examples, in the columns of the benchmark.
-    split:
-        The rows that were asked, whose name and version the report has.
+    splits:
+        The rows that were asked, whose names and versions the report has.
     remarks:
         What is left out, with the reason, and what else a reader has to know.
+    estimates:
+        Scores with their intervals where the source has no examples; the table is empty then.
     """
 
     table: Table
-    split: Loaded
+    splits: tuple[Loaded, ...]
     remarks: tuple[str, ...] = ()
+    estimates: tuple[Estimate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +183,10 @@ def _result(
 ) -> RunResult:
     plain = benchmarks.get(source.benchmark)
     benchmark = source.asked(plain)
-    part = Part(benchmark, (responses.split,))
+    part = Part(benchmark, responses.splits)
     settings = Settings(benchmarks=source.benchmark, profile=source.profile, resamples=resamples)
     engine = {
-        "engine": ENGINE,
+        "engine": BY_OTHERS,
         "source": name,
         "answers": source.settings,
         "files": [remote.url for remote in fetched.used.files],
@@ -193,19 +196,20 @@ def _result(
         [part],
         settings,
         prompt_named("plain"),
-        estimate(benchmark, source.profile, responses.table, resamples),
+        responses.estimates or estimate(benchmark, source.profile, responses.table, resamples),
         engine,
         {},
         model=model,
-        revision=f"{ENGINE} ({name})",
+        revision=f"{BY_OTHERS} ({name})",
         adapter="",
-        dtype=ENGINE,
+        dtype=BY_OTHERS,
         headlines={plain.name: benchmark.headline} if benchmark.headline else {},
     )
     published_by_row = catalogue().licences[fetched.source.licence].redistribute
     remarks = (source.settings, *responses.remarks, *(() if published_by_row else (_NOT_BY_ROW,)))
     note = "\n\n".join(filter(None, (source.note, source.settings, plain.validity)))
-    return RunResult(report, {plain.name: responses.table}, {plain.name: note}, remarks)
+    examples = {plain.name: responses.table} if responses.table else {}
+    return RunResult(report, examples, {plain.name: note}, remarks)
 
 
 def runs(
@@ -231,11 +235,21 @@ def built(data: Path, dataset: str, config: str, split: str = "test") -> Loaded:
     return tables.load(str(data), dataset, config, split)
 
 
-def part_of(loaded: Loaded, rows: int) -> Loaded:
-    """The split of which so many rows were answered, as a report names it.
+def records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of a CSV file that has at least these columns.
 
-    >>> part_of(tables.given([{"id": "a"}, {"id": "b"}], "mine", "all", "test"), 1).version.rpartition(", ")[2]
-    '1 of 2 rows'
+    Raises
+    ------
+    BrokenFileError
+        When it is no CSV file with these columns, or has no row.
     """
-    total = len(loaded.rows)
-    return loaded if rows == total else replace(loaded, version=f"{loaded.version}, {rows} of {total} rows")
+    csv.field_size_limit(1 << 24)  # a stored reply is long
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            found = list(csv.DictReader(file, strict=True))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise BrokenFileError(f"{path.name} cannot be read ({error}); it is left out.") from None
+    given = found[0].keys() if found else ()
+    if lacking := [name for name in columns if name not in given]:
+        raise BrokenFileError(f"{path.name} has no column {lacking[0]!r}, or no row; it is left out.")
+    return found
