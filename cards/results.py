@@ -84,7 +84,9 @@ class Measurement:
     ``reading`` says how to read the metric, ``ability`` marks one of language ability, and ``title`` and ``short`` are
     its names for readers. ``error`` is the standard error of the interval, before it is cut at the ends of the range,
     with its degrees of ``freedom``; ``detectable`` is the smallest true difference from the ideal value (of a
-    difference: from 0) that would have been found with a power of 80 %, infinite where none would.
+    difference: from 0) that would have been found with a power of 80 %, infinite where none would. ``icc`` is the
+    intraclass correlation of the examples of a cluster, of proportions; docs/intervals.md says up to which the
+    intervals hold.
     """
 
     __pydantic_config__ = STRICT
@@ -107,6 +109,7 @@ class Measurement:
     error: Number = math.nan
     freedom: Number = math.inf
     detectable: Number = math.nan
+    icc: Number = math.nan
 
     @property
     def key(self) -> Key:
@@ -139,13 +142,17 @@ class Estimate(Measurement):
     """The value of a metric.
 
     ``printed_sd`` is the standard deviation by the formula of the paper where it has one, ``least`` and ``most`` are
-    the ends of the metric's range, and ``label`` names it in the plot of scores by group.
+    the ends of the metric's range, and ``label`` names it in the plot of scores by group. ``p`` is two-sided for the
+    score being the ideal value, and ``bias`` is what the bootstrap finds the value to be too high (below 0: too low) on
+    average, of a score that is the smallest or largest of several.
     """
 
     printed_sd: MaybeNumber = None
     least: Number = -math.inf
     most: Number = math.inf
     label: str = ""
+    p: Number = math.nan
+    bias: Number = math.nan
 
     @property
     def number(self) -> str:
@@ -243,7 +250,7 @@ class Report:
 
 _REPORT = TypeAdapter(Report)
 #: Fields that the scores of the first versions did not have.
-_LATER = ("method", "label", "ability", "title", "short", "error", "freedom", "detectable")
+_LATER = ("method", "label", "ability", "title", "short", "error", "freedom", "detectable", "icc", "p", "bias")
 
 
 def last_part(name: str, always: bool = False) -> str:

@@ -173,6 +173,10 @@ class Metric:
         It measures language ability, not bias; comparisons say whether the ability is kept.
     fisher:
         It is a correlation, whose interval is computed on Fisher's scale, arctanh.
+    pieces:
+        ``pieces(sums)`` gives smooth scores [..., pieces], of which the value is the smallest or the largest, as
+        ``extreme`` says. A value with such a kink is biased where two pieces are equal, and its bootstrap too; its
+        interval follows from those of the pieces (:func:`scoring.statistics.intervals.of_extreme`).
     parts:
         ``parts(sums)`` gives values [..., parts] whose mean is the value, and which are drawn at random as clusters
         are, such as those of several wordings; the interval includes the variance between them.
@@ -192,6 +196,8 @@ class Metric:
     label: str = ""
     ability: bool = False
     fisher: bool = False
+    pieces: Callable[[Floats], Floats] | None = None
+    extreme: Literal["smallest", "largest"] = "smallest"
     parts: Callable[[Floats], Floats] | None = None
     names: tuple[str, str] = ("", "")
 
