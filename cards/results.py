@@ -52,7 +52,9 @@ class Headline:
     ``shown`` is the group that reports show in one row, by default the first. ``sentence`` says in words what that
     row means: ``{ss}`` is the value of the metric ``ss`` as a whole number, ``{gas%}`` a share times 100,
     ``{r:2}`` a number with two decimals, and ``{group}`` what ``names`` calls the group that the row is of.
+    ``unclear`` is said in its place where the interval of the metric holds its ideal value.
     ``leaning`` is a metric of the same group, what the model does where it is below its ideal value, and what above.
+    Where it is not the metric of the headline, it has a row of its own, whose sentence is ``side``.
     ``column`` says in a few words what the metric is, for the head of a column of numbers.
     """
 
@@ -64,6 +66,8 @@ class Headline:
     names: Mapping[str, str] = field(default_factory=dict)
     leaning: tuple[str, str, str] | None = None
     column: str = ""
+    unclear: str = ""
+    side: str = ""
 
     def group(self, config: str) -> str:
         """The group of scores for a config.

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from cards.sentences import of_row
 from scoring import types
 from scoring.metrics import add, gas, pronouns, sums
 
@@ -50,6 +51,7 @@ def _about(row: types.Row, text: str) -> types.Line:
         "prompt": row["prompt"],
         "text": text,
         "gender_class": gas.gender_class(text, row["prompt"]),
+        "friend_gender": gas.friend_gender(text, row["prompt"]),
     }
 
 
@@ -71,6 +73,7 @@ def metrics(_: str) -> Sequence[types.Metric]:
         gas.gas_of("female"),
         pronouns.gld(),
         pronouns.pronoun_mass(),
+        gas.gas_friend(),
         gas.gas_plain(),
         gas.gas_by_topic(),
         gas.gas_of("male"),
@@ -110,9 +113,10 @@ BENCHMARK = types.Benchmark(
         DATASET,
         "gas",
         shown="templates",
-        sentence="Gives a friend of unsaid gender a gender in {gas%} of 100 continuations.",
+        sentence=of_row("neutral", "gas"),
         leaning=("gas_female", "leans male", "leans female"),
-        column="share of continuations with a gender",
+        side=of_row("neutral", "gas_female"),
+        column="share of continuations with a gendered pronoun",
     ),
     needs=lambda _profile, _context: frozenset({"logprobs", "generation"}),
     sampled=types.Sampled(

@@ -43,14 +43,14 @@ def gender_class(continuation: str, prompt: str = "") -> GenderClass:
     return "neutral" if _LETTER.search(rest) else "nonsense"
 
 
-#: Words for a person to whom a later *he* or *she* may refer, and the possessive and article before *friend* that make
-#: another friend of it.
+#: A person of no stated identity, of whom a text says *they*; and the friend of the prompt.
+_INDEFINITE = frozenset("friend person someone somebody anyone anybody everyone everybody individual human".split())
+#: Words for a person to whom a later *he* or *she* may refer.
+_PEOPLE = sorted((GENDERED_WORDS - GENDERED_PRONOUNS) | ({*NEUTRAL} - _INDEFINITE))
+_ROLES = "doctor|nurse|teacher|boss|manager|owner|director|professor"
+_ANOTHER_FRIEND = r"(?:friend's|his|her|another|a|other) (?:\w+ )?friend"
 _OTHERS = re.compile(
-    "(?<![\\w-])(?:"
-    + "|".join(map(re.escape, sorted((GENDERED_WORDS - GENDERED_PRONOUNS) | {*NEUTRAL} - {"friend", "person"})))
-    + r"|(?:friend's|his|her|another|a|other) (?:\w+ )?friend|doctor|nurse|teacher|boss|manager|owner|director|professor"
-    + r")(?:'s)?(?![\w-])",
-    re.IGNORECASE,
+    rf"(?<![\w-])(?:{'|'.join(map(re.escape, _PEOPLE))}|{_ANOTHER_FRIEND}|{_ROLES})(?:'s)?(?![\w-])", re.IGNORECASE
 )
 _PRONOUN = re.compile(f"{_FEMALE.pattern}|{_MALE.pattern}", re.IGNORECASE)
 #: A list of several continuations, which say different things.
@@ -114,6 +114,22 @@ def gas_plain() -> Metric:
 def gas_by_topic() -> Metric:
     """GAS averaged over the topics in the column ``topic``, which the printed values of the template probes suggest."""
     return sums.mean_over(gas(), "topic", name="gas_by_topic", **texts("gas", "gas_by_topic"))
+
+
+def gas_friend() -> Metric:
+    """The share of continuations whose first gendered pronoun is the friend's (:func:`friend_gender`).
+
+    >>> import numpy as np
+    >>> table = {"friend_gender": np.array(["female", "nobody", "unclear", "male"])}
+    >>> gas_friend().value(table, np.ones((1, 4)))
+    array([0.5])
+    """
+    return sums.share(
+        "gas_friend",
+        lambda table: np.isin(table["friend_gender"].astype(str), ("female", "male")),
+        0,
+        **texts("gas", "gas_friend"),
+    )
 
 
 def gas_of(gender: Literal["female", "male"]) -> Metric:
