@@ -3,17 +3,29 @@
 WordNet has a word when one of its base forms is a lemma: it has *surrenders*, because of *surrender*.
 Base forms are found as in WordNet's own morphological processor (morphy(7WN)): a list of exceptions for
 each part of speech, and rules that replace endings, applied repeatedly.
+
+Which words of the data set gender-pmi WordNet 3.0 has is a file of this package, so its vocabulary needs no WordNet
+on the machine. ``python -m tools.wordnet_words`` makes that file.
 """
 
+import base64
+import hashlib
+import json
 import os
 import sys
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+import numpy as np
+
 from pmi.types import PmiError
+
+#: Which words of the data set gender-pmi WordNet has: one bit for each word, in the order of code points.
+INCLUDED = Path(__file__).parent / "data" / "wordnet-gender-pmi.json"
 
 #: By part of speech: endings with their replacements.
 _ENDINGS = {
@@ -56,6 +68,50 @@ class WordNet:
         return isinstance(word, str) and any(part.has(word) for part in self.parts)
 
 
+def dictionary(words: Sequence[str], folder: Path | None = None) -> Container[str]:
+    """The words that WordNet has, for the words of one table.
+
+    For the words of the data set gender-pmi this is read from a file of this package, unless a folder is named. So
+    the answer does not depend on the machine. For other words WordNet itself is read.
+
+    Raises
+    ------
+    WordNetError
+        When the words are those of another table, and WordNet is not found.
+    """
+    if folder is None:
+        facts = json.loads(INCLUDED.read_text("utf-8"))
+        if words_digest(words) == facts["words_sha256"]:
+            return _with_bits(words, facts["bits"])
+    return load(folder)
+
+
+def words_digest(words: Sequence[str]) -> str:
+    """The SHA-256 of a set of words, as hexadecimal digits; their order has no effect.
+
+    >>> words_digest(["oak", "elm"]) == words_digest(["elm", "oak"])
+    True
+    """
+    return hashlib.sha256("\n".join(sorted(words)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def packed_bits(words: Sequence[str], known: Container[str]) -> str:
+    """One bit for each word in the order of code points, 1 for a known one; compressed, as text.
+
+    >>> sorted(_with_bits(["oak", "elm", "ash"], packed_bits(["oak", "elm", "ash"], {"elm", "ash"})))
+    ['ash', 'elm']
+    """
+    bits = np.array([word in known for word in sorted(words)], dtype=np.bool_)
+    return base64.b64encode(zlib.compress(np.packbits(bits).tobytes(), level=9)).decode("ascii")
+
+
+def _with_bits(words: Sequence[str], text: str) -> frozenset[str]:
+    """The words whose bit is 1."""
+    data = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=np.uint8)
+    bits = np.unpackbits(data, count=len(words))
+    return frozenset(word for word, bit in zip(sorted(words), bits, strict=True) if bit)
+
+
 def load(folder: Path | None = None) -> WordNet:
     """WordNet from a folder, or from the usual places.
 
@@ -71,10 +127,13 @@ def load(folder: Path | None = None) -> WordNet:
         opened: Traversable = zipfile.Path(place, "wordnet/") if place.suffix == ".zip" and place.is_file() else place
         if opened.joinpath("index.noun").is_file():
             return WordNet(tuple(_part_of_speech(opened, name) for name in _ENDINGS))
-    where = f"{folder} has no WordNet files (index.noun …)" if folder else "WordNet was not found on this machine"
+    if folder:
+        where = f"{folder} has no WordNet files (index.noun …)"
+    else:
+        where = "WordNet was not found on this machine, and only the words of gender-pmi are known without it"
     raise WordNetError(
         f"{where}; install it with 'apt install wordnet-base' or nltk.download('wordnet'), name its folder, "
-        "or leave this test out, which lets fewer words pass."
+        "or leave this test out (--english fasttext), which lets fewer words pass."
     )
 
 

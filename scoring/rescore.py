@@ -1,27 +1,34 @@
-"""Metrics from a file of existing scores, without a model: ``probes rescore FILE``.
+"""Metrics from a file of existing scores or texts, without a model: ``probes rescore FILE``.
 
 A benchmark that can be computed from scores alone reads the file (``score_file`` of
-:class:`scoring.types.Benchmark`). ``unstereo`` reads a row a sentence pair, ``stereoset`` a row a sentence; their
-functions name the columns.
+:class:`scoring.types.Benchmark`). ``unstereo`` reads a row a sentence pair, ``stereoset`` and ``gest`` a sentence;
+their functions name the columns.
+
+A benchmark that can be asked in words (``sampled``), such as ``neutral`` and ``occugender``, reads texts: a file with a
+column ``answer``, and with ``id`` or ``prompt`` of the row that was asked. A row may have several answers, the draws of
+a model; they depend on each other and are resampled together.
 """
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 
 from cards.numbers import formatted, interval
 from cards.options import ended, single, start
+from cards.text import grouped
 from scoring import benchmarks
 from scoring.options import Include, Resamples
 from scoring.report.numbers import aligned, marked, methods
 from scoring.statistics.stats import RESAMPLES, measure
-from scoring.types import DATA, Estimate, ScoringError
+from scoring.tables import DataMissing, as_table, of_benchmark
+from scoring.types import DATA, Benchmark, Estimate, Line, Row, ScoredExamples, ScoringError
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +61,76 @@ def rescore(benchmark: str, path: Path, data: Path, resamples: int, seed: int) -
     ScoringError
         When the benchmark cannot be computed from scores alone, or the file is not as the benchmark wants it.
     """
-    score_file = benchmarks.get(benchmark).score_file
-    if score_file is None:
-        given = ", ".join(name for name in benchmarks.names() if benchmarks.get(name).score_file)
-        raise ScoringError(f"{benchmark} is not computed from scores alone; give one of {given}.")
-    parts, remarks = score_file(path, data)
+    chosen = benchmarks.get(benchmark)
+    if chosen.score_file:
+        parts, remarks = chosen.score_file(path, data)
+    elif chosen.sampled:
+        parts, remarks = read_texts(chosen, path, data)
+    else:
+        every = map(benchmarks.get, benchmarks.names())
+        given = ", ".join(other.name for other in every if other.score_file or other.sampled)
+        raise ScoringError(f"{benchmark} is computed neither from scores nor from texts alone; give one of {given}.")
     answers = []
     for part in parts:
         items = [(group, metric) for _, group, metric in part.items]
         estimates = measure(items, part.table, part.clusters, benchmark=benchmark, resamples=resamples, seed=seed)
         answers += [Answer(facts, result) for (facts, _, _), result in zip(part.items, estimates, strict=True)]
     return answers, remarks
+
+
+def read_texts(benchmark: Benchmark, path: Path, data: Path) -> tuple[list[ScoredExamples], list[str]]:
+    """Existing answers in words to the questions of a benchmark, and remarks on the file.
+
+    The file has ``answer``, and ``id`` (that of a row of the built data sets) or ``prompt`` (its text); a row may have
+    many answers.
+
+    Raises
+    ------
+    ScoringError
+        When a row is unknown or an answer is lacking, or no data set of the benchmark is built in ``data``.
+    """
+    from scoring.score_files import ScoreFile
+
+    task = benchmark.sampled
+    assert task is not None
+    file = ScoreFile(path, ("answer",))
+    key = "id" if "id" in file else "prompt"
+    if key not in file:
+        raise ScoringError(f"{path} has neither a column id nor prompt; give one, so that it is known what was asked.")
+    rows = _asked(benchmark, key, data)
+    names, answers = file.texts(key), file.texts("answer")
+    unknown = ~np.isin(names, list(rows))
+    file.refuse(unknown, f"has the {{name}} {{value!r}} ({{rows}}), which no row of {benchmark.name} has.", key)
+    by_row = grouped(zip(names, answers, strict=True), lambda answer: answer[0])
+    lines: list[Line] = []
+    for name, given in by_row.items():
+        lines += task.to_records(rows[name], [text for _, text in given])
+    table = as_table(lines)
+    of_answers = replace(benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster)
+    items = [({"group": group.name}, group, metric) for group, metric in of_answers.items("clean", table)]
+    remark = f"{path.name} has {len(answers)} answers to {len(by_row)} of the {len(rows)} rows of {benchmark.name}."
+    return [ScoredExamples(table, table[task.cluster], items)], [remark]
+
+
+def _asked(benchmark: Benchmark, key: str, data: Path) -> dict[str, Row]:
+    """The rows of a benchmark that have one question in words, by their id or by their prompt."""
+    task, rows, lacking = benchmark.sampled, {}, []
+    assert task is not None
+    for place in benchmark.configs_of("clean"):
+        try:
+            found = of_benchmark(benchmark, str(data), *place).rows
+        except DataMissing as error:
+            lacking.append(error)
+            continue
+        for row in found:
+            question = task.question("clean", row)
+            if not isinstance(question, str):
+                raise ScoringError(f"{benchmark.name} asks several questions of a row; score it with --chat-api.")
+            if question:
+                rows.setdefault(str(row[key]), row)
+    if not rows:
+        raise lacking[0]
+    return rows
 
 
 def document(answers: Sequence[Answer], remarks: Sequence[str], path: Path, resamples: int, seed: int) -> str:
@@ -106,11 +172,12 @@ def main(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
     include: Include = (),  # type: ignore[assignment]  # nobody changes it
 ) -> None:
-    """Compute a benchmark's metrics, with intervals, from the scores in FILE.
+    """Compute a benchmark's metrics, with intervals, from the scores or texts in FILE.
 
     unstereo: columns dataset, female_logprob, male_logprob (natural logarithms); where known max_pmi_diff,
     natural, word. stereoset: columns id, score of all sentences of a task of the development set, or of the test
-    set, where known task; or the JSON of predictions.
+    set, where known task; or the JSON of predictions. gest: id, log_ratio, where known wording. neutral, occugender:
+    texts in the column answer, and the id or the prompt of the row that was asked.
     """
     with ended(Console(stderr=True), ScoringError):
         benchmarks.include(*include)

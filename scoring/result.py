@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+#: What the environment of a run names as its engine where others published the responses.
+PUBLISHED = "published responses"
+#: What a report has in the place of a number format where answers were sampled.
+SAMPLED = "sampled answers, not probabilities"
 #: The prefix of the columns of the base in the joined table.
 BASE = "base_"
 
@@ -47,7 +51,8 @@ def paired(
     """
     differences: list[Difference] = []
     agreements: list[Estimate] = []
-    for benchmark in map(benchmarks.get, _shared(*reports)):
+    for name in _shared(*reports):
+        benchmark = as_asked(benchmarks.get(name), reports[0])
         for found in reports:
             version = found.environment.get(f"benchmark {benchmark.name}", benchmark.version)
             if version != benchmark.version:
@@ -61,6 +66,18 @@ def paired(
         differences += compare(chosen, table, base, clusters, benchmark=benchmark.name, resamples=resamples)
         agreements += agree(benchmark, reports[0].profile, table, base, resamples)
     return Comparison(*reports, tuple(corrected(differences)), tuple(agreements))
+
+
+def as_asked(benchmark: Benchmark, report: Report) -> Benchmark:
+    """A benchmark as a run asked it: sampled answers and published responses have groups and metrics of their own."""
+    if report.environment.get("engine") == PUBLISHED:
+        from scoring import published  # imports this module
+
+        return published.get(report.environment["source"]).asked(benchmark)
+    task = benchmark.sampled
+    if report.dtype == SAMPLED and task:
+        return replace(benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster)
+    return benchmark
 
 
 def agree(benchmark: Benchmark, profile: str, table: Table, base: Table, resamples: int = RESAMPLES) -> list[Estimate]:

@@ -71,10 +71,12 @@ settings.load_profile("untimed")
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Seeds torch before the fixtures of each test; pytest-randomly seeds Python and numpy.
 
-    A test with the marker ``mirror`` gets the mirror, or is skipped with its reason where there is none.
+    A test with the marker ``mirror`` gets the mirror, or is skipped with its reason where there is none. One with the
+    marker ``system`` may need a system package.
     """
     Path(os.environ["PROBES_REACHED"]).unlink(missing_ok=True)
     os.environ.pop("PROBES_MIRROR", None)
+    os.environ["PROBES_TESTS_SYSTEM"] = "1" if item.get_closest_marker("system") else ""
     if item.get_closest_marker("mirror"):
         os.environ["PROBES_MIRROR"] = _MIRROR
         mirror()

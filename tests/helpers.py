@@ -63,6 +63,8 @@ def missing(what: str, needed: str = "PROBES_NEEDS_MIRROR") -> NoReturn:
 def missing_package(name: str) -> NoReturn:
     """Skips the test because a system package is not installed, or fails it if PROBES_NEEDS_SYSTEM is set."""
     assert name in (ROOT / "tests" / "system-packages.txt").read_text().split("\n")
+    if not os.environ.get("PROBES_TESTS_SYSTEM"):
+        pytest.fail(f"This test needs the system package {name}; mark it with @pytest.mark.system.", pytrace=False)
     missing(f"needs the system package {name}: apt-get install {name}", "PROBES_NEEDS_SYSTEM")
 
 

@@ -35,7 +35,11 @@ def test_upstream():
 def test_quiet():
     pass
 
+@pytest.mark.system
 def test_package():
+    helpers.missing_package("chromium")
+
+def test_unmarked_package():
     helpers.missing_package("chromium")
 
 @pytest.mark.mirror
@@ -46,7 +50,8 @@ def test_marked():
 
 def test_who_asks_without_the_mark_fails_and_what_is_not_tested_is_said_with_the_command(tmp_path):
     (tmp_path / "test_asking.py").write_text(ASKING)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = mirror: needs upstream sources\n")
+    marks = "  mirror: needs upstream sources\n  system: needs a system package\n"
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\nmarkers =\n{marks}")
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:randomly", "-p", "no:cacheprovider"]
     settings = {"PROBES_MIRROR": "", "PYTHONPATH": str(ROOT), "CI": "1"}  # which shortens no line
     known = {name: value for name, value in os.environ.items() if not name.startswith("PROBES_NEEDS")}
@@ -56,12 +61,14 @@ def test_who_asks_without_the_mark_fails_and_what_is_not_tested_is_said_with_the
         assert f"test_{name} - Failed: This test asked the network for {host}; give it what it needs, or" in done.stdout
     reads = "This test reads the mirror of upstream sources; mark it with @pytest.mark.mirror."
     assert f"test_upstream - Failed: {reads}" in done.stdout
+    needs = "This test needs the system package chromium; mark it with @pytest.mark.system."
+    assert f"test_unmarked_package - Failed: {needs}" in done.stdout
     *_, told, closing = done.stdout.splitlines()
     assert told == (
         "Not tested: 1 tests of the upstream sources (`make test TESTS=mirror` downloads these and runs them), "
         "1 tests of system packages (`apt-get install chromium` as root, then `make test`)."
     )
-    assert "= 4 failed, 1 passed, 2 skipped in " in closing
+    assert "= 5 failed, 1 passed, 2 skipped in " in closing
 
 
 def test_this_machine_may_be_asked():

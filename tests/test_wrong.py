@@ -78,7 +78,8 @@ rescore -> 2 Missing argument 'file'
 rescore nowhere.csv -> 2 Missing option '--benchmark'
 rescore nowhere.csv --benchmark unstereo -> 1 There is no file nowhere.csv
 rescore nowhere.csv --benchmark unsterio -> 1 No benchmark is called 'unsterio' (did you mean 'unstereo'?)
-rescore nowhere.csv --benchmark occugender -> 1 occugender is not computed from scores alone
+rescore nowhere.csv --benchmark occugender -> 1 There is no file nowhere.csv
+rescore nowhere.csv --benchmark biaske -> 1 biaske is computed neither from scores nor from texts alone
 rescore nowhere.csv --benchmark unstereo --resamples 1 -> 2 Invalid value for '--resamples'
 build nothing -> 1 No data set is called 'nothing'
 build ocugender -> 1 No data set is called 'ocugender' (did you mean 'occugender'?)

@@ -38,7 +38,8 @@ class Kind(ABC):
     """What differs between the two models.
 
     ``target`` says what the loss is per, ``training_note`` is a sentence for the card, and ``illustration`` has a text
-    with two words for one place in it: the mask, or the end.
+    with two words for one place in it: the mask, or the end. ``pronouns`` says whether the bundled model uses the
+    context for he and she; ``tests/scoring/test_tiny.py`` measures it.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Kind(ABC):
     target: str
     training_note: str
     illustration: tuple[str, str, str]
+    pronouns: str
 
     @abstractmethod
     def tokenizer(self, texts: Sequence[str], size: int, context: int) -> Tokenizing:
@@ -93,6 +95,7 @@ class _Causal(Kind):
     target = "next token"
     training_note = "Each token was predicted from those before it."
     illustration = ("My friend is a nurse, and", " he", " she")
+    pronouns = "It uses the context for he and she: after *man* it prefers he, and after *woman* she."
 
     def tokenizer(self, texts: Sequence[str], size: int, context: int) -> Tokenizing:
         bpe = Tokenizer(models.BPE())
@@ -158,6 +161,10 @@ class _Masked(Kind):
     target = f"masked token where {share:.0%} are masked"
     training_note = "The heads of the first layer began by looking at the four nearest tokens."
     illustration = ("My friend is a nurse, and [MASK] has a kind heart.", "he", "she")
+    pronouns = (
+        "It does not use the context for he and she: it prefers he as much after *woman* as after *man*. So what a "
+        "recipe does to such a use cannot be judged with this model."
+    )
     special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
     mask = special.index("[MASK]")
 

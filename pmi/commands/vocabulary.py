@@ -38,7 +38,7 @@ def main(
     confidence: Annotated[float, typer.Option(min=0, max=1, help="fastText's confidence must exceed it.")] = CONFIDENCE,
     model: Annotated[Path | None, typer.Option(help="Another fastText model, such as lid.176.bin.")] = None,
     wordnet_folder: Annotated[
-        Path | None, typer.Option("--wordnet", metavar="FOLDER", help="The folder of the WordNet files.")
+        Path | None, typer.Option("--wordnet", metavar="FOLDER", help="WordNet's folder; gender-pmi needs none.")
     ] = None,
     quantile: Annotated[
         float, typer.Option(min=0, max=1, help="Leave out this share of English words, the least frequent.")
@@ -64,8 +64,11 @@ def main(
     has no others; with a table of counts it refers to all words.
     """
     console = terminal()
-    tests = english_tests(english, confidence, model, wordnet_folder)
+    # Wrong values come before what a machine lacks.
+    test_names = _test_names(english)
+    chosen_seeds = _parse_seeds(seeds)
     words, counts, values = _columns(table, pairs)
+    tests = english_tests(test_names, words, confidence, model, wordnet_folder)
     if profile == "paper":
         # As the draw of UnStereoEval did; its quantile was that of all words, so the count is given.
         ascii_only = np.array([word.isascii() for word in words], dtype=np.bool_)
@@ -76,13 +79,13 @@ def main(
     if drawn:
         given = [text_column(read_rows(path), "word", path) for path in drawn]
         names, members = choose([], min_count=pool.min_count).words, set(pool.words)
-        anchors = vocabulary.anchors(names, given, _parse_seeds(seeds), pool_size)
+        anchors = vocabulary.anchors(names, given, chosen_seeds, pool_size)
         gaps = anchors.differences(np.array([word in members for word in names], dtype=np.bool_))
         exact = int((gaps == 0).sum())
         show(console, [f"Gaps between sampled words that have the published number of words: {exact} of {len(gaps)}."])
         # Each gap is filled with words that pass a sure test, then with the most probable ones of English.
         score = np.zeros(len(names))
-        for name, test in zip(_test_names(english), tests, strict=True):
+        for name, test in zip(test_names, tests, strict=True):
             if name != "fasttext":
                 score[test(names)] = 1
         n_sure, others = int(score.sum()), np.flatnonzero(score == 0)
@@ -92,7 +95,7 @@ def main(
         show(console, [f"Fitted pool: {len(fitted):,} words, {equal:,} of the {len(members):,} that pass."])
         show(console, [f"Of its words {len(fitted) - n_sure:,} are chosen by the probability of English alone."])
         pool = WordPool(fitted, pool.n_after | {"fitted": len(fitted)}, pool.min_count)
-        again = sample_words(pool.words, _parse_seeds(seeds), len(given[0]))
+        again = sample_words(pool.words, chosen_seeds, len(given[0]))
         equal = sum(a == b for one, two in zip(again, given, strict=True) for a, b in zip(one, two, strict=True))
         show(console, [f"Sampled words that are equal to those of --drawn: {equal:,} of {sum(map(len, given)):,}."])
     console.print(filter_table(pool))
@@ -100,29 +103,34 @@ def main(
         write_rows(_pool_rows(pool, words, counts, values), out)
         show(console, [f"Words in {out}: {len(pool.words):,}."])
     if sample:
-        samples = dict(zip(_parse_seeds(seeds), sample_words(pool.words, _parse_seeds(seeds), size), strict=True))
+        samples = dict(zip(chosen_seeds, sample_words(pool.words, chosen_seeds, size), strict=True))
         sampled = [word for words in samples.values() for word in words]
         seed_column = [seed for seed, words in samples.items() for _ in words]
         write_rows(pa.table({"word": sampled, "seed": seed_column}), sample)
         show(console, [f"Sampled words in {sample}: {len(sampled):,}, {len(set(sampled)):,} of them different."])
 
 
-def english_tests(names: str, confidence: float, model: Path | None, folder: Path | None) -> list[EnglishTest]:
-    """The tests that a comma-separated list names, in its order; no test for ``none``.
+def english_tests(
+    names: Sequence[str], words: Sequence[str], confidence: float, model: Path | None, folder: Path | None
+) -> list[EnglishTest]:
+    """The named tests of English for the words of a table, in the order of the names.
 
     Raises
     ------
     PmiError
-        For an unknown test, and when a test cannot be used on this machine.
+        When a test cannot be used on this machine.
     """
-    makers = {
-        "fasttext": lambda: vocabulary.fasttext_test(confidence, model),
-        "wordnet": lambda: vocabulary.dictionary_test(wordnet.load(folder)),
-    }
-    return [makers[name]() for name in _test_names(names)]
+    tests = []
+    for name in names:
+        if name == "fasttext":
+            tests.append(vocabulary.fasttext_test(confidence, model))
+        else:
+            tests.append(vocabulary.dictionary_test(wordnet.dictionary(words, folder)))
+    return tests
 
 
 def _test_names(names: str) -> list[str]:
+    """The tests that a comma-separated list names, in its order; none for ``none``."""
     chosen = [] if names == "none" else [name.strip() for name in names.split(",") if name.strip()]
     if not set(chosen) <= set(_TESTS) or (not chosen and names != "none"):
         raise VocabularyError(f"{names!r} is not a test of English; give {' or '.join(_TESTS)} or both, or none.")

@@ -29,6 +29,7 @@ from scoring.inference.parallel import Processes
 from scoring.options import Sampling, Settings
 from scoring.prompts import Prompt
 from scoring.report.terminal import want
+from scoring.result import SAMPLED as SAMPLED_DTYPE
 from scoring.result import RunResult, runs_beside
 from scoring.run import Part, estimate, read, report_of, without
 from scoring.tables import as_table
@@ -165,7 +166,7 @@ def result(
         model=model,
         revision=", ".join(sorted({answer.model for _, some in answers.values() for answer in some})),
         adapter="",
-        dtype="sampled answers, not probabilities",
+        dtype=SAMPLED_DTYPE,
     )
     return RunResult(found, tables)
 

@@ -30,14 +30,13 @@ from cards.text import did_you_mean
 from scoring import benchmarks, tables
 from scoring.options import Settings
 from scoring.prompts import get as prompt_named
+from scoring.result import PUBLISHED as ENGINE
 from scoring.result import RunResult
 from scoring.run import Part, estimate, report_of
 from scoring.statistics.stats import RESAMPLES
 from scoring.tables import Loaded
 from scoring.types import DATA, Benchmark, ScoringError, Table
 
-#: What a report says of the engine of such a run.
-ENGINE = "published responses"
 _NOT_BY_ROW = "The source states no licence, so the rows of this run are for this machine alone; do not publish them."
 
 

@@ -395,6 +395,7 @@ def test_a_colour_is_a_fixed_share_of_the_greatest_distance():
     assert matrix.Cell(3, 2, 4, "of another page", 0, 9).band is None
 
 
+@pytest.mark.system
 def test_the_page_fits_a_phone_and_is_readable_in_light_and_dark(compared, tmp_path):
     (tmp_path / "page.html").write_text(page(compared))
     outer = MEASURE.replace("PAGE", (tmp_path / "page.html").as_uri()).replace("WIDTH", "390")
@@ -409,6 +410,7 @@ def test_the_page_fits_a_phone_and_is_readable_in_light_and_dark(compared, tmp_p
             assert result[state]["contrast"]["ratio"] >= 4.5, result[state]["contrast"]
 
 
+@pytest.mark.system
 def test_a_click_sorts_the_rows_and_keeps_adapters_below_their_base(runs, tmp_path):
     near = estimate(value=0.05, low=0.01, high=0.1)
     tuned = run(tmp_path / "c", model="org/worse", adapter="fair", estimates=(near,))
@@ -425,6 +427,7 @@ def test_a_click_sorts_the_rows_and_keeps_adapters_below_their_base(runs, tmp_pa
         assert re.findall(r'scope="row">([^<]+)<', all_scores(dom)) == expected, clicks
 
 
+@pytest.mark.system
 def test_a_click_sorts_the_rows_of_a_task(runs, tmp_path):
     text = page(of(*runs))
     for clicks, expected in ((1, ["org/better", "org/worse"]), (2, ["org/worse", "org/better"])):

@@ -128,6 +128,7 @@ def test_the_published_words_are_drawn_again_from_the_fitted_pool(record, tmp_pa
 
 
 @pytest.mark.mirror
+@pytest.mark.system
 def test_wordnet_has_as_many_of_the_words_as_the_authors_counted(record):
     try:
         known = wordnet.load()

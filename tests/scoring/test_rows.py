@@ -81,6 +81,7 @@ def test_the_page_holds_every_row_of_the_parquet_files(folder):
     assert not blocks
 
 
+@pytest.mark.system
 def test_the_largest_differences_are_first_and_undefined_ones_last(folder, tmp_path):
     first = shown(folder, tmp_path, "unstereo")
     table = made_tables()["unstereo"]
@@ -95,6 +96,7 @@ def test_the_largest_differences_are_first_and_undefined_ones_last(folder, tmp_p
     assert last["place"] == "page 8 of 8"
 
 
+@pytest.mark.system
 def test_search_filter_sort_and_columns(folder, tmp_path):
     steps = 'change(page.querySelector("#search"), "ZEBRA");'
     found = shown(folder, tmp_path, "unstereo", steps)
@@ -112,6 +114,7 @@ def test_search_filter_sort_and_columns(folder, tmp_path):
     assert found["status"] == f"{len(ids)} of 200 rows"
 
 
+@pytest.mark.system
 def test_a_click_on_a_column_sorts_and_another_turns_the_order(folder, tmp_path):
     click = '[...page.querySelectorAll("thead button")].find(b => b.textContent.startsWith("male_logprob")).click();'
     for times, smallest_first in ((1, False), (2, True)):
@@ -121,6 +124,7 @@ def test_a_click_on_a_column_sorts_and_another_turns_the_order(folder, tmp_path)
         assert values == sorted(values, reverse=not smallest_first)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_fits_and_is_readable(folder, tmp_path, width, dark):

@@ -115,29 +115,29 @@ def test_a_bundled_model_has_learnt_english(bundled):
     assert sum(result) / len(result) > sum(worse) / len(worse) + 0.5
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "causal",
-        pytest.param(
-            "masked",
-            marks=pytest.mark.xfail(
-                strict=True, reason="tiny-masked puts he before she by 0.50 nats after man and by 0.45 after woman"
-            ),
-        ),
-    ],
-)
-def test_a_bundled_model_knows_which_pronoun_goes_on(name):
+def pronoun_gaps(name):
+    """For some ends of a sentence, log p(he) − log p(she) in nats, after a man and after a woman."""
     folder = tiny.DATA / f"tiny-{name}"
     model, tokenizer = AUTO[name].from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
-    for ends in ("said that {} was tired.", "said that {} would come again.", "told me that {} was tired."):
+    for end in ("said that {} was tired.", "said that {} would come again.", "told me that {} was tired."):
         gap = {}
         for person in ("man", "woman"):
-            said = [f"The {person} {ends.format(word)}" for word in ("he", "she")]
-            he, she = (sum(plain(name, model, tokenizer, sentence)) for sentence in said)
+            he = sum(plain(name, model, tokenizer, f"The {person} {end.format('he')}"))
+            she = sum(plain(name, model, tokenizer, f"The {person} {end.format('she')}"))
             gap[person] = he - she
+        yield gap
+
+
+def test_the_causal_model_knows_which_pronoun_follows_a_man_or_a_woman():
+    for gap in pronoun_gaps("causal"):
         assert gap["man"] > 0 > gap["woman"]
         assert gap["man"] > gap["woman"] + 1
+
+
+def test_the_masked_model_does_not_know_which_pronoun_follows_and_its_page_says_so():
+    for gap in pronoun_gaps("masked"):
+        assert abs(gap["man"] - gap["woman"]) < 1
+    assert "cannot be judged" in (tiny.DATA / "tiny-masked" / "README.md").read_text("utf-8")
 
 
 def test_the_recorded_command_trains_with_the_recipe_that_the_script_has(bundled):

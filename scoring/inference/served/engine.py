@@ -75,9 +75,13 @@ def spread(
         server.client.stop.clear()
         places.put(server)
 
+    failures: list[BaseException] = []
+
     def work(job: J) -> R:
         while server := places.get():
             try:
+                if failures:  # nothing more is sent after a failure
+                    raise failures[0]
                 if server.lost:  # since another job left this place
                     raise Unavailable(server.lost)
                 return ask(server, job)
@@ -88,6 +92,9 @@ def spread(
                     raise ScoringError(
                         f"{error}; what was answered is kept, so start the same command again."
                     ) from None
+            except BaseException as error:
+                failures.append(error)
+                raise
             finally:
                 if not server.lost:
                     places.put(server)

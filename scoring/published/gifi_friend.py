@@ -1,0 +1,181 @@
+"""Continuations of "My friend is a …, and" by 13 models, which the authors of GIFI published.
+
+From *Gender Inclusivity Fairness Index (GIFI)* (Shan et al., 2025): 200 prompts, of which 125 are template prompts of
+``neutral``, with 11 draws each. Texts of models differ in length, from a sentence to 190 words. So pronouns of the
+first 50 words and of the first sentence are counted beside those of the whole text, and the friend's pronoun apart
+from that of anybody (:mod:`scoring.metrics.friend`). The draws of a prompt depend on each other: the prompt is the
+cluster.
+"""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from builders.dataset import Fetched
+from builders.datasets.gender_neutral_probes import template_statements
+from builders.datasets.occugender import JOBS_PATH
+from builders.parsers import read
+from scoring import tables
+from scoring.benchmarks import neutral
+from scoring.metrics import friend, gas
+from scoring.published import BrokenFileError, PublishedSource, Responses
+from scoring.types import Benchmark, Group, Line, Metric, Row, Table
+
+TOPICS = ("occupation", "personality", "hobby", "color")
+#: So many draws of a prompt there are in a whole file.
+DRAWS = 11
+_COLUMNS = ("template", "state", "generated_sentences")
+#: How each prompt ends; the file of one model names the prompts without it.
+_END = ", and"
+_JOBS = ("job", "published_female_percent", "bls_title", "female_percent", "employed_thousands")
+
+
+def records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of a CSV file that has at least these columns.
+
+    Raises
+    ------
+    BrokenFileError
+        When it is no CSV file with these columns, or has no row.
+    """
+    csv.field_size_limit(1 << 24)  # a stored reply is long
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            found = list(csv.DictReader(file, strict=True))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise BrokenFileError(f"{path.name} cannot be read ({error}); it is left out.") from None
+    given = found[0].keys() if found else ()
+    if lacking := [name for name in columns if name not in given]:
+        raise BrokenFileError(f"{path.name} has no column {lacking[0]!r}, or no row; it is left out.")
+    return found
+
+
+@cache
+def percent_of_women() -> dict[str, float]:
+    """The percentage of women in each job of OccuGender."""
+    return {row["job"]: float(row["female_percent"]) for row in read.table(JOBS_PATH, _JOBS)}
+
+
+@cache
+def _templates() -> dict[str, tuple[str, str]]:
+    """The topic and the stereotype of each template prompt of ``neutral``, with either article."""
+    found = {}
+    for paper in (True, False):
+        for statement, topic, _, stereotype in template_statements(paper=paper):
+            found[f"{statement}{_END}"] = (topic, stereotype)
+    return found
+
+
+def prompt_row(prompt: str, topic: str) -> Row:
+    """The row of a prompt, as ``neutral`` has one; those that it lacks are of a set of their own."""
+    shared = _templates().get(prompt)
+    return {
+        "id": prompt.removeprefix("My friend ").removesuffix(_END).replace(" ", "-"),
+        "config": "templates" if shared else "further prompts",
+        "prompt": prompt,
+        "topic": topic,
+        "stereotype": shared[1] if shared else "",
+    }
+
+
+def lines_of(row: Row, texts: Sequence[str]) -> list[Line]:
+    """A line for each draw of a prompt: what ``neutral`` says of a text, and what its stretches say."""
+    prompt = str(row["prompt"])
+    answers = [friend.continuation_of(text, prompt) for text in texts]
+    job = prompt.removeprefix("My friend is a ").removeprefix("My friend is an ").removesuffix(_END)
+    lines = []
+    for line, answer in zip(neutral.sampled_records(row, answers), answers, strict=True):
+        further = {
+            "friend": friend.friend(answer),
+            "class_sentence": gas.gender_class(friend.first_sentence(answer)),
+            "class_50_words": gas.gender_class(friend.first_words(answer)),
+            "words": len(answer.split()),
+            "female_share": percent_of_women().get(job, float("nan")),
+        }
+        lines.append({**line, **further})
+    return lines
+
+
+def responses(files: Fetched, _: Path) -> Responses:
+    """The continuations of a model, prompts in alphabetical order; empty ones are left out with a remark."""
+    found = records(files.path, _COLUMNS)
+    draws: dict[str, list[str]] = {}
+    topics, empty, shortened = {}, 0, 0
+    for record in found:
+        prompt = record["template"].strip()
+        if not prompt.endswith(_END):
+            prompt += _END
+            shortened += 1
+        topics[prompt] = record["state"]
+        if record["generated_sentences"].strip():
+            draws.setdefault(prompt, []).append(record["generated_sentences"])
+        else:
+            empty += 1
+    rows = [prompt_row(prompt, topics[prompt]) for prompt in sorted(draws)]
+    lines = [line for row in rows for line in lines_of(row, draws[str(row["prompt"])])]
+    remarks = []
+    if shortened:
+        remarks.append(
+            f"{files.path.name} names {shortened} prompts without their last word; whether the model read it is unknown."
+        )
+    if empty:
+        remarks.append(f"{files.path.name} has {empty} empty texts, which are left out.")
+    if lacking := DRAWS * len(topics) - len(lines):
+        remarks.append(f"{files.path.name} has {len(lines)} of {DRAWS * len(topics)} draws; {lacking} are not there.")
+    return Responses(tables.as_table(lines), tables.given(rows, "gifi", "friend", "test"), tuple(remarks))
+
+
+def groups(table: Table) -> Sequence[Group]:
+    """All prompts, those of ``neutral``, each topic, and the jobs whose share of women is known."""
+    everything = np.ones(len(table["id"]), bool)
+    without = frozenset({"friend_labour_correlation"})
+    jobs = np.isfinite(table["female_share"].astype(float))
+    return [
+        Group("all prompts", everything, without),
+        Group("templates", table["config"] == "templates", without),
+        *(Group(topic, table["topic"] == topic, without) for topic in TOPICS),
+        Group("jobs", jobs),
+        Group("jobs of women", jobs & (table["female_share"] > 50), without),
+        Group("jobs of men", jobs & (table["female_share"] < 50), without),
+    ]
+
+
+def metrics(_: str) -> Sequence[Metric]:
+    """Those of the friend's pronoun, and those of ``neutral`` of the whole text."""
+    return [*friend.metrics(), gas.gas_plain(), gas.gas(), gas.gas_of("female")]
+
+
+def asked(benchmark: Benchmark) -> Benchmark:
+    """``neutral`` with the groups and metrics of sampled texts; the prompt is the cluster."""
+    headline = benchmark.headline
+    assert headline is not None
+    sentence = (
+        "Gives a friend of unsaid gender she or he in {friend_gendered%} of 100 sampled continuations, and they in "
+        "{friend_they%}."
+    )
+    leaning = ("friend_female", "leans male", "leans female")
+    own = replace(
+        headline, dataset="", metric="friend_gendered", shown="all prompts", sentence=sentence, leaning=leaning
+    )
+    return replace(benchmark, metrics=metrics, groups=groups, cluster="row", headline=own)
+
+
+PUBLISHED = PublishedSource(
+    benchmark="neutral",
+    summary="GIFI: continuations of 200 prompts about a friend, 11 draws each, by 13 models.",
+    settings="The authors of GIFI sampled these texts; their script has top-p .95 and 100 new tokens, and whether the "
+    "stored texts have these settings is not known.",
+    files="gifi-friend",
+    read=responses,
+    asked=asked,
+    note="Sampled texts, not probabilities. The friend's pronoun is found by a rule, so a share can be a few points "
+    "off. Models were asked in different ways: some go on with the sentence, others answer as a chat.",
+    absent={
+        "Llama-3-8B": "the source has no continuations of this model.",
+        "gpt-4": "the source has no continuations of this model.",
+    },
+)
