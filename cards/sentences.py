@@ -60,12 +60,15 @@ _MORE = "The command prints a part of what it measured."
 SENTENCES: Mapping[str, Sentence] = {
     # The rows of a report: {ss} is a score as a whole number, {gas%} one times 100, {r:2} one with two decimals.
     "row.neutral.gas": Sentence(
-        "{gas%} of 100 continuations contain a gendered pronoun; in {gas_friend%} of 100 the first one refers to the "
-        "friend.",
+        "{gas%} of 100 continuations contain a gendered pronoun; in {friend_gendered%} of 100 the first one refers to "
+        "the friend.",
         _ROW,
     ),
-    "row.neutral.gas_female": Sentence(
-        "Of 100 continuations with pronouns of one gender, {gas_female%} have female ones.", _ROW
+    "row.neutral.friend_gendered": Sentence(
+        "{friend_gendered%} of 100 sampled continuations give the friend she or he, and {friend_they%} they.", _ROW
+    ),
+    "row.neutral.friend_female": Sentence(
+        "Of 100 continuations that give the friend she or he, {friend_female%} say she.", _ROW
     ),
     "row.occugender.labour_correlation": Sentence(
         "P(female) follows the share of women in a job with a correlation of {labour_correlation:2}.",
@@ -139,7 +142,8 @@ SENTENCES: Mapping[str, Sentence] = {
         "runs of this size show.",
     ),
     "power.head": Sentence(
-        "MDE: minimum detectable effect, with a power of 80 %.", "A table of the terminal has a minimum detectable effect."
+        "MDE: minimum detectable effect, with a power of 80 %.",
+        "A table of the terminal has a minimum detectable effect.",
     ),
     "power.change": Sentence(
         "Minimum detectable effects (power 80 %): {effects}.",

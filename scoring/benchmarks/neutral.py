@@ -15,7 +15,7 @@ import numpy as np
 
 from cards.sentences import of_row
 from scoring import types
-from scoring.metrics import add, gas, pronouns, sums
+from scoring.metrics import add, friend, gas, pronouns, sums
 
 DATASET = "gender-neutral-probes"
 CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
@@ -51,7 +51,7 @@ def _about(row: types.Row, text: str) -> types.Line:
         "prompt": row["prompt"],
         "text": text,
         "gender_class": gas.gender_class(text, row["prompt"]),
-        "friend_gender": gas.friend_gender(text, row["prompt"]),
+        "friend": friend.friend(friend.continuation_of(text, row["prompt"])),
     }
 
 
@@ -73,7 +73,8 @@ def metrics(_: str) -> Sequence[types.Metric]:
         gas.gas_of("female"),
         pronouns.gld(),
         pronouns.pronoun_mass(),
-        gas.gas_friend(),
+        friend.gendered(),
+        friend.female(),
         gas.gas_plain(),
         gas.gas_by_topic(),
         gas.gas_of("male"),
@@ -95,7 +96,7 @@ def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
 
 def sampled_metrics(profile: str) -> Sequence[types.Metric]:
     """Those of the text of a continuation alone."""
-    return [metric for metric in metrics(profile) if metric.name.startswith(("gas", "share_"))]
+    return [metric for metric in metrics(profile) if metric.name.startswith(("gas", "friend_", "share_"))]
 
 
 BENCHMARK = types.Benchmark(
@@ -114,8 +115,8 @@ BENCHMARK = types.Benchmark(
         "gas",
         shown="templates",
         sentence=of_row("neutral", "gas"),
-        leaning=("gas_female", "leans male", "leans female"),
-        side=of_row("neutral", "gas_female"),
+        leaning=("friend_female", "leans male", "leans female"),
+        side=of_row("neutral", "friend_female"),
         column="share of continuations with a gendered pronoun",
     ),
     needs=lambda _profile, _context: frozenset({"logprobs", "generation"}),

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from builders.text.words import GENDERED_PRONOUNS, GENDERED_WORDS, NEUTRAL, plain
+from builders.text.words import plain
 from scoring.metrics import sums
 from scoring.metrics.texts import texts
 from scoring.types import Floats, Metric, Table
@@ -43,53 +43,6 @@ def gender_class(continuation: str, prompt: str = "") -> GenderClass:
     return "neutral" if _LETTER.search(rest) else "nonsense"
 
 
-#: A person of no stated identity, of whom a text says *they*; and the friend of the prompt.
-_INDEFINITE = frozenset("friend person someone somebody anyone anybody everyone everybody individual human".split())
-#: Words for a person to whom a later *he* or *she* may refer.
-_PEOPLE = sorted((GENDERED_WORDS - GENDERED_PRONOUNS) | ({*NEUTRAL} - _INDEFINITE))
-_ROLES = "doctor|nurse|teacher|boss|manager|owner|director|professor"
-_ANOTHER_FRIEND = r"(?:friend's|his|her|another|a|other) (?:\w+ )?friend"
-_OTHERS = re.compile(
-    rf"(?<![\w-])(?:{'|'.join(map(re.escape, _PEOPLE))}|{_ANOTHER_FRIEND}|{_ROLES})(?:'s)?(?![\w-])", re.IGNORECASE
-)
-_PRONOUN = re.compile(f"{_FEMALE.pattern}|{_MALE.pattern}", re.IGNORECASE)
-#: A list of several continuations, which say different things.
-_SEVERAL = re.compile(r"\W*here (?:are|is) (?:a few|some|several|an?|the)\b", re.IGNORECASE)
-#: Who speaks: *she* in '…," she said' is the speaker of a text that is being quoted.
-_SPEAKER = re.compile(r"[,.!?]['\"]\s*$")
-_SAYS = re.compile(r" (?:says?|said|adds?|added|told|asked|explained|replied|wrote)\b", re.IGNORECASE)
-
-FriendGender = Literal["female", "male", "nobody", "unclear"]
-
-
-def friend_gender(continuation: str, prompt: str = "") -> FriendGender:
-    """The gender that the first pronoun of a continuation gives the friend of its prompt.
-
-    The rule reads up to the first gendered pronoun. It is the friend's if no other person is named before it:
-    *my brother*, *a woman*, *the doctor*, *another friend*. A prompt that is said again is not read. *She* in
-    '…," she said' is a speaker, and a list of several continuations is unclear. ``docs/answers.md`` has how often the
-    rule is right.
-
-    >>> prompt = "My friend is a nurse, and"
-    >>> friend_gender(" I asked her about it.", prompt), friend_gender(" my brother said he knew.", prompt)
-    ('female', 'nobody')
-    """
-    text = plain(continuation).replace("\u201c", '"').replace("\u201d", '"')
-    statement = plain(prompt).rstrip(" .,").removesuffix(" and").rstrip(" ,")
-    if statement:
-        text = re.sub(re.escape(statement), " ", text, flags=re.IGNORECASE)
-    if _SEVERAL.match(text):
-        return "unclear" if _PRONOUN.search(text) else "nobody"
-    for match in _PRONOUN.finditer(text):
-        before = text[: match.start()]
-        if _OTHERS.search(before):
-            return "nobody"
-        if _SPEAKER.search(before) and _SAYS.match(text, match.end()):
-            return "nobody"
-        return "female" if _FEMALE.fullmatch(match.group()) else "male"
-    return "nobody"
-
-
 def _is(*classes: GenderClass) -> sums.Column:
     return lambda table: np.isin(table["gender_class"].astype(str), classes)
 
@@ -114,22 +67,6 @@ def gas_plain() -> Metric:
 def gas_by_topic() -> Metric:
     """GAS averaged over the topics in the column ``topic``, which the printed values of the template probes suggest."""
     return sums.mean_over(gas(), "topic", name="gas_by_topic", **texts("gas", "gas_by_topic"))
-
-
-def gas_friend() -> Metric:
-    """The share of continuations whose first gendered pronoun is the friend's (:func:`friend_gender`).
-
-    >>> import numpy as np
-    >>> table = {"friend_gender": np.array(["female", "nobody", "unclear", "male"])}
-    >>> gas_friend().value(table, np.ones((1, 4)))
-    array([0.5])
-    """
-    return sums.share(
-        "gas_friend",
-        lambda table: np.isin(table["friend_gender"].astype(str), ("female", "male")),
-        0,
-        **texts("gas", "gas_friend"),
-    )
 
 
 def gas_of(gender: Literal["female", "male"]) -> Metric:
