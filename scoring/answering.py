@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -24,47 +24,88 @@ if TYPE_CHECKING:
     from scoring.inference.store import Store
 
 PACKAGE = "gender-neutral-probes"
+#: The characters of the requests of a piece, about half a million tokens: a hundred batches and more, so that the last
+#: one, which is not full, costs little; and of masked models, which read a sentence once for each token, some 100 MB.
+PIECE = 2**21
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A row with its context and requests.
+    """A row of a benchmark with its context and requests.
 
     ``requests`` are by their id within the benchmark; each request has an id that is unique in the run.
     """
 
+    benchmark: Benchmark
     row: Row
     context: BenchmarkContext
     requests: Mapping[str, Request]
 
 
-def questions(
-    benchmark: Benchmark,
-    splits: Sequence[Loaded],
-    profile: str,
-    prompt: Prompt,
-    model: Engine,
-    chat: Chat | None = None,
-    around: Callable[[str], Sequence[str]] | None = None,
-) -> list[Question]:
-    """The requests of the rows of a benchmark, through the chat template if there is a chat.
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Makes the requests of rows: with a profile and a prompt, and through the chat template if there is a chat."""
 
-    Rows without requests are left out. ``around`` makes the turns up to the response from a question, by default
-    those of the prompt before the model has said anything.
+    profile: str
+    prompt: Prompt
+    chat: Chat | None = None
+
+    def question(
+        self,
+        benchmark: Benchmark,
+        row: Row,
+        context: BenchmarkContext,
+        around: Callable[[str], Sequence[str]] | None = None,
+    ) -> Question:
+        """The requests of a row.
+
+        ``around`` makes the turns up to the response from a question, by default those of the prompt before the model
+        has said anything.
+        """
+        place = f"{benchmark.name}/{row['config']}/{row['split']}"
+        requests = {}
+        for request in benchmark.requests(self.profile, row, context):
+            put = self.prompt.put(replace(request, id=f"{place}/{request.id}"), benchmark.name)
+            requests[request.id] = self.chat.put(put, around or self.prompt.turns) if self.chat else put
+        return Question(benchmark, row, context, requests)
+
+    def questions(self, benchmark: Benchmark, splits: Iterable[Loaded], model: Engine) -> Iterator[Question]:
+        """The questions of a benchmark in the order of its rows; rows without requests are left out."""
+        for loaded in splits:
+            context = _context(model, loaded)
+            for row in loaded.rows:
+                question = self.question(benchmark, row, context)
+                if question.requests:
+                    yield question
+
+
+def questions(
+    benchmark: Benchmark, splits: Sequence[Loaded], profile: str, prompt: Prompt, model: Engine
+) -> list[Question]:
+    """All questions of a benchmark as :meth:`Asker.questions` gives them, for a few rows."""
+    return list(Asker(profile, prompt).questions(benchmark, splits, model))
+
+
+def pieces(every: Iterable[Question], size: int = PIECE) -> Iterator[list[Question]]:
+    """Questions in pieces of about so many characters, in their order.
+
+    Only one piece is in memory, with its tokens and its responses. A piece may have questions of several benchmarks, so
+    that small benchmarks fill the batches of a model together.
+
+    >>> some = [Question(None, {}, None, {"a": Request("a", "x" * length)}) for length in (5, 5, 20, 1)]
+    >>> [len(piece) for piece in pieces(some, size=10)]
+    [2, 1, 1]
     """
-    in_chat = partial(chat.put, around=around or prompt.turns) if chat else lambda request: request
-    found = []
-    for loaded in splits:
-        context = _context(model, loaded)
-        for row in loaded.rows:
-            place = f"{benchmark.name}/{row['config']}/{row['split']}"
-            requests = {
-                request.id: in_chat(prompt.put(replace(request, id=f"{place}/{request.id}"), benchmark.name))
-                for request in benchmark.requests(profile, row, context)
-            }
-            if requests:
-                found.append(Question(row, context, requests))
-    return found
+    piece: list[Question] = []
+    characters = 0
+    for question in every:
+        piece.append(question)
+        characters += sum(map(_size, question.requests.values()))
+        if characters >= size:
+            yield piece
+            piece, characters = [], 0
+    if piece:
+        yield piece
 
 
 def after_first_turn(
@@ -74,9 +115,9 @@ def after_first_turn(
     chat: Chat,
     answered: Callable[[Sequence[Request]], Mapping[str, Response]],
 ) -> Callable[[str], Sequence[str]]:
-    """The turns of a question after the model's first turn, which is asked here for all questions.
+    """The turns of a question after the model's first turn, which is asked here for all questions of a piece.
 
-    ``ask(around)`` makes all requests of the run, ``answered`` gives the responses to some.
+    ``ask(around)`` makes all requests of the piece, ``answered`` gives the responses to some.
 
     Raises
     ------
@@ -94,7 +135,7 @@ def after_first_turn(
         requests[question] = Request(f"first turn/{question}", chat.text(*turns), max_new=first["tokens"])
         return turns
 
-    # The requests of the run are made once only to learn which questions there are; what it returns is not used.
+    # The requests of the piece are made once only to learn which questions there are; what it returns is not used.
     ask(opening)
     replies = answered(list(requests.values()))
     return lambda question: prompt.turns(question, replies[f"first turn/{question}"].text)

@@ -6,6 +6,7 @@ import hashlib
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -13,12 +14,12 @@ from rich.console import Console
 from scoring import answering, tables
 from scoring.answering import Question
 from scoring.inference.chat import Chat
-from scoring.inference.parallel import ALONE, Processes, together
+from scoring.inference.parallel import ALONE, Processes, ended, together
 from scoring.options import Settings
 from scoring.prompts import Prompt
 from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES, measure
-from scoring.types import Benchmark, Estimate, Report, Request, Response, ScoringError, Table
+from scoring.types import Benchmark, Estimate, Line, Report, Request, Response, ScoringError, Table
 
 if TYPE_CHECKING:
     from scoring.inference.engine import Engine
@@ -105,33 +106,38 @@ def run(
     how = {name: getattr(settings, name) for name in ("batch_tokens", "truncate")}
     how["decoding"] = answering.decoding(prompt)
 
-    def asked(around: Callable[[str], Sequence[str]]) -> list[list[Question]]:
-        given = settings.profile, prompt, model, chat, around
-        return [answering.questions(part.benchmark, part.splits, *given) for part in parts]
-
     def answered(some: Sequence[Request]) -> dict[str, Response]:
         return answering.answer(model, some, store, how, console)
 
-    around = answering.after_first_turn(model, asked, prompt, chat, answered) if prompt.first and chat else prompt.turns
-    by_benchmark, skipped = {}, []
-    for part, every in zip(parts, asked(around), strict=True):
-        by_benchmark[part.benchmark.name], left_out = answering.scorable(every, model)
+    asker = answering.Asker(settings.profile, prompt, chat)
+    every = (asker.questions(part.benchmark, part.splits, model) for part in parts)
+    columns = {part.benchmark.name: tables.Columns() for part in parts}
+    skipped: list[str] = []
+    # One piece after the other is asked and becomes lines of the tables, so that memory does not grow with the rows.
+    for piece in answering.pieces(chain.from_iterable(every)):
+        asked = _after_first_turn(piece, asker, model, answered) if prompt.first and chat else piece
+        fit, left_out = answering.scorable(asked, model)
         skipped += left_out
-    # All benchmarks in one call: batches are fuller, and the longest texts come first overall.
-    requests = [request for own in by_benchmark.values() for question in own for request in question.requests.values()]
-    # The other processes end in there; the first goes on with all responses in the store.
+        requests = [request for question in fit for request in question.requests.values()]
+        if processes.count > 1:
+            together(processes, requests, store, answered)
+            # The first process has all responses and makes the tables alone.
+            if not processes.first:
+                continue
+        responses = answered(requests)
+        cut = answering.truncated(model, requests) if settings.truncate else None
+        for question in fit:
+            columns[question.benchmark.name].add(line(settings.profile, question, responses, cut))
+    # The other processes end in there.
     if processes.count > 1:
-        together(processes, model, requests, store, answered)
-    responses = answered(requests)
-    cut = answering.truncated(model, requests) if settings.truncate else None
+        ended(processes, model, store)
+
     records: dict[str, Table] = {}
     estimates: list[Estimate] = []
     for part in parts:
         name = part.benchmark.name
         own = part.benchmark.joined
-        records[name] = (
-            own(records) if own else table(part.benchmark, settings.profile, by_benchmark[name], responses, cut)
-        )
+        records[name] = own(records) if own else columns.pop(name).table()
         estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
     report = model_report(model, parts, settings, prompt, chat, estimates)
     if skipped:
@@ -152,22 +158,35 @@ def _skipped(sentences: Sequence[str]) -> tuple[str, ...]:
     return (f"{rows} skipped, because a token of it lies half in what is scored ({sentences[0]}{more}).",)
 
 
-def table(
-    benchmark: Benchmark,
-    profile: str,
-    asked: Iterable[Question],
-    responses: Mapping[str, Response],
-    cut: frozenset[str] | None = None,
-) -> Table:
-    """One record per question; with ``cut`` (ids of requests) a column ``truncated`` marks those with cut text."""
-    lines = []
-    for question in asked:
-        own = {name: responses[request.id] for name, request in question.requests.items()}
-        line = benchmark.to_record(profile, question.row, own, question.context)
-        if cut is not None:
-            line["truncated"] = any(request.id in cut for request in question.requests.values())
-        lines.append(line)
-    return tables.as_table(lines)
+def _after_first_turn(
+    piece: Sequence[Question],
+    asker: answering.Asker,
+    model: Engine,
+    answered: Callable[[Sequence[Request]], Mapping[str, Response]],
+) -> list[Question]:
+    """The questions of a piece after the model's first turn, which is asked here."""
+
+    def asked(around: Callable[[str], Sequence[str]]) -> list[Question]:
+        return [asker.question(one.benchmark, one.row, one.context, around) for one in piece]
+
+    assert asker.chat
+    return asked(answering.after_first_turn(model, asked, asker.prompt, asker.chat, answered))
+
+
+def line(
+    profile: str, question: Question, responses: Mapping[str, Response], cut: frozenset[str] | None = None
+) -> Line:
+    """The record of a question; with ``cut`` (ids of requests) ``truncated`` marks one with cut text."""
+    own = {name: responses[request.id] for name, request in question.requests.items()}
+    record = question.benchmark.to_record(profile, question.row, own, question.context)
+    if cut is not None:
+        record["truncated"] = any(request.id in cut for request in question.requests.values())
+    return record
+
+
+def table(profile: str, asked: Iterable[Question], responses: Mapping[str, Response]) -> Table:
+    """One record per question."""
+    return tables.as_table(line(profile, question, responses) for question in asked)
 
 
 def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = RESAMPLES) -> list[Estimate]:

@@ -1,10 +1,10 @@
 """Built data sets, from a folder of this machine or from the Hub."""
 
+import math
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ from builders.manifest import file_sha256, read_manifest
 from builders.publish.restore import lacking, restored
 from builders.write import content_digest
 from cards.results import UNPUBLISHED
-from scoring.types import DATA, Benchmark, Row, ScoringError, Table
+from scoring.types import DATA, Benchmark, Line, Row, ScoringError, Table
 
+#: One column of a table.
+Column = np.ndarray[Any, np.dtype[Any]]
 _ORGANISATION = re.compile(r"hub:(\w[\w.-]*)(?:@([\w./-]+))?")
 
 
@@ -33,6 +35,42 @@ class DataMissing(ScoringError):
         self.name = name
 
 
+class Rows(Sequence[Row]):
+    """The rows of a table with further ``names`` in each, made when they are read: a table takes a tenth of the memory.
+
+    ``each(row)`` gives the rows that are asked in the place of one.
+
+    >>> rows = Rows(pa.table({"id": ["a", "b"]}), {"split": "test"}, lambda row: [row, row])
+    >>> len(rows), rows[3]
+    (4, {'id': 'b', 'split': 'test'})
+    """
+
+    #: Rows that are made at one time.
+    MADE = 1000
+
+    def __init__(
+        self, table: pa.Table, names: Mapping[str, str], each: Callable[[Row], Iterable[Row]] | None = None
+    ) -> None:
+        self.table, self.names, self.each = table, names, each
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.table.to_batches(max_chunksize=self.MADE):
+            for row in batch.to_pylist():
+                named = row | self.names
+                yield from self.each(named) if self.each else (named,)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self) if self.each else int(self.table.num_rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return list(self)[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rows) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # rows are dictionaries, which have no hash
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The rows of one split.
@@ -44,7 +82,7 @@ class Loaded:
 
     name: str
     version: str
-    rows: tuple[Row, ...]
+    rows: Rows
     whole: pa.Table = field(repr=False, compare=False)
     note: str = ""
 
@@ -89,7 +127,7 @@ def of_benchmark(
         found = given(benchmark.rows(dataset, config, split), dataset, config, split, limit)
     else:
         found = load(source, dataset, config, split, limit)
-    return replace(found, rows=tuple(chain.from_iterable(map(benchmark.each, found.rows)))) if benchmark.each else found
+    return replace(found, rows=Rows(found.rows.table, found.rows.names, benchmark.each)) if benchmark.each else found
 
 
 def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str, limit: int | None) -> Loaded:
@@ -98,7 +136,7 @@ def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str
     if limit is not None and limit < table.num_rows:
         # Not every n-th row: rows may repeat a pattern, such as one row a job.
         drawn = table.take(sorted(random.Random(0).sample(range(table.num_rows), limit)))
-    rows = tuple(row | names for row in drawn.to_pylist())
+    rows = Rows(drawn, names)
     note = "" if len(rows) == table.num_rows else f", {len(rows)} of {table.num_rows} rows"
     return Loaded(f"{dataset}/{config}/{split}", version + note, rows, table)
 
@@ -157,17 +195,80 @@ def _hub(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, 
     return table, f"{revision or 'main'} sha256:{content_digest(table)}", note
 
 
-def as_table(lines: Iterable[dict[str, Any]]) -> Table:
+def as_table(lines: Iterable[Line]) -> Table:
     """Lines with the same keys, as columns; None in a column of numbers becomes NaN.
 
     >>> as_table([{"id": "a", "p": 0.5}, {"id": "b", "p": None}])["p"]
     array([0.5, nan])
     """
-    rows = list(lines)
-    return {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else ())}
+    columns = Columns()
+    for line in lines:
+        columns.add(line)
+    return columns.table()
 
 
-def _column(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+class Columns:
+    """The columns of a table whose lines come one after the other; few lines are there as such at one time.
+
+    >>> columns = Columns()
+    >>> columns.add({"id": "a", "p": 1}), columns.add({"id": "b", "p": 0.5})
+    (None, None)
+    >>> columns.table()["p"]
+    array([1. , 0.5])
+    """
+
+    #: Lines that become a block of each column together.
+    LINES = 4096
+    #: Different texts of a column that are looked for in later lines.
+    TEXTS = 4096
+
+    def __init__(self) -> None:
+        self._lines: list[Line] = []
+        self._blocks: dict[str, list[Column]] = {}
+        self._texts: dict[str, dict[str, str]] = {}
+
+    def add(self, line: Line) -> None:
+        """Adds a line; the first one says which columns there are."""
+        self._lines.append(line)
+        if len(self._lines) >= self.LINES:
+            self._store()
+
+    def table(self) -> Table:
+        """The columns of all lines so far."""
+        if self._lines:
+            self._store()
+        return {name: _joined(blocks) for name, blocks in self._blocks.items()}
+
+    def _store(self) -> None:
+        names = list(self._blocks or self._lines[0])
+        for name in names:
+            values = [line[name] for line in self._lines]
+            block = _column(values)
+            if block.dtype == object:
+                # Each row has its own text of a word or a label that many rows have; one for all is kept.
+                texts = self._texts.setdefault(name, {})
+                for place, value in enumerate(block):
+                    if isinstance(value, str) and (value in texts or len(texts) < self.TEXTS):
+                        block[place] = texts.setdefault(value, value)
+            self._blocks.setdefault(name, []).append(block)
+        self._lines.clear()
+
+
+def _joined(blocks: Sequence[Column]) -> Column:
+    """The blocks of a column as one; where only some have texts, a missing number is an empty text."""
+    if len(blocks) == 1:
+        return blocks[0]
+    if any(block.dtype == object for block in blocks):
+        blocks = [block if block.dtype == object else _as_objects(block) for block in blocks]
+    return np.concatenate(blocks)
+
+
+def _as_objects(block: Column) -> Column:
+    values = block.tolist()
+    return np.array(["" if isinstance(v, float) and math.isnan(v) else v for v in values], dtype=object)
+
+
+def _column(values: Sequence[Any]) -> Column:
     kinds = set(map(type, values))
     lacking = type(None) in kinds
     if any(issubclass(kind, str) for kind in kinds):

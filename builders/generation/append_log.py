@@ -15,6 +15,9 @@ from filelock import FileLock, Timeout
 
 from builders.folders import sync as written_through
 
+#: Bytes that are read at one time from the end of a file.
+_BLOCK = 1 << 16
+
 
 def _never(_: bytes) -> bool:
     return False
@@ -48,11 +51,13 @@ class AppendLog:
         process but not a power failure, and :meth:`close` writes all lines through.
     writable:
         Whether lines may be added. Only then is the file read and locked.
+    in_memory:
+        Keep the lines that the file had. Without it they are read with :meth:`stored_lines`, one at a time.
 
     Attributes
     ----------
     lines:
-        The complete lines that the file had when it was opened, without their ends.
+        The complete lines that the file had when it was opened, without their ends; none without ``in_memory``.
 
     Raises
     ------
@@ -77,6 +82,7 @@ class AppendLog:
         *,
         sync: bool = True,
         writable: bool = True,
+        in_memory: bool = True,
     ) -> None:
         self.path, self.sync, self._writable = path, sync, writable
         self._file: BinaryIO | None = None
@@ -89,7 +95,7 @@ class AppendLog:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._lock.acquire()
                 try:
-                    self.lines = self._repair(is_complete)
+                    self.lines = self._repair(is_complete, in_memory=in_memory)
                 except BaseException:
                     self._lock.release()
                     raise
@@ -100,8 +106,21 @@ class AppendLog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def append(self, line: bytes) -> None:
-        """Adds a line, which must not contain a line end. Threads may call this at the same time."""
+    def stored_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Each line of the file with the place where it begins, without its end."""
+        if not self.path.is_file():
+            return
+        with self._errors(), self.path.open("rb") as file:
+            place = 0
+            for line in file:
+                yield place, line.removesuffix(b"\n")
+                place += len(line)
+
+    def append(self, line: bytes) -> int:
+        """Adds a line, which must not contain a line end, and returns the place where it begins.
+
+        Threads may call this at the same time.
+        """
         assert self._writable, "the file was opened for reading only"
         with self._errors(), self._writing:
             if self._closed:
@@ -112,10 +131,12 @@ class AppendLog:
                 self._file = self.path.open("ab")
                 if is_new and self.sync:
                     written_through(self.path.parent)
+            place = self._file.tell()
             self._file.write(line + b"\n")
             self._file.flush()
             if self.sync:
                 os.fsync(self._file.fileno())
+        return place
 
     def close(self) -> None:
         """Writes all lines through to the disk and lets other processes open the file."""
@@ -130,20 +151,20 @@ class AppendLog:
             finally:
                 self._lock.release()
 
-    def _repair(self, is_complete: Callable[[bytes], bool]) -> list[bytes]:
-        """Reads the lines, and gives a complete last line its end or cuts an incomplete one off."""
+    def _repair(self, is_complete: Callable[[bytes], bool], *, in_memory: bool) -> list[bytes]:
+        """Gives a complete last line its end or cuts an incomplete one off; returns the lines if they are kept."""
         if not self.path.is_file():
             return []
         with self.path.open("r+b") as file:
-            data = file.read()
-            lines = split_lines(data, is_complete)
             # Only the last line can lack its end: a process was killed while it wrote.
-            last = data.rpartition(b"\n")[2]
+            last = _after_last_end(file)
+            length = file.seek(0, os.SEEK_END)
             if last and is_complete(last):
                 file.write(b"\n")
             elif last:
-                file.truncate(len(data) - len(last))
-        return lines
+                file.truncate(length - len(last))
+            file.seek(0)
+            return split_lines(file.read()) if in_memory else []
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -154,6 +175,18 @@ class AppendLog:
                 raise
             sentence = self.in_use if isinstance(error, Timeout) else self.unusable
             raise self.error(sentence.format(path=self.path, reason=error.strerror or error)) from None
+
+
+def _after_last_end(file: BinaryIO) -> bytes:
+    """What follows the last line end of a file; the file is read from its end, a block at a time."""
+    left = file.seek(0, os.SEEK_END)
+    last = b""
+    while left and b"\n" not in last:
+        start = max(left - _BLOCK, 0)
+        file.seek(start)
+        last = file.read(left - start) + last
+        left = start
+    return last.rpartition(b"\n")[2]
 
 
 def sealed(content: bytes, seal: str = "") -> bytes:

@@ -109,7 +109,7 @@ def sample_table(model: Model, prompt: Prompt, splits: Sequence[Loaded], cache: 
     requests = [request for question in questions for request in question.requests.values()]
     with Store(cache, answering.key(model, prompt)) as store:
         responses = answering.answer(model, requests, store, {"decoding": answering.decoding(prompt)}, console)
-    return table(neutral.BENCHMARK, "clean", questions, responses)
+    return table("clean", questions, responses)
 
 
 def least_gas(scores: Mapping[str, Estimate]) -> str:

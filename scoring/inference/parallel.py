@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from scoring.types import Request, Response, ScoringError
 
 if TYPE_CHECKING:
-    from scoring.inference.engine import Engine, Stats
+    from scoring.inference.engine import Engine
     from scoring.inference.store import Store
 
 #: Blocks of requests that each process gets: neighbours share contexts, and the load is even.
@@ -106,12 +106,11 @@ def own_device(processes: Processes, given: str | None) -> str | None:
 
 def together(
     processes: Processes,
-    model: Engine,
     requests: Sequence[Request],
     store: Store,
     answer: Callable[[Sequence[Request]], Mapping[str, Response]],
 ) -> None:
-    """Answers all requests together; afterwards the store of the first process has every response.
+    """Answers a piece of the requests together; afterwards the store of the first process has every response.
 
     Parameters
     ----------
@@ -124,8 +123,6 @@ def together(
 
     Raises
     ------
-    SystemExit
-        In the other processes, when all is done: nothing is left to do there.
     ScoringError
         When a request cannot be answered in one of the processes, or one ends too early.
     """
@@ -138,29 +135,49 @@ def together(
     own = processes.share([unique[n] for n in left[0]])
     try:
         answered = answer(own)
-        result: Any = [(request.id, answered[request.id]) for request in own], model.stats
+        result: Any = [(request.id, answered[request.id]) for request in own]
     except ScoringError as error:
         result = str(error)
-    gathered: list[Any] | None = [None] * processes.count if processes.first else None
-    dist.gather_object(result, gathered)
-    if gathered is not None:
-        _collect(gathered, {request.id: request for request in unique}, store, model.stats)
+    gathered = _gathered(processes, result)
+    by_id = {request.id: request for request in unique}
+    failed = [theirs for theirs in gathered if isinstance(theirs, str)]
+    for responses in (theirs for theirs in gathered[1:] if not isinstance(theirs, str)):
+        for name, response in responses:
+            if store.get(by_id[name]) is None:
+                store.put(by_id[name], response)
+    # All processes learn of an error, so that none waits for the next piece of another one.
+    reason = [failed[0] if failed else ""]
+    dist.broadcast_object_list(reason, src=0)
+    if reason[0]:
+        raise ScoringError(reason[0])
+
+
+def ended(processes: Processes, model: Engine, store: Store) -> None:
+    """Adds the stats of all processes to those of the first, and ends the others.
+
+    Raises
+    ------
+    SystemExit
+        In the other processes: nothing is left to do there.
+    """
+    import torch.distributed as dist
+
+    stats = model.stats
+    for theirs in _gathered(processes, stats)[1:]:
+        for field in fields(stats):
+            # Processes work side by side: their tokens add up, and the longest time is that of the run.
+            combined = max if field.name.endswith("seconds") else sum
+            setattr(stats, field.name, combined((getattr(stats, field.name), getattr(theirs, field.name))))
     dist.barrier()
     if not processes.first:
         store.remove()
         raise SystemExit(0)
 
 
-def _collect(gathered: Sequence[Any], requests: Mapping[str, Request], store: Store, stats: Stats) -> None:
-    """Puts the responses of the other processes into the store; stats are those of all, in the longest time."""
-    failed = [result for result in gathered if isinstance(result, str)]
-    for responses, theirs in (result for result in gathered[1:] if result not in failed):
-        for name, response in responses:
-            if store.get(requests[name]) is None:
-                store.put(requests[name], response)
-        for field in fields(stats):
-            # Processes work side by side: their tokens add up, and the longest time is that of the run.
-            together = max if field.name.endswith("seconds") else sum
-            setattr(stats, field.name, together((getattr(stats, field.name), getattr(theirs, field.name))))
-    if failed:
-        raise ScoringError(failed[0])
+def _gathered(processes: Processes, item: Any) -> list[Any]:
+    """The items of all processes in the first one; an empty list in the others."""
+    import torch.distributed as dist
+
+    gathered: list[Any] | None = [None] * processes.count if processes.first else None
+    dist.gather_object(item, gathered)
+    return gathered or []

@@ -4,6 +4,8 @@ One file holds the responses of one model under one setting. Its first line is t
 a response and a checksum of it and of the key, so that a line of another model's file is not taken for one of this
 file; lines are only ever appended. A line that was changed is named, and its question is asked again. A process that
 is killed leaves at most a part of the last line, which is cut off at the next opening, and its question is asked again.
+
+In memory is only where each response begins in the file, 16 bytes for one, so that millions of them can be stored.
 """
 
 import hashlib
@@ -13,8 +15,9 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import numpy as np
 import orjson
 from filelock import Timeout
 
@@ -78,21 +81,26 @@ class Store(AppendLog):
         self._seal = name = hashlib.sha256(header).hexdigest()[:32]
         path = Path(folder) / (f"{name}.part-{part}.jsonl" if part else f"{name}.jsonl")
         # A response lost in a power failure is requested again, so lines are not synced one by one.
-        super().__init__(path, path.with_suffix(".lock"), sync=False)
+        super().__init__(path, path.with_suffix(".lock"), sync=False, in_memory=False)
+        self.damaged: list[int] = []
+        self._places = Places()
+        self._reader: BinaryIO | None = None
         with ExitStack() as undo, self._errors():
             undo.callback(self.close)
-            first, *lines = self.lines or [header]
-            if first != header:
+            first = next(self.stored_lines(), None)
+            if first is None:
+                self.append(header)
+            elif first[1] != header:
                 raise ScoringError(
                     f"The file of responses {self.path} begins with another key than its name tells, so it was "
                     "changed; delete it, and its questions are asked again."
                 )
-            if not self.lines:
-                self.append(header)
-            entries = [self._entry(line) for line in lines]
-            self.damaged = [number for number, entry in enumerate(entries, 2) if entry is None]
-            self._responses = dict(entry for entry in entries if entry is not None)
-            self.lines.clear()  # the responses are in memory only once
+            for line_number, (place, line) in enumerate(self.stored_lines(), 1):
+                entry = self._entry(line) if line_number > 1 else None
+                if entry is not None:
+                    self._places.put(entry[0], place)
+                elif line_number > 1:
+                    self.damaged.append(line_number)
             if not part:
                 self._take_over(header)
             undo.pop_all()
@@ -101,26 +109,43 @@ class Store(AppendLog):
         """Adds the responses of the files of other processes, and removes these files; one in use stays."""
         for path in sorted(self.path.parent.glob(f"{self.path.stem}.part-*.jsonl")):
             try:
-                with AppendLog(path, path.with_suffix(".lock"), sync=False) as log:
+                with AppendLog(path, path.with_suffix(".lock"), sync=False, in_memory=False) as log:
                     # A process that was killed left its file; one with another header is only removed.
-                    entries = [(line, self._entry(line)) for line in log.lines[1:]] if log.lines[:1] == [header] else []
-                    for line, entry in entries:
-                        if entry is not None and entry[0] not in self._responses:
-                            self.append(line)
-                            self._responses[entry[0]] = entry[1]
+                    _, first = next(log.stored_lines(), (0, b""))
+                    for _, line in log.stored_lines() if first == header else ():
+                        entry = self._entry(line)
+                        if entry is not None and self._places.get(entry[0]) is None:
+                            self._places.put(entry[0], self.append(line))
             except Timeout:
                 continue
             path.unlink()
             path.with_suffix(".lock").unlink(missing_ok=True)
 
     def __len__(self) -> int:
-        return len(self._responses)
+        return len(self._places)
+
+    def close(self) -> None:
+        """Writes all responses through to the disk and lets other processes open the file."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        super().close()
 
     def get(self, request: Request) -> Response | None:
         """The response to an request of this content, under the id of this request; None when there is none yet."""
-        stored = self._responses.get(digest(request))
-        response = None if stored is None else Response(request.id, *stored)
-        return None if response is None or _fault(request, response) else response
+        name = digest(request)
+        place = self._places.get(name)
+        if place is None:
+            return None
+        with self._errors():
+            self._reader = self._reader or self.path.open("rb")
+            self._reader.seek(place)
+            entry = self._entry(self._reader.readline().removesuffix(b"\n"))
+        # Another response is there where the first halves of two digests are equal; then the question is asked again.
+        if entry is None or entry[0] != name:
+            return None
+        response = Response(request.id, *entry[1])
+        return None if _fault(request, response) else response
 
     def put(self, request: Request, response: Response) -> None:
         """Keeps a response: from here on it outlives this process, and from :meth:`close` on the machine.
@@ -142,8 +167,7 @@ class Store(AppendLog):
             ) from None
         if fault := _fault(request, response):
             raise ScoringError(f"The response to {request.id!r} {fault}; score again in float32.")
-        self.append(sealed(text.encode(), self._seal))
-        self._responses[name] = (response.logprobs, response.candidate_logprobs, response.text)
+        self._places.put(name, self.append(sealed(text.encode(), self._seal)))
 
     def remove(self) -> None:
         """Closes and removes the file of this process, whose responses the file itself now has."""
@@ -161,6 +185,56 @@ class Store(AppendLog):
             return name, (tuple(map(tuple, logprobs)), tuple(map(number, candidate_logprobs)), text)
         except (ValueError, TypeError):
             return None
+
+
+class Places:
+    """Where responses begin in a file, by the digest of their request; a later one replaces an earlier one.
+
+    A dictionary of Python takes 200 bytes for one, and two sorted arrays take 16. New ones are collected in a
+    dictionary and put into the arrays when they are many.
+
+    >>> places = Places()
+    >>> places.put("00" * 16, 7), places.put("ff" * 16, 9), places.get("ff" * 16), places.get("aa" * 16), len(places)
+    (None, None, 9, None, 2)
+    """
+
+    #: The most in the dictionary.
+    LIMIT = 1 << 16
+
+    def __init__(self) -> None:
+        self._names = np.empty(0, np.uint64)
+        self._at = np.empty(0, np.int64)
+        self._new: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._names) + len(self._new)
+
+    def get(self, name: str) -> int | None:
+        """The place of the response to a request, by the request's digest."""
+        half = int(name[:16], 16)
+        if half in self._new:
+            return self._new[half]
+        row = self._row(half)
+        return None if row is None else int(self._at[row])
+
+    def put(self, name: str, place: int) -> None:
+        """Keeps the place of a response."""
+        half = int(name[:16], 16)
+        row = self._row(half)
+        if row is not None:
+            self._at[row] = place
+            return
+        self._new[half] = place
+        if len(self._new) >= self.LIMIT:
+            names = np.concatenate([self._names, np.fromiter(self._new, np.uint64)])
+            at = np.concatenate([self._at, np.fromiter(self._new.values(), np.int64)])
+            order = np.argsort(names)
+            self._names, self._at = names[order], at[order]
+            self._new.clear()
+
+    def _row(self, half: int) -> int | None:
+        row = int(np.searchsorted(self._names, np.uint64(half)))
+        return row if row < len(self._names) and int(self._names[row]) == half else None
 
 
 def _fault(request: Request, response: Response) -> str:

@@ -16,7 +16,7 @@ from builders.write import content_digest
 from scoring import answering, prompts, run
 from scoring.inference.tokens import Encoding
 from scoring.statistics import stats
-from scoring.tables import Loaded
+from scoring.tables import Loaded, Rows
 from scoring.types import BenchmarkContext, Group, Response
 
 
@@ -91,14 +91,15 @@ def scored(model, benchmark, rows, profile="clean", prompt="plain", **settings):
     for item in rows:
         bare = {k: v for k, v in item.items() if k not in ("kind", "encode")}
         by_split.setdefault((item["config"], item["split"]), []).append(bare)
-    splits = tuple(
-        Loaded(f"made/{c}/{s}", "1", tuple(some), pa.Table.from_pylist(some)) for (c, s), some in by_split.items()
-    )
+    splits = []
+    for (config, split), some in by_split.items():
+        table = pa.Table.from_pylist(some)
+        splits.append(Loaded(f"made/{config}/{split}", "1", Rows(table, {}), table))
     settings = {"decoding": answering.decoding(prompts.get(prompt)), **settings}
     questions = answering.questions(benchmark, splits, profile, prompts.get(prompt), model)
     requests = [request for question in questions for request in question.requests.values()]
     responses = answering.answer(model, requests, Memory(), settings)
-    return run.table(benchmark, profile, questions, responses)
+    return run.table(profile, questions, responses)
 
 
 def paired(metric, one, other, mask=None, clusters=None, resamples=10_000, seed=0):

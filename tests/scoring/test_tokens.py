@@ -200,7 +200,7 @@ def test_a_row_whose_object_shares_a_token_is_skipped_by_name_and_the_others_are
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     made = Tokens(PreTrainedTokenizerFast(tokenizer_object=words, bos_token="<s>", unk_token="<s>"), "causal")
     asked_rows = [
-        Question({}, BenchmarkContext("causal"), {"q": Request(f"biaske/x/{n}", "", (Option(text, ((4, 9),)),))})
+        Question(None, {}, BenchmarkContext("causal"), {"q": Request(f"biaske/x/{n}", "", (Option(text, ((4, 9),)),))})
         for n, text in enumerate(["She sings now.", "She sings.", "She sings now."])
     ]
     kept, skipped = scorable(asked_rows, SimpleNamespace(tokens=made))
