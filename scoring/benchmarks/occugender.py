@@ -155,7 +155,7 @@ def sampled_metrics(_: str) -> Sequence[types.Metric]:
 
 BENCHMARK = types.Benchmark(
     name="occugender",
-    version="1.0.0",
+    version="1.1.0",
     summary="P(male), P(female), P(diverse) of a person in 40 jobs, asked explicitly or implicitly (Chen et al.).",
     configs=tuple((DATASET, style + end, "test") for style in STYLES for end in ("", "-paper")),
     requests=requests,
